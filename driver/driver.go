@@ -1,0 +1,74 @@
+// Package driver is the contract between the lock and a Redis client.
+//
+// A client library takes part by one method, [Driver.Do]. Everything else
+// (script digests, NOSCRIPT, second tries, batching, time-outs) lives once, in
+// the core, so that a driver is transport and nothing else.
+//
+// A new driver proves itself by running the suite of package drivertest.
+package driver
+
+import (
+	"context"
+	"errors"
+)
+
+// Driver sends commands to one node. It is safe for concurrent use.
+type Driver interface {
+	// Do sends cmds to the node in order, on one connection, in one round trip,
+	// and returns a reply for each.
+	//
+	// The obligations of an implementation:
+	//
+	//   - It sends the commands exactly once. It never tries again, whatever the
+	//     reply or the failure: only the core knows when a second try is safe.
+	//   - It is always called with a deadline, and returns within 50ms of it, or
+	//     of an earlier cancel, even when the server is silent. What it leaves
+	//     behind then is at most 8 calls, which end by the client's own time-outs.
+	//   - An error reply of the server is a [Reply], not an error. An error means
+	//     that the transport failed: the replies that had arrived come along, in
+	//     order, and the outcome of the other commands is unknown. An error that
+	//     wraps [ErrNotSent] says that nothing left for the server.
+	//   - It neither changes cmds nor keeps them after its return.
+	//   - Other users of the same client notice nothing.
+	//
+	// A node that is a Redis Cluster routes each command by its keys; there, order
+	// and the one connection hold for the commands of one key.
+	//
+	// A Driver that made a client of its own implements io.Closer as well. The
+	// Locker closes it, and never a client that the user gave.
+	Do(ctx context.Context, cmds []Command) ([]Reply, error)
+}
+
+// Command is one command with its arguments. It is built once and sent to all
+// nodes, so nobody may change it.
+type Command struct {
+	// Args is the command's name and its arguments. Each is a string, which may
+	// hold any bytes; they are kept as []any because that is what most clients
+	// take, and boxing them once serves all nodes.
+	Args []any
+
+	// The keys are Args[FirstKey : FirstKey+Keys]. Keys is 0 for a command that
+	// has none.
+	FirstKey, Keys int
+
+	// Blocks says that the command may take its time (WAIT, WAITAOF), so it must
+	// not be put on a connection that others share.
+	Blocks bool
+}
+
+// Node is one independent master and the way to it.
+type Node struct {
+	// Name says which node it is, in errors and events: its address, as a rule.
+	// Two nodes of one Locker may not have the same name.
+	Name string
+
+	Driver Driver
+
+	// Client is the client that the Driver uses. It is only compared: the same
+	// client twice would be one server with two votes. It may be nil.
+	Client any
+}
+
+// ErrNotSent is wrapped by an error of [Driver.Do] when nothing has left for the
+// server, so that nothing can have happened there.
+var ErrNotSent = errors.New("nothing was sent")

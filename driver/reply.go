@@ -1,0 +1,48 @@
+package driver
+
+import "strings"
+
+// Kind tells what a [Reply] holds.
+type Kind uint8
+
+// The kinds of a reply. RESP3's further types are told in these: a boolean is an
+// Integer (0 or 1), a double or a big number is a String, a map is an Array of
+// keys and values in turn, a set is an Array.
+const (
+	Nil     Kind = iota // there is no such value
+	Integer             // in Int
+	String              // a simple or a bulk string, in Str
+	Array               // in Elems
+	Failure             // an error reply of the server, in Str: see [Reply.Err]
+)
+
+// Reply is what a node answered to one command.
+type Reply struct {
+	Kind  Kind
+	Int   int64
+	Str   string
+	Elems []Reply
+}
+
+// Err returns the server's error reply as a [*ServerError], and nil for a reply of
+// any other kind.
+func (r Reply) Err() error {
+	if r.Kind != Failure {
+		return nil
+	}
+	code, message, found := strings.Cut(r.Str, " ")
+	if !found || code == "" || code != strings.ToUpper(code) {
+		return &ServerError{Code: "ERR", Message: r.Str}
+	}
+	return &ServerError{Code: code, Message: message}
+}
+
+// ServerError is an error reply: the node is there, has understood, and refuses.
+type ServerError struct {
+	Code    string // the code word: READONLY, NOSCRIPT, OOM, …
+	Message string // the rest of the line
+}
+
+func (e *ServerError) Error() string {
+	return e.Code + " " + e.Message
+}

@@ -1,0 +1,3 @@
+module github.com/quorumlock/quorumlock
+
+go 1.25.0
