@@ -1,0 +1,253 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// Acquire takes the lock on key, and waits while somebody else has it: until ctx
+// ends, or for as long as [WithMaxWait] and [WithRetryLimit] allow.
+//
+// The error matches [ErrHeld] (somebody else has the key), [ErrNoQuorum] (too few
+// nodes answer; see [WithMaxOutage]), [ErrExpired] (the nodes are too slow for the
+// TTL), [ErrClosed], or [ErrOption]. Where ctx ended, it also matches the context's
+// error and cause. A [*QuorumError] in it has every node's answer.
+func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
+	o, err := l.prepare(key, options)
+	if err != nil {
+		return nil, err
+	}
+	var last error // of the last try that was decided
+	began := l.clock.Now()
+	outage := began // since when no quorum was to be had
+	for try := 0; ; try++ {
+		lock, err := l.try(ctx, key, o)
+		if err == nil {
+			return lock, nil
+		}
+		if ctx.Err() != nil {
+			if last == nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("%w: %w", last, endOf(ctx))
+		}
+		now := l.clock.Now()
+		held := errors.Is(err, ErrHeld)
+		if held {
+			outage = now
+		}
+		left := o.maxWait - now.Sub(began)
+		if !worthWaiting(err) || try >= o.retries || left <= 0 || !held && now.Sub(outage) >= o.outage() {
+			return nil, err
+		}
+		last = err
+		if err := l.pause(ctx, min(o.backoff(try), left)); err != nil {
+			return nil, fmt.Errorf("%w: %w", last, err)
+		}
+	}
+}
+
+// TryAcquire takes the lock on key if it is free, and does not wait otherwise. Its
+// errors are those of [Locker.Acquire].
+func (l *Locker) TryAcquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
+	o, err := l.prepare(key, options)
+	if err != nil {
+		return nil, err
+	}
+	return l.try(ctx, key, o)
+}
+
+// prepare puts the options of one acquire together.
+func (l *Locker) prepare(key string, options []AcquireOption) (*acquireOptions, error) {
+	o := &l.options.acquire
+	if len(options) > 0 {
+		own := *o
+		for i, option := range options {
+			if option == nil {
+				return nil, &OptionError{"options", fmt.Sprintf("option %d is nil", i+1)}
+			}
+			option.acquire(&own)
+		}
+		if err := own.check(); err != nil {
+			return nil, err
+		}
+		o = &own
+	}
+	if err := l.checkLease(o.ttl); err != nil {
+		return nil, err
+	}
+	return o, checkKey(key, l.options.prefix)
+}
+
+// try is one attempt, with a claim of its own.
+func (l *Locker) try(ctx context.Context, key string, o *acquireOptions) (*Lock, error) {
+	if l.closed() {
+		return nil, &stateError{"acquire", key, ErrClosed}
+	}
+	if ctx.Err() != nil {
+		return nil, &stateError{"acquire", key, endOf(ctx)}
+	}
+	lock, err := l.newLock(ctx, key, o)
+	if err != nil {
+		return nil, err
+	}
+	c, op := &lock.claim, &lock.acquire
+	if !op.ask(l.nodes, l.quorum) {
+		return nil, &stateError{"acquire", key, ErrClosed}
+	}
+
+	var interrupt error
+	select {
+	case <-op.done:
+	case <-ctx.Done():
+		interrupt = endOf(ctx)
+	case <-l.closing:
+		interrupt = ErrClosed
+	}
+	if interrupt != nil {
+		op.drop()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch op.outcome {
+	case carried:
+		return lock, nil
+	case dropped:
+		return nil, fmt.Errorf("%w: %w", op.fail(op.blame()), interrupt)
+	default:
+		return nil, op.fail(lock.ended)
+	}
+}
+
+// newLock makes what one attempt needs, if it succeeds to the end of the hold, in few
+// pieces of memory.
+func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions) (*Lock, error) {
+	lock := &Lock{parent: ctx}
+	op := &lock.acquire
+	op.claim, op.lock, op.ttl = &lock.claim, lock, o.ttl
+	if o.token == nil {
+		lock.claim = newClaim(l, key, newToken(), o.ttl)
+		op.task = acquire
+		op.say(driver.Command{
+			Args:     append(op.args[:0], "SET", lock.claim.keyArg, lock.claim.tokenArg, "NX", "GET", "PX", l.milliseconds(o.ttl)),
+			FirstKey: 1, Keys: 1,
+		})
+	} else {
+		if l.spent.has(*o.token, l.clock.Now()) {
+			return nil, &stateError{"acquire", key, fmt.Errorf("%w: this token was released less than one TTL ago: take a new one", ErrReleased)}
+		}
+		lock.claim = newClaim(l, key, *o.token, o.ttl)
+		lock.claim.own = true
+		op.task = adopt
+		op.say(scripts.Hold.Call(op.args[:], lock.claim.keyArg, lock.claim.tokenArg, l.milliseconds(o.ttl)))
+	}
+	requests := make([]request, 2*len(l.nodes))
+	op.requests, lock.release.requests = requests[:len(l.nodes)], requests[len(l.nodes):]
+	return lock, nil
+}
+
+// begin takes the deciding vote of an acquire: it begins the hold, or undoes the
+// attempt. claim.mu is held.
+func begin(op *operation, now clockdrift.Instant) {
+	l := op.lock
+	if op.outcome == carried {
+		l.until = clockdrift.Deadline(op.start, op.ttl, l.claim.locker.options.drift)
+		switch {
+		case now >= l.until:
+			op.outcome, l.ended = failed, ErrExpired
+		case !l.claim.locker.holds.add(l):
+			op.outcome, l.ended = failed, ErrClosed
+		default:
+			return
+		}
+	} else {
+		l.ended = op.blame()
+	}
+	// What a failed attempt with a token of the user's own has set belongs to his
+	// retry, which may have won the lock with it meanwhile.
+	op.clears = !l.claim.own
+}
+
+// backoff is the pause after the given try: full jitter over a bound that doubles.
+func (o *acquireOptions) backoff(try int) time.Duration {
+	bound := o.backoffMax
+	if try < 32 && o.backoffMin<<try > 0 {
+		bound = min(bound, o.backoffMin<<try)
+	}
+	return rand.N(bound) + 1 //nolint:gosec // nobody gains by guessing a pause
+}
+
+// pause waits, and returns why it was cut short.
+func (l *Locker) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return endOf(ctx)
+	case <-l.closing:
+		return ErrClosed
+	}
+}
+
+// worthWaiting reports whether a later try may do better by itself. It may not if so
+// many nodes refuse for a lasting reason that the others are no quorum.
+func worthWaiting(err error) bool {
+	switch {
+	case errors.Is(err, ErrClosed):
+		return false
+	case errors.Is(err, ErrHeld), errors.Is(err, ErrExpired):
+		return true
+	}
+	var quorum *QuorumError
+	if !errors.As(err, &quorum) {
+		return false
+	}
+	refusals := 0
+	for _, vote := range quorum.Votes {
+		if lasting(vote.Err) {
+			refusals++
+		}
+	}
+	return len(quorum.Votes)-refusals >= quorum.Need
+}
+
+// endOf says that ctx has ended, and why.
+func endOf(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// milliseconds returns a TTL as servers take it, boxed.
+func (l *Locker) milliseconds(ttl time.Duration) any {
+	if ttl == l.options.acquire.ttl {
+		return l.usualTTL
+	}
+	return strconv.FormatInt(ttl.Milliseconds(), 10)
+}
+
+// checkLease refuses a TTL that is not valid, or that one slow node would eat.
+func (l *Locker) checkLease(ttl time.Duration) error {
+	if err := checkTTL(ttl); err != nil {
+		return err
+	}
+	if timeout := l.options.timeout(ttl); timeout >= ttl {
+		return &OptionError{"TTL", fmt.Sprintf("%v is not above the node time-out of %v: one silent node would eat the lease", ttl, timeout)}
+	}
+	if left := clockdrift.Deadline(0, ttl, l.options.drift); left <= 0 {
+		return &OptionError{"TTL", fmt.Sprintf("the drift allowance eats all of %v: take a longer TTL or a smaller drift factor", ttl)}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package redlock
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// toRelease makes op the operation that deletes the claim's token.
+func (c *claim) toRelease(op *operation) *operation {
+	op.task, op.claim, op.ttl = release, c, c.longest()
+	op.say(scripts.Release.Call(op.args[:], c.keyArg, c.tokenArg))
+	return op
+}
+
+// clear takes the claim's token away wherever it is or may come to be. It does not
+// wait, and does not hang on anybody's context.
+func (c *claim) clear() {
+	var nodes []*node
+	c.mu.Lock()
+	for i := range c.traces {
+		if !c.traces[i].clean() {
+			nodes = append(nodes, c.locker.nodes[i])
+		}
+	}
+	c.mu.Unlock()
+	if len(nodes) > 0 {
+		c.toRelease(new(operation)).ask(nodes, len(nodes))
+	}
+}
+
+// The pauses between the tries of a clean-up double from the first to the last.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+)
+
+// settle looks at what a release has left at n, and arranges for the next try if the
+// token is still there or may still appear. claim.mu is held.
+func (c *claim) settle(n *node, now clockdrift.Instant) {
+	t := &c.traces[n.index]
+	if t.owed || t.clean() {
+		return
+	}
+	t.outlive(now, n.answersSince(), c.ttl)
+	if t.clean() {
+		return
+	}
+	t.owed = true
+	t.pause = min(max(2*t.pause, firstPause), lastPause)
+	c.locker.debts.add(t.pause, func() {
+		c.mu.Lock()
+		t.owed = false
+		c.mu.Unlock()
+		c.toRelease(new(operation)).ask(c.locker.nodes[n.index:n.index+1], 1)
+	})
+}

@@ -1,0 +1,110 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// inquiry asks a node what it is. INFO takes one section a command before Redis 7.
+var inquiry = []driver.Command{
+	{Args: []any{"INFO", "server"}},
+	{Args: []any{"INFO", "replication"}},
+	{Args: []any{"INFO", "memory"}},
+}
+
+// contact asks the node what it is: before its first batch, and again after it has
+// failed, for it may have come back as something else.
+func (n *node) contact() {
+	l := n.locker
+	started := l.clock.Now()
+	ctx, cancel := context.WithTimeout(l.life, l.timeout)
+	replies, err := n.do(ctx, inquiry)
+	if err != nil {
+		err = n.explain(ctx, err)
+	}
+	cancel()
+	var warnings []Event
+	if err == nil {
+		warnings, err = n.examine(replies)
+	}
+	now := l.clock.Now()
+
+	n.mu.Lock()
+	was := n.health.state
+	var refused []*request
+	if err != nil {
+		n.health.fail(err, now, now.Sub(started))
+		refused, n.queue = n.queue, nil
+	} else {
+		n.health = health{state: up, answer: now}
+		n.window.note(now.Sub(started))
+		n.summon()
+	}
+	n.mu.Unlock()
+	n.finish(refused, err)
+
+	switch {
+	case err == nil:
+		for _, warning := range warnings {
+			n.tell(warning)
+		}
+		n.tell(Event{NodeUp, n.name, nil})
+	case was != down:
+		n.tell(Event{NodeDown, n.name, err})
+	}
+}
+
+// examine reads what the node says of itself: what may not be goes into the error,
+// what it will not say into the warnings.
+func (n *node) examine(replies []driver.Reply) ([]Event, error) {
+	facts := map[string]string{}
+	var warnings []Event
+	for i, reply := range replies {
+		if err := reply.Err(); err != nil {
+			section := inquiry[i].Args[1]
+			warnings = append(warnings, Event{NodeUnchecked, n.name, fmt.Errorf(
+				"%w: INFO %s is not allowed, so nobody checks that this is a master of its own that keeps its keys: allow +info", err, section)})
+			if !answers(err) {
+				return nil, advised(err)
+			}
+			continue
+		}
+		readInfo(reply.Str, facts)
+	}
+	if role := facts["role"]; role != "" && role != "master" {
+		return nil, fmt.Errorf("%w: it is a replica (of %s:%s): give the master's address",
+			ErrNode, facts["master_host"], facts["master_port"])
+	}
+	if other := n.locker.identify(n, facts["run_id"]); other != nil {
+		return nil, fmt.Errorf("%w: it is the same server as node %s, and would vote twice: give each node a server of its own",
+			ErrNode, other.name)
+	}
+	if policy := facts["maxmemory_policy"]; facts["maxmemory"] != "0" && policy != "" && policy != "noeviction" {
+		err := fmt.Errorf("%w: it evicts keys when its memory is full, and live locks with them (maxmemory %s, maxmemory-policy %s): set maxmemory-policy noeviction",
+			ErrNode, facts["maxmemory"], policy)
+		if !n.locker.options.evictingOK {
+			return nil, err
+		}
+		warnings = append(warnings, Event{NodeEvicts, n.name, err})
+	}
+	return warnings, nil
+}
+
+// answers reports whether a node that refused INFO may be ready for work all the same.
+func answers(err error) bool {
+	var reply *driver.ServerError
+	return errors.As(err, &reply) && (reply.Code == "NOPERM" || reply.Code == "ERR")
+}
+
+// readInfo adds the fields of a reply to INFO to facts.
+func readInfo(text string, facts map[string]string) {
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
+			facts[name] = value
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// The errors of this package say what to do next; the structs beside them say
+// what happened. Test for them with errors.Is.
+var (
+	// ErrHeld says that somebody else has the key. Come back later.
+	ErrHeld = errors.New("held by another")
+
+	// ErrNoQuorum says that too few nodes answered, so nobody can say who has the
+	// key. Look at the nodes: the [QuorumError] beside it names them.
+	ErrNoQuorum = errors.New("no quorum")
+
+	// ErrExpired says that a quorum voted, but so late that nothing of the lease
+	// was left. Take a longer TTL, or find out what is slow.
+	ErrExpired = errors.New("the votes came after the lease had run out")
+
+	// ErrLost says that the lock is not ours any more: its lease ran out, or too
+	// many nodes have lost its key. Stop the work that it protected.
+	ErrLost = errors.New("lock lost")
+
+	// ErrReleased says that this lock was released before, by ourselves.
+	ErrReleased = errors.New("lock released")
+
+	// ErrClosed says that the Locker was closed.
+	ErrClosed = errors.New("locker closed")
+
+	// ErrOption says that an option or an argument is not valid; nothing was sent.
+	// The [OptionError] beside it says which, and what would be.
+	ErrOption = errors.New("bad option")
+
+	// ErrNode says that a server must not be one of the nodes: it is a replica,
+	// evicts keys, or is a node already. The message says which and what to do.
+	ErrNode = errors.New("unfit node")
+)
+
+// OptionError is an option or an argument that is not valid. It matches [ErrOption].
+type OptionError struct {
+	Option string // its name, as in WithTTL: "TTL"
+	Reason string // what is wrong, and what would be right
+}
+
+func (e *OptionError) Error() string { return "redlock: " + e.Option + ": " + e.Reason }
+
+// Is makes the error match [ErrOption].
+func (e *OptionError) Is(target error) bool { return target == ErrOption }
+
+// stateError is an operation that was not possible any more, or not yet.
+type stateError struct {
+	op, key string
+	why     error
+}
+
+func (e *stateError) Error() string { return fmt.Sprintf("redlock: %s %q: %v", e.op, e.key, e.why) }
+func (e *stateError) Unwrap() error { return e.why }
+
+// Answer is what one node said to an operation.
+type Answer uint8
+
+// The answers. What a node is asked to do differs: Granted means that it set the
+// key, prolonged it, deleted it, or has it.
+const (
+	Pending Answer = iota // nothing yet: the operation was decided without it
+	Granted               // it did what was asked
+	Held                  // another token has the key
+	Absent                // our token is not there
+	Failed                // it refused, or gave no answer: see Vote.Err
+)
+
+func (a Answer) String() string {
+	return [...]string{"no answer yet", "granted", "held by another", "token not there", "failed"}[a]
+}
+
+// Vote is one node's part in an operation.
+type Vote struct {
+	Node    string        // its name
+	Answer  Answer        // what it said
+	Latency time.Duration // from the call to the answer, waiting in queues included
+	Err     error         // why it Failed: a *driver.ServerError is among it if the server refused
+}
+
+func (v Vote) String() string {
+	text := fmt.Sprintf("%s: %v", v.Node, v.Answer)
+	if v.Err != nil {
+		text = fmt.Sprintf("%s: %v", v.Node, v.Err)
+	}
+	if v.Answer != Pending {
+		text += fmt.Sprintf(" (%v)", v.Latency.Round(10*time.Microsecond))
+	}
+	return text
+}
+
+// QuorumError is an operation that too few nodes agreed to, with the answer of
+// each. It matches the sentinel that says why, such as [ErrHeld] or [ErrNoQuorum],
+// and what the nodes' errors match.
+type QuorumError struct {
+	Op     string // acquire, extend, release or held
+	Key    string
+	Need   int // the votes that make a quorum
+	Votes  []Vote
+	Reason error // the sentinel
+}
+
+func (e *QuorumError) Error() string {
+	granted := 0
+	lines := make([]string, len(e.Votes))
+	for i, vote := range e.Votes {
+		if vote.Answer == Granted {
+			granted++
+		}
+		lines[i] = vote.String()
+	}
+	return fmt.Sprintf("redlock: %s %q: %v: %d of %d nodes agreed, %d needed: %s",
+		e.Op, e.Key, e.Reason, granted, len(e.Votes), e.Need, strings.Join(lines, "; "))
+}
+
+// Unwrap makes the error match its reason and the errors of the nodes.
+func (e *QuorumError) Unwrap() []error {
+	all := []error{e.Reason}
+	for _, vote := range e.Votes {
+		if vote.Err != nil {
+			all = append(all, vote.Err)
+		}
+	}
+	return all
+}
+
+// advice says what to do about a server's refusal. Codes that explain themselves
+// have none.
+var advice = map[string]string{
+	"READONLY":  "the node is a replica: give the master's address",
+	"OOM":       "the node is out of memory: raise its maxmemory, or give locks a node of their own",
+	"NOPERM":    "the user's ACL forbids it: allow ~KEYS with +set +get +del +pttl +pexpire +eval +evalsha",
+	"NOAUTH":    "the node wants a password: give one in the URL or the client's options",
+	"WRONGPASS": "user or password is wrong",
+	"WRONGTYPE": "the key holds something that is not a lock: use another key or a key prefix",
+	"MISCONF":   "the node cannot write its snapshots and so refuses writes: mend its disk",
+}
+
+// refusal is an error that a server's refusal caused, with what to do about it.
+type refusal struct {
+	error
+	advice string
+}
+
+func (e *refusal) Error() string { return e.error.Error() + " (" + e.advice + ")" }
+func (e *refusal) Unwrap() error { return e.error }
+
+// advised adds to an error of a node what to do about it.
+func advised(err error) error {
+	var reply *driver.ServerError
+	if errors.As(err, &reply) {
+		if what := advice[reply.Code]; what != "" {
+			return &refusal{err, what}
+		}
+	}
+	return err
+}
+
+// lasting reports whether waiting cannot mend err: somebody must change a server,
+// a user or a key first.
+func lasting(err error) bool {
+	if errors.Is(err, ErrNode) {
+		return true
+	}
+	var reply *driver.ServerError
+	return errors.As(err, &reply) && advice[reply.Code] != ""
+}

@@ -1,0 +1,38 @@
+package redlock
+
+import "fmt"
+
+// EventKind tells what an [Event] is about.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	// NodeUp: the node answered and may vote.
+	NodeUp EventKind = iota + 1
+	// NodeDown: the node did not answer in time, cut the connection, or is unfit.
+	// It is left out, and asked again, until it answers.
+	NodeDown
+	// NodeUnchecked: the node would not say whether it is a master that keeps its
+	// keys (INFO fails). It votes all the same; Err says what to allow.
+	NodeUnchecked
+	// NodeEvicts: the node may evict locks, and [WithEvictingNodes] lets it vote.
+	NodeEvicts
+)
+
+func (k EventKind) String() string {
+	return [...]string{"", "node up", "node down", "node unchecked", "node evicts"}[k]
+}
+
+// Event is something that an operator may want to know and that no call returns.
+type Event struct {
+	Kind EventKind
+	Node string // its name
+	Err  error  // why; nil for NodeUp
+}
+
+func (e Event) String() string {
+	if e.Err == nil {
+		return fmt.Sprintf("%v: %s", e.Kind, e.Node)
+	}
+	return fmt.Sprintf("%v: %s: %v", e.Kind, e.Node, e.Err)
+}

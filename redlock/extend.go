@@ -1,0 +1,84 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// Extend prolongs the lease to ttl from now, and never shortens it. Nodes that have
+// lost the key get it again. It counts only if a quorum agrees before the lease that
+// runs has ended; an Extend that fails before that changes nothing, and may be tried
+// again until then.
+//
+// The error matches [ErrLost] if the lock is lost, or another token has its key at so
+// many nodes that it will be; [ErrNoQuorum] if too few nodes answered; [ErrReleased],
+// [ErrClosed] or [ErrOption]; and the context's error if ctx ended first.
+func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
+	c := &l.claim
+	if err := c.locker.checkLease(ttl); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return &stateError{"extend", c.key, endOf(ctx)}
+	}
+	now := c.locker.clock.Fresh()
+	c.mu.Lock()
+	l.check(now)
+	ended := l.ended
+	if ended == nil {
+		c.ttl = max(c.ttl, ttl)
+	}
+	c.mu.Unlock()
+	if ended != nil {
+		return &stateError{"extend", c.key, ended}
+	}
+
+	op := &operation{task: extend, claim: c, lock: l, ttl: ttl}
+	op.say(scripts.Hold.Call(op.args[:], c.keyArg, c.tokenArg, c.locker.milliseconds(ttl)))
+	if !op.ask(c.locker.nodes, c.locker.quorum) {
+		return &stateError{"extend", c.key, ErrClosed}
+	}
+	select {
+	case <-op.done:
+	case <-ctx.Done():
+		op.drop()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case op.outcome == carried:
+		return nil
+	case l.ended != nil:
+		return op.fail(l.ended)
+	case op.outcome == dropped:
+		return fmt.Errorf("%w: %w", op.fail(op.blame()), endOf(ctx))
+	}
+	reason := op.blame()
+	if reason == ErrHeld { //nolint:errorlint // blame returns the sentinel itself
+		reason = ErrLost
+	}
+	return op.fail(reason)
+}
+
+// prolong takes the deciding vote of an extension. claim.mu is held, as it is when
+// the deadline passes: one of the two comes first.
+func prolong(op *operation, now clockdrift.Instant) {
+	l := op.lock
+	l.check(now)
+	if l.ended != nil {
+		// Somebody else may have held and released the key since the deadline.
+		// After a release there is nothing to do: it stands behind us in the lanes.
+		op.clears = l.ended == ErrLost //nolint:errorlint // ended holds the sentinel itself
+		if op.outcome == carried {
+			op.outcome = failed
+		}
+		return
+	}
+	if op.outcome == carried {
+		l.until = max(l.until, clockdrift.Deadline(op.start, op.ttl, l.claim.locker.options.drift))
+	}
+}

@@ -1,0 +1,282 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// A fakeNode is a server and the way to it, in memory and in virtual time. It knows
+// the commands of the lock, and the faults of a network.
+type fakeNode struct {
+	name string
+
+	mu      sync.Mutex
+	keys    map[string]fakeKey
+	loaded  map[string]bool // digests
+	info    string
+	delay   time.Duration
+	hung    chan struct{}                     // closed on resume; nil: not hung
+	buffer  []func()                          // what reached a hung server
+	refused error                             // of Do
+	answer  func(name string) *driver.Reply   // instead of running the command
+	lose    func(name string) bool            // run it, but lose the reply
+	hold    func(name string) <-chan struct{} // answer only when it is closed
+	log     []string
+	calls   int
+	block   chan struct{} // a driver that ignores its context
+}
+
+type fakeKey struct {
+	token string
+	until time.Time
+}
+
+func newFakeNode(name string) *fakeNode {
+	return &fakeNode{
+		name: name,
+		keys: map[string]fakeKey{}, loaded: map[string]bool{},
+		info: "run_id:" + name + "\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n",
+	}
+}
+
+// fakeNodes returns n nodes, and what [New] wants of them.
+func fakeNodes(n int) ([]*fakeNode, []driver.Node) {
+	fakes, nodes := make([]*fakeNode, n), make([]driver.Node, n)
+	for i := range n {
+		fakes[i] = newFakeNode(fmt.Sprintf("node-%d", i+1))
+		nodes[i] = driver.Node{Name: fakes[i].name, Driver: fakes[i]}
+	}
+	return fakes, nodes
+}
+
+// newLocker returns a Locker on fake nodes that is closed with the test.
+func newLocker(t *testing.T, n int, options ...Option) (*Locker, []*fakeNode) {
+	t.Helper()
+	fakes, nodes := fakeNodes(n)
+	locker, err := New(nodes, options...)
+	if err != nil {
+		t.Fatalf("New = %v", err)
+	}
+	t.Cleanup(func() { locker.Close() })
+	return locker, fakes
+}
+
+var errCut = errors.New("connection reset by peer")
+
+func (f *fakeNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+	f.mu.Lock()
+	f.calls++
+	delay, hung, block, refused := f.delay, f.hung, f.block, f.refused
+	f.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", ctx.Err(), driver.ErrNotSent)
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	if block != nil {
+		<-block
+	}
+	if hung != nil {
+		f.mu.Lock()
+		f.buffer = append(f.buffer, func() { f.run(cmds) })
+		f.mu.Unlock()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if delay > 0 && !sleep(ctx, delay/2) {
+		return nil, ctx.Err()
+	}
+	f.mu.Lock()
+	replies, lost := f.run(cmds)
+	var wait <-chan struct{}
+	for _, cmd := range cmds {
+		if f.hold != nil && wait == nil {
+			wait = f.hold(cmd.Args[0].(string))
+		}
+	}
+	f.mu.Unlock()
+	if wait != nil {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if lost {
+		return replies, errCut
+	}
+	if delay > 0 && !sleep(ctx, delay/2) {
+		return nil, ctx.Err()
+	}
+	return replies, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// run runs the commands in order, up to the first whose reply is lost. f.mu is held.
+func (f *fakeNode) run(cmds []driver.Command) (replies []driver.Reply, lost bool) {
+	for _, cmd := range cmds {
+		name := cmd.Args[0].(string)
+		f.log = append(f.log, name)
+		if f.answer != nil {
+			if reply := f.answer(name); reply != nil {
+				replies = append(replies, *reply)
+				continue
+			}
+		}
+		reply := f.one(cmd.Args)
+		if f.lose != nil && f.lose(name) {
+			return replies, true
+		}
+		replies = append(replies, reply)
+	}
+	return replies, false
+}
+
+func (f *fakeNode) one(args []any) driver.Reply {
+	arg := func(i int) string { return args[i].(string) }
+	switch arg(0) {
+	case "INFO":
+		return driver.Reply{Kind: driver.String, Str: f.info}
+	case "SET": // SET key token NX GET PX ttl
+		if old, ok := f.get(arg(1)); ok {
+			return driver.Reply{Kind: driver.String, Str: old.token}
+		}
+		f.set(arg(1), arg(2), arg(6))
+		return driver.Reply{}
+	case "GET":
+		if key, ok := f.get(arg(1)); ok {
+			return driver.Reply{Kind: driver.String, Str: key.token}
+		}
+		return driver.Reply{}
+	case "EVAL", "EVALSHA":
+		return f.script(args)
+	}
+	return driver.Reply{Kind: driver.Failure, Str: "ERR unknown command"}
+}
+
+func (f *fakeNode) script(args []any) driver.Reply {
+	digest := args[1].(string)
+	if args[0] == "EVAL" {
+		for _, s := range []*scripts.Script{scripts.Release, scripts.Hold} {
+			if s.Source == digest {
+				digest = s.Digest
+			}
+		}
+		f.loaded[digest] = true
+	} else if !f.loaded[digest] {
+		return driver.Reply{Kind: driver.Failure, Str: "NOSCRIPT No matching script."}
+	}
+	integer := func(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
+	key, token := args[3].(string), args[4].(string)
+	held, ok := f.get(key)
+	switch {
+	case digest == scripts.Release.Digest:
+		if held.token != token {
+			return integer(0)
+		}
+		delete(f.keys, key)
+		return integer(1)
+	case !ok:
+		f.set(key, token, args[5].(string))
+		return integer(2)
+	case held.token != token:
+		return integer(0)
+	}
+	if until := expiry(args[5].(string)); until.After(held.until) {
+		f.keys[key] = fakeKey{token, until}
+	}
+	return integer(1)
+}
+
+func (f *fakeNode) get(key string) (fakeKey, bool) {
+	held, ok := f.keys[key]
+	if ok && !time.Now().Before(held.until) {
+		delete(f.keys, key)
+		return fakeKey{}, false
+	}
+	return held, ok
+}
+
+func (f *fakeNode) set(key, token, ms string) { f.keys[key] = fakeKey{token, expiry(ms)} }
+
+func expiry(ms string) time.Time {
+	n, _ := strconv.ParseInt(ms, 10, 64)
+	return time.Now().Add(time.Duration(n) * time.Millisecond)
+}
+
+// change changes the node's settings.
+func (f *fakeNode) change(how func(f *fakeNode)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	how(f)
+}
+
+// stop makes the node silent, as a server that gets SIGSTOP: what it is sent lies in
+// its buffers.
+func (f *fakeNode) stop() { f.change(func(f *fakeNode) { f.hung = make(chan struct{}) }) }
+
+// resume makes the node run what lies in its buffers, the last connection's first,
+// and answer again.
+func (f *fakeNode) resume() {
+	f.change(func(f *fakeNode) {
+		for i := len(f.buffer) - 1; i >= 0; i-- {
+			f.buffer[i]()
+		}
+		f.buffer = nil
+		f.hung = nil
+	})
+}
+
+// token returns who has the key at the node, and for how long.
+func (f *fakeNode) token(key string) (string, time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	held, _ := f.get(key)
+	return held.token, time.Until(held.until)
+}
+
+// plant sets a key as somebody else does.
+func (f *fakeNode) plant(key, token string, ttl time.Duration) {
+	f.change(func(f *fakeNode) { f.keys[key] = fakeKey{token, time.Now().Add(ttl)} })
+}
+
+// count returns how often a command arrived.
+func (f *fakeNode) count(name string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, logged := range f.log {
+		if logged == name {
+			n++
+		}
+	}
+	return n
+}
+
+// stray returns the nodes at which somebody has the key.
+func stray(fakes []*fakeNode, key string) (names []string) {
+	for _, f := range fakes {
+		if token, _ := f.token(key); token != "" {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,66 @@
+package redlock
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+)
+
+// A health is what is known of a node. A new node, and one that has failed, is first
+// asked what it is; operations wait for that, for a time-out of their own at most. A
+// node that fails the question rests: operations fail at once, with the cause.
+type health struct {
+	state  state
+	cause  error              // why it is down
+	rests  clockdrift.Instant // until then it is not asked again
+	answer clockdrift.Instant // since when it has answered without a failure; 0: it does not
+}
+
+type state uint8
+
+const (
+	fresh state = iota // never asked
+	up
+	down
+)
+
+// resting reports whether the node is not to be asked now.
+func (h *health) resting(now clockdrift.Instant) bool { return h.state == down && now < h.rests }
+
+// The bounds of a rest. It follows what the failed question cost, so that a refused
+// connection is tried again soon, and a silent node, for which operations have
+// waited, seldom.
+const (
+	minRest    = 10 * time.Millisecond
+	maxRest    = time.Second
+	restFactor = 4
+)
+
+func (h *health) fail(cause error, now clockdrift.Instant, cost time.Duration) {
+	h.state, h.cause, h.answer = down, cause, 0
+	h.rests = now.Add(min(max(cost*restFactor, minRest), maxRest))
+}
+
+// fails takes the node out until it has said again what it is, which the next
+// operation asks.
+func (n *node) fails(cause error) {
+	n.mu.Lock()
+	was := n.health.state
+	if was == up {
+		n.health.state, n.health.cause, n.health.answer = down, cause, 0
+	}
+	n.mu.Unlock()
+	if was == up {
+		n.tell(Event{NodeDown, n.name, cause})
+	}
+}
+
+// answersSince is when the node began to answer, as far as this Locker knows: 0 if it
+// does not.
+func (n *node) answersSince() clockdrift.Instant {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.health.answer
+}
+
+func (n *node) tell(e Event) { n.locker.options.events(e) }

@@ -1,0 +1,117 @@
+package redlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+)
+
+// A Lock is a key that we hold, from [Locker.Acquire] until its lease ends, it is
+// released, or the Locker is closed. All methods are safe for concurrent use.
+type Lock struct {
+	claim   claim
+	parent  context.Context //nolint:containedctx // the lock's context descends from it
+	acquire operation
+	release operation
+
+	// Guarded by claim.mu.
+	until  clockdrift.Instant // the lease's end, drift taken off
+	ended  error              // why the hold is over: ErrLost, ErrReleased or ErrClosed
+	ctx    context.Context    //nolint:containedctx // handed out; nil until then
+	cancel context.CancelCauseFunc
+	timer  *time.Timer // ends ctx at until
+	given  bool        // Release was called
+}
+
+// Key returns the key, as it was given to Acquire.
+func (l *Lock) Key() string { return l.claim.key }
+
+// Token returns the random value that says on the nodes who holds the key. Whoever
+// knows it can release the lock: keep it out of logs.
+func (l *Lock) Token() string { return l.claim.token }
+
+// Until returns when the lease ends for sure, clock drift taken off, as a wall-clock
+// time. A lock that is over has a time in the past, or now. To find out whether the
+// lock still holds, call [Lock.Valid]: the wall clock may be stepped.
+func (l *Lock) Until() time.Time {
+	left := l.left()
+	return time.Now().Add(left).Round(0) // without the monotonic part, which stops while a machine sleeps
+}
+
+// Valid reports whether the lease still runs. Work that takes longer than what is
+// left of it is not protected: use [Lock.Context].
+func (l *Lock) Valid() bool { return l.left() > 0 }
+
+// left is what is left of the lease, and at most 0 if the hold is over.
+func (l *Lock) left() time.Duration {
+	c := &l.claim
+	now := c.locker.clock.Fresh()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.check(now)
+	if l.ended != nil {
+		return min(0, l.until.Sub(now))
+	}
+	return l.until.Sub(now)
+}
+
+// check ends the hold if its time is up. claim.mu is held.
+func (l *Lock) check(now clockdrift.Instant) {
+	if l.ended == nil && now >= l.until {
+		l.end(ErrLost)
+	}
+}
+
+// end ends the hold, if it has not ended before. claim.mu is held.
+func (l *Lock) end(cause error) {
+	if l.ended != nil {
+		return
+	}
+	l.ended = cause
+	if l.ctx != nil {
+		l.timer.Stop()
+		l.cancel(cause)
+	}
+}
+
+// Context returns a context that descends from the one given to Acquire, and ends
+// when the lease does, by a local timer and whatever the network does, or just
+// before a release is sent. context.Cause then says why: [ErrLost], [ErrReleased]
+// or [ErrClosed]. Give it to all work that the lock protects.
+func (l *Lock) Context() context.Context {
+	c := &l.claim
+	now := c.locker.clock.Fresh()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.check(now)
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancelCause(l.parent)
+		if l.ended != nil {
+			l.cancel(l.ended)
+		} else {
+			l.timer = time.AfterFunc(l.until.Sub(now), l.expire)
+		}
+	}
+	return l.ctx
+}
+
+// expire is called by the timer. The lease may have been extended meanwhile.
+func (l *Lock) expire() {
+	c := &l.claim
+	now := c.locker.clock.Fresh()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.check(now)
+	if l.ended == nil {
+		l.timer.Reset(l.until.Sub(now))
+	}
+}
+
+// Votes returns what each node said to the acquire. Answers that came after the
+// deciding vote are among them as soon as they have come.
+func (l *Lock) Votes() []Vote {
+	l.claim.mu.Lock()
+	defer l.claim.mu.Unlock()
+	return l.acquire.votes()
+}

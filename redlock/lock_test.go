@@ -1,0 +1,53 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestALockIsTakenRefusedReleasedAndTakenAgain(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 4, 5, 6, 7} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, n)
+			lock, err := locker.TryAcquire(t.Context(), "k")
+			if err != nil {
+				t.Fatalf("%d nodes: TryAcquire = %v", n, err)
+			}
+			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrHeld) {
+				t.Errorf("%d nodes: the second TryAcquire = %v, want ErrHeld", n, err)
+			}
+			if err := lock.Extend(t.Context(), 20*time.Second); err != nil {
+				t.Errorf("%d nodes: Extend = %v", n, err)
+			}
+			if held, err := lock.Held(t.Context()); !held || err != nil {
+				t.Errorf("%d nodes: Held = %v, %v", n, held, err)
+			}
+			ctx := lock.Context()
+			if err := lock.Release(t.Context()); err != nil {
+				t.Errorf("%d nodes: Release = %v", n, err)
+			}
+			if context.Cause(ctx) != ErrReleased {
+				t.Errorf("%d nodes: the context ended with %v, want ErrReleased", n, context.Cause(ctx))
+			}
+			synctest.Wait()
+			if names := stray(fakes, "k"); names != nil {
+				t.Errorf("%d nodes: after the release the key is still at %v", n, names)
+			}
+			again, err := locker.TryAcquire(t.Context(), "k")
+			if err != nil {
+				t.Errorf("%d nodes: TryAcquire after the release = %v", n, err)
+			} else if again.Token() == lock.Token() {
+				t.Errorf("%d nodes: two acquires share the token", n)
+			}
+			if err := locker.Close(); err != nil {
+				t.Errorf("%d nodes: Close = %v", n, err)
+			}
+			if names := stray(fakes, "k"); names != nil {
+				t.Errorf("%d nodes: after Close the key is still at %v", n, names)
+			}
+		})
+	}
+}

@@ -1,0 +1,291 @@
+package redlock
+
+import (
+	"errors"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// A task is a kind of operation.
+type task struct {
+	name string
+	// sets says that the commands may leave the token at a node, so that an unknown
+	// outcome is owed a release.
+	sets bool
+	// read turns a node's replies into its answer.
+	read func(token string, replies []driver.Reply) (Answer, error)
+	// agrees says which answers count towards the quorum.
+	agrees func(Answer) bool
+	// decided, if there is one, is called once, under claim.mu, with the deciding vote.
+	decided func(op *operation, now clockdrift.Instant)
+}
+
+// needless is the answer of a node that was not asked, because the token is not there
+// to release, or because the operation was decided without it.
+func (t *task) needless() (Answer, error) {
+	if t == release {
+		return Absent, nil
+	}
+	return Failed, errNeedless
+}
+
+var errNeedless = errors.New("not asked any more: the others had decided")
+
+// An operation is one question to the nodes about one claim. It is put in the queues
+// of all nodes at once and decided by the deciding vote: success when a quorum
+// agrees, failure as soon as that is out of reach. The remaining answers come in
+// the background and are still noted.
+type operation struct {
+	task  *task
+	claim *claim
+	lock  *Lock            // of the claim; nil for a clean-up
+	cmds  []driver.Command // the same for all nodes
+	ttl   time.Duration    // what it asks for, or the claim's
+	done  chan struct{}    // closed when decided
+
+	// The memory of cmds, as a rule.
+	cmd  [1]driver.Command
+	args [8]any
+
+	lane  *lane
+	asked clockdrift.Instant
+	need  int
+
+	// Guarded by claim.mu.
+	requests []request
+	outcome  outcome
+	agreed   int
+	open     int                // requests without a final answer
+	start    clockdrift.Instant // of the votes that agreed, the earliest that left
+	clears   bool               // the claim is to be cleared when claim.mu is free
+	doubt    bool               // a release was sent and not heard of
+}
+
+// An outcome of an operation.
+type outcome uint8
+
+const (
+	undecided outcome = iota
+	carried           // by a quorum
+	failed            // a quorum is out of reach
+	dropped           // by the caller, before it was decided
+)
+
+// A request is an operation's part at one node.
+type request struct {
+	op   *operation
+	node *node
+	due  clockdrift.Instant // when it fails for want of an answer
+
+	// Guarded by node.mu.
+	stage        stage
+	ahead        bool     // it has come to the front of its lane
+	behind       *request // the next in its lane
+	older, newer *request // in the node's list of requests by age
+
+	// Its sender's own.
+	reply []driver.Reply // to its last sending
+	last  bool           // it was the operation's last to be answered
+
+	// Guarded by claim.mu.
+	start    clockdrift.Instant // the clock before its first byte left; 0: nothing has
+	answer   Answer
+	err      error
+	answered clockdrift.Instant
+}
+
+// A stage of a request.
+type stage uint8
+
+const (
+	waiting stage = iota // in its lane, behind another
+	queued               // for the next batch
+	sending              // in a batch
+	final                // answered, or out of time
+)
+
+// say sets the operation's one command, which names one key.
+func (op *operation) say(cmd driver.Command) {
+	op.cmd[0] = cmd
+	op.cmds = op.cmd[:]
+}
+
+// ask puts the operation before the nodes. It is decided when need of them agree. It
+// reports false, and asks nobody, if the Locker takes in no such operations any more.
+func (op *operation) ask(nodes []*node, need int) bool {
+	c := op.claim
+	l := c.locker
+	op.lane = l.lanes.enter(c.keyArg.(string), len(l.nodes), op.task.sets)
+	if op.lane == nil {
+		return false
+	}
+	op.asked = l.clock.Now()
+	op.need, op.open = need, len(nodes)
+	op.done = make(chan struct{})
+	if op.requests == nil {
+		op.requests = make([]request, len(nodes))
+	}
+	due := op.asked.Add(l.options.timeout(op.ttl))
+	for i, n := range nodes {
+		op.requests[i] = request{op: op, node: n, due: due}
+	}
+	if op.task.sets {
+		c.mu.Lock()
+		for _, n := range nodes {
+			c.traces[n.index].asked++
+		}
+		c.mu.Unlock()
+	}
+	for i, n := range nodes {
+		n.submit(&op.requests[i])
+	}
+	return true
+}
+
+// leave notes that r is about to be sent, unless there is no need any more.
+func (op *operation) leave(r *request, now clockdrift.Instant) bool {
+	op.claim.mu.Lock()
+	defer op.claim.mu.Unlock()
+	t := &op.claim.traces[r.node.index]
+	switch {
+	case !op.task.sets:
+		if op.task == release && t.clean() {
+			return false
+		}
+	case op.outcome == failed || op.outcome == dropped:
+		return false
+	default:
+		t.leaves(now)
+	}
+	if r.start == 0 {
+		r.start = now
+	}
+	return true
+}
+
+// heard notes what came of a sending of r: the reply, or else err. If it counts, it
+// is the final answer; otherwise r is sent once more, or has run out of time before.
+func (op *operation) heard(r *request, err error, now clockdrift.Instant, counts bool) {
+	answer := Failed
+	if r.reply != nil {
+		answer, err = op.task.read(op.claim.token, r.reply)
+	}
+	c := op.claim
+	c.mu.Lock()
+	t := &c.traces[r.node.index]
+	switch {
+	case op.task.sets && (r.reply != nil || neverSent(err)):
+		t.known(answer == Granted)
+	case op.task.sets:
+		t.unknown(now)
+	case op.task == release && answer != Failed:
+		t.released(answer == Granted)
+	case op.task == release && !neverSent(err):
+		op.doubt = true
+	}
+	if counts {
+		op.tally(r, answer, err, now)
+	}
+	op.unlock()
+}
+
+// vote notes the final answer of a request of which nothing was heard.
+func (op *operation) vote(r *request, answer Answer, err error, now clockdrift.Instant) {
+	op.claim.mu.Lock()
+	op.tally(r, answer, err, now)
+	op.unlock()
+}
+
+// tally counts the final answer of r; the deciding vote decides the operation.
+// claim.mu is held.
+func (op *operation) tally(r *request, answer Answer, err error, now clockdrift.Instant) {
+	c := op.claim
+	r.answer, r.err, r.answered = answer, err, now
+	if op.task.sets {
+		c.traces[r.node.index].asked--
+	}
+	op.open--
+	if op.task.agrees(answer) {
+		op.agreed++
+		if op.agreed == 1 || r.start < op.start {
+			op.start = r.start
+		}
+	}
+	if op.outcome == undecided {
+		switch {
+		case op.agreed >= op.need:
+			op.decide(carried, now)
+		case op.agreed+op.open < op.need:
+			op.decide(failed, now)
+		}
+	}
+	if op.task == release {
+		c.settle(r.node, now)
+	}
+	r.last = op.open == 0
+}
+
+// unlock gives back claim.mu, and does what was put off until then.
+func (op *operation) unlock() {
+	clears := op.clears
+	op.clears = false
+	op.claim.mu.Unlock()
+	if clears {
+		op.claim.clear()
+	}
+}
+
+// decide ends the operation. claim.mu is held.
+func (op *operation) decide(how outcome, now clockdrift.Instant) {
+	op.outcome = how
+	if op.task.decided != nil {
+		op.task.decided(op, now)
+	}
+	close(op.done)
+}
+
+// drop ends the operation for a caller who does not wait any longer, unless it is
+// decided. What was not sent is not sent any more.
+func (op *operation) drop() {
+	now := op.claim.locker.clock.Fresh()
+	op.claim.mu.Lock()
+	if op.outcome == undecided {
+		op.decide(dropped, now)
+	}
+	op.unlock()
+}
+
+// blame says why too few nodes agreed: somebody else has the key, or too many nodes
+// cannot say. claim.mu is held.
+func (op *operation) blame() error {
+	silent := 0
+	for i := range op.requests {
+		if a := op.requests[i].answer; a == Failed || op.outcome == dropped && a == Pending {
+			silent++
+		}
+	}
+	if silent > len(op.requests)-op.need {
+		return ErrNoQuorum
+	}
+	return ErrHeld
+}
+
+// votes returns what every node has said. claim.mu is held.
+func (op *operation) votes() []Vote {
+	votes := make([]Vote, len(op.requests))
+	for i := range op.requests {
+		r := &op.requests[i]
+		votes[i] = Vote{Node: r.node.name, Answer: r.answer, Err: r.err}
+		if r.answer != Pending {
+			votes[i].Latency = r.answered.Sub(op.asked)
+		}
+	}
+	return votes
+}
+
+// fail returns the operation as an error. claim.mu is held.
+func (op *operation) fail(reason error) error {
+	return &QuorumError{Op: op.task.name, Key: op.claim.key, Need: op.need, Votes: op.votes(), Reason: reason}
+}

@@ -1,0 +1,256 @@
+package redlock
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+)
+
+// The bounds of a TTL.
+const (
+	// MinTTL is the shortest lease. Below it the drift allowance and one slow
+	// reply leave nothing.
+	MinTTL = 10 * time.Millisecond
+	// MaxTTL is the longest lease: ten years, far below what servers can count.
+	MaxTTL = 10 * 365 * 24 * time.Hour
+)
+
+// The bounds of keys and tokens, in bytes.
+const (
+	maxKey   = 64 << 10
+	maxToken = 4 << 10
+)
+
+// defaultNodeTimeout is the node time-out where a quarter of the TTL is no less.
+const defaultNodeTimeout = 250 * time.Millisecond
+
+// byTTL is a duration that follows the TTL because nobody has set it.
+const byTTL = time.Duration(math.MinInt64)
+
+// Option is a setting of [New].
+type Option interface{ locker(*lockerOptions) }
+
+// AcquireOption is a setting of one [Locker.Acquire] or [Locker.TryAcquire].
+type AcquireOption interface{ acquire(*acquireOptions) }
+
+// LeaseOption is both: given to [New], it is the default of every acquire.
+type LeaseOption interface {
+	Option
+	AcquireOption
+}
+
+type lockerOptions struct {
+	acquire     acquireOptions // the defaults of an acquire
+	nodeTimeout time.Duration
+	drift       float64
+	prefix      string
+	cleanup     time.Duration
+	evictingOK  bool
+	events      func(Event)
+	clock       *clockdrift.Clock
+}
+
+type acquireOptions struct {
+	ttl                    time.Duration
+	maxWait                time.Duration
+	retries                int
+	backoffMin, backoffMax time.Duration
+	maxOutage              time.Duration
+	token                  *string
+}
+
+func defaults() lockerOptions {
+	return lockerOptions{
+		acquire: acquireOptions{
+			ttl:        10 * time.Second,
+			maxWait:    math.MaxInt64,
+			retries:    math.MaxInt,
+			backoffMin: 5 * time.Millisecond,
+			backoffMax: 250 * time.Millisecond,
+			maxOutage:  byTTL,
+		},
+		nodeTimeout: byTTL,
+		drift:       clockdrift.DefaultFactor,
+		cleanup:     2 * time.Second,
+		events:      func(Event) {},
+	}
+}
+
+type (
+	option        func(*lockerOptions)
+	leaseOption   func(*acquireOptions)
+	acquireOption func(*acquireOptions)
+)
+
+func (set option) locker(o *lockerOptions)          { set(o) }
+func (set leaseOption) locker(o *lockerOptions)     { set(&o.acquire) }
+func (set leaseOption) acquire(o *acquireOptions)   { set(o) }
+func (set acquireOption) acquire(o *acquireOptions) { set(o) }
+
+// WithTTL sets the lease: how long nodes keep the key when its holder neither
+// extends nor releases it. The work must fit in, or extend it. It is a whole number
+// of milliseconds from [MinTTL] to [MaxTTL]. The default is 10s.
+func WithTTL(d time.Duration) LeaseOption {
+	return leaseOption(func(o *acquireOptions) { o.ttl = d })
+}
+
+// WithMaxWait bounds how long Acquire waits for the key; its error is then that of
+// the last try, such as [ErrHeld]. 0 means one try. By default only the context
+// bounds the wait; but the lock's own context descends from that one, so a time-out
+// there would also cut the hold short.
+func WithMaxWait(d time.Duration) LeaseOption {
+	return leaseOption(func(o *acquireOptions) { o.maxWait = d })
+}
+
+// WithRetryLimit bounds how often Acquire tries again after the first try. By
+// default there is no limit.
+func WithRetryLimit(n int) LeaseOption {
+	return leaseOption(func(o *acquireOptions) { o.retries = n })
+}
+
+// WithBackoff sets the pauses between the tries of one Acquire: each is drawn at
+// random from 0 to a bound that begins at least and doubles up to most. Random from
+// 0, because contenders that pause alike split the votes again and again
+// (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/).
+// The defaults are 5ms and 250ms.
+func WithBackoff(least, most time.Duration) LeaseOption {
+	return leaseOption(func(o *acquireOptions) { o.backoffMin, o.backoffMax = least, most })
+}
+
+// WithMaxOutage sets how long an Acquire goes on while no quorum can be reached at
+// all. 0 means that it fails at the first such try. The default is the TTL. What
+// waiting cannot mend (a wrong password, a replica among the nodes, a full memory)
+// fails at once, whatever this says.
+func WithMaxOutage(d time.Duration) LeaseOption {
+	return leaseOption(func(o *acquireOptions) { o.maxOutage = d })
+}
+
+// WithToken sets the token of this acquire, so that a request that is repeated after
+// a crash or a lost answer finds the lock it already has: where the token holds the
+// key, the acquire prolongs it. Whoever knows the token holds the lock, so it must be
+// unguessable, and no two requests may share one. It is 1 to 4096 bytes.
+//
+// A failed acquire with a token of your own leaves what it has set to the retry or
+// to the TTL. Once the lock was released, this Locker refuses the token for one TTL.
+func WithToken(token string) AcquireOption {
+	return acquireOption(func(o *acquireOptions) { o.token = &token })
+}
+
+// WithNodeTimeout sets how long one node may take for one operation. It should be
+// far below the TTL, or one silent node eats the lease. The default is 250ms, or a
+// quarter of the TTL if that is less.
+func WithNodeTimeout(d time.Duration) Option {
+	return option(func(o *lockerOptions) { o.nodeTimeout = d })
+}
+
+// WithDriftFactor sets how far the clocks of this machine and a node may run apart,
+// as a part of the time that passes. TTL × factor + 2ms is taken off every lease.
+// The default is 0.01, ten times what a clock under NTP needs.
+func WithDriftFactor(factor float64) Option {
+	return option(func(o *lockerOptions) { o.drift = factor })
+}
+
+// WithKeyPrefix sets what is put before every key on the nodes. [Lock.Key] and errors
+// show keys without it. The default is none.
+func WithKeyPrefix(prefix string) Option {
+	return option(func(o *lockerOptions) { o.prefix = prefix })
+}
+
+// WithCleanupBound sets how long [Locker.Close] goes on to release what it still has
+// on the nodes. The default is 2s.
+func WithCleanupBound(d time.Duration) Option {
+	return option(func(o *lockerOptions) { o.cleanup = d })
+}
+
+// WithEvictingNodes lets nodes vote that may evict keys when their memory is full
+// (maxmemory with a policy other than noeviction). Such a node can lose a live lock,
+// and nothing notices: by default it is refused. With the option it is reported as
+// [NodeEvicts].
+func WithEvictingNodes() Option {
+	return option(func(o *lockerOptions) { o.evictingOK = true })
+}
+
+// WithEvents sets a function that is told what happens to the nodes. It is called
+// from the library's own goroutines, one call at a time for each node, and must not
+// block. By default nobody is told.
+func WithEvents(tell func(Event)) Option {
+	return option(func(o *lockerOptions) { o.events = tell })
+}
+
+// check finds the first setting that is not valid.
+func (o *lockerOptions) check() error {
+	if err := o.acquire.check(); err != nil {
+		return err
+	}
+	switch {
+	case o.nodeTimeout != byTTL && (o.nodeTimeout <= 0 || o.nodeTimeout >= o.acquire.ttl):
+		return &OptionError{"NodeTimeout", fmt.Sprintf("%v is not between 0 and the TTL of %v", o.nodeTimeout, o.acquire.ttl)}
+	case !(o.drift >= 0 && o.drift <= maxDrift):
+		return &OptionError{"DriftFactor", fmt.Sprintf("%v is not between 0 and %v", o.drift, maxDrift)}
+	case len(o.prefix) > maxKey:
+		return &OptionError{"KeyPrefix", fmt.Sprintf("%d bytes are more than %d", len(o.prefix), maxKey)}
+	case o.cleanup < 0:
+		return &OptionError{"CleanupBound", fmt.Sprintf("%v is less than 0", o.cleanup)}
+	case o.events == nil:
+		return &OptionError{"Events", "the function is nil"}
+	}
+	return nil
+}
+
+// maxDrift is far beyond any clock that deserves the name.
+const maxDrift = 0.5
+
+// check finds the first setting that is not valid.
+func (o *acquireOptions) check() error {
+	if err := checkTTL(o.ttl); err != nil {
+		return err
+	}
+	switch {
+	case o.maxWait < 0:
+		return &OptionError{"MaxWait", fmt.Sprintf("%v is less than 0", o.maxWait)}
+	case o.retries < 0:
+		return &OptionError{"RetryLimit", fmt.Sprintf("%d is less than 0", o.retries)}
+	case o.backoffMin <= 0 || o.backoffMax < o.backoffMin:
+		return &OptionError{"Backoff", fmt.Sprintf("%v and %v are not two durations above 0, the lesser one first", o.backoffMin, o.backoffMax)}
+	case o.maxOutage < 0 && o.maxOutage != byTTL:
+		return &OptionError{"MaxOutage", fmt.Sprintf("%v is less than 0", o.maxOutage)}
+	case o.token != nil && (*o.token == "" || len(*o.token) > maxToken):
+		return &OptionError{"Token", fmt.Sprintf("a token has 1 to %d bytes, not %d", maxToken, len(*o.token))}
+	}
+	return nil
+}
+
+func checkTTL(ttl time.Duration) error {
+	switch {
+	case ttl < MinTTL || ttl > MaxTTL:
+		return &OptionError{"TTL", fmt.Sprintf("%v is not between %v and %v", ttl, MinTTL, MaxTTL)}
+	case ttl%time.Millisecond != 0:
+		return &OptionError{"TTL", fmt.Sprintf("%v is not a whole number of milliseconds, which servers count in", ttl)}
+	}
+	return nil
+}
+
+func checkKey(key, prefix string) error {
+	if key == "" || len(prefix)+len(key) > maxKey {
+		return &OptionError{"key", fmt.Sprintf("a key has 1 to %d bytes, its prefix included, not %d", maxKey, len(prefix)+len(key))}
+	}
+	return nil
+}
+
+// outage is how long an acquire goes on without a quorum.
+func (o *acquireOptions) outage() time.Duration {
+	if o.maxOutage == byTTL {
+		return o.ttl
+	}
+	return o.maxOutage
+}
+
+// timeout is how long a node may take for an operation with a lease of ttl.
+func (o *lockerOptions) timeout(ttl time.Duration) time.Duration {
+	if o.nodeTimeout == byTTL {
+		return min(defaultNodeTimeout, ttl/4)
+	}
+	return o.nodeTimeout
+}

@@ -1,0 +1,91 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+)
+
+// Release gives the key back. It first ends the lock's context, with the cause
+// [ErrReleased], and then deletes the key at all nodes. It waits until a quorum has
+// said that the token is not there any more, or ctx ends; the rest, and what goes
+// wrong at a minority, is done in the background. Give it a context that has not
+// ended:
+//
+//	defer lock.Release(context.WithoutCancel(ctx))
+//
+// The error matches [ErrLost] if the lock was lost before: its lease had ended, or no
+// node had its token any more. Then the work may not have been protected to its end.
+// It matches [ErrNoQuorum] if too few nodes answered: the key goes away by itself, by
+// the TTL at the latest; [ErrReleased] the second time; [ErrClosed]; and the
+// context's error if ctx ended first.
+func (l *Lock) Release(ctx context.Context) error {
+	c := &l.claim
+	now := c.locker.clock.Fresh()
+	c.mu.Lock()
+	l.check(now)
+	if l.given || l.ended == ErrClosed { //nolint:errorlint // ended holds the sentinel itself
+		err := &stateError{"release", c.key, l.ended}
+		if l.given {
+			err.why = ErrReleased
+		}
+		c.mu.Unlock()
+		return err
+	}
+	l.given = true
+	lost := l.ended != nil
+	l.end(ErrReleased)
+	c.mu.Unlock()
+
+	op := l.giveBack()
+	select {
+	case <-op.done:
+	case <-ctx.Done():
+		return fmt.Errorf("redlock: release %q goes on in the background: %w", c.key, endOf(ctx))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case op.outcome != carried:
+		return op.fail(ErrNoQuorum)
+	case lost || !op.deleted() && !op.doubt:
+		return op.fail(ErrLost)
+	}
+	return nil
+}
+
+// quit ends the hold for [Locker.Close].
+func (l *Lock) quit() {
+	c := &l.claim
+	now := c.locker.clock.Fresh()
+	c.mu.Lock()
+	l.check(now)
+	l.end(ErrClosed)
+	given := l.given
+	c.mu.Unlock()
+	if !given {
+		l.giveBack()
+	}
+}
+
+// giveBack asks all nodes to delete the key.
+func (l *Lock) giveBack() *operation {
+	c := &l.claim
+	c.locker.holds.remove(l)
+	if c.own {
+		now := c.locker.clock.Now()
+		c.locker.spent.add(c.token, now.Add(c.longest()), now)
+	}
+	op := c.toRelease(&l.release)
+	op.ask(c.locker.nodes, c.locker.quorum)
+	return op
+}
+
+// deleted reports whether a node has deleted the key. claim.mu is held.
+func (op *operation) deleted() bool {
+	for i := range op.requests {
+		if op.requests[i].answer == Granted {
+			return true
+		}
+	}
+	return false
+}

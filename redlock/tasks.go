@@ -1,0 +1,98 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// The tasks. Their commands and their replies belong together, so they stand here
+// side by side.
+var (
+	// acquire sets the key where it is missing. The reply is what was there before:
+	// nothing, or our own token from an earlier send whose reply was lost.
+	acquire = &task{name: "acquire", sets: true, agrees: granted, read: readSet, decided: begin}
+
+	// adopt is acquire with a token of the user's own, which it prolongs.
+	adopt = &task{name: "acquire", sets: true, agrees: granted, read: readHold, decided: begin}
+
+	extend = &task{name: "extend", sets: true, agrees: granted, read: readHold, decided: prolong}
+
+	// release deletes the key. A node that says that the token is not there is as
+	// good as one that deleted it.
+	release = &task{name: "release", agrees: func(a Answer) bool { return a != Failed }, read: readRelease}
+
+	look = &task{name: "held", agrees: granted, read: readLook}
+)
+
+func granted(a Answer) bool { return a == Granted }
+
+func readSet(token string, replies []driver.Reply) (Answer, error) {
+	switch reply := replies[0]; {
+	case reply.Kind == driver.Nil:
+		return Granted, nil
+	case reply.Kind == driver.String && reply.Str == token:
+		return Granted, nil
+	case reply.Kind == driver.String:
+		return Held, nil
+	default:
+		return Failed, unexpected(reply)
+	}
+}
+
+func readHold(_ string, replies []driver.Reply) (Answer, error) {
+	switch reply := replies[0]; {
+	case reply.Kind == driver.Integer && (reply.Int == 1 || reply.Int == 2):
+		return Granted, nil
+	case reply.Kind == driver.Integer && reply.Int == 0:
+		return Held, nil
+	default:
+		return Failed, unexpected(reply)
+	}
+}
+
+func readRelease(_ string, replies []driver.Reply) (Answer, error) {
+	switch reply := replies[0]; {
+	case reply.Kind == driver.Integer && reply.Int == 1:
+		return Granted, nil
+	case reply.Kind == driver.Integer && reply.Int == 0, wrongType(reply):
+		return Absent, nil
+	default:
+		return Failed, unexpected(reply)
+	}
+}
+
+func readLook(token string, replies []driver.Reply) (Answer, error) {
+	switch reply := replies[0]; {
+	case reply.Kind == driver.String && reply.Str == token:
+		return Granted, nil
+	case reply.Kind == driver.String:
+		return Held, nil
+	case reply.Kind == driver.Nil:
+		return Absent, nil
+	default:
+		return Failed, unexpected(reply)
+	}
+}
+
+// wrongType reports whether the key holds something that no token can be in.
+func wrongType(reply driver.Reply) bool {
+	var server *driver.ServerError
+	return errors.As(reply.Err(), &server) && server.Code == "WRONGTYPE"
+}
+
+// unexpected returns the server's refusal, or what is wrong with a reply that no
+// server of this protocol gives. It does not show what the reply holds: that may be
+// somebody's token.
+func unexpected(reply driver.Reply) error {
+	if err := reply.Err(); err != nil {
+		return advised(err)
+	}
+	kinds := [...]string{"a nil", "an integer", "a string", "an array", "an error"}
+	kind := "something unknown"
+	if int(reply.Kind) < len(kinds) {
+		kind = kinds[reply.Kind]
+	}
+	return fmt.Errorf("the node answered with %s that is not an answer to this command: is it a Redis server?", kind)
+}
