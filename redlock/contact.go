@@ -35,17 +35,15 @@ func (n *node) contact() {
 
 	n.mu.Lock()
 	was := n.health.state
-	var refused []*request
 	if err != nil {
 		n.health.fail(err, now, now.Sub(started))
-		refused, n.queue = n.queue, nil
+		n.fail(err)
 	} else {
 		n.health = health{state: up, answer: now}
 		n.window.note(now.Sub(started))
 		n.summon()
 	}
 	n.mu.Unlock()
-	n.finish(refused, err)
 
 	switch {
 	case err == nil:

@@ -32,6 +32,7 @@ type fakeNode struct {
 	log     []string
 	calls   int
 	block   chan struct{} // a driver that ignores its context
+	cuts    int           // so many calls fail before anything arrives
 }
 
 type fakeKey struct {
@@ -81,6 +82,13 @@ func (f *fakeNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Repl
 	}
 	if refused != nil {
 		return nil, refused
+	}
+	f.mu.Lock()
+	cut := f.cuts > 0
+	f.cuts--
+	f.mu.Unlock()
+	if cut {
+		return nil, errCut
 	}
 	if block != nil {
 		<-block
@@ -279,4 +287,11 @@ func stray(fakes []*fakeNode, key string) (names []string) {
 		}
 	}
 	return names
+}
+
+// batches returns how many batches arrived.
+func (f *fakeNode) batches() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
 }

@@ -132,11 +132,15 @@ func (n *node) send() {
 			n.wake.Wait()
 			n.idle--
 		}
-		state := n.health.state
+		if n.health.resting(n.locker.clock.Now()) {
+			n.fail(n.health.cause)
+			continue
+		}
+		known := n.health.state == up
 		n.out++
-		n.asking = state != up
+		n.asking = !known
 		n.mu.Unlock()
-		if state == up {
+		if known {
 			runtime.Gosched() // callers that are ready get on board
 			n.sendBatch()
 		} else {
@@ -144,9 +148,7 @@ func (n *node) send() {
 		}
 		n.mu.Lock()
 		n.out--
-		if state != up {
-			n.asking = false
-		}
+		n.asking = n.asking && known
 	}
 }
 
@@ -174,6 +176,15 @@ func (n *node) take() []*request {
 		n.summon()
 	}
 	return batch
+}
+
+// fail fails all that is in the queue. n.mu is held, but not all the time.
+func (n *node) fail(cause error) {
+	queue := n.queue
+	n.queue = nil
+	n.mu.Unlock()
+	n.finish(queue, cause)
+	n.mu.Lock()
 }
 
 // finish ends requests that were not sent: by err, or because there was no need.

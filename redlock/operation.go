@@ -182,7 +182,7 @@ func (op *operation) heard(r *request, err error, now clockdrift.Instant, counts
 		t.unknown(now)
 	case op.task == release && answer != Failed:
 		t.released(answer == Granted)
-	case op.task == release && !neverSent(err):
+	case op.task == release && r.reply == nil && !neverSent(err):
 		op.doubt = true
 	}
 	if counts {

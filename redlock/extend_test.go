@@ -1,0 +1,191 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAShorterExtensionThatArrivesLateShortensNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
+		warm(t, locker)
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		synctest.Wait()
+		until := lock.Until()
+		for _, f := range fakes {
+			f.stop()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := lock.Extend(ctx, time.Second); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Extend to silent nodes = %v, want the context's error", err)
+		}
+		for _, f := range fakes {
+			f.resume()
+		}
+		for _, f := range fakes {
+			if _, left := f.token("k"); left < 9*time.Second {
+				t.Errorf("the late extension to 1s has cut the lease at %s to %v", f.name, left)
+			}
+		}
+		if !lock.Until().Equal(until) {
+			t.Errorf("Until moved by %v", lock.Until().Sub(until))
+		}
+	})
+}
+
+func TestAnExtensionToLessThanIsLeftChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		until := lock.Until()
+		if err := lock.Extend(t.Context(), time.Second); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		synctest.Wait()
+		if !lock.Until().Equal(until) {
+			t.Errorf("Until moved by %v", lock.Until().Sub(until))
+		}
+		if _, left := fakes[0].token("k"); left != 10*time.Second {
+			t.Errorf("the node has %v left, want 10s", left)
+		}
+	})
+}
+
+func TestAnExtensionDecidedAfterTheDeadlineDoesNotCountAndIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Second), WithNodeTimeout(500*time.Millisecond))
+		warm(t, locker)
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		ctx := lock.Context()
+		time.Sleep(900 * time.Millisecond)
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 300 * time.Millisecond }) // runs after 150ms: the key has not expired
+		}
+		err = lock.Extend(t.Context(), 10*time.Second)
+		if !errors.Is(err, ErrLost) {
+			t.Errorf("Extend = %v, want ErrLost: its votes came 200ms after the deadline", err)
+		}
+		if context.Cause(ctx) != ErrLost || lock.Valid() {
+			t.Errorf("the lock lives on: cause %v, valid %v", context.Cause(ctx), lock.Valid())
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if names := stray(fakes, "k"); names != nil {
+			t.Errorf("what the late extension has set is still at %v", names)
+		}
+	})
+}
+
+func TestAnExtensionHealsANodeThatLostTheKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		synctest.Wait()
+		fakes[0].change(func(f *fakeNode) { delete(f.keys, "k") })
+		if err := lock.Extend(t.Context(), 10*time.Second); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		synctest.Wait()
+		if token, _ := fakes[0].token("k"); token != lock.Token() {
+			t.Errorf("the node that lost the key holds %q", token)
+		}
+	})
+}
+
+func TestAnExtensionThatFailsInTimeLeavesTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
+		warm(t, locker)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		synctest.Wait()
+		ctx, until := lock.Context(), lock.Until()
+		fakes[0].stop()
+		fakes[1].stop()
+		if err := lock.Extend(t.Context(), 8*time.Second); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
+			t.Errorf("Extend with two of three silent = %v, want ErrNoQuorum", err)
+		}
+		if !lock.Valid() || !lock.Until().Equal(until) || ctx.Err() != nil {
+			t.Errorf("the failed extension has changed the lease: until %v, want %v; context %v", lock.Until(), until, ctx.Err())
+		}
+		<-ctx.Done()
+		if !time.Now().Equal(until) || context.Cause(ctx) != ErrLost {
+			t.Errorf("the context ended %v after the deadline, with %v", time.Since(until), context.Cause(ctx))
+		}
+		fakes[0].resume()
+		fakes[1].resume()
+	})
+}
+
+// The table in the package's documentation.
+func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
+	type state struct {
+		name            string
+		reach           func(t *testing.T, locker *Locker, lock *Lock, fakes []*fakeNode)
+		extend, release error
+	}
+	for _, tt := range []state{
+		{"held", func(*testing.T, *Locker, *Lock, []*fakeNode) {}, nil, nil},
+		{"expired", func(_ *testing.T, _ *Locker, lock *Lock, _ []*fakeNode) { <-lock.Context().Done() }, ErrLost, ErrLost},
+		{"taken over", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
+			for _, f := range fakes {
+				f.plant("k", "another", time.Minute)
+			}
+		}, ErrLost, ErrLost},
+		{"taken over at a minority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
+			fakes[0].plant("k", "another", time.Minute)
+		}, nil, nil},
+		{"unknown at a minority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
+			fakes[0].change(refuse)
+		}, nil, nil},
+		{"unknown at a majority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
+			fakes[0].change(refuse)
+			fakes[1].change(refuse)
+		}, ErrNoQuorum, ErrNoQuorum},
+		{"released", func(t *testing.T, _ *Locker, lock *Lock, _ []*fakeNode) {
+			if err := lock.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v", err)
+			}
+		}, ErrReleased, ErrReleased},
+		{"closed", func(t *testing.T, locker *Locker, _ *Lock, _ []*fakeNode) {
+			if err := locker.Close(); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+		}, ErrClosed, ErrClosed},
+	} {
+		for _, op := range []string{"Extend", "Release"} {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3)
+				lock, err := locker.TryAcquire(t.Context(), "k")
+				if err != nil {
+					t.Fatalf("TryAcquire = %v", err)
+				}
+				synctest.Wait()
+				tt.reach(t, locker, lock, fakes)
+				got, want := error(nil), tt.extend
+				if op == "Extend" {
+					got = lock.Extend(t.Context(), 10*time.Second)
+				} else {
+					got, want = lock.Release(t.Context()), tt.release
+				}
+				if !errors.Is(got, want) {
+					t.Errorf("%s of a lock that is %s = %v, want %v", op, tt.name, got, want)
+				}
+				for _, other := range []error{ErrHeld, ErrNoQuorum, ErrLost, ErrReleased, ErrClosed} {
+					if other != want && errors.Is(got, other) {
+						t.Errorf("%s of a lock that is %s also matches %v: %v", op, tt.name, other, got)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+func TestBadOptionsAreRefusedByName(t *testing.T) {
+	for _, tt := range []struct {
+		option Option
+		name   string
+	}{
+		{WithTTL(0), "TTL"},
+		{WithTTL(-time.Second), "TTL"},
+		{WithTTL(time.Microsecond), "TTL"},
+		{WithTTL(15*time.Millisecond + 1), "TTL"},
+		{WithTTL(math.MaxInt64), "TTL"},
+		{WithMaxWait(-1), "MaxWait"},
+		{WithRetryLimit(-1), "RetryLimit"},
+		{WithBackoff(0, time.Second), "Backoff"},
+		{WithBackoff(time.Second, time.Millisecond), "Backoff"},
+		{WithMaxOutage(-1), "MaxOutage"},
+		{WithNodeTimeout(0), "NodeTimeout"},
+		{WithNodeTimeout(-1), "NodeTimeout"},
+		{WithNodeTimeout(10 * time.Second), "NodeTimeout"},
+		{WithDriftFactor(-0.1), "DriftFactor"},
+		{WithDriftFactor(0.6), "DriftFactor"},
+		{WithDriftFactor(math.NaN()), "DriftFactor"},
+		{WithKeyPrefix(strings.Repeat("x", maxKey+1)), "KeyPrefix"},
+		{WithCleanupBound(-1), "CleanupBound"},
+		{WithEvents(nil), "Events"},
+		{nil, "options"},
+	} {
+		_, nodes := fakeNodes(3)
+		_, err := New(nodes, tt.option)
+		var option *OptionError
+		if !errors.As(err, &option) || option.Option != tt.name || !errors.Is(err, ErrOption) {
+			t.Errorf("New = %v, want an OptionError about %s", err, tt.name)
+		}
+	}
+}
+
+func TestBadNodesAreRefused(t *testing.T) {
+	fakes, nodes := fakeNodes(3)
+	client := new(int)
+	for name, bad := range map[string][]driver.Node{
+		"none":             nil,
+		"no driver":        {nodes[0], {Name: "x"}},
+		"no name":          {{Driver: fakes[0]}},
+		"one name twice":   {nodes[0], nodes[1], {Name: "node-1", Driver: fakes[2]}},
+		"one driver twice": {nodes[0], {Name: "other", Driver: fakes[0]}},
+		"one client twice": {{Name: "a", Driver: fakes[0], Client: client}, {Name: "b", Driver: fakes[1], Client: client}},
+	} {
+		if _, err := New(bad); !errors.Is(err, ErrOption) {
+			t.Errorf("New with nodes of which %s = %v, want ErrOption", name, err)
+		}
+	}
+	uncomparable := driver.Node{Name: "a", Driver: fakes[0], Client: []int{1}}
+	other := driver.Node{Name: "b", Driver: fakes[1], Client: []int{1}}
+	if _, err := New([]driver.Node{uncomparable, other}); err != nil {
+		t.Errorf("New with clients that cannot be compared = %v", err)
+	}
+}
+
+func TestBadArgumentsOfAnAcquireSendNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithNodeTimeout(time.Second))
+		for name, try := range map[string]func() error{
+			"an empty key":             func() error { _, err := locker.Acquire(t.Context(), ""); return err },
+			"a key too long":           func() error { _, err := locker.Acquire(t.Context(), strings.Repeat("k", maxKey+1)); return err },
+			"an empty token":           func() error { _, err := locker.Acquire(t.Context(), "k", WithToken("")); return err },
+			"a TTL below the time-out": func() error { _, err := locker.Acquire(t.Context(), "k", WithTTL(time.Second)); return err },
+			"an option that is nil":    func() error { _, err := locker.Acquire(t.Context(), "k", nil); return err },
+		} {
+			if err := try(); !errors.Is(err, ErrOption) {
+				t.Errorf("Acquire with %s = %v, want ErrOption", name, err)
+			}
+		}
+		if calls := fakes[0].batches(); calls != 0 {
+			t.Errorf("%d batches were sent", calls)
+		}
+	})
+}
+
+func TestADefaultNeverMakesAnotherValidOptionFail(t *testing.T) {
+	for _, ttl := range []time.Duration{MinTTL, 11 * time.Millisecond, 100 * time.Millisecond, time.Second, time.Hour, MaxTTL} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, _ := newLocker(t, 3, WithTTL(ttl))
+			if _, err := locker.TryAcquire(t.Context(), "k"); err != nil {
+				t.Errorf("a Locker with a TTL of %v: TryAcquire = %v", ttl, err)
+			}
+			usual, _ := newLocker(t, 3)
+			if _, err := usual.TryAcquire(t.Context(), "k", WithTTL(ttl)); err != nil {
+				t.Errorf("TryAcquire with a TTL of %v = %v", ttl, err)
+			}
+		})
+	}
+}
+
+func TestThePrefixIsOnTheNodesOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, WithKeyPrefix("lock:"))
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		if token, _ := fakes[0].token("lock:k"); token != lock.Token() || lock.Key() != "k" {
+			t.Errorf("the node has %q under lock:k, Key is %q", token, lock.Key())
+		}
+	})
+}
+
+func TestTokensOfOthersAreNotInErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		for _, f := range fakes {
+			f.plant("k", "secret-of-another", time.Hour)
+		}
+		_, err := locker.TryAcquire(t.Context(), "k")
+		if text := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(text, "secret") {
+			t.Errorf("the error shows another's token: %s", text)
+		}
+	})
+}
+
+func TestTheWindowFollowsTheDistance(t *testing.T) {
+	for _, tt := range []struct {
+		trip time.Duration
+		want int
+	}{
+		{50 * time.Microsecond, 1}, {140 * time.Microsecond, 1}, {200 * time.Microsecond, 2},
+		{time.Millisecond, 7}, {5 * time.Millisecond, 8}, {time.Second, 8},
+	} {
+		var w window
+		for i := range 3 * windowPeriod {
+			w.note(tt.trip + time.Duration(i%7)*time.Millisecond) // busy now and then
+			if size := w.size(); size != tt.want {
+				t.Fatalf("after %d batches with a least round trip of %v the window is %d, want %d", i+1, tt.trip, size, tt.want)
+			}
+		}
+	}
+	var moved window
+	moved.note(50 * time.Microsecond)
+	for range 2 * windowPeriod {
+		moved.note(5 * time.Millisecond)
+	}
+	if moved.size() != maxWindow {
+		t.Errorf("a node that moved away keeps a window of %d", moved.size())
+	}
+}
+
+func FuzzReadInfo(f *testing.F) {
+	f.Add("# Server\r\nrun_id:abc\r\nrole:master\r\n")
+	f.Add(":\n::\n\r\r\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		facts := map[string]string{}
+		readInfo(text, facts)
+		for name, value := range facts {
+			if !strings.Contains(text, name+":"+value) {
+				t.Errorf("readInfo(%q) made up %q = %q", text, name, value)
+			}
+		}
+	})
+}

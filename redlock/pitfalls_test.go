@@ -1,0 +1,524 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+)
+
+// The pitfalls are faults that other lock libraries have. Those in which a client or a
+// server plays a part are tested over all of these in test/integration.
+
+// 1. The clean-up of a failed acquire dies with the caller's context, and the key stays
+// on the good nodes for the whole TTL.
+func TestPitfall01CleanUpOutlivesTheCallersContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 100 * time.Millisecond })
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 70*time.Millisecond) // the keys are set, the answers under way
+		defer cancel()
+		if _, err := locker.TryAcquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("TryAcquire = %v, want the context's error", err)
+		}
+		if names := stray(fakes, "k"); len(names) != 3 {
+			t.Fatalf("the test does not show the fault: keys at %v", names)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if names := stray(fakes, "k"); names != nil {
+			t.Errorf("two round trips after the caller's deadline the key is still at %v", names)
+		}
+	})
+}
+
+// 2. Extend and release have no time-out of their own for each node.
+func TestPitfall02ASilentNodeHoldsUpNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		fakes[0].stop()
+		began := time.Now()
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		if err := lock.Extend(t.Context(), time.Minute); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("one silent node of three held up the others by %v", took)
+		}
+		fakes[0].resume()
+	})
+}
+
+// 4. Returning at the quorum cancels the stragglers, which may have landed.
+func TestPitfall04StragglersAreNotCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		warm(t, locker)
+		for i, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = time.Duration(i) * 20 * time.Millisecond })
+		}
+		for i := range 20 {
+			key := fmt.Sprint("k", i)
+			for _, f := range fakes[:3] {
+				f.plant(key, "somebody", time.Second)
+			}
+			if _, err := locker.TryAcquire(t.Context(), key); !errors.Is(err, ErrHeld) {
+				t.Fatalf("TryAcquire = %v, want ErrHeld", err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		for i := range 20 {
+			if names := stray(fakes, fmt.Sprint("k", i)); names != nil {
+				t.Errorf("a lost try has left its key at %v", names)
+			}
+		}
+	})
+}
+
+// 5. The deadline still lies in the future after a lost extension and after release.
+func TestPitfall05UntilAndValidTellTheTruth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Second))
+		warm(t, locker)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		for _, f := range fakes {
+			f.stop()
+		}
+		time.Sleep(800 * time.Millisecond)
+		if err := lock.Extend(t.Context(), 10*time.Second); err == nil {
+			t.Error("Extend over silent nodes succeeded")
+		}
+		if lock.Valid() || lock.Until().After(time.Now()) {
+			t.Errorf("after the lost extension: valid %v, until %v from now", lock.Valid(), time.Until(lock.Until()))
+		}
+		for _, f := range fakes {
+			f.resume()
+		}
+		time.Sleep(maxRest)
+		lock, err := locker.Acquire(t.Context(), "k2")
+		if err != nil {
+			t.Fatalf("Acquire = %v", err)
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatalf("Release = %v", err)
+		}
+		if lock.Valid() || lock.Until().After(time.Now()) {
+			t.Errorf("after the release: valid %v, until %v from now", lock.Valid(), time.Until(lock.Until()))
+		}
+	})
+}
+
+// 6. An extension creates the lock anew after its expiry, after somebody else's whole
+// tenure, and after its release.
+func TestPitfall06AnExtensionDoesNotRaiseTheDead(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before func(t *testing.T, other *Locker, lock *Lock)
+		want   error
+	}{
+		"its expiry": {func(_ *testing.T, _ *Locker, lock *Lock) { <-lock.Context().Done(); time.Sleep(time.Second) }, ErrLost},
+		"another's tenure": {func(t *testing.T, other *Locker, _ *Lock) {
+			theirs, err := other.Acquire(t.Context(), "k")
+			if err != nil {
+				t.Fatalf("Acquire = %v", err)
+			}
+			if err := theirs.Release(t.Context()); err != nil {
+				t.Fatalf("Release = %v", err)
+			}
+		}, ErrLost},
+		"its release": {func(t *testing.T, _ *Locker, lock *Lock) {
+			if err := lock.Release(t.Context()); err != nil {
+				t.Fatalf("Release = %v", err)
+			}
+		}, ErrReleased},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			fakes, nodes := fakeNodes(3)
+			locker, _ := New(nodes, WithTTL(time.Second))
+			defer locker.Close()
+			other, _ := New(nodes, WithTTL(time.Second))
+			defer other.Close()
+			lock, err := locker.TryAcquire(t.Context(), "k")
+			if err != nil {
+				t.Fatalf("TryAcquire = %v", err)
+			}
+			tt.before(t, other, lock)
+			if err := lock.Extend(t.Context(), time.Minute); !errors.Is(err, tt.want) {
+				t.Errorf("Extend after %s = %v, want %v", name, err, tt.want)
+			}
+			synctest.Wait()
+			if names := stray(fakes, "k"); names != nil {
+				t.Errorf("Extend after %s has set the key at %v", name, names)
+			}
+		})
+	}
+}
+
+// 7. A SET whose reply was lost is sent again, and refused by itself.
+func TestPitfall07OurOwnTokenCountsAsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		for _, f := range fakes {
+			lost := false
+			f.change(func(f *fakeNode) {
+				f.lose = func(name string) bool {
+					first := name == "SET" && !lost
+					lost = lost || first
+					return first
+				}
+			})
+		}
+		start := time.Now()
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire whose replies were lost = %v", err)
+		}
+		if lock.Until().After(start.Add(10 * time.Second)) {
+			t.Error("the lease is counted from the second sending, but the first one set it")
+		}
+	})
+}
+
+// 8. The context ends while waiting, and the error says neither that nor why.
+func TestPitfall08TheEndOfWaitingSaysBoth(t *testing.T) {
+	errShutdown := errors.New("service is shutting down")
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		for _, f := range fakes {
+			f.plant("k", "somebody", time.Hour)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errShutdown) })
+		_, err := locker.Acquire(ctx, "k")
+		for _, want := range []error{ErrHeld, context.Canceled, errShutdown} {
+			if !errors.Is(err, want) {
+				t.Errorf("Acquire = %v, does not match %v", err, want)
+			}
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if _, err := locker.Acquire(ctx, "k"); !errors.Is(err, ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Acquire = %v, want ErrHeld and context.DeadlineExceeded", err)
+		}
+	})
+}
+
+// 9. A TTL below 1ms deletes the key and reports success.
+func TestPitfall09ATTLBelowTheMinimumIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		synctest.Wait()
+		calls := fakes[0].batches()
+		for _, ttl := range []time.Duration{-1, 0, 1, time.Microsecond, time.Millisecond, MinTTL - 1, MinTTL + 1, 1500 * time.Microsecond, MaxTTL + 1, 1 << 62} {
+			if err := lock.Extend(t.Context(), ttl); !errors.Is(err, ErrOption) {
+				t.Errorf("Extend to %v = %v, want ErrOption", ttl, err)
+			}
+			if _, err := locker.TryAcquire(t.Context(), "k2", WithTTL(ttl)); !errors.Is(err, ErrOption) {
+				t.Errorf("TryAcquire for %v = %v, want ErrOption", ttl, err)
+			}
+		}
+		synctest.Wait()
+		if fakes[0].batches() != calls || !lock.Valid() {
+			t.Error("a refused TTL was sent, or cost the lock")
+		}
+	})
+}
+
+// 10. Loss is noticed at the new deadline, so that two holders overlap.
+func TestPitfall10TheContextEndsAtTheOldDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Second), WithNodeTimeout(900*time.Millisecond))
+		warm(t, locker)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		ctx, until := lock.Context(), lock.Until()
+		for _, f := range fakes {
+			f.stop()
+		}
+		time.Sleep(500 * time.Millisecond)
+		go func() {
+			if err := lock.Extend(t.Context(), 10*time.Second); !errors.Is(err, ErrLost) {
+				t.Errorf("Extend = %v, want ErrLost", err)
+			}
+		}()
+		<-ctx.Done()
+		if !time.Now().Equal(until) {
+			t.Errorf("with an extension under way on a silent link the context ended %v after the deadline", time.Since(until))
+		}
+		time.Sleep(time.Second)
+		for _, f := range fakes {
+			f.resume()
+		}
+	})
+}
+
+// 11. One foreign key at a minority blocks the lock for everybody.
+func TestPitfall11AForeignKeyAtAMinorityChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		fakes[0].plant("k", "foreign", time.Hour)
+		fakes[4].plant("k", "foreign", time.Hour)
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		if err := lock.Extend(t.Context(), time.Minute); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		if token, _ := fakes[0].token("k"); token != "foreign" {
+			t.Error("the foreign key was deleted")
+		}
+	})
+}
+
+// 12. Waiting hides real errors.
+func TestPitfall12WaitingDoesNotHideWhatWaitingCannotMend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		for _, f := range fakes[:2] {
+			f.change(func(f *fakeNode) { f.answer = failing("SET", "READONLY You can't write against a read only replica.") })
+		}
+		began := time.Now()
+		_, err := locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute))
+		if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrHeld) || time.Since(began) > 0 {
+			t.Errorf("Acquire = %v after %v, want ErrNoQuorum at once", err, time.Since(began))
+		}
+	})
+}
+
+// 13. 1,024 goroutines on keys of their own deadlock inside the library.
+func TestPitfall13TenThousandCallersDoNotDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = time.Millisecond })
+		}
+		var group sync.WaitGroup
+		for i := range 10_000 {
+			group.Go(func() {
+				lock, err := locker.TryAcquire(t.Context(), fmt.Sprint("k", i))
+				if err != nil {
+					t.Errorf("TryAcquire = %v", err)
+					return
+				}
+				if err := lock.Release(t.Context()); err != nil {
+					t.Errorf("Release = %v", err)
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+// 14. A lock is returned that had expired before the call ended.
+func TestPitfall14NoLockIsReturnedThatHasExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(100*time.Millisecond), WithNodeTimeout(99*time.Millisecond))
+		warm(t, locker)
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 98 * time.Millisecond })
+		}
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if !errors.Is(err, ErrExpired) || errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrHeld) {
+			t.Errorf("TryAcquire = %v, %v: a quorum after 98 of 100ms, with 3ms of drift, is ErrExpired", lock, err)
+		}
+		time.Sleep(time.Second)
+		if names := stray(fakes, "k"); names != nil {
+			t.Errorf("the key is left at %v", names)
+		}
+	})
+}
+
+// 15. A retry with one's own live token fails, and its clean-up deletes the live lock.
+func TestPitfall15ARetryWithOnesOwnTokenNeverHarmsTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		first, err := locker.TryAcquire(t.Context(), "k", WithToken("request-42"))
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		// A retry that fails: two of three nodes are down meanwhile.
+		fakes[0].change(refuse)
+		fakes[1].change(refuse)
+		if _, err := locker.TryAcquire(t.Context(), "k", WithToken("request-42")); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("the retry = %v, want ErrNoQuorum", err)
+		}
+		fakes[0].change(func(f *fakeNode) { f.refused = nil })
+		fakes[1].change(func(f *fakeNode) { f.refused = nil })
+		time.Sleep(maxRest)
+		synctest.Wait()
+		if names := stray(fakes, "k"); len(names) != 3 {
+			t.Errorf("after the failed retry the live lock is only at %v", names)
+		}
+		// A retry that succeeds prolongs, and never shortens.
+		second, err := locker.TryAcquire(t.Context(), "k", WithToken("request-42"), WithTTL(time.Second))
+		if err != nil {
+			t.Fatalf("the retry = %v", err)
+		}
+		synctest.Wait()
+		if _, left := fakes[2].token("k"); left < 8*time.Second {
+			t.Errorf("the retry with a shorter TTL has cut the lease to %v", left)
+		}
+		if err := second.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		if _, err := locker.TryAcquire(t.Context(), "k", WithToken("request-42")); !errors.Is(err, ErrReleased) {
+			t.Errorf("a late retry after the release = %v, want ErrReleased", err)
+		}
+		if held, err := first.Held(t.Context()); held || err != nil {
+			t.Errorf("Held = %v, %v after the release", held, err)
+		}
+		time.Sleep(11 * time.Second)
+		if _, err := locker.TryAcquire(t.Context(), "k", WithToken("request-42")); err != nil {
+			t.Errorf("the token one TTL after its release = %v", err)
+		}
+	})
+}
+
+// 16. All failures become "held by another".
+func TestPitfall16FourFailuresAreFourErrors(t *testing.T) {
+	all := map[string]error{"held": ErrHeld, "no quorum": ErrNoQuorum, "expired": ErrExpired, "context": context.DeadlineExceeded}
+	for name, prepare := range map[string]func(f *fakeNode){
+		"held":      func(f *fakeNode) { f.keys["k"] = fakeKey{"somebody", time.Now().Add(time.Hour)} },
+		"no quorum": refuse,
+		"expired":   func(f *fakeNode) { f.delay = 989 * time.Millisecond },
+		"context":   func(f *fakeNode) { f.delay = 989 * time.Millisecond },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithTTL(time.Second), WithNodeTimeout(995*time.Millisecond))
+			warm(t, locker)
+			for _, f := range fakes {
+				f.change(prepare)
+			}
+			ctx := t.Context()
+			if name == "context" {
+				short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+				defer cancel()
+				ctx = short
+			}
+			_, err := locker.TryAcquire(ctx, "k")
+			for other, sentinel := range all {
+				want := other == name || name == "context" && other == "no quorum"
+				if errors.Is(err, sentinel) != want {
+					t.Errorf("%s: TryAcquire = %v; matches %v: %v", name, err, sentinel, !want)
+				}
+			}
+		})
+	}
+}
+
+// 17. With an even number of nodes, one yes and one error, the call never returns.
+func TestPitfall17EveryEvenNumberDecides(t *testing.T) {
+	for n := 2; n <= 8; n += 2 {
+		for down := range n + 1 {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, n)
+				for _, f := range fakes[:down] {
+					f.change(refuse)
+				}
+				want := error(nil)
+				if n-down < n/2+1 {
+					want = ErrNoQuorum
+				}
+				if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, want) {
+					t.Errorf("%d of %d down: TryAcquire = %v, want %v", down, n, err, want)
+				}
+			})
+		}
+	}
+}
+
+// 20. A released lock's late retry deletes the next holder's key.
+func TestPitfall20ALateReleaseDoesNotDeleteTheNextHoldersKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		synctest.Wait()
+		late := fakes[0]
+		late.stop()
+		if err := lock.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		next, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		late.resume()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if held, err := next.Held(t.Context()); !held || err != nil {
+			t.Errorf("after the late release the next holder's Held = %v, %v", held, err)
+		}
+	})
+}
+
+// 25. A mutable lock object without synchronisation.
+func TestPitfall25ALockMayBeUsedFromAnyGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		released := make(chan error, 4)
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() { _ = lock.Extend(t.Context(), time.Minute) })
+			group.Go(func() { _, _, _ = lock.Until(), lock.Valid(), lock.Votes() })
+			group.Go(func() { _, _ = lock.Held(t.Context()); <-lock.Context().Done() })
+			group.Go(func() { released <- lock.Release(t.Context()) })
+		}
+		group.Wait()
+		close(released)
+		successes := 0
+		for err := range released {
+			if err == nil {
+				successes++
+			} else if !errors.Is(err, ErrReleased) {
+				t.Errorf("a second Release = %v, want ErrReleased", err)
+			}
+		}
+		if successes != 1 {
+			t.Errorf("%d of 4 releases succeeded, want one", successes)
+		}
+	})
+}
+
+// A machine that slept wakes up with the old reading of Go's monotonic clock.
+func TestALeaseRunsOnWhileTheMachineSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slept time.Duration
+		clock := clockdrift.NewWith(func() time.Duration { return slept })
+		locker, _ := newLocker(t, 3, option(func(o *lockerOptions) { o.clock = clock }))
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		if !lock.Valid() {
+			t.Fatal("a new lock is not valid")
+		}
+		slept = time.Minute
+		if lock.Valid() || lock.Context().Err() == nil {
+			t.Error("after a minute of sleep a lease of 10s is valid")
+		}
+		if err := lock.Extend(t.Context(), time.Minute); !errors.Is(err, ErrLost) {
+			t.Errorf("Extend after the sleep = %v, want ErrLost", err)
+		}
+	})
+}

@@ -1,0 +1,248 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+func TestReleaseEndsTheContextBeforeItsFirstByteLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		synctest.Wait()
+		ctx := lock.Context()
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) {
+				f.answer = func(name string) *driver.Reply {
+					if name == "EVALSHA" && ctx.Err() == nil {
+						t.Errorf("%s got the release while the holder's context was alive", f.name)
+					}
+					return nil
+				}
+			})
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+	})
+}
+
+func TestAReleaseDoesNotOvertakeItsAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		slow := fakes[2]
+		slow.change(func(f *fakeNode) { f.delay, f.log = 100*time.Millisecond, nil })
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if want := []string{"SET", "EVALSHA"}; !slices.Equal(slow.log, want) {
+			t.Errorf("the slow node got %v, want %v", slow.log, want)
+		}
+		if names := stray(fakes, "k"); names != nil {
+			t.Errorf("the key is left at %v", names)
+		}
+	})
+}
+
+// Servers that were stopped run what lies in their buffers when they wake up, and not
+// in the order of the connections: the acquire after the release.
+func TestAnAcquireThatAStoppedServerRunsAfterItsReleaseIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
+		warm(t, locker)
+		stopped := fakes[1]
+		stopped.stop()
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		time.Sleep(20 * time.Second)
+		stopped.resume()
+		if token, _ := stopped.token("k"); token != lock.Token() {
+			t.Fatalf("the test does not show the fault: the acquire did not run on resume")
+		}
+		time.Sleep(maxRest + lastPause)
+		synctest.Wait()
+		if names := stray(fakes, "k"); names != nil {
+			t.Errorf("the key is left at %v", names)
+		}
+	})
+}
+
+func TestAnUnknownOutcomeIsNotEndedByAnAnswerThatTheTokenIsNotThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
+		warm(t, locker)
+		odd := fakes[1]
+		// The acquire is lost on its way and runs only after the node has answered
+		// a release on another connection.
+		odd.stop()
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		odd.change(func(f *fakeNode) { f.hung, f.log = nil, nil })
+		if err := lock.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		time.Sleep(3 * time.Second)
+		if odd.count("EVALSHA") == 0 {
+			t.Fatalf("the test does not show the fault: no release has reached the node")
+		}
+		odd.resume() // now the acquire runs
+		time.Sleep(lastPause)
+		synctest.Wait()
+		if names := stray(fakes, "k"); names != nil {
+			t.Errorf("after the late acquire the key is left at %v", names)
+		}
+		before := odd.count("EVALSHA")
+		time.Sleep(time.Minute)
+		if after := odd.count("EVALSHA"); after != before {
+			t.Errorf("after the node said that it deleted the key it got %d more releases", after-before)
+		}
+	})
+}
+
+func TestReleasesForAnUnknownOutcomeEndOneTTLAfterTheNodeAnswersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(2*time.Second))
+		warm(t, locker)
+		lossy := fakes[0]
+		lossy.stop()
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		time.Sleep(time.Second)
+		lossy.change(func(f *fakeNode) { f.hung, f.buffer = nil, nil }) // it died, and came back
+		if err := lock.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		time.Sleep(2500 * time.Millisecond)
+		before := lossy.count("EVALSHA") + lossy.count("EVAL")
+		if before < 3 {
+			t.Errorf("%d releases in one TTL: an unknown outcome wants more", before)
+		}
+		time.Sleep(time.Minute)
+		if after := lossy.count("EVALSHA") + lossy.count("EVAL"); after > before+1 {
+			t.Errorf("%d releases came later than one TTL", after-before)
+		}
+	})
+}
+
+func TestReleaseWithAnEndedContextStillReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 10 * time.Millisecond })
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := lock.Release(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Release = %v, want context.Canceled", err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if names := stray(fakes, "k"); names != nil {
+			t.Errorf("the key is left at %v", names)
+		}
+	})
+}
+
+func TestAReleaseWhoseReplyIsLostIsNotALostLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		synctest.Wait()
+		for _, f := range fakes {
+			lost := false
+			f.change(func(f *fakeNode) {
+				f.lose = func(name string) bool {
+					first := name == "EVALSHA" && !lost
+					lost = lost || first
+					return first
+				}
+			})
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Errorf("Release whose first replies were lost = %v", err)
+		}
+	})
+}
+
+func TestCloseReleasesWhatIsHeldAndEndsTheContexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		ctx := lock.Context()
+		if err := locker.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		if context.Cause(ctx) != ErrClosed || lock.Valid() {
+			t.Errorf("after Close: cause %v, valid %v", context.Cause(ctx), lock.Valid())
+		}
+		if names := stray(fakes, "k"); names != nil {
+			t.Errorf("the key is left at %v", names)
+		}
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrClosed) {
+			t.Errorf("TryAcquire after Close = %v", err)
+		}
+		if err := locker.Close(); err != nil {
+			t.Errorf("the second Close = %v", err)
+		}
+	})
+}
+
+func TestCloseIsBoundedOverSilentNodesAndSaysWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		if _, err := locker.TryAcquire(t.Context(), "k"); err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		synctest.Wait()
+		fakes[0].stop()
+		began := time.Now()
+		if err := locker.Close(); err == nil {
+			t.Error("Close over a silent node that has a key says nothing")
+		}
+		if took := time.Since(began); took > 2*time.Second+50*time.Millisecond {
+			t.Errorf("Close took %v, want at most the bound of 2s", took)
+		}
+	})
+}
+
+func TestCloseWakesThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		for _, f := range fakes {
+			f.plant("k", "somebody", time.Hour)
+		}
+		done := make(chan error)
+		go func() {
+			_, err := locker.Acquire(t.Context(), "k")
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		locker.Close()
+		if err := <-done; !errors.Is(err, ErrClosed) || !errors.Is(err, ErrHeld) {
+			t.Errorf("Acquire = %v, want ErrClosed and ErrHeld", err)
+		}
+	})
+}
