@@ -11,19 +11,17 @@ import (
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// sendBatch sends what has gathered in the queue as one batch and gives every reply
-// to its request.
+// send sends requests as one batch and gives every reply to its request.
 //
 // Two things are sent once more, within the same time-out: what needs a script that
 // the node does not know, with the script's source; and all that a broken connection
 // left unanswered, for an idle connection that the server has closed fails at its
 // next use. That is safe because a request that is run twice finds its own token.
-func (n *node) sendBatch() {
-	l := n.locker
-	requests := n.take()
+func (s *sender) send(requests []*request) {
 	if len(requests) == 0 {
 		return
 	}
+	l := s.node.locker
 	patience := l.timeout
 	for _, r := range requests {
 		patience = max(patience, r.due.Sub(r.op.asked))
@@ -31,7 +29,7 @@ func (n *node) sendBatch() {
 	ctx, cancel := context.WithTimeout(l.life, patience)
 	defer cancel()
 	const most = 3 // as it is, over a new connection, with the source
-	b := batch{node: n, requests: requests}
+	b := batch{sender: s, requests: requests}
 	for try := 1; len(b.requests) > 0 && try <= most; try++ {
 		b.last = b.last || try == most
 		b = b.send(ctx)
@@ -40,7 +38,7 @@ func (n *node) sendBatch() {
 
 // A batch is one sending to a node.
 type batch struct {
-	node     *node
+	*sender
 	requests []*request
 	source   bool // send scripts with their source
 	last     bool // a broken connection is final
@@ -59,6 +57,8 @@ func (b *batch) send(ctx context.Context) batch {
 	now := clock.Fresh()
 	if err == nil {
 		n.measured(now.Sub(start))
+	} else {
+		b.cmds = nil // a driver that gave up may still look at them
 	}
 	broken := err != nil && ctx.Err() == nil && !b.last
 	if err != nil && !broken {
@@ -70,7 +70,7 @@ func (b *batch) send(ctx context.Context) batch {
 
 // build gathers the commands, and drops the requests that need not be sent any more.
 func (b *batch) build(start clockdrift.Instant) []driver.Command {
-	cmds := make([]driver.Command, 0, len(b.requests))
+	cmds := b.cmds[:0]
 	kept, needless := b.requests[:0], []*request(nil)
 	for _, r := range b.requests {
 		if !r.op.leave(r, start) {
@@ -86,6 +86,7 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 		}
 	}
 	b.requests = kept
+	b.cmds = cmds
 	b.node.finish(needless, nil)
 	return cmds
 }
@@ -94,7 +95,7 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 // those that are to be sent once more: all without a reply if the connection is
 // broken, and those whose script the node does not know.
 func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdrift.Instant) batch {
-	again := batch{node: b.node, last: b.last || broken, source: b.source}
+	again := batch{sender: b.sender, last: b.last || broken, source: b.source}
 	finals := b.requests[:0]
 	for _, r := range b.requests {
 		r.reply = nil

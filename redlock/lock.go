@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -30,6 +31,17 @@ func (l *Lock) Key() string { return l.claim.key }
 // Token returns the random value that says on the nodes who holds the key. Whoever
 // knows it can release the lock: keep it out of logs.
 func (l *Lock) Token() string { return l.claim.token }
+
+// String shows the key and what is left of the lease. It does not show the token.
+func (l *Lock) String() string {
+	if left := l.left(); left > 0 {
+		return fmt.Sprintf("lock %q, valid for %v", l.Key(), left.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("lock %q, over", l.Key())
+}
+
+// GoString is String, so that no format shows the token.
+func (l *Lock) GoString() string { return l.String() }
 
 // Until returns when the lease ends for sure, clock drift taken off, as a wall-clock
 // time. A lock that is over has a time in the past, or now. To find out whether the

@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,4 +52,16 @@ func TestALockIsTakenRefusedReleasedAndTakenAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNoFormatShowsTheToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+			if text := fmt.Sprintf(format, lock); strings.Contains(text, lock.Token()[4:]) || !strings.Contains(text, "valid for 9.898s") {
+				t.Errorf("%s of a lock is %s", format, text)
+			}
+		}
+	})
 }

@@ -3,7 +3,6 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -26,6 +25,7 @@ type node struct {
 	ages    ageList
 	senders int
 	idle    int  // of them
+	calls   int  // to senders that have not taken anything yet
 	out     int  // batches
 	asking  bool // one of them is the question what the node is
 	window  window
@@ -91,182 +91,30 @@ func (n *node) enqueue(r *request) {
 
 // summon gets a sender for what is in the queue, if one may send now. n.mu is held.
 func (n *node) summon() {
+	if !n.ready() {
+		return
+	}
+	n.calls++
 	switch {
-	case !n.ready():
-	case n.idle > 0:
+	case n.idle >= n.calls:
 		n.wake.Signal()
 	case n.senders < maxWindow:
 		n.senders++
-		n.locker.work.Go(n.send)
+		n.locker.work.Go(n.serve)
 	}
 }
 
-// ready reports whether a sender has something to do. While the node's health is in
-// question one batch goes out, the one that asks. n.mu is held.
+// ready reports whether there is work for one more sender. While the node's health
+// is in question there is one batch, the one that asks. n.mu is held.
 func (n *node) ready() bool {
-	if n.health.state != up {
-		return len(n.queue) > 0 && !n.asking && n.out < maxWindow
+	switch {
+	case len(n.queue) == 0:
+		return false
+	case n.health.state != up:
+		return n.calls == 0 && !n.asking && n.out < maxWindow
+	default:
+		return n.out+n.calls < n.window.size()
 	}
-	return len(n.queue) > 0 && n.out < n.window.size()
-}
-
-// measured notes the round trip of a batch.
-func (n *node) measured(trip time.Duration) {
-	n.mu.Lock()
-	n.window.note(trip)
-	n.mu.Unlock()
-}
-
-// send is the life of a sender: it takes what has gathered, sends it, and waits for
-// more, until the node is closed.
-func (n *node) send() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for {
-		for !n.ready() {
-			if n.closed {
-				n.senders--
-				return
-			}
-			n.idle++
-			n.wake.Wait()
-			n.idle--
-		}
-		if n.health.resting(n.locker.clock.Now()) {
-			n.fail(n.health.cause)
-			continue
-		}
-		known := n.health.state == up
-		n.out++
-		n.asking = !known
-		n.mu.Unlock()
-		if known {
-			runtime.Gosched() // callers that are ready get on board
-			n.sendBatch()
-		} else {
-			n.contact()
-		}
-		n.mu.Lock()
-		n.out--
-		n.asking = n.asking && known
-	}
-}
-
-// maxBatch is the most requests in one batch.
-const maxBatch = 1000
-
-// take removes the next batch from the queue. Those that ran out of time there are
-// left out.
-func (n *node) take() []*request {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	count := min(len(n.queue), maxBatch)
-	batch := make([]*request, 0, count)
-	for _, r := range n.queue[:count] {
-		if r.stage == queued {
-			r.stage = sending
-			batch = append(batch, r)
-		}
-	}
-	if count == len(n.queue) {
-		clear(n.queue)
-		n.queue = n.queue[:0]
-	} else {
-		n.queue = append([]*request(nil), n.queue[count:]...)
-		n.summon()
-	}
-	return batch
-}
-
-// fail fails all that is in the queue. n.mu is held, but not all the time.
-func (n *node) fail(cause error) {
-	queue := n.queue
-	n.queue = nil
-	n.mu.Unlock()
-	n.finish(queue, cause)
-	n.mu.Lock()
-}
-
-// finish ends requests that were not sent: by err, or because there was no need.
-func (n *node) finish(rs []*request, err error) {
-	if len(rs) == 0 {
-		return
-	}
-	now := n.locker.clock.Now()
-	rs, _ = n.retire(rs)
-	for _, r := range rs {
-		if err != nil {
-			r.op.vote(r, Failed, err, now)
-		} else {
-			answer, err := r.op.task.needless()
-			r.op.vote(r, answer, err, now)
-		}
-	}
-	n.pass(rs)
-}
-
-// settle gives requests that were sent their replies, or err where they have none.
-func (n *node) settle(rs []*request, err error, now clockdrift.Instant) {
-	rs, late := n.retire(rs)
-	for _, r := range rs {
-		r.op.heard(r, err, now, true)
-	}
-	for _, r := range late {
-		r.op.heard(r, err, now, false)
-	}
-	n.pass(rs)
-}
-
-// retire takes requests out of the books. It returns those that had no final answer
-// before, each of which the caller owes a vote, and then all of them a pass; and
-// those that had run out of time.
-func (n *node) retire(rs []*request) (fresh, late []*request) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	fresh = rs[:0]
-	for _, r := range rs {
-		if r.stage == final {
-			late = append(late, r)
-			continue
-		}
-		r.stage = final
-		n.ages.remove(r)
-		fresh = append(fresh, r)
-	}
-	return fresh, late
-}
-
-// pass lets those go ahead who stand behind the requests, which have their votes, in
-// their lanes. A request that ran out of time before its turn came is nobody's front:
-// it is stepped over.
-func (n *node) pass(rs []*request) {
-	n.mu.Lock()
-	var stranded []*request
-	for _, r := range rs {
-		if !r.ahead {
-			continue
-		}
-		next := r.behind
-		for next != nil && next.stage == final {
-			next = next.behind
-		}
-		switch {
-		case next == nil:
-			r.op.lane.last[n.index] = nil
-		case n.closed:
-			next.ahead = true
-			stranded = append(stranded, next)
-		default:
-			n.enqueue(next)
-		}
-	}
-	n.mu.Unlock()
-	for _, r := range rs {
-		if r.last {
-			n.locker.lanes.leave(r.op.lane)
-		}
-	}
-	n.finish(stranded, ErrClosed)
 }
 
 // expire fails the requests whose time is up.
@@ -299,8 +147,8 @@ func (n *node) close() {
 	n.mu.Lock()
 	n.closed = true
 	n.wake.Broadcast()
+	n.fail(ErrClosed)
 	n.mu.Unlock()
-	n.finish(n.take(), ErrClosed)
 }
 
 // silence is a node that gave no answer in time. It does not match the context's

@@ -358,6 +358,7 @@ func TestPitfall15ARetryWithOnesOwnTokenNeverHarmsTheLock(t *testing.T) {
 		if err != nil {
 			t.Fatalf("TryAcquire = %v", err)
 		}
+		synctest.Wait()
 		// A retry that fails: two of three nodes are down meanwhile.
 		fakes[0].change(refuse)
 		fakes[1].change(refuse)

@@ -38,3 +38,10 @@ func (w *window) size() int {
 	}
 	return min(1+int(least/windowStep), maxWindow)
 }
+
+// measured notes the round trip of a batch.
+func (n *node) measured(trip time.Duration) {
+	n.mu.Lock()
+	n.window.note(trip)
+	n.mu.Unlock()
+}

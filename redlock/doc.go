@@ -1,0 +1,61 @@
+// Package redlock takes locks that many machines share, on N independent
+// Redis-compatible masters, by the Redlock algorithm
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
+//
+// A lock is held when a quorum of N/2+1 nodes has granted its key to one random
+// token. As long as a quorum of nodes works, locks are taken, extended and released;
+// a minority may be dead, hung, slow, or hold something else.
+//
+//	nodes, err := goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
+//	if err != nil {
+//		return err
+//	}
+//	locker, err := redlock.New(nodes)
+//	if err != nil {
+//		return err
+//	}
+//	defer locker.Close()
+//
+//	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithMaxWait(time.Second))
+//	if errors.Is(err, redlock.ErrHeld) {
+//		return errBusy
+//	} else if err != nil {
+//		return err
+//	}
+//	defer lock.Release(context.WithoutCancel(ctx))
+//	return settle(lock.Context(), order)
+//
+// # What a lock promises
+//
+// A lock is a lease. Between the return of Acquire and [Lock.Until] nobody else is
+// granted the key, on three assumptions: the clocks of the nodes and of this machine
+// run at about the same speed (see [WithDriftFactor]) and are not stepped; a node that
+// was restarted without its data stays away for one TTL; and this process is not
+// stopped for so long that it acts upon a check that is out of date. [Lock.Context]
+// ends at the deadline by a local timer, whatever the network does.
+//
+// What a lease cannot do is keep a process that was stopped in the wrong moment from
+// sending one late write. Where that must not happen, the store itself has to refuse it.
+//
+// # What Extend and Release return
+//
+//	the lock is …                        Extend          Release
+//	held                                 nil             nil
+//	held, unknown at a minority          nil             nil
+//	held, unknown at a majority          ErrNoQuorum     ErrNoQuorum
+//	expired (its deadline has passed)    ErrLost         ErrLost, what is left is deleted
+//	taken over at a majority             ErrLost         ErrLost
+//	taken over at a minority             nil             nil
+//	released before                      ErrReleased     ErrReleased
+//	held by a Locker that was closed     ErrClosed       ErrClosed
+//
+// An Extend that fails with ErrNoQuorum leaves the deadline as it was; the lock is lost
+// when that passes, not before. After a Release that fails the key goes away by itself,
+// by its TTL at the latest, and the Locker goes on to delete it where it can.
+//
+// # Time
+//
+// Durations are time.Duration everywhere. Leases are measured with a clock that counts
+// the time that the machine sleeps (see package clockdrift). Servers need Redis 7.0 or
+// later, or Valkey, Redict or another server with SET NX GET.
+package redlock

@@ -1,0 +1,172 @@
+package redlock
+
+import (
+	"runtime"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// A sender takes what has gathered in a node's queue, sends it, and waits for more.
+type sender struct {
+	node *node
+	// The memory of the batch before, for the next one.
+	requests []*request
+	cmds     []driver.Command
+}
+
+// serve is the life of a sender, until the node is closed.
+func (n *node) serve() {
+	s := sender{node: n}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for {
+		for n.calls == 0 && !n.ready() {
+			if n.closed {
+				n.senders--
+				return
+			}
+			n.idle++
+			n.wake.Wait()
+			n.idle--
+		}
+		n.calls = max(0, n.calls-1)
+		if n.health.resting(n.locker.clock.Now()) {
+			n.fail(n.health.cause)
+			continue
+		}
+		known := n.health.state == up
+		n.out++
+		n.asking = !known
+		n.mu.Unlock()
+		if known {
+			runtime.Gosched() // callers that are ready get on board
+			s.send(s.take())
+			clear(s.requests) // whose locks would live on
+			clear(s.cmds)
+		} else {
+			n.contact()
+		}
+		n.mu.Lock()
+		n.out--
+		n.asking = n.asking && known
+	}
+}
+
+// maxBatch is the most requests in one batch.
+const maxBatch = 1000
+
+// take removes the next batch from the queue. Those that ran out of time there are
+// left out.
+func (s *sender) take() []*request {
+	n := s.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	taken := n.queue
+	n.queue = s.requests[:0]
+	if len(taken) > maxBatch {
+		n.queue = append(n.queue, taken[maxBatch:]...)
+		taken = taken[:maxBatch]
+		n.summon()
+	}
+	s.requests = taken
+	batch := taken[:0]
+	for _, r := range taken {
+		if r.stage == queued {
+			r.stage = sending
+			batch = append(batch, r)
+		}
+	}
+	return batch
+}
+
+// fail fails all that is in the queue. n.mu is held, but not all the time.
+func (n *node) fail(cause error) {
+	queue := n.queue
+	n.queue = nil
+	n.mu.Unlock()
+	n.finish(queue, cause)
+	n.mu.Lock()
+}
+
+// finish ends requests that were not sent: by err, or because there was no need.
+func (n *node) finish(rs []*request, err error) {
+	if len(rs) == 0 {
+		return
+	}
+	now := n.locker.clock.Now()
+	rs, _ = n.retire(rs)
+	for _, r := range rs {
+		if err != nil {
+			r.op.vote(r, Failed, err, now)
+		} else {
+			answer, err := r.op.task.needless()
+			r.op.vote(r, answer, err, now)
+		}
+	}
+	n.pass(rs)
+}
+
+// settle gives requests that were sent their replies, or err where they have none.
+func (n *node) settle(rs []*request, err error, now clockdrift.Instant) {
+	rs, late := n.retire(rs)
+	for _, r := range rs {
+		r.op.heard(r, err, now, true)
+	}
+	for _, r := range late {
+		r.op.heard(r, err, now, false)
+	}
+	n.pass(rs)
+}
+
+// retire takes requests out of the books. It returns those that had no final answer
+// before, each of which the caller owes a vote, and then all of them a pass; and
+// those that had run out of time.
+func (n *node) retire(rs []*request) (fresh, late []*request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fresh = rs[:0]
+	for _, r := range rs {
+		if r.stage == final {
+			late = append(late, r)
+			continue
+		}
+		r.stage = final
+		n.ages.remove(r)
+		fresh = append(fresh, r)
+	}
+	return fresh, late
+}
+
+// pass lets those go ahead who stand behind the requests, which have their votes, in
+// their lanes. A request that ran out of time before its turn came is nobody's front:
+// it is stepped over.
+func (n *node) pass(rs []*request) {
+	n.mu.Lock()
+	var stranded []*request
+	for _, r := range rs {
+		if !r.ahead {
+			continue
+		}
+		next := r.behind
+		for next != nil && next.stage == final {
+			next = next.behind
+		}
+		switch {
+		case next == nil:
+			r.op.lane.last[n.index] = nil
+		case n.closed:
+			next.ahead = true
+			stranded = append(stranded, next)
+		default:
+			n.enqueue(next)
+		}
+	}
+	n.mu.Unlock()
+	for _, r := range rs {
+		if r.last {
+			n.locker.lanes.leave(r.op.lane)
+		}
+	}
+	n.finish(stranded, ErrClosed)
+}
