@@ -34,8 +34,9 @@ type Driver interface {
 	// A node that is a Redis Cluster routes each command by its keys; there, order
 	// and the one connection hold for the commands of one key.
 	//
-	// A Driver that made a client of its own implements io.Closer as well. The
-	// Locker closes it, and never a client that the user gave.
+	// A Driver that has something of its own (a client that it made, a connection
+	// that it took out of the user's) implements io.Closer as well, and gives that up.
+	// The Locker calls it. It never closes a client that the user gave.
 	Do(ctx context.Context, cmds []Command) ([]Reply, error)
 }
 

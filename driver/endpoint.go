@@ -5,9 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,28 +24,56 @@ type Endpoint struct {
 	TLS      *tls.Config // nil without TLS
 }
 
+// errUnreadable is all that is said of a URL that was cut in the wrong place.
+var errUnreadable = errors.New("node URL: cannot be parsed; want redis://user:password@host:port/database, with special characters in the password percent-encoded")
+
 // ParseURL reads a node's URL:
 //
 //	redis://[user:password@]host[:6379][/database]
 //	rediss://…                                       the same over TLS
 //	unix://[user:password@]/path/to/socket[?db=database]
 //
+// A password without a user is ":password@". Special characters in it have to be
+// percent-encoded: "/" is %2F.
+//
 // With rediss, the query may name files in PEM form: ca (the authorities to trust
 // instead of the system's), cert and key (the client's own certificate), and
 // servername (the name to verify instead of the host's). Verification cannot be
 // turned off.
 //
-// No error of ParseURL shows the password.
+// No error of ParseURL shows the password, encoded or not.
 func ParseURL(raw string) (*Endpoint, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, errors.New("node URL: cannot be parsed; want redis://user:password@host:port/database, with special characters in the password percent-encoded")
+		return nil, errUnreadable
 	}
-	end := &Endpoint{Network: "tcp", Username: u.User.Username()}
-	end.Password, _ = u.User.Password()
-	query := u.Query()
+	// A "/", "?" or "#" in a password ends the host too early: then the @ comes
+	// late, and any part of the URL may be the password.
+	cut := strings.Contains(u.Opaque+u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@")
 	fail := func(format string, args ...any) (*Endpoint, error) {
-		return nil, fmt.Errorf("node URL %s: %w", u.Redacted(), fmt.Errorf(format, args...))
+		if cut {
+			return nil, errUnreadable
+		}
+		return nil, fmt.Errorf("node URL %s://%s: %w", u.Scheme, u.Hostname(), fmt.Errorf(format, args...))
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return fail("its parameters cannot be parsed")
+	}
+	for name, values := range query {
+		if len(values) != 1 || values[0] == "" {
+			return fail("parameter %q has no value, or several", name)
+		}
+	}
+	if u.Fragment != "" {
+		return fail("a URL of a node has no #")
+	}
+
+	end := &Endpoint{Network: "tcp", Username: u.User.Username()}
+	password, given := u.User.Password()
+	end.Password = password
+	if end.Username != "" && !given {
+		return fail("user %q comes without a password; an empty one is written user:@host", end.Username)
 	}
 
 	database := strings.Trim(u.Path, "/")
@@ -52,7 +82,14 @@ func ParseURL(raw string) (*Endpoint, error) {
 		if u.Hostname() == "" {
 			return fail("no host")
 		}
-		end.Addr = net.JoinHostPort(u.Hostname(), orDefault(u.Port(), "6379"))
+		if strings.Contains(u.Hostname(), ":") && !strings.HasPrefix(u.Host, "[") {
+			return fail("want one host, an IPv6 address in brackets")
+		}
+		port := orDefault(u.Port(), "6379")
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fail("its port is not from 1 to 65535")
+		}
+		end.Addr = net.JoinHostPort(u.Hostname(), port)
 	case "unix":
 		if u.Path == "" || u.Host != "" {
 			return fail("want unix:///path/to/socket")
@@ -62,17 +99,19 @@ func ParseURL(raw string) (*Endpoint, error) {
 		return fail("scheme %q is not redis, rediss or unix", u.Scheme)
 	}
 	if database != "" {
-		if end.DB, err = strconv.Atoi(database); err != nil || end.DB < 0 {
+		db, err := strconv.ParseUint(database, 10, 31)
+		if err != nil {
 			return fail("database %q is not a number from 0 up", database)
 		}
+		end.DB = int(db)
 	}
 	if u.Scheme == "rediss" {
 		if end.TLS, err = tlsConfig(u.Hostname(), query); err != nil {
 			return fail("%w", err)
 		}
 	}
-	for name := range query {
-		return fail("unknown parameter %q", name)
+	if unknown := slices.Sorted(maps.Keys(query)); len(unknown) > 0 {
+		return fail("a %s URL has no parameter %q", u.Scheme, unknown[0])
 	}
 	return end, nil
 }
@@ -80,7 +119,7 @@ func ParseURL(raw string) (*Endpoint, error) {
 func tlsConfig(host string, query url.Values) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: orDefault(take(query, "servername"), host)}
 	if ca := take(query, "ca"); ca != "" {
-		pem, err := os.ReadFile(ca)
+		pem, err := os.ReadFile(ca) //nolint:gosec // the one who may connect says whom to trust
 		if err != nil {
 			return nil, fmt.Errorf("ca: %w", err)
 		}

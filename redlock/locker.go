@@ -141,15 +141,26 @@ func (l *Locker) shut() error {
 		n.close()
 	}
 	l.work.Wait()
-	for _, n := range l.nodes {
+	return errors.Join(append(failures, l.closeDrivers()...)...)
+}
+
+// closeDrivers closes what the drivers have of their own, all at once: to a silent
+// node that may take a second.
+func (l *Locker) closeDrivers() []error {
+	failures := make([]error, len(l.nodes))
+	var group sync.WaitGroup
+	for i, n := range l.nodes {
 		n.ages.stop()
 		if c, ok := n.driver.(io.Closer); ok {
-			if err := c.Close(); err != nil {
-				failures = append(failures, fmt.Errorf("redlock: close node %s: %w", n.name, err))
-			}
+			group.Go(func() {
+				if err := c.Close(); err != nil {
+					failures[i] = fmt.Errorf("redlock: close node %s: %w", n.name, err)
+				}
+			})
 		}
 	}
-	return errors.Join(failures...)
+	group.Wait()
+	return failures
 }
 
 func (l *Locker) closed() bool {

@@ -1,0 +1,199 @@
+package redigo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+const (
+	// maxCalls is how many calls may have a connection, or be waiting for the
+	// pool to give one: the most that a Driver can leave behind.
+	maxCalls = 8
+
+	// connectTime is how long a connection may take, even if the call that asked
+	// for it has gone: a server whose handshake takes longer than a call would
+	// otherwise never be reached.
+	connectTime = 2 * time.Second
+
+	// sweepTime is how often idle connections are looked for while any is kept.
+	sweepTime = time.Second
+
+	// busyTime is how long a busy connection is kept at most, so that the pool's
+	// own rules (its Close, TestOnBorrow, MaxConnLifetime) get to see it.
+	busyTime = time.Minute
+)
+
+var errClosed = errors.New("redigo: the driver is closed")
+
+// Driver is one node behind a pool. Make it with [Nodes], [Node] or [Open].
+type Driver struct {
+	pool      *redis.Pool
+	keeps     int           // how many connections are kept between calls, at most
+	maxSweeps int           // a connection that has seen so many goes back to the pool
+	calls     chan struct{} // holds one for each call that has a connection or waits for the pool
+	checked   atomic.Bool   // the pool's connections can be stopped
+
+	mu        sync.Mutex
+	kept      []*conn   // the one used last is last
+	sweeps    int       // so far
+	sweeping  bool      // the next sweep is set
+	suspicion time.Time // when a connection was last found dead
+	late      error     // why the last connection failed, if its call had gone by then
+
+	// Of a pool that was made here.
+	own    bool
+	closed context.Context //nolint:containedctx // its end ends all that is being connected
+	end    context.CancelFunc
+	once   sync.Once
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+func newDriver(pool *redis.Pool) *Driver {
+	calls, keeps, busy := maxCalls, maxCalls, busyTime
+	if pool.MaxActive > 0 {
+		calls = max(1, min(calls, pool.MaxActive/2))
+		keeps = min(keeps, pool.MaxActive/8)
+	}
+	if pool.MaxConnLifetime > 0 {
+		busy = min(busy, pool.MaxConnLifetime)
+	}
+	return &Driver{
+		pool:      pool,
+		keeps:     keeps,
+		maxSweeps: int(max(busy/sweepTime, 1)),
+		calls:     make(chan struct{}, calls),
+		closed:    context.Background(),
+	}
+}
+
+// newOwner returns a Driver that closes the pool with itself.
+func newOwner(pool *redis.Pool) *Driver {
+	d := newDriver(pool)
+	d.own = true
+	d.closed, d.end = context.WithCancel(context.Background())
+	return d
+}
+
+// Do sends cmds on one of the pool's connections. An error for which nothing was
+// sent (no connection in time, ErrPoolExhausted, a refused password) wraps
+// [driver.ErrNotSent]; a refusal is a [*driver.ServerError] besides.
+func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+	c, err := d.take(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", driver.ErrNotSent, err)
+	}
+	replies, err := c.exchange(ctx, cmds)
+	if err != nil && ctx.Err() == nil {
+		d.suspect()
+	}
+	d.give(c)
+	return replies, err
+}
+
+// Close gives the kept connections back to the pool. If [Open] made the pool,
+// Close also waits for the calls under way and closes it, and then the Driver is
+// of no more use; otherwise it is as it was.
+func (d *Driver) Close() error {
+	if !d.own {
+		giveBack(d.drop())
+		return nil
+	}
+	d.once.Do(func() {
+		d.end()
+		for range cap(d.calls) {
+			d.calls <- struct{}{}
+		}
+		giveBack(d.drop())
+		_ = d.pool.Close() // returns no error
+	})
+	return nil
+}
+
+// take returns a kept connection, or else one of the pool's.
+func (d *Driver) take(ctx context.Context) (*conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case d.calls <- struct{}{}:
+	default:
+		select {
+		case d.calls <- struct{}{}:
+		case <-ctx.Done():
+			return nil, d.noConnection(ctx)
+		case <-d.closed.Done():
+			return nil, errClosed
+		}
+	}
+	d.mu.Lock()
+	if last := len(d.kept) - 1; last >= 0 {
+		c := d.kept[last]
+		d.kept = d.kept[:last]
+		d.mu.Unlock()
+		return c, nil
+	}
+	d.mu.Unlock()
+	return d.borrow(ctx)
+}
+
+// borrow asks the pool, which may block for as long as its Dial and TestOnBorrow
+// please. What comes too late for this call serves the next one.
+func (d *Driver) borrow(ctx context.Context) (*conn, error) {
+	type answer struct {
+		c   *conn
+		err error
+	}
+	answers := make(chan answer)
+	go func() {
+		c, err := d.connect(ctx)
+		select {
+		case answers <- answer{c, err}:
+		case <-ctx.Done():
+			if err == nil {
+				d.give(c)
+				return
+			}
+			d.mu.Lock()
+			d.late = err
+			d.mu.Unlock()
+			<-d.calls
+		}
+	}()
+	select {
+	case a := <-answers:
+		if a.err != nil {
+			<-d.calls
+		}
+		return a.c, a.err
+	case <-ctx.Done():
+		return nil, d.noConnection(ctx)
+	}
+}
+
+// noConnection tells a call whose time is up what became of those before it: a
+// password may be refused only after that.
+func (d *Driver) noConnection(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.late != nil {
+		return fmt.Errorf("the pool had no connection in time: %w; the last one came to nothing: %w", ctx.Err(), d.late)
+	}
+	return fmt.Errorf("the pool had no connection in time: %w", ctx.Err())
+}
+
+// give takes a connection back and ends its call.
+func (d *Driver) give(c *conn) {
+	if !d.keep(c) {
+		_ = c.Close() // to the pool, which drops it if it is broken
+	}
+	<-d.calls
+}

@@ -1,0 +1,131 @@
+// Package redigo lets a lock reach its nodes through the connection pools of
+// github.com/gomodule/redigo.
+//
+//	nodes, err := redigo.Nodes(pools...)
+//
+// Any pool will do, made as its own documentation shows: it needs no time-outs
+// and no TestOnBorrow. Whatever a Dial or a TestOnBorrow does, a call returns by
+// its deadline; one that never ends occupies one of the node's connections.
+//
+// # Connections
+//
+// A node uses as many connections as the lock has batches under way there: one to
+// a near node, and never more than 8. Of a pool with MaxActive it never uses more
+// than half (but at least one), so that the application finds the rest free. Below
+// a MaxActive of 4 that is a single one, and a batch that waits for replicas holds
+// up the others.
+//
+// Connections are kept between calls, and given back to the pool after one to two
+// idle seconds, or a minute under load; the pool counts them as active for so
+// long. Of a pool with MaxActive at most an eighth is kept, and none while it is
+// exhausted: below 8 each call takes its connection anew, which costs some tens of
+// microseconds. Where such a pool is exhausted and does not Wait, the call fails,
+// and nothing was sent.
+package redigo
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// Nodes makes a node of each pool, named "node 1", "node 2" and so on, for a pool
+// does not tell its address. The pools stay the caller's, to use and to close.
+//
+// A pool that is nil, or is there twice, or cannot dial, is an error.
+func Nodes(pools ...*redis.Pool) ([]driver.Node, error) {
+	nodes := make([]driver.Node, len(pools))
+	position := make(map[*redis.Pool]int, len(pools))
+	for i, pool := range pools {
+		name := nodeName(i)
+		if first, twice := position[pool]; twice && pool != nil {
+			return nil, fmt.Errorf("redigo: %s: its pool is that of %s; want one pool for each server", name, nodeName(first))
+		}
+		position[pool] = i
+		node, err := Node(pool, WithName(name))
+		if err != nil {
+			return nil, err
+		}
+		nodes[i] = node
+	}
+	return nodes, nil
+}
+
+// An Option sets what [Node] cannot know.
+type Option func(*driver.Node)
+
+// WithName sets the node's name, which errors and events show: its address, best.
+// The default is "node 1", so where there are several nodes, each needs a name.
+func WithName(name string) Option {
+	return func(node *driver.Node) { node.Name = name }
+}
+
+// Node makes one node of a pool. The pool stays the caller's.
+func Node(pool *redis.Pool, opts ...Option) (driver.Node, error) {
+	node := driver.Node{Name: nodeName(0), Client: pool}
+	for _, opt := range opts {
+		opt(&node)
+	}
+	switch {
+	case node.Name == "":
+		return driver.Node{}, errors.New("redigo: WithName: the name is empty")
+	case pool == nil:
+		return driver.Node{}, fmt.Errorf("redigo: %s: the pool is nil", node.Name)
+	case pool.Dial == nil && pool.DialContext == nil:
+		return driver.Node{}, fmt.Errorf("redigo: %s: the pool has neither Dial nor DialContext; it needs one", node.Name)
+	}
+	node.Driver = newDriver(pool)
+	return node, nil
+}
+
+// Open makes a node of each URL, in the form that [driver.ParseURL] describes, and
+// names it by its address. It does no I/O: a server that is down is no error here.
+//
+// The pools are the nodes' own: closing a node's [Driver] closes its pool.
+func Open(urls ...string) ([]driver.Node, error) {
+	nodes := make([]driver.Node, len(urls))
+	position := make(map[string]int, len(urls))
+	for i, raw := range urls {
+		end, err := driver.ParseURL(raw)
+		if err != nil {
+			return nil, fmt.Errorf("redigo: %s: %w", nodeName(i), err)
+		}
+		if first, twice := position[end.Addr]; twice {
+			return nil, fmt.Errorf("redigo: %s: its address %s is that of %s; want one URL for each server", nodeName(i), end.Addr, nodeName(first))
+		}
+		position[end.Addr] = i
+		if end.Username != "" && end.Password == "" {
+			// The client would say nothing of the user and go on as the default one.
+			return nil, fmt.Errorf("redigo: %s (%s): the URL names the user %q without a password; want user:password@", nodeName(i), end.Addr, end.Username)
+		}
+		nodes[i] = driver.Node{Name: end.Addr, Driver: newOwner(newPool(end))}
+	}
+	return nodes, nil
+}
+
+func newPool(end *driver.Endpoint) *redis.Pool {
+	options := []redis.DialOption{
+		redis.DialUsername(end.Username),
+		redis.DialPassword(end.Password),
+		redis.DialDatabase(end.DB),
+	}
+	if end.TLS != nil {
+		// The client's own handshake over TLS does not heed the context.
+		options = append(options, redis.DialContextFunc((&tls.Dialer{Config: end.TLS}).DialContext))
+	}
+	return &redis.Pool{
+		MaxIdle:     maxCalls,
+		IdleTimeout: 4 * time.Minute, // below the 5 that servers and firewalls often have
+		DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, end.Network, end.Addr, options...)
+		},
+	}
+}
+
+func nodeName(i int) string { return fmt.Sprintf("node %d", i+1) }
