@@ -1,0 +1,164 @@
+// Package rueidis lets locks work over clients of github.com/redis/rueidis.
+//
+//	nodes, err := rueidis.Nodes(clients...)           // clients that the service has
+//	nodes, err := rueidis.FromOptions(options...)     // or options: connects when it can
+//	nodes, err := rueidis.Open("redis://10.0.0.1", …) // or URLs
+//
+// [Open] and [FromOptions] do no I/O: a node that is down at the start is connected
+// to once it is back. (rueidis.NewClient fails on such a node, so a service that
+// makes its clients itself does not start while one of its nodes is down.)
+//
+// # Connections
+//
+// On each node the adapter takes one connection out of the client's blocking pool
+// and keeps it (rueidis.Client's Dedicate): what the lock sends does not
+// wait behind the service's own commands, nor they behind it, and a call that is cut
+// off cannot close a connection that others share. A batch that blocks (WAIT,
+// WAITAOF) takes another one from the same pool while it runs. With Open and
+// FromOptions rueidis adds the one that it opens for every client. On a node that is
+// a Redis Cluster each batch takes one on each shard that it goes to; they are
+// reused.
+//
+// # What a client's settings do
+//
+// A client with all defaults is right, and these settings change nothing for the
+// lock: DisableRetry, DisableAutoPipelining, AlwaysPipelining, PipelineMultiplex,
+// BlockingPipeline, DisableCache, AlwaysRESP2, ConnLifetime. Four cannot be seen
+// from a rueidis.Client, so mind them yourself:
+//
+//   - BlockingPoolSize counts the lock's connections too. Leave it at its default,
+//     or add one, and 8 more where batches block or the node is a Cluster.
+//   - RingScaleEachConn must be 0 (the default) or at least 4. In a smaller ring a
+//     call waits for room, which no context ends.
+//   - ConnWriteTimeout (10s by default) is how long a connection to a silent server
+//     lives, and with it the calls that were cut off. A negative value means for ever.
+//   - ReplicaOnly and SendToReplicas must not be set: a replica takes no lock.
+//
+// FromOptions sets or refuses all of these itself.
+//
+// With AuthCredentialsFn and its RefreshAfter, rueidis does not refresh a connection
+// that is out of its pool: when the server ends it, the call under way fails and the
+// next one connects with new credentials.
+package rueidis
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// maxCalls is how many calls of a Driver may be under way, or cut off and not yet
+// answered: the most that the contract lets a Driver leave behind.
+const maxCalls = 8
+
+// Driver sends commands through a rueidis.Client. Make it with [Nodes], [Node],
+// [FromOptions] or [Open].
+type Driver struct {
+	dial  func() (rueidis.Client, error) // makes the client; nil where the user gave one
+	slots chan struct{}                  // holds one for each call under way or not yet answered
+	link  atomic.Pointer[link]           // nil until connected, and after a failure
+
+	mu      sync.Mutex
+	client  rueidis.Client // nil until dial has made it
+	attempt *attempt       // the one under way, or nil
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+func newDriver(client rueidis.Client, dial func() (rueidis.Client, error)) *Driver {
+	return &Driver{client: client, dial: dial, slots: make(chan struct{}, maxCalls)}
+}
+
+// Do sends cmds to the node, as [driver.Driver] says. It runs on the caller's
+// goroutine and returns as soon as ctx ends.
+//
+// At most 8 calls run at once; others wait for their turn. A call that ctx
+// cuts off holds its place until the node has answered it or the connection is
+// closed, so that a node which hangs holds at most 8. It reports none of its replies,
+// not even those that had arrived.
+//
+// Batches that block and those to a Cluster run on a goroutine of their own, and when
+// they fail none of their replies is reported.
+func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+	if len(cmds) == 0 {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, notSent(err)
+	}
+	select {
+	case d.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, notSent(ctx.Err())
+	}
+	link, err := d.connected(ctx)
+	if err != nil {
+		<-d.slots
+		return nil, notSent(err)
+	}
+	if link.wire == nil || blocks(cmds) {
+		return d.aside(ctx, link, cmds)
+	}
+
+	call := newCall(ctx, link.wire, cmds)
+	replies, err := toReplies(call.send(link.wire)) //nolint:contextcheck // the call is the context
+	switch {
+	case err == nil:
+		call.recycle()
+		<-d.slots
+		if link.demoted(replies) {
+			d.drop(link)
+		}
+		return replies, nil
+	case ctx.Err() != nil:
+		d.settle(link) //nolint:contextcheck // what was cut off outlives its context
+		return replies, fmt.Errorf("rueidis: %w", ctx.Err())
+	default:
+		d.drop(link)
+		<-d.slots
+		return replies, fmt.Errorf("rueidis: %w", err)
+	}
+}
+
+// aside sends cmds on connections that are theirs alone while they run. It does so
+// on a goroutine of its own, for rueidis may have to connect first, which no cancel
+// ends; the deadline does.
+func (d *Driver) aside(ctx context.Context, link *link, cmds []driver.Command) ([]driver.Reply, error) {
+	batch := blockingBatch(link.client.B(), cmds)
+	done := make(chan []rueidis.RedisResult, 1)
+	go func() {
+		done <- link.client.DoMulti(ctx, batch...)
+		<-d.slots
+	}()
+	select {
+	case results := <-done:
+		replies, err := toReplies(results)
+		switch {
+		case err == nil:
+			return replies, nil
+		case ctx.Err() == nil:
+			return replies, fmt.Errorf("rueidis: %w", err)
+		}
+	case <-ctx.Done():
+	}
+	return nil, fmt.Errorf("rueidis: %w", ctx.Err())
+}
+
+// blocks reports whether a command of cmds may take its time.
+func blocks(cmds []driver.Command) bool {
+	for i := range cmds {
+		if cmds[i].Blocks {
+			return true
+		}
+	}
+	return false
+}
+
+func notSent(err error) error {
+	return fmt.Errorf("rueidis: %w: %w", driver.ErrNotSent, err)
+}

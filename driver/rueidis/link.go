@@ -1,0 +1,196 @@
+package rueidis
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// link is a node that has been reached.
+type link struct {
+	client rueidis.Client
+	wire   rueidis.DedicatedClient // the lock's own connection; nil where the node is a Cluster
+	owed   atomic.Int32            // calls that were cut off and not yet seen to be answered
+}
+
+// newLink takes a connection out of the client's pool. The PING shows whether there is
+// one: rueidis hands out a dead one rather than an error.
+func newLink(client rueidis.Client) (*link, error) {
+	if client.Mode() == rueidis.ClientModeCluster {
+		return &link{client: client}, nil
+	}
+	wire, _ := client.Dedicate()
+	if err := ping(wire); err != nil {
+		wire.Close()
+		return nil, err
+	}
+	return &link{client: client, wire: wire}, nil
+}
+
+func ping(wire rueidis.DedicatedClient) error {
+	return wire.Do(context.Background(), wire.B().Arbitrary("PING").Build()).NonRedisError()
+}
+
+// close ends the connection and all calls on it. On a silent server it takes a second.
+func (l *link) close() {
+	if l.wire != nil {
+		l.wire.Close()
+	}
+}
+
+// demoted reports whether a reply says that Sentinel has made another node the master.
+// The client has heard of it, but a connection that is out of its pool stays where it
+// is.
+func (l *link) demoted(replies []driver.Reply) bool {
+	if l.client.Mode() != rueidis.ClientModeSentinel {
+		return false
+	}
+	for i := range replies {
+		if replies[i].Kind == driver.Failure && strings.HasPrefix(replies[i].Str, "READONLY ") {
+			return true
+		}
+	}
+	return false
+}
+
+// attempt is one try to reach the node.
+type attempt struct {
+	done chan struct{} // closed when link or err is set
+	link *link
+	err  error
+}
+
+// connected returns the link, and makes one where there is none. That happens on a
+// goroutine of its own, one at a time, for rueidis connects without a context; its
+// Dialer.Timeout (5s by default) ends it.
+func (d *Driver) connected(ctx context.Context) (*link, error) {
+	if link := d.link.Load(); link != nil {
+		return link, nil
+	}
+	d.mu.Lock()
+	if link := d.link.Load(); link != nil {
+		d.mu.Unlock()
+		return link, nil
+	}
+	try := d.attempt
+	if try == nil {
+		try = &attempt{done: make(chan struct{})}
+		d.attempt = try
+		go d.connect(try, d.client) //nolint:contextcheck // it serves later calls too
+	}
+	d.mu.Unlock()
+
+	select {
+	case <-try.done:
+		return try.link, try.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (d *Driver) connect(try *attempt, client rueidis.Client) {
+	defer close(try.done)
+	if client == nil {
+		client, try.err = d.dial()
+	}
+	if try.err == nil {
+		try.link, try.err = newLink(client)
+	}
+	try.err = refusal(try.err)
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.attempt != try { // Close has come in between
+		go end(try.link, d.made(client))
+		try.link, try.err = nil, errors.New("the driver was closed")
+		return
+	}
+	d.attempt, d.client = nil, client
+	d.link.Store(try.link)
+}
+
+// drop gives up a link whose connection has failed. The next call makes another.
+func (d *Driver) drop(failed *link) {
+	if d.link.CompareAndSwap(failed, nil) {
+		go failed.close()
+	}
+}
+
+// settle gives back the places of calls that were cut off once they are answered.
+// Replies come in order, so the answer to a PING behind them shows that. If the server
+// stays silent, rueidis closes the connection after its ConnWriteTimeout, which
+// answers everything.
+func (d *Driver) settle(l *link) {
+	if l.owed.Add(1) > 1 {
+		return // the goroutine that is under way sees to it
+	}
+	go func() {
+		for {
+			owed := l.owed.Load()
+			if ping(l.wire) != nil {
+				d.drop(l)
+			}
+			for range owed {
+				<-d.slots
+			}
+			if l.owed.Add(-owed) == 0 {
+				return
+			}
+		}
+	}()
+}
+
+// Close closes the connection that the Driver has taken, and with it the calls under
+// way; and the client too, if it was made by [Open] or [FromOptions]. A Do after
+// Close connects again, so Lockers may share nodes.
+//
+// On a node that is silent it takes about a second; over RESP2 it takes up to the
+// client's Dialer.Timeout, for there rueidis connects once more to clear subscriptions.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	link, client := d.link.Swap(nil), d.made(d.client)
+	d.attempt = nil
+	if client != nil {
+		d.client = nil
+	}
+	d.mu.Unlock()
+	end(link, client)
+	return nil
+}
+
+// made returns the client if the Driver has made it, and nil if it is the user's.
+func (d *Driver) made(client rueidis.Client) rueidis.Client {
+	if d.dial == nil {
+		return nil
+	}
+	return client
+}
+
+func end(l *link, client rueidis.Client) {
+	if l != nil {
+		l.close()
+	}
+	if client != nil {
+		client.Close()
+	}
+}
+
+// refusal turns a server's answer to the handshake into a [driver.ServerError].
+func refusal(err error) error {
+	refused, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return err
+	}
+	text := refused.Error()
+	// rueidis has cut off a leading ERR. These are the messages of that kind that begin
+	// with a word that looks like a code.
+	if strings.HasPrefix(text, "DB ") || strings.HasPrefix(text, "AUTH ") {
+		text = "ERR " + text
+	}
+	return driver.Reply{Kind: driver.Failure, Str: text}.Err()
+}
