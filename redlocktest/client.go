@@ -1,0 +1,126 @@
+package redlocktest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// client is the driver behind [Nodes.Drivers]: a batch has a connection to itself,
+// is written, and is read. It works over any dialer.
+type client struct {
+	dial func(context.Context) (net.Conn, error)
+
+	mu     sync.Mutex
+	idle   []*conn
+	closed bool
+}
+
+type conn struct {
+	net.Conn
+	replies *bufio.Reader
+}
+
+var _ driver.Driver = (*client)(nil)
+
+// idleConns is as many as the core has batches out at once.
+const idleConns = 8
+
+func newClient(dial func(context.Context) (net.Conn, error)) *client {
+	return &client{dial: dial}
+}
+
+func (c *client) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+	request, err := encode(cmds)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", driver.ErrNotSent, err)
+	}
+	conn, err := c.take(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", driver.ErrNotSent, err)
+	}
+	// The context's own timer sets the deadline, so there is no moment in which the
+	// connection has timed out and the context has not.
+	disarm := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // fails on a closed one
+	replies, err := conn.exchange(request, len(cmds))
+	if armed := disarm(); err == nil && armed {
+		c.give(conn)
+		return replies, nil
+	}
+	_ = conn.Close() // is being thrown away
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return replies, err
+}
+
+func (c *conn) exchange(request []byte, count int) ([]driver.Reply, error) {
+	if n, err := c.Write(request); err != nil {
+		if n == 0 {
+			err = fmt.Errorf("%w: %w", driver.ErrNotSent, err)
+		}
+		return nil, err
+	}
+	replies := make([]driver.Reply, 0, count)
+	for range count {
+		reply, err := readReply(c.replies)
+		if err != nil {
+			return replies, err
+		}
+		replies = append(replies, reply)
+	}
+	return replies, nil
+}
+
+func (c *client) take(ctx context.Context) (*conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, errClosed
+	}
+	if last := len(c.idle) - 1; last >= 0 {
+		conn := c.idle[last]
+		c.idle = c.idle[:last]
+		c.mu.Unlock()
+		return conn, nil
+	}
+	c.mu.Unlock()
+	dialled, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{dialled, bufio.NewReader(dialled)}, nil
+}
+
+var errClosed = errors.New("redlocktest: the driver is closed")
+
+func (c *client) give(conn *conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(c.idle) == idleConns {
+		_ = conn.Close() // is being thrown away
+		return
+	}
+	c.idle = append(c.idle, conn)
+}
+
+// Close closes what is idle; a batch that is out ends by its own deadline.
+func (c *client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, conn := range c.idle {
+		_ = conn.Close() // is being thrown away
+	}
+	c.idle = nil
+	return nil
+}

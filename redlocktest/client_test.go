@@ -1,0 +1,139 @@
+package redlocktest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+func TestClientSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := StartInBubble(t, 1)
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		closed := newClient(nodes[0].Dial)
+		_ = closed.Close() // is always nil
+		tests := []struct {
+			name   string
+			client *client
+			ctx    context.Context //nolint:containedctx // a table's column, for one call
+			cmd    driver.Command
+			want   error
+		}{
+			{"context already done", newClient(nodes[0].Dial), over, command("SET", "key", "token"), context.Canceled},
+			{"closed", closed, t.Context(), command("SET", "key", "token"), errClosed},
+			{"not a string", newClient(nodes[0].Dial), t.Context(), driver.Command{Args: []any{"SET", "key", 1}}, driver.ErrNotSent},
+		}
+		for _, tt := range tests {
+			_, err := tt.client.Do(tt.ctx, []driver.Command{tt.cmd})
+			if !errors.Is(err, driver.ErrNotSent) || !errors.Is(err, tt.want) {
+				t.Errorf("%s: Do = %v, want ErrNotSent and %v", tt.name, err, tt.want)
+			}
+		}
+		if counts := nodes[0].Counts(); len(counts) != 0 {
+			t.Errorf("the node saw %v, want nothing", counts)
+		}
+	})
+}
+
+func TestClientKeepsItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := StartInBubble(t, 1)[0]
+		dialled := 0
+		c := newClient(func(ctx context.Context) (net.Conn, error) {
+			dialled++
+			return node.Dial(ctx)
+		})
+		for range 3 {
+			if _, err := c.Do(t.Context(), []driver.Command{command("PING")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if dialled != 1 {
+			t.Errorf("three batches one after the other took %d connections, want 1", dialled)
+		}
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		synctest.Wait()
+		if left := node.Info("connected_clients"); left != "0" {
+			t.Errorf("after Close %s connections are left, want 0", left)
+		}
+	})
+}
+
+func TestDriversAreSeparate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := StartInBubble(t, 5)
+		mine, other := nodes.Drivers(), nodes.Drivers()
+		for i, node := range mine {
+			if err := node.Driver.(io.Closer).Close(); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+			if _, err := other[i].Driver.Do(t.Context(), []driver.Command{command("PING")}); err != nil {
+				t.Errorf("PING to %s after another's Close = %v, want an answer", node.Name, err)
+			}
+			if node.Name != nodes[i].Addr() || node.Client != nodes[i] {
+				t.Errorf("node %d is %s over %v, want its address and itself", i, node.Name, node.Client)
+			}
+		}
+	})
+}
+
+func TestReadReply(t *testing.T) {
+	tests := []struct {
+		wire string
+		want string
+		err  error
+	}{
+		{"+OK\r\n", `"OK"`, nil},
+		{"+\r\n", `""`, nil},
+		{"-ERR no\r\n", "-ERR no", nil},
+		{":-9223372036854775808\r\n", "-9223372036854775808", nil},
+		{"$-1\r\n", "nil", nil},
+		{"*-1\r\n", "nil", nil},
+		{"$0\r\n\r\n", `""`, nil},
+		{"$4\r\n\r\n\x00\xff\r\n", `"\r\n\x00\xff"`, nil},
+		{"*2\r\n:1\r\n*1\r\n-ERR no\r\n", "[1 [-ERR no]]", nil},
+		{"*0\r\n", "[]", nil},
+		{"", "", io.EOF},
+		{"$4\r\nab", "", io.ErrUnexpectedEOF},
+		{"*2\r\n:1\r\n", "", io.ErrUnexpectedEOF},
+		{"+O", "", io.ErrUnexpectedEOF},
+		{"\r\n", "", errProtocol},
+		{"+OK\n", "", errProtocol},
+		{":one\r\n", "", errProtocol},
+		{"$-2\r\n", "", errProtocol},
+		{"$536870913\r\n", "", errProtocol},
+		{"%1\r\n", "", errProtocol},
+		{"$2\r\nabcd", "", errProtocol},
+	}
+	for _, tt := range tests {
+		got, err := readReply(bufio.NewReader(strings.NewReader(tt.wire)))
+		if !errors.Is(err, tt.err) || err == nil && show(got) != tt.want {
+			t.Errorf("readReply(%q) = %s, %v, want %s, %v", tt.wire, show(got), err, tt.want, tt.err)
+		}
+	}
+}
+
+func FuzzReadReply(f *testing.F) {
+	for _, wire := range []string{"+OK\r\n", "*2\r\n:1\r\n*1\r\n-ERR no\r\n", "$4\r\n\r\n\x00\xff\r\n", "$-1\r\n"} {
+		f.Add(wire)
+	}
+	f.Fuzz(func(t *testing.T, wire string) {
+		whole, err := readReply(bufio.NewReader(strings.NewReader(wire)))
+		pieces, piecesErr := readReply(bufio.NewReader(iotest.OneByteReader(strings.NewReader(wire))))
+		if !reflect.DeepEqual(whole, pieces) || !errors.Is(piecesErr, err) {
+			t.Errorf("%q = %v, %v at once and %v, %v byte by byte, want the same", wire, whole, err, pieces, piecesErr)
+		}
+	})
+}

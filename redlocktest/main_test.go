@@ -1,0 +1,105 @@
+package redlocktest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// TestMain fails when a goroutine outlives the tests.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if left := leftovers(); code == 0 && left != "" {
+		fmt.Fprintln(os.Stderr, "goroutines outlived the tests:\n"+left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// leftovers returns the stacks of the goroutines that run this module's or
+// miniredis' code. Those that have just been told to end get five seconds.
+func leftovers() string {
+	var left []string
+	for range 500 {
+		left = left[:0]
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		for _, stack := range strings.Split(string(stacks), "\n\n")[1:] { // the first is this one
+			if strings.Contains(stack, "redlocktest.") || strings.Contains(stack, "miniredis/") {
+				left = append(left, stack)
+			}
+		}
+		if len(left) == 0 {
+			return ""
+		}
+		time.Sleep(10 * time.Millisecond) // nothing says when a goroutine has gone
+	}
+	return strings.Join(left, "\n\n")
+}
+
+func command(args ...string) driver.Command {
+	cmd := driver.Command{Args: make([]any, len(args))}
+	for i, arg := range args {
+		cmd.Args[i] = arg
+	}
+	return cmd
+}
+
+// reach returns the way that a user's client takes to the node.
+func reach(node *Node) func(context.Context) (net.Conn, error) {
+	if !node.listens {
+		return node.Dial
+	}
+	return func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", node.Addr())
+	}
+}
+
+// try sends one command to the node, over a new connection, for at most a second.
+func try(t testing.TB, node *Node, args ...string) (driver.Reply, error) {
+	t.Helper()
+	c := newClient(reach(node))
+	defer func() { _ = c.Close() }() // is always nil
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	replies, err := c.Do(ctx, []driver.Command{command(args...)})
+	if err != nil {
+		return driver.Reply{}, err
+	}
+	return replies[0], nil
+}
+
+func ask(t testing.TB, node *Node, args ...string) driver.Reply {
+	t.Helper()
+	reply, err := try(t, node, args...)
+	if err != nil {
+		t.Fatalf("%v to %s = %v, want a reply", args, node.Addr(), err)
+	}
+	return reply
+}
+
+// show prints a reply on one line.
+func show(r driver.Reply) string {
+	switch r.Kind {
+	case driver.Integer:
+		return fmt.Sprint(r.Int)
+	case driver.String:
+		return fmt.Sprintf("%q", r.Str)
+	case driver.Array:
+		var elems []string
+		for _, elem := range r.Elems {
+			elems = append(elems, show(elem))
+		}
+		return "[" + strings.Join(elems, " ") + "]"
+	case driver.Failure:
+		return "-" + r.Str
+	}
+	return "nil"
+}

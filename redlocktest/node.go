@@ -1,0 +1,174 @@
+package redlocktest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// Node is one server. All its methods may be called from any goroutine, whatever
+// state the node is in.
+type Node struct {
+	listens bool
+
+	life sync.Mutex     // one Start or Stop at a time; commands and accessors go on meanwhile
+	work sync.WaitGroup // what carries the connections from outside
+
+	delay atomic.Int64 // by which answers are late, in nanoseconds
+
+	// sessions holds the peers that are clients' connections, and not the ones
+	// that miniredis makes up for the commands of a script.
+	sessions sync.Map // *server.Peer to *session
+
+	// mu also makes commands run one at a time, as in Redis, so that what a
+	// method changes holds from its return on.
+	mu       sync.Mutex
+	addr     string
+	engine   *miniredis.Miniredis
+	listener net.Listener          // nil where listens is false
+	sockets  map[net.Conn]struct{} // connections from outside
+	down     chan struct{}         // nil: stopped; closed by Stop
+	hung     chan struct{}         // nil: serving; closed by Resume
+	refusals map[string]string     // error replies by command
+	counts   map[string]int        // commands by name
+	infos    map[string]string     // what SetInfo said
+	runID    string
+	replID   string
+}
+
+// Addr returns the address, "127.0.0.1:34567". It stays the same for the node's
+// life. In a bubble it is a name, "node1:6379", that only [Node.Dial] can reach.
+func (n *Node) Addr() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.addr
+}
+
+// Start starts a node that was stopped, at its old address, with the keys and the
+// scripts it had; their leases went on meanwhile. Its run_id and master_replid are
+// new, as after every start of a Redis. A node that runs is left alone. The error
+// is that another process has taken the port.
+func (n *Node) Start() error {
+	n.life.Lock()
+	defer n.life.Unlock()
+	return n.start(false)
+}
+
+// RestartEmpty stops the node and puts an empty one in its place, as when a machine
+// comes back without its disk. The error is that of [Node.Start].
+func (n *Node) RestartEmpty() error {
+	n.life.Lock()
+	defer n.life.Unlock()
+	n.stop()
+	return n.start(true)
+}
+
+// Stop ends the node as a crash does: connections break, new ones are refused, and
+// nothing is executed any more once Stop has returned. A hung node forgets what it
+// was sent. A node that is stopped is left alone.
+func (n *Node) Stop() {
+	n.life.Lock()
+	defer n.life.Unlock()
+	n.stop()
+}
+
+func (n *Node) start(empty bool) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.down != nil {
+		return nil
+	}
+	if n.listens {
+		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", n.addr)
+		if err != nil {
+			return fmt.Errorf("redlocktest: start node: %w", err)
+		}
+		n.listener, n.addr = listener, listener.Addr().String()
+		n.sockets = map[net.Conn]struct{}{}
+		n.work.Go(func() { n.accept(listener) })
+	}
+	if empty {
+		n.engine = newEngine(n.hook)
+	}
+	n.runID, n.replID = newID(), newID()
+	n.down = make(chan struct{})
+	return nil
+}
+
+// newEngine makes a miniredis that has no listener and whose clock runs.
+func newEngine(hook server.Hook) *miniredis.Miniredis {
+	engine := miniredis.NewMiniRedis()
+	engine.ClockTTL(true)
+	// The first Dial is what makes the server. From here on neither Close nor
+	// Restart of miniredis is used: they swap the server under running commands.
+	conn, err := engine.Dial()
+	if err != nil {
+		panic("redlocktest: miniredis refuses a connection in memory: " + err.Error())
+	}
+	_ = conn.Close() // in memory
+	engine.Server().SetPreHook(hook)
+	return engine
+}
+
+func (n *Node) stop() {
+	n.mu.Lock()
+	if n.down == nil {
+		n.mu.Unlock()
+		return
+	}
+	close(n.down)
+	n.down, n.hung = nil, nil
+	engine, listener, sockets := n.engine, n.listener, slices.Collect(maps.Keys(n.sockets))
+	n.mu.Unlock()
+
+	engine.Server().Close() // cuts the connections and waits for them
+	if listener != nil {
+		_ = listener.Close() // is being thrown away
+	}
+	for _, socket := range sockets {
+		_ = socket.Close() // is being thrown away
+	}
+	n.work.Wait()
+}
+
+// Dial connects to the node in memory, with or without a listener. It is what a
+// client needs in a testing/synctest bubble, as its dialer. The clients also need
+// some settings there:
+//
+//   - go-redis: Options.Dialer, and maintenance notifications disabled.
+//   - redigo: Pool.DialContext with redis.NewConn(conn, 0, 0) around it.
+//   - rueidis: ClientOption.DialCtxFn, and ForceSingleClient, DisableCache and
+//     AlwaysRESP2.
+//
+// The error is ECONNREFUSED where the node is stopped. A hung node accepts.
+func (n *Node) Dial(ctx context.Context) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	client, err := n.dial()
+	if err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// dial is called with mu held, so that no connection begins while stop ends them.
+func (n *Node) dial() (*end, error) {
+	if n.down == nil {
+		return nil, &net.OpError{Op: "dial", Net: "pipe", Addr: pipeAddr(n.addr), Err: syscall.ECONNREFUSED}
+	}
+	client, node := newPipe(pipeAddr(n.addr), func() time.Duration { return time.Duration(n.delay.Load()) })
+	n.engine.Server().ServeConn(node)
+	return client, nil
+}

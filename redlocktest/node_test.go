@@ -1,0 +1,205 @@
+package redlocktest
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// kinds runs the test over nodes with and without a listener.
+func kinds(t *testing.T, test func(t *testing.T, nodes Nodes)) {
+	t.Run("listening", func(t *testing.T) { test(t, Start(t, 5)) })
+	t.Run("bubble", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, StartInBubble(t, 5)) })
+	})
+}
+
+func TestNodesAreIndependent(t *testing.T) {
+	kinds(t, func(t *testing.T, nodes Nodes) {
+		ask(t, nodes[2], "SET", "key", "token")
+		for i, node := range nodes {
+			if _, found := node.Get("key"); found != (i == 2) {
+				t.Errorf("the key was set on the third node: found on %s = %v", node.Addr(), found)
+			}
+		}
+		addrs := nodes.Addrs()
+		slices.Sort(addrs)
+		if len(slices.Compact(addrs)) != 5 {
+			t.Errorf("addresses %v, want five different ones", addrs)
+		}
+	})
+}
+
+func TestStopAndStart(t *testing.T) {
+	kinds(t, func(t *testing.T, nodes Nodes) {
+		node := nodes[0]
+		addr, run, repl := node.Addr(), node.Info("run_id"), node.Info("master_replid")
+		ask(t, node, "SET", "key", "token", "PX", "10000")
+		digest := ask(t, node, "SCRIPT", "LOAD", "return 7").Str
+
+		node.Stop()
+		node.Stop() // is left alone
+		if _, err := try(t, node, "PING"); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("PING to a stopped node = %v, want a refused connection", err)
+		}
+		if value, _ := node.Get("key"); value != "token" {
+			t.Errorf("Get at a stopped node = %q, want what it held", value)
+		}
+
+		for range 2 { // the second leaves it alone
+			if err := node.Start(); err != nil {
+				t.Fatalf("Start of a stopped node = %v", err)
+			}
+		}
+		if got := ask(t, node, "GET", "key").Str; got != "token" {
+			t.Errorf("GET after Stop and Start = %q, want the key kept", got)
+		}
+		if got := ask(t, node, "EVALSHA", digest, "0"); got.Int != 7 {
+			t.Errorf("EVALSHA after Stop and Start = %s, want the script kept", show(got))
+		}
+		if node.Addr() != addr {
+			t.Errorf("address after Stop and Start = %s, want %s", node.Addr(), addr)
+		}
+		if node.Info("run_id") == run || node.Info("master_replid") == repl {
+			t.Error("run_id or master_replid is the same after a start, want new ones")
+		}
+	})
+}
+
+func TestRestartEmpty(t *testing.T) {
+	kinds(t, func(t *testing.T, nodes Nodes) {
+		node := nodes[0]
+		addr, run, repl := node.Addr(), node.Info("run_id"), node.Info("master_replid")
+		ask(t, node, "SET", "key", "token")
+		digest := ask(t, node, "SCRIPT", "LOAD", "return 7").Str
+
+		if err := node.RestartEmpty(); err != nil {
+			t.Fatalf("RestartEmpty = %v", err)
+		}
+		if keys := node.Keys(); len(keys) != 0 || node.Addr() != addr {
+			t.Errorf("after RestartEmpty: keys %v at %s, want none at %s", keys, node.Addr(), addr)
+		}
+		if err := ask(t, node, "EVALSHA", digest, "0").Err(); err == nil || err.Error() != "NOSCRIPT No matching script. Please use EVAL." {
+			t.Errorf("EVALSHA after RestartEmpty = %v, want NOSCRIPT", err)
+		}
+		if node.Info("run_id") == run || node.Info("master_replid") == repl {
+			t.Error("run_id or master_replid is the same after RestartEmpty, want new ones")
+		}
+	})
+}
+
+func TestStartSaysThatThePortIsTaken(t *testing.T) {
+	node := Start(t, 1)[0]
+	node.Stop()
+	thief, err := new(net.ListenConfig).Listen(t.Context(), "tcp", node.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = thief.Close() }) // is being thrown away
+	if err := node.Start(); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("Start while another has the port = %v, want EADDRINUSE", err)
+	}
+}
+
+func TestStopCutsConnections(t *testing.T) {
+	kinds(t, func(t *testing.T, nodes Nodes) {
+		conn, err := newClient(reach(nodes[0])).take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() }) // is being thrown away
+		request, _ := encode([]driver.Command{command("PING")})
+		if replies, err := conn.exchange(request, 1); err != nil {
+			t.Fatalf("PING = %v, %v, want an answer", replies, err)
+		}
+		nodes[0].Stop()
+		if reply, err := readReply(conn.replies); err == nil {
+			t.Errorf("the connection to a stopped node gave %s, want its end", show(reply))
+		}
+	})
+}
+
+func TestStopWhileCommandsRun(t *testing.T) {
+	kinds(t, func(t *testing.T, nodes Nodes) {
+		done := make(chan struct{})
+		for range 4 {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				for range 50 {
+					_, _ = try(t, nodes[0], "EVAL", "return redis.call('INCR', KEYS[1])", "1", "count") // may fail: the node comes and goes
+				}
+			}()
+		}
+		for range 10 {
+			nodes[0].Stop()
+			before, _ := nodes[0].Get("count")
+			settle(nodes[0])
+			if after, _ := nodes[0].Get("count"); after != before {
+				t.Errorf("a stopped node's counter went from %q to %q, want nothing executed", before, after)
+			}
+			if err := nodes[0].Start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 4 {
+			<-done
+		}
+	})
+}
+
+// settle lets everything else run as far as it can where that can be known.
+func settle(node *Node) {
+	if !node.listens {
+		synctest.Wait()
+	}
+}
+
+func TestNewRefusesNoNodes(t *testing.T) {
+	for _, n := range []int{0, -1} {
+		if nodes, err := New(n); err == nil {
+			t.Errorf("New(%d) = %v, want an error", n, nodes)
+		}
+	}
+}
+
+func TestLeasesExpireByTheBubblesClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := StartInBubble(t, 5)
+		for _, node := range nodes {
+			ask(t, node, "SET", "key", "token", "NX", "GET", "PX", "10000")
+		}
+		time.Sleep(10*time.Second - time.Nanosecond)
+		for _, node := range nodes {
+			if got := ask(t, node, "GET", "key").Str; got != "token" || node.TTL("key") != time.Nanosecond {
+				t.Errorf("1ns before the end: GET = %q, TTL = %v, want the token for 1ns", got, node.TTL("key"))
+			}
+		}
+		time.Sleep(time.Nanosecond)
+		for _, node := range nodes {
+			if got := ask(t, node, "GET", "key"); show(got) != "nil" || len(node.Keys()) != 0 {
+				t.Errorf("after exactly 10s: GET = %s, keys %v, want nothing", show(got), node.Keys())
+			}
+		}
+	})
+}
+
+func TestLeasesGoOnWhileTheNodeIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := StartInBubble(t, 1)[0]
+		ask(t, node, "SET", "key", "token", "PX", "10000")
+		node.Stop()
+		time.Sleep(10 * time.Second)
+		if err := node.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if got := ask(t, node, "GET", "key"); show(got) != "nil" {
+			t.Errorf("GET of a lease that ended while the node was stopped = %s, want nil", show(got))
+		}
+	})
+}
