@@ -1,0 +1,173 @@
+package drivertest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// pool is a simple driver that keeps the contract: a free connection, or a new one,
+// for each call. What failed is closed, and nothing is left behind.
+type pool struct {
+	addr string
+
+	mu   sync.Mutex
+	idle []*wire
+}
+
+// wire is one connection.
+type wire struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (p *pool) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+	w, err := p.take(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", driver.ErrNotSent, err)
+	}
+	replies, err := exchange(ctx, w, cmds)
+	if err != nil {
+		_ = w.Close()
+		return replies, err
+	}
+	p.give(w)
+	return replies, nil
+}
+
+// Stranger is another user of the same connections.
+func (p *pool) Stranger(ctx context.Context, args ...string) error {
+	replies, err := p.Do(ctx, []driver.Command{command(0, 0, args...)})
+	if err != nil {
+		return err
+	}
+	return replies[0].Err()
+}
+
+func (p *pool) take(ctx context.Context) (*wire, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	if last := len(p.idle) - 1; last >= 0 {
+		w := p.idle[last]
+		p.idle = p.idle[:last]
+		p.mu.Unlock()
+		return w, nil
+	}
+	p.mu.Unlock()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.addr)
+	if err != nil {
+		return nil, err
+	}
+	return &wire{Conn: conn, in: bufio.NewReader(conn)}, nil
+}
+
+func (p *pool) give(w *wire) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, w)
+}
+
+func (p *pool) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.idle {
+		_ = w.Close()
+	}
+	p.idle = nil
+	return nil
+}
+
+// exchange sends the commands and reads their replies. A context that ends closes
+// the connection, which ends whatever waits on it.
+func exchange(ctx context.Context, w *wire, cmds []driver.Command) ([]driver.Reply, error) {
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
+	defer stop()
+	replies, err := send(w, cmds)
+	if err != nil && ctx.Err() != nil {
+		return replies, ctx.Err()
+	}
+	return replies, err
+}
+
+func send(w *wire, cmds []driver.Command) ([]driver.Reply, error) {
+	// Writing stands beside reading: of a large batch the server may have to be rid
+	// of the first replies before it takes the last commands.
+	written := make(chan error, 1)
+	go func() { written <- write(w, cmds) }()
+	var replies []driver.Reply
+	for range cmds {
+		reply, err := readReply(w.in)
+		if err != nil {
+			_ = w.Close()
+			return replies, errors.Join(err, <-written)
+		}
+		replies = append(replies, reply)
+	}
+	return replies, <-written
+}
+
+func write(w io.Writer, cmds []driver.Command) error {
+	out := bufio.NewWriter(w) // it keeps the first error
+	for _, cmd := range cmds {
+		_, _ = fmt.Fprintf(out, "*%d\r\n", len(cmd.Args))
+		for _, arg := range cmd.Args {
+			s := arg.(string)
+			_, _ = fmt.Fprintf(out, "$%d\r\n", len(s))
+			_, _ = out.WriteString(s)
+			_, _ = out.WriteString("\r\n")
+		}
+	}
+	return out.Flush()
+}
+
+// readReply reads one reply of RESP2.
+func readReply(r *bufio.Reader) (driver.Reply, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return driver.Reply{}, err
+	}
+	rest, ok := strings.CutSuffix(line[1:], "\r\n")
+	if !ok {
+		return driver.Reply{}, errProtocol
+	}
+	if line[0] == '+' || line[0] == '-' {
+		if line[0] == '-' {
+			return refusal(rest), nil
+		}
+		return text(rest), nil
+	}
+	n, err := strconv.ParseInt(rest, 10, 64)
+	switch {
+	case err != nil:
+		return driver.Reply{}, err
+	case line[0] == ':':
+		return number(n), nil
+	case n < 0:
+		return nilReply(), nil
+	case line[0] == '$':
+		buf := make([]byte, n+2)
+		_, err := io.ReadFull(r, buf)
+		return text(string(buf[:n])), err
+	case line[0] == '*':
+		reply := list()
+		for range n {
+			elem, err := readReply(r)
+			if err != nil {
+				return driver.Reply{}, err
+			}
+			reply.Elems = append(reply.Elems, elem)
+		}
+		return reply, nil
+	}
+	return driver.Reply{}, errors.New("unknown kind of reply")
+}

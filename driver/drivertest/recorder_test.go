@@ -1,0 +1,69 @@
+package drivertest
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// recorder is a reporter that notes failures instead of failing a test.
+type recorder struct {
+	mu       sync.Mutex
+	failures []string
+	cleanups []func()
+}
+
+func (r *recorder) Helper()             {}
+func (r *recorder) Logf(string, ...any) {}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
+
+// Fatalf ends the goroutine of the case, as it does in a test.
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (r *recorder) Cleanup(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cleanups = append(r.cleanups, f)
+}
+
+// watch runs one case, clean-up included, and returns what it complains of.
+func watch(c testCase, open func(r reporter, addr string) Subject) []string {
+	r := &recorder{}
+	var ran sync.WaitGroup
+	ran.Go(func() {
+		defer func() {
+			for _, f := range slices.Backward(r.cleanups) {
+				f()
+			}
+		}()
+		c.try(r, func(addr string) Subject { return open(r, addr) })
+	})
+	ran.Wait()
+	return r.failures
+}
+
+// caseNamed finds a case by its phrase.
+func caseNamed(t *testing.T, name string) testCase {
+	t.Helper()
+	i := slices.IndexFunc(cases, func(c testCase) bool { return c.name == name })
+	if i < 0 {
+		t.Fatalf("the suite has no case %q", name)
+	}
+	return cases[i]
+}
+
+// anyHas reports whether one of the complaints has these words.
+func anyHas(complaints []string, words string) bool {
+	return slices.ContainsFunc(complaints, func(c string) bool { return strings.Contains(c, words) })
+}

@@ -1,0 +1,49 @@
+package drivertest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// Subject is a driver under test and, beside it, another user of the same client.
+type Subject struct {
+	Driver driver.Driver
+
+	// Stranger sends one command through the user's own client, as an application
+	// beside the lock does, and returns its error. It is nil where the driver made
+	// its client itself.
+	Stranger func(ctx context.Context, args ...string) error
+}
+
+// Run runs the suite, one subtest a case. open returns a driver for the server at
+// addr ("127.0.0.1:port"), made as a user would make it with the client's defaults;
+// it registers its own clean-up with t.Cleanup. It is called once for each subtest,
+// while the server at addr is well.
+func Run(t *testing.T, open func(t *testing.T, addr string) Subject) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.try(t, func(addr string) Subject { return open(t, addr) })
+		})
+	}
+}
+
+// testCase is one phrase that a driver has to keep.
+type testCase struct {
+	name  string
+	check func(tr *trial)
+}
+
+// cases are in the order in which a new driver is best mended: what it says, then
+// when it returns, then what it does to others.
+var cases = slices.Concat(
+	replyCases,
+	batchCases,
+	contextCases,
+	lossCases,
+	connectCases,
+	neighbourCases,
+	remainsCases,
+)

@@ -1,0 +1,207 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+const (
+	// short is the deadline of a call that cannot be answered.
+	short = 250 * time.Millisecond
+	// prompt is how far a call may outlast its context. The contract says 50ms; the
+	// rest is for a busy machine with the race detector on.
+	prompt = 500 * time.Millisecond
+	// hopeless is how far a call has to outlast its context to be given up.
+	hopeless = time.Second
+	// patience is the deadline of a call that has no reason to wait.
+	patience = 5 * time.Second
+)
+
+// reporter is the part of *testing.T that a case uses, so that the suite's own
+// tests can watch a case fail.
+type reporter interface {
+	Helper()
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+}
+
+// trial is one case at work on one driver.
+type trial struct {
+	reporter
+	Subject
+	server *server
+	idle   int // goroutines before the first call
+}
+
+// try runs the case against a server and a driver of its own.
+func (c testCase) try(r reporter, open func(addr string) Subject) {
+	r.Helper()
+	tr := &trial{reporter: r, server: startServer(r)}
+	tr.mark()
+	tr.Subject = open(tr.server.addr())
+	if tr.Driver == nil {
+		r.Fatalf("open returned a Subject without a Driver")
+	}
+	tr.idle = tr.goroutines()
+	c.check(tr)
+}
+
+// outcome is what a call of Do came to.
+type outcome struct {
+	cmds    []driver.Command
+	replies []driver.Reply
+	err     error
+	took    time.Duration
+
+	// late is how long after the end of its context the call returned, by a goroutine
+	// that waited for the same context: on a busy machine both are late. It is negative
+	// for a call that returned before the end.
+	late time.Duration
+}
+
+// errHung stands for the error of a call that did not return.
+var errHung = errors.New("had not returned a second after its context's end")
+
+// call is Do, but comes back even when Do does not. Any goroutine may use it. Like
+// every call of a driver it needs a deadline.
+func (tr *trial) call(ctx context.Context, cmds ...driver.Command) outcome {
+	start := time.Now()
+	returned := make(chan outcome, 1)
+	go func() {
+		replies, err := tr.Driver.Do(ctx, cmds)
+		returned <- outcome{cmds: cmds, replies: replies, err: err, took: time.Since(start)}
+	}()
+	var out outcome
+	ended, _ := ctx.Deadline()
+	select {
+	case out = <-returned:
+	case <-ctx.Done():
+		ended = time.Now()
+		select {
+		case out = <-returned:
+		case <-time.After(hopeless):
+			return outcome{cmds: cmds, err: errHung, took: time.Since(start), late: hopeless}
+		}
+	}
+	out.late = start.Add(out.took).Sub(ended)
+	return out
+}
+
+// do is a call that has no reason to fail. It ends the case when it does.
+func (tr *trial) do(cmds ...driver.Command) outcome {
+	tr.Helper()
+	out := tr.doPatient(cmds...)
+	if out.err != nil {
+		tr.Fatalf("Do(%s) on a healthy server = %v after %v, want its replies", describe(cmds), out.err, out.took)
+	}
+	if len(out.replies) != len(cmds) {
+		tr.Fatalf("Do(%s) returned %d replies for %d commands and no error", describe(cmds), len(out.replies), len(cmds))
+	}
+	return out
+}
+
+// doPatient is a call that should not need its deadline.
+func (tr *trial) doPatient(cmds ...driver.Command) outcome {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return tr.call(ctx, cmds...)
+}
+
+// doShort is a call whose deadline is short.
+func (tr *trial) doShort(cmds ...driver.Command) outcome {
+	ctx, cancel := context.WithTimeout(context.Background(), short)
+	defer cancel()
+	return tr.call(ctx, cmds...)
+}
+
+// expect compares the replies with what the commands should have been answered.
+func (tr *trial) expect(out outcome, want ...driver.Reply) {
+	tr.Helper()
+	if len(out.replies) != len(want) {
+		tr.Errorf("Do(%s) returned %d replies, want %d", describe(out.cmds), len(out.replies), len(want))
+		return
+	}
+	for i := range want {
+		if !same(out.replies[i], want[i]) {
+			tr.Errorf("reply %d of Do(%s) = %s, want %s", i+1, describe(out.cmds), show(out.replies[i]), show(want[i]))
+		}
+	}
+}
+
+// endedInTime fails the case unless the call failed because its context ended, soon
+// after that.
+func (tr *trial) endedInTime(what string, out outcome, cause error) {
+	tr.Helper()
+	switch {
+	case errors.Is(out.err, errHung):
+		tr.Fatalf("%s: Do %v", what, out.err)
+	case out.err == nil:
+		tr.Errorf("%s: Do returned no error after %v, want one that says %q", what, out.took, cause)
+	case !says(out.err, cause):
+		tr.Errorf("%s: Do = %q, which is not %q to errors.Is", what, out.err, cause)
+	}
+	if out.late > prompt {
+		tr.Errorf("%s: Do returned %v after its context had ended, want at most 50ms", what, out.late.Round(time.Millisecond))
+	}
+	tr.Logf("%s: Do returned %v after its context's end", what, out.late.Round(100*time.Microsecond))
+}
+
+// arrived fails the case if a failed call returned replies that had not arrived.
+// Each reply may be missing only together with those behind it.
+func (tr *trial) arrived(out outcome, want ...driver.Reply) {
+	tr.Helper()
+	if len(out.replies) > len(want) {
+		tr.Errorf("Do(%s) returned %d replies beside its error, but only %d had arrived", describe(out.cmds), len(out.replies), len(want))
+		return
+	}
+	tr.expect(out, want[:len(out.replies)]...)
+}
+
+// honest fails the case if the call said that nothing was sent although something
+// has arrived.
+func (tr *trial) honest(out outcome, key string) {
+	tr.Helper()
+	if n := tr.server.count(key); n > 0 && errors.Is(out.err, driver.ErrNotSent) {
+		tr.Errorf("Do = %q, which wraps driver.ErrNotSent, but the server received %d commands of it", out.err, n)
+	}
+}
+
+// recovers fails the case unless a call succeeds again within a few tries: the first
+// ones may find connections that have ended.
+func (tr *trial) recovers(after string) {
+	tr.Helper()
+	var out outcome
+	for i := range 5 {
+		words := "try " + strconv.Itoa(i) + " after " + after
+		if out = tr.doPatient(keyless("ECHO", words)); out.err == nil {
+			tr.expect(out, text(words))
+			return
+		}
+	}
+	tr.Fatalf("after %s: Do = %v in 5 tries on a server that is well again", after, out.err)
+}
+
+// sentOnce fails the case unless exactly one command with this key has arrived.
+func (tr *trial) sentOnce(key string) {
+	tr.Helper()
+	if n := tr.server.count(key); n != 1 {
+		tr.Errorf("the server received the command with key %q %d times, want once", key, n)
+	}
+}
+
+// says reports whether the error tells how the context ended. For a deadline, the
+// time-out of a socket says as much.
+func says(err, cause error) bool {
+	var timeout net.Error
+	if errors.Is(cause, context.DeadlineExceeded) && errors.As(err, &timeout) && timeout.Timeout() {
+		return true
+	}
+	return errors.Is(err, cause)
+}

@@ -1,0 +1,166 @@
+package goredis
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// watchInterval is how often the contexts of the batches that are out are looked
+// at. A deadline needs no looking: the connection has it.
+const watchInterval = 10 * time.Millisecond
+
+// waiter is a caller that found no idle wire.
+type waiter struct {
+	ctx   context.Context //nolint:containedctx // of the batch that the wire will be lent for
+	offer chan offer      // takes one without blocking
+}
+
+type offer struct {
+	wire *wire
+	err  error
+}
+
+// take lends a wire, which is to be given back.
+func (s *server) take(ctx context.Context) (*wire, error) {
+	for {
+		w, rested, err := s.lend(ctx)
+		if err != nil || rested.IsZero() || s.fresh(w, rested) {
+			return w, err
+		}
+		s.give(w, true)
+	}
+}
+
+// lend returns an idle wire, or the first that comes free or gets connected. The
+// time says since when it was idle, unless it was used a moment ago.
+func (s *server) lend(ctx context.Context) (w *wire, rested time.Time, err error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, rested, errClosed
+	}
+	if last := len(s.idle) - 1; last >= 0 {
+		w, s.idle = s.idle[last], s.idle[:last]
+		rested, w.since = w.since, time.Time{}
+		s.out(ctx, w)
+		s.mu.Unlock()
+		return w, rested, nil
+	}
+	me := &waiter{ctx: ctx, offer: make(chan offer, 1)}
+	s.waiting = append(s.waiting, me)
+	s.grow()
+	s.mu.Unlock()
+
+	select {
+	case got := <-me.offer:
+		return got.wire, rested, got.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	i := slices.Index(s.waiting, me)
+	if i >= 0 {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+	}
+	s.mu.Unlock()
+	if i < 0 { // the offer came at the same moment
+		if got := <-me.offer; got.wire != nil {
+			s.give(got.wire, false)
+		}
+	}
+	return nil, rested, ctx.Err()
+}
+
+// fresh reports whether a wire that was idle since then may still be used.
+func (s *server) fresh(w *wire, since time.Time) bool {
+	now, o := time.Now(), s.options
+	switch {
+	case o.ConnMaxIdleTime > 0 && now.Sub(since) > o.ConnMaxIdleTime:
+		return false
+	case o.ConnMaxLifetime > 0 && now.Sub(w.born) > o.ConnMaxLifetime:
+		return false
+	}
+	return quiet(w.socket)
+}
+
+// give takes a wire back: to the first that waits, to the idle ones, or out of use.
+func (s *server) give(w *wire, broken bool) {
+	s.mu.Lock()
+	w.ctx = nil
+	switch {
+	case s.closed:
+		s.mu.Unlock()
+		w.close()
+		return
+	case w.moved: // the idle ones lead to the same place
+		for _, idle := range s.idle {
+			s.retire(idle)
+		}
+		s.idle = nil
+		s.retire(w)
+	case broken:
+		s.retire(w)
+	default:
+		s.hand(w)
+	}
+	s.mu.Unlock()
+}
+
+// retire closes a wire off the caller's goroutine: over TLS, the goodbye to a
+// silent server may take seconds. Till then it counts. The caller holds the mutex,
+// here and in hand, out, grow and refuse.
+func (s *server) retire(w *wire) {
+	s.jobs.Go(func() {
+		w.close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.wires = slices.DeleteFunc(s.wires, func(other *wire) bool { return other == w })
+		s.grow()
+	})
+}
+
+// hand gives a wire to the first that waits or to the idle ones.
+func (s *server) hand(w *wire) {
+	if len(s.waiting) == 0 {
+		s.idle = append(s.idle, w)
+		return
+	}
+	first := s.waiting[0]
+	s.waiting = slices.Delete(s.waiting, 0, 1)
+	s.out(first.ctx, w)
+	first.offer <- offer{wire: w}
+}
+
+// out notes that a batch with this context is out on w.
+func (s *server) out(ctx context.Context, w *wire) {
+	w.ctx = ctx
+	switch {
+	case s.watch == nil:
+		s.watch = time.AfterFunc(watchInterval, s.look)
+	case !s.watching:
+		s.watch.Reset(watchInterval)
+	}
+	s.watching = true
+}
+
+// look cuts the wires whose batch was cancelled. It does so again until they are
+// given back, for go-redis sets the deadline between writing and reading.
+func (s *server) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watching = false
+	for _, w := range s.wires {
+		switch {
+		case w.ctx != nil:
+			s.watching = true
+			if s.closed || w.ctx.Err() != nil {
+				cut(w.socket)
+			}
+		case w.since.IsZero():
+			w.since = time.Now()
+		}
+	}
+	if s.watching {
+		s.watch.Reset(watchInterval)
+	}
+}

@@ -1,0 +1,148 @@
+package goredis_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/goredis"
+)
+
+// authority writes a certificate authority and a certificate of 127.0.0.1 that it
+// has signed, and returns the files' names.
+func authority(t *testing.T) (ca, cert, key string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	sign := func(template, parent *x509.Certificate, public *ecdsa.PublicKey, signer *ecdsa.PrivateKey) []byte {
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, public, signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return der
+	}
+	secret := func() *ecdsa.PrivateKey {
+		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	root := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "the test's authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "the test's server"},
+		NotBefore: root.NotBefore, NotAfter: root.NotAfter,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	rootKey, leafKey := secret(), secret()
+	leafDER, err := x509.MarshalECPrivateKey(leafKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca = write("ca.pem", "CERTIFICATE", sign(root, root, &rootKey.PublicKey, rootKey))
+	cert = write("cert.pem", "CERTIFICATE", sign(leaf, root, &leafKey.PublicKey, rootKey))
+	key = write("key.pem", "EC PRIVATE KEY", leafDER)
+	return ca, cert, key
+}
+
+func TestTLSWithUserAndDatabase(t *testing.T) {
+	ca, cert, key := authority(t)
+	plain, secure := freePort(t), freePort(t)
+	server := run(t, plain, "--port", plain, "--tls-port", secure, "--tls-auth-clients", "no",
+		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca)
+	// This user may take locks and nothing else, PING included.
+	server.ask("ACL", "SETUSER", "locker", "on", ">p@ss/word", "~lock:*", "+set", "+get", "+select")
+
+	base := "rediss://locker:p%40ss%2Fword@127.0.0.1:" + secure + "/3"
+	nodes, err := goredis.Open(base+"?ca="+ca, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusting, distrusting := closing(t, nodes[0].Driver), closing(t, nodes[1].Driver)
+
+	expect(t, trusting, ok, "SET", "lock:a", "token", "NX", "PX", "10000")
+	if got := server.ask("EVAL", "redis.call('SELECT', 3) return redis.call('GET', 'lock:a')", 0); got != "token" {
+		t.Errorf("database 3 holds %v, want the token", got)
+	}
+	for _, denied := range [][]string{{"DEL", "lock:a"}, {"SET", "other", "token"}} {
+		replies, err := trusting.Do(within(t, time.Second), []driver.Command{command(denied...)})
+		if err != nil || len(replies) != 1 || code(replies[0].Err()) != "NOPERM" {
+			t.Errorf("%v = %v, %v, want the reply NOPERM", denied, replies, err)
+		}
+	}
+
+	_, err = distrusting.Do(within(t, time.Second), []driver.Command{command("GET", "lock:a")})
+	var unknown x509.UnknownAuthorityError
+	if !errors.As(err, &unknown) || !errors.Is(err, driver.ErrNotSent) {
+		t.Errorf("without the authority: Do = %v, want that it is unknown, and ErrNotSent", err)
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "redis.sock")
+	start(t, "--unixsocket", path)
+	nodes, err := goredis.Open("unix://" + path + "?db=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, closing(t, nodes[0].Driver), ok, "SET", "key", "value")
+}
+
+// TestHandshakeRefused shows that the server's reason gets through where nothing
+// of the batch was sent.
+func TestHandshakeRefused(t *testing.T) {
+	server := start(t, "--requirepass", "right")
+	tests := []struct {
+		name    string
+		options redis.Options
+		want    string
+	}{
+		{"a wrong password", redis.Options{Password: "wrong"}, "WRONGPASS"},
+		{"an unknown user", redis.Options{Username: "nobody", Password: "right"}, "WRONGPASS"},
+		{"no password", redis.Options{}, "NOAUTH"},
+		{"no password and a database", redis.Options{DB: 3}, "NOAUTH"},
+		{"a database too many", redis.Options{Password: "right", DB: 99}, "ERR"},
+	}
+	for _, tt := range tests {
+		tt.options.Addr = server.addr()
+		d := open(t, redis.NewClient(&tt.options))
+		replies, err := d.Do(within(t, 2*time.Second), []driver.Command{command("SET", "key", "value")})
+		if len(replies) != 0 || code(err) != tt.want || !errors.Is(err, driver.ErrNotSent) {
+			t.Errorf("%s: Do = %v, %v, want a ServerError %s and ErrNotSent", tt.name, replies, err, tt.want)
+		}
+	}
+	right := open(t, redis.NewClient(&redis.Options{Addr: server.addr(), Password: "right"}))
+	expect(t, right, ok, "SET", "key", "value")
+}
+
+// code returns the code word of the server's error in err.
+func code(err error) string {
+	var refused *driver.ServerError
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	return refused.Code
+}

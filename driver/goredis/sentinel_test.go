@@ -1,0 +1,53 @@
+package goredis_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+func TestSentinel(t *testing.T) {
+	first, second := start(t), start(t)
+	port := freePort(t)
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	if err := os.WriteFile(config, []byte("port "+port+"\nsentinel monitor locks 127.0.0.1 "+first.port+" 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel := run(t, port, config, "--sentinel")
+
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "locks", SentinelAddrs: []string{sentinel.addr()}})
+	d := open(t, client)
+	expect(t, d, ok, "SET", "key", "first")
+
+	// A failover: the old master lives on as a replica, with our connection open.
+	sentinel.ask("SENTINEL", "REMOVE", "locks")
+	sentinel.ask("SENTINEL", "MONITOR", "locks", "127.0.0.1", second.port, "1")
+	first.ask("REPLICAOF", "127.0.0.1", second.port)
+	replies, err := d.Do(within(t, time.Second), []driver.Command{command("SET", "key", "second")})
+	if err != nil || code(replies[0].Err()) != "READONLY" {
+		t.Fatalf("SET at the old master = %v, %v, want the reply READONLY", replies, err)
+	}
+	expect(t, d, ok, "SET", "key", "second")
+	if got := second.ask("GET", "key"); got != "second" {
+		t.Errorf("the new master holds %v", got)
+	}
+
+	// The discovery is the client's, and ends with it; the connections are ours.
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, d, text("second"), "GET", "key")
+	second.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	for range 2 { // the first may still find the connection that has gone
+		_, err = d.Do(within(t, time.Second), []driver.Command{command("GET", "key")})
+	}
+	if !errors.Is(err, redis.ErrClosed) || !errors.Is(err, driver.ErrNotSent) {
+		t.Errorf("connecting after the client's Close = %v, want redis.ErrClosed and ErrNotSent", err)
+	}
+}

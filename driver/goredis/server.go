@@ -1,0 +1,137 @@
+package goredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// maxWires bounds the connections to one server, those being made included. It is as
+// many batches as the core keeps out at once.
+const maxWires = 8
+
+var errClosed = errors.New("the driver is closed")
+
+// server is one address and the connections to it.
+//
+// Connecting runs off the caller's goroutine and on a time-out of its own, the
+// client's DialTimeout: a caller waits for it no longer than its context says, and
+// a connection that took longer than that serves the next batch.
+type server struct {
+	options *redis.Options
+	hooks   []redis.Hook
+	life    context.Context //nolint:containedctx // ends at close, and the connecting with it
+	end     context.CancelFunc
+	jobs    sync.WaitGroup // connecting and closing
+
+	mu       sync.Mutex
+	closed   bool
+	wires    []*wire // all that are connected
+	idle     []*wire // those without a batch; the last used comes first
+	pending  int     // being connected
+	waiting  []*waiter
+	watch    *time.Timer // runs only while a batch is out
+	watching bool
+}
+
+func newServer(options *redis.Options, hooks []redis.Hook) *server {
+	s := &server{options: options, hooks: hooks}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+func (s *server) do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+	w, err := s.take(ctx)
+	if err != nil {
+		return nil, notSent(err)
+	}
+	replies, err := w.send(ctx, cmds)
+	s.give(w, err != nil)
+	if err != nil {
+		err = s.ended(ctx, err)
+	}
+	return replies, err
+}
+
+// ended says why a batch that was out failed, where the reason is not the server.
+// The connection's deadline is the context's, and may be the first to notice.
+func (s *server) ended(ctx context.Context, err error) error {
+	reason := ctx.Err()
+	switch {
+	case reason != nil:
+	case s.life.Err() != nil:
+		reason = errClosed
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		reason = context.DeadlineExceeded
+	default:
+		return fmt.Errorf("goredis: %w", err)
+	}
+	return fmt.Errorf("goredis: %w: %w", reason, err)
+}
+
+// grow connects as many wires as there are callers waiting, up to the bound.
+func (s *server) grow() {
+	for !s.closed && s.pending < len(s.waiting) && len(s.wires)+s.pending < maxWires {
+		s.pending++
+		s.jobs.Go(s.connect)
+	}
+}
+
+func (s *server) connect() {
+	ctx, cancel := context.WithTimeout(s.life, s.options.DialTimeout)
+	defer cancel()
+	w, err := connect(ctx, s.options, s.hooks)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending--
+	switch {
+	case err == nil && s.closed:
+		s.jobs.Go(w.close)
+	case err == nil:
+		s.wires = append(s.wires, w)
+		s.hand(w)
+	case len(s.wires)+s.pending == 0: // else another may end the wait
+		s.refuse(err)
+	}
+}
+
+// refuse ends the wait of all.
+func (s *server) refuse(err error) {
+	for _, w := range s.waiting {
+		w.offer <- offer{err: err}
+	}
+	s.waiting = nil
+}
+
+// close closes all connections. Those with a batch are cut and close when they are
+// given back; what is being connected or closed is waited for.
+func (s *server) close() error {
+	s.mu.Lock()
+	s.closed = true
+	idle := s.idle
+	s.idle = nil
+	s.wires = slices.DeleteFunc(s.wires, func(w *wire) bool { return w.ctx == nil })
+	s.refuse(errClosed)
+	s.mu.Unlock()
+
+	s.end()
+	for _, w := range idle {
+		w.close()
+	}
+	s.jobs.Wait()
+	return nil
+}
+
+// notSent says that nothing has left for the server.
+func notSent(err error) error {
+	return fmt.Errorf("goredis: %w: %w", driver.ErrNotSent, err)
+}
