@@ -28,6 +28,9 @@ type Driver interface {
 	//     that the transport failed: the replies that had arrived come along, in
 	//     order, and the outcome of the other commands is unknown. An error that
 	//     wraps [ErrNotSent] says that nothing left for the server.
+	//   - An error tells how the context ended, if it did: context.Canceled, or
+	//     context.DeadlineExceeded or a socket's time-out.
+	//   - It recovers: once the server is healthy again, so are its calls.
 	//   - It neither changes cmds nor keeps them after its return.
 	//   - Other users of the same client notice nothing.
 	//

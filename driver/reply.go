@@ -30,8 +30,8 @@ func (r Reply) Err() error {
 	if r.Kind != Failure {
 		return nil
 	}
-	code, message, found := strings.Cut(r.Str, " ")
-	if !found || code == "" || code != strings.ToUpper(code) {
+	code, message, _ := strings.Cut(r.Str, " ")
+	if code == "" || code != strings.ToUpper(code) {
 		return &ServerError{Code: "ERR", Message: r.Str}
 	}
 	return &ServerError{Code: code, Message: message}
@@ -39,10 +39,10 @@ func (r Reply) Err() error {
 
 // ServerError is an error reply: the node is there, has understood, and refuses.
 type ServerError struct {
-	Code    string // the code word: READONLY, NOSCRIPT, OOM, …
+	Code    string // the code word: READONLY, NOSCRIPT, OOM, …; ERR where the line has none
 	Message string // the rest of the line
 }
 
 func (e *ServerError) Error() string {
-	return e.Code + " " + e.Message
+	return strings.TrimSpace(e.Code + " " + e.Message)
 }
