@@ -73,6 +73,14 @@ type Node struct {
 	Client any
 }
 
-// ErrNotSent is wrapped by an error of [Driver.Do] when nothing has left for the
-// server, so that nothing can have happened there.
+// ErrNotSent is matched by an error of [Driver.Do] when nothing has left for the
+// server, so that nothing can have happened there. See [NotSent].
 var ErrNotSent = errors.New("nothing was sent")
+
+// NotSent returns err as an error that matches [ErrNotSent] as well. Its text is that
+// of err, which says more: "connection refused".
+func NotSent(err error) error { return &notSent{err} }
+
+type notSent struct{ error }
+
+func (e *notSent) Unwrap() []error { return []error{e.error, ErrNotSent} }

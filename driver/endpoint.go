@@ -43,6 +43,9 @@ var errUnreadable = errors.New("node URL: cannot be parsed; want redis://user:pa
 //
 // No error of ParseURL shows the password, encoded or not.
 func ParseURL(raw string) (*Endpoint, error) {
+	if !strings.Contains(raw, "://") {
+		return nil, errors.New("node URL: it has no scheme: want redis://host:port, or rediss:// for TLS")
+	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil, errUnreadable

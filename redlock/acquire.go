@@ -33,24 +33,28 @@ func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOpti
 		if err == nil {
 			return lock, nil
 		}
+		now := l.clock.Now()
+		waited := now.Sub(began)
 		if ctx.Err() != nil {
 			if last == nil {
 				return nil, err
 			}
-			return nil, fmt.Errorf("%w: %w", last, endOf(ctx))
+			return nil, &waitError{last, try, waited, endOf(ctx)}
 		}
-		now := l.clock.Now()
 		held := errors.Is(err, ErrHeld)
 		if held {
 			outage = now
 		}
-		left := o.maxWait - now.Sub(began)
+		left := o.maxWait - waited
 		if !worthWaiting(err) || try >= o.retries || left <= 0 || !held && now.Sub(outage) >= o.outage() {
-			return nil, err
+			if try == 0 {
+				return nil, err
+			}
+			return nil, &waitError{err, try + 1, waited, nil}
 		}
 		last = err
 		if err := l.pause(ctx, min(o.backoff(try), left)); err != nil {
-			return nil, fmt.Errorf("%w: %w", last, err)
+			return nil, &waitError{last, try + 1, l.clock.Now().Sub(began), err}
 		}
 	}
 }

@@ -134,7 +134,7 @@ func (n *node) explain(ctx context.Context, err error) error {
 		return ErrClosed
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		if neverSent(err) {
-			return fmt.Errorf("%w: %w", &silence{n.locker.timeout}, driver.ErrNotSent)
+			return driver.NotSent(&silence{n.locker.timeout})
 		}
 		return &silence{n.locker.timeout}
 	}

@@ -87,11 +87,20 @@ func (t *trace) released(deleted bool) {
 // outlive forgets what must have expired by now: one TTL has passed since the last
 // command left or was given up, and since the node has answered again (zero: it has
 // not, and may still have the command before it).
-func (t *trace) outlive(now, answersSince clockdrift.Instant, ttl time.Duration) {
+func (t *trace) outlive(now, answers clockdrift.Instant, ttl time.Duration) {
 	if now >= t.since.Add(ttl) {
 		t.there = false
-		if answersSince != 0 && now >= answersSince.Add(ttl) {
+		if answers != 0 && now >= answers.Add(ttl) {
 			t.open = 0
 		}
+	}
+}
+
+// outlasted forgets the commands that a server took with it when it ended: what it had
+// not run by then nobody will. A release that was sent to its successor has said what
+// there is.
+func (t *trace) outlasted(reborn, released clockdrift.Instant) {
+	if t.since < reborn && reborn <= released {
+		t.open = 0
 	}
 }

@@ -36,20 +36,25 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
-// settle looks at what a release has left at n, and arranges for the next try if the
-// token is still there or may still appear. claim.mu is held.
-func (c *claim) settle(n *node, now clockdrift.Instant) {
+// settle looks at what the release r has left at its node, and arranges for the next
+// try if the token is still there or may still appear. claim.mu is held.
+func (c *claim) settle(r *request, now clockdrift.Instant) {
+	n := r.node
 	t := &c.traces[n.index]
 	if t.owed || t.clean() {
 		return
 	}
-	t.outlive(now, n.answersSince(), c.ttl)
+	answers, reborn := n.life()
+	t.outlive(now, answers, c.ttl)
+	if r.answer != Failed {
+		t.outlasted(reborn, r.start)
+	}
 	if t.clean() {
 		return
 	}
 	t.owed = true
 	t.pause = min(max(2*t.pause, firstPause), lastPause)
-	c.locker.debts.add(t.pause, func() {
+	c.locker.debts.add(t.pause, c.key, n.name, func() {
 		c.mu.Lock()
 		t.owed = false
 		c.mu.Unlock()

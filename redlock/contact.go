@@ -21,15 +21,19 @@ var inquiry = []driver.Command{
 func (n *node) contact() {
 	l := n.locker
 	started := l.clock.Now()
-	ctx, cancel := context.WithTimeout(l.life, l.timeout)
+	timeout := l.timeout
+	if n.unknown() {
+		timeout *= firstContact
+	}
+	ctx, cancel := context.WithTimeout(l.life, timeout)
 	replies, err := n.do(ctx, inquiry)
 	if err != nil {
 		err = n.explain(ctx, err)
 	}
 	cancel()
-	var warnings []Event
+	var found finding
 	if err == nil {
-		warnings, err = n.examine(replies)
+		found, err = n.examine(replies)
 	}
 	now := l.clock.Now()
 
@@ -39,7 +43,10 @@ func (n *node) contact() {
 		n.health.fail(err, now, now.Sub(started))
 		n.fail(err)
 	} else {
-		n.health = health{state: up, answer: now}
+		n.health.state, n.health.cause, n.health.answer = up, nil, now
+		if found.reborn {
+			n.health.reborn = started
+		}
 		n.window.note(now.Sub(started))
 		n.summon()
 	}
@@ -47,7 +54,7 @@ func (n *node) contact() {
 
 	switch {
 	case err == nil:
-		for _, warning := range warnings {
+		for _, warning := range found.warnings {
 			n.tell(warning)
 		}
 		n.tell(Event{NodeUp, n.name, nil})
@@ -56,40 +63,50 @@ func (n *node) contact() {
 	}
 }
 
-// examine reads what the node says of itself: what may not be goes into the error,
-// what it will not say into the warnings.
-func (n *node) examine(replies []driver.Reply) ([]Event, error) {
+// firstContact is how many time-outs the first question may take: making a connection
+// takes several round trips more.
+const firstContact = 4
+
+// A finding is what a node has said of itself.
+type finding struct {
+	warnings []Event // what it would not say
+	reborn   bool    // it is another server than before
+}
+
+// examine reads what the node says of itself. What may not be is an error.
+func (n *node) examine(replies []driver.Reply) (found finding, err error) {
 	facts := map[string]string{}
-	var warnings []Event
 	for i, reply := range replies {
 		if err := reply.Err(); err != nil {
 			section := inquiry[i].Args[1]
-			warnings = append(warnings, Event{NodeUnchecked, n.name, fmt.Errorf(
+			found.warnings = append(found.warnings, Event{NodeUnchecked, n.name, fmt.Errorf(
 				"%w: INFO %s is not allowed, so nobody checks that this is a master of its own that keeps its keys: allow +info", err, section)})
 			if !answers(err) {
-				return nil, advised(err)
+				return found, advised(err)
 			}
 			continue
 		}
 		readInfo(reply.Str, facts)
 	}
 	if role := facts["role"]; role != "" && role != "master" {
-		return nil, fmt.Errorf("%w: it is a replica (of %s:%s): give the master's address",
+		return found, fmt.Errorf("%w: it is a replica (of %s:%s): give the master's address",
 			ErrNode, facts["master_host"], facts["master_port"])
 	}
-	if other := n.locker.identify(n, facts["run_id"]); other != nil {
-		return nil, fmt.Errorf("%w: it is the same server as node %s, and would vote twice: give each node a server of its own",
-			ErrNode, other.name)
+	twin, reborn := n.locker.identify(n, facts["run_id"])
+	if twin != nil {
+		return found, fmt.Errorf("%w: it is the same server as node %s, and would vote twice: give each node a server of its own",
+			ErrNode, twin.name)
 	}
+	found.reborn = reborn
 	if policy := facts["maxmemory_policy"]; facts["maxmemory"] != "0" && policy != "" && policy != "noeviction" {
 		err := fmt.Errorf("%w: it evicts keys when its memory is full, and live locks with them (maxmemory %s, maxmemory-policy %s): set maxmemory-policy noeviction",
 			ErrNode, facts["maxmemory"], policy)
 		if !n.locker.options.evictingOK {
-			return nil, err
+			return found, err
 		}
-		warnings = append(warnings, Event{NodeEvicts, n.name, err})
+		found.warnings = append(found.warnings, Event{NodeEvicts, n.name, err})
 	}
-	return warnings, nil
+	return found, nil
 }
 
 // answers reports whether a node that refused INFO may be ready for work all the same.

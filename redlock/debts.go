@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -13,10 +15,13 @@ type debts struct {
 	stopped bool
 }
 
-type debt struct{ timer *time.Timer }
+type debt struct {
+	key, node string
+	timer     *time.Timer
+}
 
 // add lets try be called after a pause, unless the Locker is closed before.
-func (ds *debts) add(pause time.Duration, try func()) {
+func (ds *debts) add(pause time.Duration, key, node string, try func()) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if ds.stopped {
@@ -25,7 +30,7 @@ func (ds *debts) add(pause time.Duration, try func()) {
 	if ds.waiting == nil {
 		ds.waiting = make(map[*debt]struct{})
 	}
-	d := new(debt)
+	d := &debt{key: key, node: node}
 	d.timer = time.AfterFunc(pause, func() {
 		if ds.take(d) {
 			try()
@@ -44,15 +49,25 @@ func (ds *debts) take(d *debt) bool {
 	return ok
 }
 
-// stop lets no more tries begin, and returns how many clean-ups that leaves undone.
-func (ds *debts) stop() int {
+// stop lets no more tries begin. The error says which clean-ups that leaves undone.
+func (ds *debts) stop() error {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	ds.stopped = true
-	left := len(ds.waiting)
+	if len(ds.waiting) == 0 {
+		return nil
+	}
+	const most = 3
+	var some []string
 	for d := range ds.waiting {
 		d.timer.Stop()
+		if len(some) < most {
+			some = append(some, fmt.Sprintf("%q at %s", d.key, d.node))
+		}
+	}
+	if more := len(ds.waiting) - len(some); more > 0 {
+		some = append(some, fmt.Sprintf("and %d more", more))
 	}
 	ds.waiting = nil
-	return left
+	return fmt.Errorf("redlock: close: nobody can say whether these keys are free: %s; they go away by themselves, one TTL after their nodes answer again at the latest", strings.Join(some, ", "))
 }

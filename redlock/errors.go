@@ -62,13 +62,37 @@ type stateError struct {
 func (e *stateError) Error() string { return fmt.Sprintf("redlock: %s %q: %v", e.op, e.key, e.why) }
 func (e *stateError) Unwrap() error { return e.why }
 
+// waitError is an acquire that waited in vain: what was wrong at the last try, and what
+// ended the waiting if that was not an option.
+type waitError struct {
+	last   error
+	tries  int
+	waited time.Duration
+	end    error
+}
+
+func (e *waitError) Error() string {
+	text := fmt.Sprintf("%v (%d tries in %v)", e.last, e.tries, e.waited.Round(time.Millisecond))
+	if e.end != nil {
+		text += ": " + e.end.Error()
+	}
+	return text
+}
+
+func (e *waitError) Unwrap() []error {
+	if e.end == nil {
+		return []error{e.last}
+	}
+	return []error{e.last, e.end}
+}
+
 // Answer is what one node said to an operation.
 type Answer uint8
 
 // The answers. What a node is asked to do differs: Granted means that it set the
 // key, prolonged it, deleted it, or has it.
 const (
-	Pending Answer = iota // nothing yet: the operation was decided without it
+	Pending Answer = iota // not awaited: the operation was decided without it
 	Granted               // it did what was asked
 	Held                  // another token has the key
 	Absent                // our token is not there
@@ -76,7 +100,7 @@ const (
 )
 
 func (a Answer) String() string {
-	return [...]string{"no answer yet", "granted", "held by another", "token not there", "failed"}[a]
+	return [...]string{"not awaited", "granted", "held by another", "token not there", "failed"}[a]
 }
 
 // Vote is one node's part in an operation.
@@ -92,7 +116,7 @@ func (v Vote) String() string {
 	if v.Err != nil {
 		text = fmt.Sprintf("%s: %v", v.Node, v.Err)
 	}
-	if v.Answer != Pending {
+	if v.Latency > 0 {
 		text += fmt.Sprintf(" (%v)", v.Latency.Round(10*time.Microsecond))
 	}
 	return text
@@ -110,16 +134,12 @@ type QuorumError struct {
 }
 
 func (e *QuorumError) Error() string {
-	granted := 0
 	lines := make([]string, len(e.Votes))
 	for i, vote := range e.Votes {
-		if vote.Answer == Granted {
-			granted++
-		}
 		lines[i] = vote.String()
 	}
-	return fmt.Sprintf("redlock: %s %q: %v: %d of %d nodes agreed, %d needed: %s",
-		e.Op, e.Key, e.Reason, granted, len(e.Votes), e.Need, strings.Join(lines, "; "))
+	return fmt.Sprintf("redlock: %s %q: %v (%d of %d nodes must agree): %s",
+		e.Op, e.Key, e.Reason, e.Need, len(e.Votes), strings.Join(lines, "; "))
 }
 
 // Unwrap makes the error match its reason and the errors of the nodes.

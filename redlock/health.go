@@ -14,6 +14,7 @@ type health struct {
 	cause  error              // why it is down
 	rests  clockdrift.Instant // until then it is not asked again
 	answer clockdrift.Instant // since when it has answered without a failure; 0: it does not
+	reborn clockdrift.Instant // when it was first seen with another run_id than before
 }
 
 type state uint8
@@ -41,6 +42,13 @@ func (h *health) fail(cause error, now clockdrift.Instant, cost time.Duration) {
 	h.rests = now.Add(min(max(cost*restFactor, minRest), maxRest))
 }
 
+// unknown reports whether the node was never reached.
+func (n *node) unknown() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.health.state == fresh
+}
+
 // fails takes the node out until it has said again what it is, which the next
 // operation asks.
 func (n *node) fails(cause error) {
@@ -55,12 +63,12 @@ func (n *node) fails(cause error) {
 	}
 }
 
-// answersSince is when the node began to answer, as far as this Locker knows: 0 if it
-// does not.
-func (n *node) answersSince() clockdrift.Instant {
+// life is when the node began to answer, as far as this Locker knows (0: it does not),
+// and when its server was started anew.
+func (n *node) life() (answers, reborn clockdrift.Instant) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.health.answer
+	return n.health.answer, n.health.reborn
 }
 
 func (n *node) tell(e Event) { n.locker.options.events(e) }

@@ -9,17 +9,19 @@ type identities struct {
 	of []string // by node
 }
 
-// identify notes the run_id of n, and returns the other node that has it already.
-func (l *Locker) identify(n *node, runID string) *node {
+// identify notes the run_id of n. It returns the other node that has it already, or
+// else whether n had another one before.
+func (l *Locker) identify(n *node, runID string) (twin *node, reborn bool) {
 	l.idents.mu.Lock()
 	defer l.idents.mu.Unlock()
 	if runID != "" {
 		for i, other := range l.idents.of {
 			if i != n.index && other == runID {
-				return l.nodes[i]
+				return l.nodes[i], false
 			}
 		}
 	}
+	before := l.idents.of[n.index]
 	l.idents.of[n.index] = runID
-	return nil
+	return nil, before != "" && runID != "" && before != runID
 }

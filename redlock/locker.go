@@ -41,7 +41,8 @@ type Locker struct {
 
 // New returns a Locker on the nodes, which an adapter such as driver/goredis makes
 // from clients or URLs. It sends nothing: nodes are asked what they are when they are
-// first used.
+// first used. A minority that is down or unfit does not show in any result, for locks
+// work without it: see [WithEvents].
 //
 // Nodes must be masters of their own: neither replicas of each other nor parts of one
 // cluster. Any number from 1 up will do; N nodes bear the loss of (N−1)/2, so an odd
@@ -88,13 +89,13 @@ func checkNodes(nodes []driver.Node) error {
 	for i, n := range nodes {
 		switch {
 		case n.Driver == nil:
-			return &OptionError{"nodes", fmt.Sprintf("node %d (%q) has no driver", i+1, n.Name)}
+			return &OptionError{"nodes", fmt.Sprintf("%d (%q) has no driver", i+1, n.Name)}
 		case n.Name == "":
-			return &OptionError{"nodes", fmt.Sprintf("node %d has no name: give its address", i+1)}
+			return &OptionError{"nodes", fmt.Sprintf("%d has no name: give its address", i+1)}
 		}
 		for j, other := range nodes[:i] {
 			if n.Name == other.Name || same(n.Client, other.Client) || same(n.Driver, other.Driver) {
-				return &OptionError{"nodes", fmt.Sprintf("nodes %d (%s) and %d (%s) are the same server, which would vote twice: give each node a server of its own",
+				return &OptionError{"nodes", fmt.Sprintf("%d (%s) and %d (%s) are the same server, which would vote twice: give each node a server of its own",
 					j+1, other.Name, i+1, n.Name)}
 			}
 		}
@@ -133,8 +134,8 @@ func (l *Locker) shut() error {
 	case <-bound.C:
 	}
 	var failures []error
-	if left := l.debts.stop(); left > 0 {
-		failures = append(failures, fmt.Errorf("redlock: close: %d releases had no answer within %v: those keys go away by themselves, one TTL after their nodes are back at the latest", left, l.options.cleanup))
+	if err := l.debts.stop(); err != nil {
+		failures = append(failures, err)
 	}
 	l.kill()
 	for _, n := range l.nodes {

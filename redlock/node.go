@@ -74,12 +74,19 @@ func (n *node) refuses(now clockdrift.Instant) error {
 	case n.closed:
 		return ErrClosed
 	case n.health.resting(now):
-		return n.health.cause
+		return &restingError{n.health.cause}
 	case n.health.state == down && len(n.queue) >= maxWaiting:
 		return fmt.Errorf("%w: %w", errBusy, n.health.cause)
 	}
 	return nil
 }
+
+// restingError is the fate of a request at a node that was not asked, because it has
+// just failed.
+type restingError struct{ cause error }
+
+func (e *restingError) Error() string { return "not asked again yet: " + e.cause.Error() }
+func (e *restingError) Unwrap() error { return e.cause }
 
 // enqueue puts r, which is at the front of its lane, in the queue for the next batch.
 // n.mu is held.

@@ -222,7 +222,7 @@ func (op *operation) tally(r *request, answer Answer, err error, now clockdrift.
 		}
 	}
 	if op.task == release {
-		c.settle(r.node, now)
+		c.settle(r, now)
 	}
 	r.last = op.open == 0
 }

@@ -217,7 +217,7 @@ func (o *acquireOptions) check() error {
 	case o.maxOutage < 0 && o.maxOutage != byTTL:
 		return &OptionError{"MaxOutage", fmt.Sprintf("%v is less than 0", o.maxOutage)}
 	case o.token != nil && (*o.token == "" || len(*o.token) > maxToken):
-		return &OptionError{"Token", fmt.Sprintf("a token has 1 to %d bytes, not %d", maxToken, len(*o.token))}
+		return &OptionError{"Token", fmt.Sprintf("want 1 to %d bytes, not %d", maxToken, len(*o.token))}
 	}
 	return nil
 }
@@ -234,7 +234,7 @@ func checkTTL(ttl time.Duration) error {
 
 func checkKey(key, prefix string) error {
 	if key == "" || len(prefix)+len(key) > maxKey {
-		return &OptionError{"key", fmt.Sprintf("a key has 1 to %d bytes, its prefix included, not %d", maxKey, len(prefix)+len(key))}
+		return &OptionError{"key", fmt.Sprintf("want 1 to %d bytes, the prefix included, not %d", maxKey, len(prefix)+len(key))}
 	}
 	return nil
 }

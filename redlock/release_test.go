@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,6 +141,36 @@ func TestReleasesForAnUnknownOutcomeEndOneTTLAfterTheNodeAnswersAgain(t *testing
 		time.Sleep(time.Minute)
 		if after := lossy.count("EVALSHA") + lossy.count("EVAL"); after > before+1 {
 			t.Errorf("%d releases came later than one TTL", after-before)
+		}
+	})
+}
+
+func TestWhatAServerTookWithItIsNotOwedARelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		killed := fakes[0]
+		killed.stop()
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		time.Sleep(time.Second)
+		killed.change(func(f *fakeNode) { // and started again, empty
+			f.hung, f.buffer, f.info = nil, nil, strings.Replace(f.info, "run_id:", "run_id:new-", 1)
+		})
+		if err := lock.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		time.Sleep(2 * lastPause)
+		before := killed.count("EVALSHA") + killed.count("EVAL")
+		if before == 0 {
+			t.Error("the new server got no release at all")
+		}
+		time.Sleep(time.Minute)
+		if after := killed.count("EVALSHA") + killed.count("EVAL"); after != before {
+			t.Errorf("the new server got %d more releases for what the old one took with it", after-before)
+		}
+		began := time.Now()
+		if err := locker.Close(); err != nil || time.Since(began) > 0 {
+			t.Errorf("Close = %v after %v", err, time.Since(began))
 		}
 	})
 }

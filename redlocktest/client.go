@@ -39,11 +39,11 @@ func newClient(dial func(context.Context) (net.Conn, error)) *client {
 func (c *client) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	request, err := encode(cmds)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", driver.ErrNotSent, err)
+		return nil, driver.NotSent(err)
 	}
 	conn, err := c.take(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", driver.ErrNotSent, err)
+		return nil, driver.NotSent(err)
 	}
 	// The context's own timer sets the deadline, so there is no moment in which the
 	// connection has timed out and the context has not.
@@ -63,7 +63,7 @@ func (c *client) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 func (c *conn) exchange(request []byte, count int) ([]driver.Reply, error) {
 	if n, err := c.Write(request); err != nil {
 		if n == 0 {
-			err = fmt.Errorf("%w: %w", driver.ErrNotSent, err)
+			err = driver.NotSent(err)
 		}
 		return nil, err
 	}

@@ -133,5 +133,5 @@ func (s *server) close() error {
 
 // notSent says that nothing has left for the server.
 func notSent(err error) error {
-	return fmt.Errorf("goredis: %w: %w", driver.ErrNotSent, err)
+	return fmt.Errorf("goredis: %w", driver.NotSent(err))
 }

@@ -31,7 +31,7 @@ const (
 	busyTime = time.Minute
 )
 
-var errClosed = errors.New("redigo: the driver is closed")
+var errClosed = errors.New("the driver is closed")
 
 // Driver is one node behind a pool. Make it with [Nodes], [Node] or [Open].
 type Driver struct {
@@ -89,7 +89,7 @@ func newOwner(pool *redis.Pool) *Driver {
 func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	c, err := d.take(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", driver.ErrNotSent, err)
+		return nil, fmt.Errorf("redigo: %w", driver.NotSent(err))
 	}
 	replies, err := c.exchange(ctx, cmds)
 	if err != nil && ctx.Err() == nil {

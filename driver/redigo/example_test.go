@@ -101,5 +101,5 @@ func ExampleDriver_Close() {
 	fmt.Println(err)
 	// Output:
 	// <nil>
-	// nothing was sent: redigo: the driver is closed
+	// redigo: the driver is closed
 }

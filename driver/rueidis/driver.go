@@ -160,5 +160,5 @@ func blocks(cmds []driver.Command) bool {
 }
 
 func notSent(err error) error {
-	return fmt.Errorf("rueidis: %w: %w", driver.ErrNotSent, err)
+	return fmt.Errorf("rueidis: %w", driver.NotSent(err))
 }
