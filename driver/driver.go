@@ -21,9 +21,9 @@ type Driver interface {
 	//
 	//   - It sends the commands exactly once. It never tries again, whatever the
 	//     reply or the failure: only the core knows when a second try is safe.
-	//   - It is always called with a deadline, and returns within 50ms of it, or
-	//     of an earlier cancel, even when the server is silent. What it leaves
-	//     behind then is at most 8 calls, which end by the client's own time-outs.
+	//   - It returns within 50ms of ctx's deadline, which there always is, or of an
+	//     earlier cancel, even when the server is silent. What it leaves behind then
+	//     is at most 8 calls, which end by the client's own time-outs.
 	//   - An error reply of the server is a [Reply], not an error. An error means
 	//     that the transport failed: the replies that had arrived come along, in
 	//     order, and the outcome of the other commands is unknown. An error that
@@ -79,8 +79,8 @@ var ErrNotSent = errors.New("nothing was sent")
 
 // NotSent returns err as an error that matches [ErrNotSent] as well. Its text is that
 // of err, which says more: "connection refused".
-func NotSent(err error) error { return &notSent{err} }
+func NotSent(err error) error { return &notSentError{err} }
 
-type notSent struct{ error }
+type notSentError struct{ error }
 
-func (e *notSent) Unwrap() []error { return []error{e.error, ErrNotSent} }
+func (e *notSentError) Unwrap() []error { return []error{e.error, ErrNotSent} }

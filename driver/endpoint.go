@@ -33,8 +33,9 @@ var errUnreadable = errors.New("node URL: cannot be parsed; want redis://user:pa
 //	rediss://…                                       the same over TLS
 //	unix://[user:password@]/path/to/socket[?db=database]
 //
-// A password without a user is ":password@". Special characters in it have to be
-// percent-encoded: "/" is %2F.
+// A password without a user is ":password@". A user without a password, or with an
+// empty one, is refused: clients would go on as the default user. Special characters in
+// a password have to be percent-encoded: "/" is %2F.
 //
 // With rediss, the query may name files in PEM form: ca (the authorities to trust
 // instead of the system's), cert and key (the client's own certificate), and
@@ -73,10 +74,10 @@ func ParseURL(raw string) (*Endpoint, error) {
 	}
 
 	end := &Endpoint{Network: "tcp", Username: u.User.Username()}
-	password, given := u.User.Password()
-	end.Password = password
-	if end.Username != "" && !given {
-		return fail("user %q comes without a password; an empty one is written user:@host", end.Username)
+	end.Password, _ = u.User.Password()
+	if end.Username != "" && end.Password == "" {
+		// Some tools take what stands there for the password, so it is not shown.
+		return fail("a user without a password: want user:password@, or :password@ without a user")
 	}
 
 	database := strings.Trim(u.Path, "/")

@@ -44,13 +44,15 @@ func TestParseURLRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		url, says string
 	}{
-		{"", `scheme "" is not redis, rediss or unix`},
-		{"10.0.0.1:6379", "cannot be parsed"},
-		{"localhost:6379", `scheme "localhost" is not`},
+		{"", "it has no scheme: want redis://"},
+		{"10.0.0.1:6379", "it has no scheme"},
+		{"localhost:6379", "it has no scheme"},
+		{"://10.0.0.1", "cannot be parsed"},
 		{"http://10.0.0.1", "node URL http://10.0.0.1: scheme"},
 		{"redis://", "no host"},
-		{"redis:10.0.0.1", "no host"},
-		{"redis:/10.0.0.1", "no host"},
+		{"redis:10.0.0.1", "it has no scheme"},
+		{"redis://locker@10.0.0.1", "a user without a password"},
+		{"redis://locker:@10.0.0.1", "a user without a password"},
 		{"redis://:6379", "no host"},
 		{"redis://10.0.0.1:port", "cannot be parsed"},
 		{"redis://10.0.0.1:0", "port is not from 1 to 65535"},
@@ -69,7 +71,7 @@ func TestParseURLRefuses(t *testing.T) {
 		{"unix:///run/redis.sock?z=1&database=1", `a unix URL has no parameter "database"`},
 		{"unix:///run/redis.sock?db=one", `database "one" is not a number`},
 		{"unix://run/redis.sock", "want unix:///path/to/socket"},
-		{"unix:redis.sock", "want unix:///path/to/socket"},
+		{"unix://", "want unix:///path/to/socket"},
 		// What the standard library drops in silence would turn into trust in the
 		// wrong authorities.
 		{"rediss://10.0.0.1?ca=%zz", "parameters cannot be parsed"},
@@ -105,6 +107,7 @@ func TestNoErrorOfParseURLShowsThePassword(t *testing.T) {
 		"unix://user:secret@host/run/redis.sock",
 		"redis://host/0?password=secret",
 		"redis://host:secret",
+		"redis://secret@host",
 	} {
 		_, err := ParseURL(raw)
 		if err == nil {

@@ -17,8 +17,9 @@ import (
 // ends, or for as long as [WithMaxWait] and [WithRetryLimit] allow.
 //
 // The error matches [ErrHeld] (somebody else has the key), [ErrNoQuorum] (too few
-// nodes answer; see [WithMaxOutage]), [ErrExpired] (the nodes are too slow for the
-// TTL), [ErrClosed], or [ErrOption]. Where ctx ended, it also matches the context's
+// nodes answer; see [WithMaxOutage]), [ErrNode] besides (some are unfit), [ErrExpired]
+// (the nodes are too slow for the TTL), [ErrReleased] (the token of [WithToken] is
+// spent), [ErrClosed], or [ErrOption]. Where ctx ended, it also matches the context's
 // error and cause. A [*QuorumError] in it has every node's answer.
 func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
 	o, err := l.prepare(key, options)

@@ -307,3 +307,29 @@ func TestACancelledRequestEndsTheHoldsContext(t *testing.T) {
 		}
 	})
 }
+
+// A caller who tries again at once must not be refused by what his own last try has
+// left, because the clean-up comes after him.
+func TestATryIsNotRefusedByItsOwnPreviousOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		for range 200 {
+			fakes[0].plant("k", "somebody", time.Hour)
+			fakes[1].plant("k", "somebody", time.Hour)
+			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrHeld) {
+				t.Fatalf("TryAcquire = %v, want ErrHeld", err)
+			}
+			fakes[0].change(func(f *fakeNode) { delete(f.keys, "k") })
+			fakes[1].plant("k", "somebody", time.Hour)
+			lock, err := locker.TryAcquire(t.Context(), "k")
+			if err != nil {
+				t.Fatalf("TryAcquire with one foreign key of three = %v", err)
+			}
+			fakes[1].change(func(f *fakeNode) { delete(f.keys, "k") })
+			if err := lock.Release(t.Context()); err != nil {
+				t.Fatalf("Release = %v", err)
+			}
+		}
+	})
+}

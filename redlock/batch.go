@@ -26,13 +26,11 @@ func (s *sender) send(requests []*request) {
 	for _, r := range requests {
 		patience = max(patience, r.due.Sub(r.op.asked))
 	}
-	ctx, cancel := context.WithTimeout(l.life, patience)
-	defer cancel()
 	const most = 3 // as it is, over a new connection, with the source
 	b := batch{sender: s, requests: requests}
 	for try := 1; len(b.requests) > 0 && try <= most; try++ {
 		b.last = b.last || try == most
-		b = b.send(ctx)
+		b = b.send(s.context(patience))
 	}
 }
 
@@ -42,6 +40,7 @@ type batch struct {
 	requests []*request
 	source   bool // send scripts with their source
 	last     bool // a broken connection is final
+	leases   bool // there are tasks that set keys
 }
 
 // send sends the batch, and returns what is to be sent once more.
@@ -54,17 +53,20 @@ func (b *batch) send(ctx context.Context) batch {
 		return batch{}
 	}
 	replies, err := n.do(ctx, cmds)
-	now := clock.Fresh()
+	now := clock.Now()
+	if b.leases {
+		now = clock.Fresh() // what decides whether a lease holds may not be behind
+	}
 	if err == nil {
 		n.measured(now.Sub(start))
-	} else {
-		b.cmds = nil // a driver that gave up may still look at them
+		return b.read(replies, nil, false, now)
 	}
-	broken := err != nil && ctx.Err() == nil && !b.last
-	if err != nil && !broken {
+	broken := ctx.Err() == nil && !b.last
+	if !broken {
 		err = n.explain(ctx, err)
 		n.fails(err)
 	}
+	b.giveUp()
 	return b.read(replies, err, broken, now)
 }
 
@@ -72,7 +74,9 @@ func (b *batch) send(ctx context.Context) batch {
 func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	cmds := b.cmds[:0]
 	kept, needless := b.requests[:0], []*request(nil)
+	b.leases = false
 	for _, r := range b.requests {
+		b.leases = b.leases || r.op.task.sets
 		if !r.op.leave(r, start) {
 			needless = append(needless, r)
 			continue

@@ -38,8 +38,10 @@ func (n *node) contact() {
 	now := l.clock.Now()
 
 	n.mu.Lock()
-	was := n.health.state
 	if err != nil {
+		if n.health.state != down {
+			n.news = append(n.news, Event{NodeDown, n.name, err})
+		}
 		n.health.fail(err, now, now.Sub(started))
 		n.fail(err)
 	} else {
@@ -47,20 +49,12 @@ func (n *node) contact() {
 		if found.reborn {
 			n.health.reborn = started
 		}
+		n.news = append(append(n.news, found.warnings...), Event{NodeUp, n.name, nil})
 		n.window.note(now.Sub(started))
 		n.summon()
 	}
 	n.mu.Unlock()
-
-	switch {
-	case err == nil:
-		for _, warning := range found.warnings {
-			n.tell(warning)
-		}
-		n.tell(Event{NodeUp, n.name, nil})
-	case was != down:
-		n.tell(Event{NodeDown, n.name, err})
-	}
+	n.announce()
 }
 
 // firstContact is how many time-outs the first question may take: making a connection

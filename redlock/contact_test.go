@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// recorder keeps the events of a Locker.
+// recorder keeps the events of a Locker; kinds are those of its first node.
 type recorder struct {
 	mu     sync.Mutex
 	events []Event
@@ -26,11 +27,11 @@ func (r *recorder) option() Option {
 	})
 }
 
-func (r *recorder) kinds(node string) (kinds []EventKind) {
+func (r *recorder) kinds() (kinds []EventKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.events {
-		if e.Node == node {
+		if e.Node == "node-1" {
 			kinds = append(kinds, e.Kind)
 		}
 	}
@@ -90,8 +91,8 @@ func TestNodesThatMayNotVoteAreRefusedInWords(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			if tt.event != 0 && !slices.Contains(seen.kinds("node-1"), tt.event) {
-				t.Errorf("%s: events of node-1 are %v, want %v among them", name, seen.kinds("node-1"), tt.event)
+			if tt.event != 0 && !slices.Contains(seen.kinds(), tt.event) {
+				t.Errorf("%s: events of node-1 are %v, want %v among them", name, seen.kinds(), tt.event)
 			}
 			if n := fakes[0].count("SET"); !tt.fit && fakes[0].count("SET")+fakes[1].count("SET") > 1 {
 				t.Errorf("%s: it got %d SET commands", name, n)
@@ -122,7 +123,7 @@ func TestANodeThatForbidsINFOVotesAndIsReported(t *testing.T) {
 			t.Errorf("TryAcquire = %v", err)
 		}
 		synctest.Wait()
-		if !slices.Contains(seen.kinds("node-1"), NodeUnchecked) {
+		if !slices.Contains(seen.kinds(), NodeUnchecked) {
 			t.Errorf("events = %v, want NodeUnchecked", seen.events)
 		}
 	})
@@ -174,8 +175,8 @@ func TestADeadNodeIsAskedAgainOnlyAfterARest(t *testing.T) {
 				t.Errorf("the node that is back does not vote: %v", vote)
 			}
 		}
-		if want := []EventKind{NodeDown, NodeUp}; !slices.Equal(seen.kinds("node-1"), want) {
-			t.Errorf("events of the node are %v, want %v", seen.kinds("node-1"), want)
+		if want := []EventKind{NodeDown, NodeUp}; !slices.Equal(seen.kinds(), want) {
+			t.Errorf("events of the node are %v, want %v", seen.kinds(), want)
 		}
 	})
 }
@@ -202,5 +203,30 @@ func TestAnIdleLockerStartsNoTimersAndSendsNothing(t *testing.T) {
 			n.mu.Unlock()
 		}
 		fakes[0].resume()
+	})
+}
+
+func TestANodesEventsAreToldOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var telling, told atomic.Int32
+		locker, fakes := newLocker(t, 1, WithMaxOutage(0), WithEvents(func(e Event) {
+			if telling.Add(1) > 1 {
+				t.Errorf("%v was told while another event of the node was being told", e)
+			}
+			time.Sleep(time.Second)
+			told.Add(1)
+			telling.Add(-1)
+		}))
+		fakes[0].change(func(f *fakeNode) {
+			f.delay = 2 * time.Millisecond // so that a second batch may be out
+			f.lose = func(name string) bool { return name == "SET" }
+		})
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("TryAcquire whose replies are lost twice = %v, want ErrNoQuorum", err)
+		}
+		time.Sleep(5 * time.Second)
+		if told.Load() < 2 {
+			t.Errorf("%d events were told, want that the node is up and down at least", told.Load())
+		}
 	})
 }

@@ -13,6 +13,7 @@ type debts struct {
 	mu      sync.Mutex
 	waiting map[*debt]struct{}
 	stopped bool
+	left    []*debt // when it was stopped, or later
 }
 
 type debt struct {
@@ -24,13 +25,14 @@ type debt struct {
 func (ds *debts) add(pause time.Duration, key, node string, try func()) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
+	d := &debt{key: key, node: node}
 	if ds.stopped {
+		ds.left = append(ds.left, d)
 		return
 	}
 	if ds.waiting == nil {
 		ds.waiting = make(map[*debt]struct{})
 	}
-	d := &debt{key: key, node: node}
 	d.timer = time.AfterFunc(pause, func() {
 		if ds.take(d) {
 			try()
@@ -49,25 +51,32 @@ func (ds *debts) take(d *debt) bool {
 	return ok
 }
 
-// stop lets no more tries begin. The error says which clean-ups that leaves undone.
-func (ds *debts) stop() error {
+// stop lets no more tries begin.
+func (ds *debts) stop() {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	ds.stopped = true
-	if len(ds.waiting) == 0 {
+	for d := range ds.waiting {
+		d.timer.Stop()
+		ds.left = append(ds.left, d)
+	}
+	ds.waiting = nil
+}
+
+// undone says which clean-ups were left undone.
+func (ds *debts) undone() error {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if len(ds.left) == 0 {
 		return nil
 	}
 	const most = 3
 	var some []string
-	for d := range ds.waiting {
-		d.timer.Stop()
-		if len(some) < most {
-			some = append(some, fmt.Sprintf("%q at %s", d.key, d.node))
-		}
+	for _, d := range ds.left[:min(most, len(ds.left))] {
+		some = append(some, fmt.Sprintf("%q at %s", d.key, d.node))
 	}
-	if more := len(ds.waiting) - len(some); more > 0 {
+	if more := len(ds.left) - len(some); more > 0 {
 		some = append(some, fmt.Sprintf("and %d more", more))
 	}
-	ds.waiting = nil
 	return fmt.Errorf("redlock: close: nobody can say whether these keys are free: %s; they go away by themselves, one TTL after their nodes answer again at the latest", strings.Join(some, ", "))
 }

@@ -47,7 +47,9 @@
 //	taken over at a majority             ErrLost         ErrLost
 //	taken over at a minority             nil             nil
 //	released before                      ErrReleased     ErrReleased
+//	gone from all nodes (FLUSHALL)       nil, set again  ErrLost
 //	held by a Locker that was closed     ErrClosed       ErrClosed
+//	in any state, when ctx ends first    ctx's error     ctx's error
 //
 // An Extend that fails with ErrNoQuorum leaves the deadline as it was; the lock is lost
 // when that passes, not before. After a Release that fails the key goes away by itself,

@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -27,7 +28,8 @@ var (
 	// many nodes have lost its key. Stop the work that it protected.
 	ErrLost = errors.New("lock lost")
 
-	// ErrReleased says that this lock was released before, by ourselves.
+	// ErrReleased says that this lock, or the lock with this token of our own, was
+	// released before, by ourselves.
 	ErrReleased = errors.New("lock released")
 
 	// ErrClosed says that the Locker was closed.
@@ -44,7 +46,7 @@ var (
 
 // OptionError is an option or an argument that is not valid. It matches [ErrOption].
 type OptionError struct {
-	Option string // its name, as in WithTTL: "TTL"
+	Option string // its name, as in WithTTL: "TTL"; or "nodes", "options" or "key"
 	Reason string // what is wrong, and what would be right
 }
 
@@ -92,7 +94,7 @@ type Answer uint8
 // The answers. What a node is asked to do differs: Granted means that it set the
 // key, prolonged it, deleted it, or has it.
 const (
-	Pending Answer = iota // not awaited: the operation was decided without it
+	Pending Answer = iota // not yet: the operation was decided without it
 	Granted               // it did what was asked
 	Held                  // another token has the key
 	Absent                // our token is not there
@@ -100,7 +102,15 @@ const (
 )
 
 func (a Answer) String() string {
-	return [...]string{"not awaited", "granted", "held by another", "token not there", "failed"}[a]
+	return name(a, "not answered yet", "granted", "held by another", "token not there", "failed")
+}
+
+// name returns the name of a value that counts from 0.
+func name[T ~uint8](value T, names ...string) string {
+	if int(value) < len(names) {
+		return names[value]
+	}
+	return fmt.Sprintf("unknown (%d)", value)
 }
 
 // Vote is one node's part in an operation.
@@ -177,10 +187,14 @@ func (e *refusal) Unwrap() error { return e.error }
 // advised adds to an error of a node what to do about it.
 func advised(err error) error {
 	var reply *driver.ServerError
-	if errors.As(err, &reply) {
+	var network *net.OpError
+	switch {
+	case errors.As(err, &reply):
 		if what := advice[reply.Code]; what != "" {
 			return &refusal{err, what}
 		}
+	case errors.As(err, &network) && network.Op == "dial":
+		return &refusal{err, "is the server up, and is this its address?"}
 	}
 	return err
 }

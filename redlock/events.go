@@ -10,7 +10,7 @@ const (
 	// NodeUp: the node answered and may vote.
 	NodeUp EventKind = iota + 1
 	// NodeDown: the node did not answer in time, cut the connection, or is unfit.
-	// It is left out, and asked again, until it answers.
+	// It is left out; after a rest of at most a second the next operation asks it again.
 	NodeDown
 	// NodeUnchecked: the node would not say whether it is a master that keeps its
 	// keys (INFO fails). It votes all the same; Err says what to allow.
@@ -20,7 +20,7 @@ const (
 )
 
 func (k EventKind) String() string {
-	return [...]string{"", "node up", "node down", "node unchecked", "node evicts"}[k]
+	return name(k, "nothing", "node up", "node down", "node unchecked", "node evicts")
 }
 
 // Event is something that an operator may want to know and that no call returns.

@@ -120,7 +120,7 @@ func ExampleVote_String() {
 	// Output:
 	// 10.0.0.1:6379: granted (410µs)
 	// 10.0.0.2:6379: held by another (1.38ms)
-	// 10.0.0.3:6379: no answer yet
+	// 10.0.0.3:6379: not answered yet
 }
 
 // A setting that is not valid is never corrected in silence.

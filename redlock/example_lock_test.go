@@ -175,7 +175,7 @@ func ExampleLock_Votes() {
 	// Output:
 	// 10.0.0.1:6379 granted
 	// 10.0.0.2:6379 granted
-	// 10.0.0.3:6379 no answer yet
+	// 10.0.0.3:6379 not answered yet
 }
 
 // Every acquire has a token of its own, which says on the nodes who holds the key.

@@ -38,71 +38,6 @@ func ExampleWithTTL() {
 	// true
 }
 
-// WithMaxWait bounds the wait alone. A time-out in ctx would end the lock's context
-// as well.
-func ExampleWithMaxWait() {
-	ctx := context.Background()
-	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
-	defer locker.Close()
-	if _, err := locker.Acquire(ctx, "orders:42"); err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	began := time.Now()
-	_, err := locker.Acquire(ctx, "orders:42", redlock.WithMaxWait(100*time.Millisecond))
-	fmt.Println(errors.Is(err, redlock.ErrHeld), time.Since(began) >= 100*time.Millisecond)
-	// Output: true true
-}
-
-// One try and two more.
-func ExampleWithRetryLimit() {
-	ctx := context.Background()
-	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
-	defer locker.Close()
-	if _, err := locker.Acquire(ctx, "orders:42"); err != nil {
-		fmt.Println(err)
-		return
-	}
-	_, err := locker.Acquire(ctx, "orders:42", redlock.WithRetryLimit(2))
-	fmt.Println(errors.Is(err, redlock.ErrHeld))
-	// Output: true
-}
-
-// Where locks are short, waiters may look more often.
-func ExampleWithBackoff() {
-	ctx := context.Background()
-	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
-	locker, err := redlock.New(nodes, redlock.WithBackoff(time.Millisecond, 10*time.Millisecond))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer locker.Close()
-	lock, err := locker.Acquire(ctx, "orders:42")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	time.AfterFunc(20*time.Millisecond, func() { _ = lock.Release(ctx) })
-	_, err = locker.Acquire(ctx, "orders:42")
-	fmt.Println(err)
-	// Output: <nil>
-}
-
-// Acquire hopes for dead nodes to come back while a TTL passes. Who would rather know
-// at once says so.
-func ExampleWithMaxOutage() {
-	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
-	locker := newLocker(nodes)
-	defer locker.Close()
-	crash(nodes[0])
-	crash(nodes[2])
-	_, err := locker.Acquire(context.Background(), "orders:42", redlock.WithMaxOutage(0))
-	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
-	// Output: true
-}
-
 // A request that is repeated, by a process that crashed or did not hear the answer,
 // finds the lock that it has.
 func ExampleWithToken() {
@@ -186,4 +121,21 @@ func ExampleWithKeyPrefix() {
 	// Output:
 	// here: orders:42
 	// on the node: [shop:orders:42]
+}
+
+// A service that has to stop quickly gives Close less time. The error says what is left.
+func ExampleWithCleanupBound() {
+	nodes := open(1) // goredis.Open("redis://10.0.0.1")
+	locker, err := redlock.New(nodes, redlock.WithCleanupBound(50*time.Millisecond))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := locker.Acquire(context.Background(), "orders:42"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	crash(nodes[0])
+	fmt.Println(locker.Close())
+	// Output: redlock: close: nobody can say whether these keys are free: "orders:42" at 10.0.0.1:6379; they go away by themselves, one TTL after their nodes answer again at the latest
 }

@@ -74,7 +74,7 @@ func ExampleNew_refused() {
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, redlock.ErrOption))
 	// Output:
-	// redlock: nodes: nodes 1 (10.0.0.1:6379) and 3 (10.0.0.1:6379) are the same server, which would vote twice: give each node a server of its own
+	// redlock: nodes: 1 (10.0.0.1:6379) and 3 (10.0.0.1:6379) are the same server, which would vote twice: give each node a server of its own
 	// true
 }
 

@@ -151,6 +151,11 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 			fakes[0].change(refuse)
 			fakes[1].change(refuse)
 		}, ErrNoQuorum, ErrNoQuorum},
+		{"gone from all nodes", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { clear(f.keys) })
+			}
+		}, nil, ErrLost},
 		{"released", func(t *testing.T, _ *Locker, lock *Lock, _ []*fakeNode) {
 			if err := lock.Release(t.Context()); err != nil {
 				t.Errorf("Release = %v", err)
@@ -171,12 +176,11 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 				}
 				synctest.Wait()
 				tt.reach(t, locker, lock, fakes)
-				got, want := error(nil), tt.extend
+				do, want := lock.Release, tt.release
 				if op == "Extend" {
-					got = lock.Extend(t.Context(), 10*time.Second)
-				} else {
-					got, want = lock.Release(t.Context()), tt.release
+					do, want = func(ctx context.Context) error { return lock.Extend(ctx, 10*time.Second) }, tt.extend
 				}
+				got := do(t.Context())
 				if !errors.Is(got, want) {
 					t.Errorf("%s of a lock that is %s = %v, want %v", op, tt.name, got, want)
 				}
@@ -187,5 +191,31 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestAnInterruptedQuestionIsNotHeldByAnother(t *testing.T) {
+	for name, do := range map[string]func(context.Context, *Lock) error{
+		"Held":   func(ctx context.Context, l *Lock) error { _, err := l.Held(ctx); return err },
+		"Extend": func(ctx context.Context, l *Lock) error { return l.Extend(ctx, time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3)
+				lock, err := locker.TryAcquire(t.Context(), "k")
+				if err != nil {
+					t.Fatalf("TryAcquire = %v", err)
+				}
+				synctest.Wait()
+				fakes[0].plant("k", "another", time.Hour)
+				fakes[2].change(func(f *fakeNode) { f.delay = 200 * time.Millisecond })
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				err = do(ctx, lock)
+				if errors.Is(err, ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s with one yes, one no and one open = %v, which matches ErrHeld: %v", name, err, errors.Is(err, ErrHeld))
+				}
+			})
+		})
 	}
 }

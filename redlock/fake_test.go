@@ -66,7 +66,7 @@ func newLocker(t *testing.T, n int, options ...Option) (*Locker, []*fakeNode) {
 	if err != nil {
 		t.Fatalf("New = %v", err)
 	}
-	t.Cleanup(func() { locker.Close() })
+	t.Cleanup(func() { _ = locker.Close() })
 	return locker, fakes
 }
 

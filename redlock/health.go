@@ -56,11 +56,10 @@ func (n *node) fails(cause error) {
 	was := n.health.state
 	if was == up {
 		n.health.state, n.health.cause, n.health.answer = down, cause, 0
+		n.news = append(n.news, Event{NodeDown, n.name, cause})
 	}
 	n.mu.Unlock()
-	if was == up {
-		n.tell(Event{NodeDown, n.name, cause})
-	}
+	n.announce()
 }
 
 // life is when the node began to answer, as far as this Locker knows (0: it does not),
@@ -71,4 +70,16 @@ func (n *node) life() (answers, reborn clockdrift.Instant) {
 	return n.health.answer, n.health.reborn
 }
 
-func (n *node) tell(e Event) { n.locker.options.events(e) }
+// announce tells the user what is new of the node, in order and one event at a time.
+func (n *node) announce() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for len(n.news) > 0 && !n.telling {
+		e := n.news[0]
+		n.news, n.telling = n.news[1:], true
+		n.mu.Unlock()
+		n.locker.options.events(e)
+		n.mu.Lock()
+		n.telling = false
+	}
+}

@@ -85,9 +85,13 @@ func TestADriverThatIgnoresItsContextHoldsUpNobody(t *testing.T) {
 
 func TestRepliesThatNoServerGivesAreNoVotes(t *testing.T) {
 	odd := []driver.Reply{
-		{Kind: driver.Integer, Int: 1}, {Kind: driver.Integer, Int: -1},
-		{Kind: driver.Array}, {Kind: driver.Array, Elems: []driver.Reply{{}}},
-		{Kind: driver.Failure}, {Kind: driver.Failure, Str: "garbage"}, {Kind: 200},
+		{Kind: driver.Integer, Int: 1},
+		{Kind: driver.Integer, Int: -1},
+		{Kind: driver.Array},
+		{Kind: driver.Array, Elems: []driver.Reply{{}}},
+		{Kind: driver.Failure},
+		{Kind: driver.Failure, Str: "garbage"},
+		{Kind: 200},
 	}
 	for i, reply := range odd {
 		synctest.Test(t, func(t *testing.T) {

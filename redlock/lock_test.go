@@ -65,3 +65,9 @@ func TestNoFormatShowsTheToken(t *testing.T) {
 		}
 	})
 }
+
+func TestUnknownAnswersAndKindsHaveAName(t *testing.T) {
+	if text := Answer(99).String() + EventKind(99).String(); !strings.Contains(text, "99") {
+		t.Errorf("unknown values are called %q", text)
+	}
+}

@@ -45,8 +45,8 @@ type Locker struct {
 // work without it: see [WithEvents].
 //
 // Nodes must be masters of their own: neither replicas of each other nor parts of one
-// cluster. Any number from 1 up will do; N nodes bear the loss of (N−1)/2, so an odd
-// number is best. One node is the plain single-node lock, with no loss borne.
+// cluster. Any number from 1 up will do; N nodes bear the loss of (N−1)/2, rounded
+// down, so an odd number is best. One node is the plain single-node lock, with no loss borne.
 func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	o := defaults()
 	for i, option := range options {
@@ -133,16 +133,36 @@ func (l *Locker) shut() error {
 	case <-calm:
 	case <-bound.C:
 	}
-	var failures []error
-	if err := l.debts.stop(); err != nil {
-		failures = append(failures, err)
-	}
+	l.debts.stop()
 	l.kill()
 	for _, n := range l.nodes {
 		n.close()
 	}
-	l.work.Wait()
-	return errors.Join(append(failures, l.closeDrivers()...)...)
+	if err := l.join(); err != nil {
+		return errors.Join(err, l.debts.undone())
+	}
+	return errors.Join(append(l.closeDrivers(), l.debts.undone())...)
+}
+
+// joinTime is how long drivers get to return from calls whose context has ended: many
+// times what their contract allows.
+const joinTime = time.Second
+
+// join waits for the senders.
+func (l *Locker) join() error {
+	joined := make(chan struct{})
+	go func() {
+		l.work.Wait()
+		close(joined)
+	}()
+	timer := time.NewTimer(joinTime)
+	defer timer.Stop()
+	select {
+	case <-joined:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("redlock: close: a driver did not return within %v of the end of its context, so its client stays open: it breaks the contract of package driver", joinTime)
+	}
 }
 
 // closeDrivers closes what the drivers have of their own, all at once: to a silent

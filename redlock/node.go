@@ -31,6 +31,8 @@ type node struct {
 	window  window
 	closed  bool
 	health  health
+	news    []Event // not told yet
+	telling bool
 }
 
 func newNode(l *Locker, index int, n driver.Node) *node {

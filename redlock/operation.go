@@ -59,7 +59,8 @@ type operation struct {
 	agreed   int
 	open     int                // requests without a final answer
 	start    clockdrift.Instant // of the votes that agreed, the earliest that left
-	clears   bool               // the claim is to be cleared when claim.mu is free
+	decided  bool               // done is to be closed when claim.mu is free
+	clears   bool               // and the claim to be cleared before
 	doubt    bool               // a release was sent and not heard of
 }
 
@@ -227,13 +228,18 @@ func (op *operation) tally(r *request, answer Answer, err error, now clockdrift.
 	r.last = op.open == 0
 }
 
-// unlock gives back claim.mu, and does what was put off until then.
+// unlock gives back claim.mu, and does what was put off until then. A caller who tries
+// again must find the clean-up in the lanes before him, or his own previous try would
+// refuse him: so he hears of the decision last.
 func (op *operation) unlock() {
-	clears := op.clears
-	op.clears = false
+	decided, clears := op.decided, op.clears
+	op.decided, op.clears = false, false
 	op.claim.mu.Unlock()
 	if clears {
 		op.claim.clear()
+	}
+	if decided {
+		close(op.done)
 	}
 }
 
@@ -243,7 +249,7 @@ func (op *operation) decide(how outcome, now clockdrift.Instant) {
 	if op.task.decided != nil {
 		op.task.decided(op, now)
 	}
-	close(op.done)
+	op.decided = true
 }
 
 // drop ends the operation for a caller who does not wait any longer, unless it is
@@ -262,11 +268,11 @@ func (op *operation) drop() {
 func (op *operation) blame() error {
 	silent := 0
 	for i := range op.requests {
-		if a := op.requests[i].answer; a == Failed || op.outcome == dropped && a == Pending {
+		if op.requests[i].answer == Failed {
 			silent++
 		}
 	}
-	if silent > len(op.requests)-op.need {
+	if op.outcome == dropped || silent > len(op.requests)-op.need {
 		return ErrNoQuorum
 	}
 	return ErrHeld

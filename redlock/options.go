@@ -90,14 +90,14 @@ func (set leaseOption) acquire(o *acquireOptions)   { set(o) }
 func (set acquireOption) acquire(o *acquireOptions) { set(o) }
 
 // WithTTL sets the lease: how long nodes keep the key when its holder neither
-// extends nor releases it. The work must fit in, or extend it. It is a whole number
+// extends nor releases it. Work that may take longer has to extend it. It is a whole number
 // of milliseconds from [MinTTL] to [MaxTTL]. The default is 10s.
 func WithTTL(d time.Duration) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.ttl = d })
 }
 
 // WithMaxWait bounds how long Acquire waits for the key; its error is then that of
-// the last try, such as [ErrHeld]. 0 means one try. By default only the context
+// the last try, such as [ErrHeld]. A try under way is not cut short; 0 means one try. By default only the context
 // bounds the wait; but the lock's own context descends from that one, so a time-out
 // there would also cut the hold short.
 func WithMaxWait(d time.Duration) LeaseOption {

@@ -135,8 +135,12 @@ func TestTheWindowFollowsTheDistance(t *testing.T) {
 		trip time.Duration
 		want int
 	}{
-		{50 * time.Microsecond, 1}, {140 * time.Microsecond, 1}, {200 * time.Microsecond, 2},
-		{time.Millisecond, 7}, {5 * time.Millisecond, 8}, {time.Second, 8},
+		{50 * time.Microsecond, 1},
+		{140 * time.Microsecond, 1},
+		{200 * time.Microsecond, 2},
+		{time.Millisecond, 7},
+		{5 * time.Millisecond, 8},
+		{time.Second, 8},
 	} {
 		var w window
 		for i := range 3 * windowPeriod {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -507,14 +508,14 @@ func TestPitfall25ALockMayBeUsedFromAnyGoroutine(t *testing.T) {
 // A machine that slept wakes up with the old reading of Go's monotonic clock.
 func TestALeaseRunsOnWhileTheMachineSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var slept time.Duration
-		clock := clockdrift.NewWith(func() time.Duration { return slept })
+		var slept atomic.Int64
+		clock := clockdrift.NewWith(func() time.Duration { return time.Duration(slept.Load()) })
 		locker, _ := newLocker(t, 3, option(func(o *lockerOptions) { o.clock = clock }))
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		if !lock.Valid() {
 			t.Fatal("a new lock is not valid")
 		}
-		slept = time.Minute
+		slept.Store(int64(time.Minute))
 		if lock.Valid() || lock.Context().Err() == nil {
 			t.Error("after a minute of sleep a lease of 10s is valid")
 		}

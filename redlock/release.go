@@ -7,9 +7,10 @@ import (
 
 // Release gives the key back. It first ends the lock's context, with the cause
 // [ErrReleased], and then deletes the key at all nodes. It waits until a quorum has
-// said that the token is not there any more, or ctx ends; the rest, and what goes
-// wrong at a minority, is done in the background. Give it a context that has not
-// ended:
+// said that the token is not there any more, for one node time-out at the most, or
+// until ctx ends. The rest, and what goes wrong at a minority, is done in the
+// background, until it is done or [Locker.Close] ends it. Give it a context that has
+// not ended:
 //
 //	defer lock.Release(context.WithoutCancel(ctx))
 //

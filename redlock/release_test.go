@@ -271,9 +271,48 @@ func TestCloseWakesThoseWhoWait(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Second)
-		locker.Close()
+		_ = locker.Close()
 		if err := <-done; !errors.Is(err, ErrClosed) || !errors.Is(err, ErrHeld) {
 			t.Errorf("Acquire = %v, want ErrClosed and ErrHeld", err)
 		}
+	})
+}
+
+func TestCloseSaysWhatIsLeftWhateverItsBound(t *testing.T) {
+	for _, bound := range []time.Duration{0, 50 * time.Millisecond, 300 * time.Millisecond, 1600 * time.Millisecond, 2 * time.Second, 2600 * time.Millisecond} {
+		t.Run(bound.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3, WithTTL(time.Hour), WithCleanupBound(bound))
+				warm(t, locker)
+				if _, err := locker.TryAcquire(t.Context(), "k"); err != nil {
+					t.Fatalf("TryAcquire = %v", err)
+				}
+				synctest.Wait()
+				fakes[0].stop()
+				if err := locker.Close(); err == nil {
+					t.Errorf("with a bound of %v Close says nothing, and %v still has the key", bound, stray(fakes, "k"))
+				}
+			})
+		})
+	}
+}
+
+func TestCloseGivesUpOnADriverThatNeverReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes, nodes := fakeNodes(3)
+		locker, err := New(nodes)
+		if err != nil {
+			t.Fatalf("New = %v", err)
+		}
+		warm(t, locker)
+		forever := make(chan struct{})
+		fakes[0].change(func(f *fakeNode) { f.block = forever })
+		if _, err := locker.TryAcquire(t.Context(), "k"); err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		if err := locker.Close(); err == nil || !strings.Contains(err.Error(), "did not return") {
+			t.Errorf("Close = %v, want that a driver did not return", err)
+		}
+		close(forever)
 	})
 }

@@ -1,7 +1,9 @@
 package redlock
 
 import (
+	"context"
 	"runtime"
+	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
@@ -10,9 +12,36 @@ import (
 // A sender takes what has gathered in a node's queue, sends it, and waits for more.
 type sender struct {
 	node *node
-	// The memory of the batch before, for the next one.
+	// What the batch before leaves to the next one.
 	requests []*request
 	cmds     []driver.Command
+	ctx      context.Context //nolint:containedctx // see [sender.context]
+	cancel   context.CancelFunc
+	ends     time.Time // ctx
+}
+
+// context returns a context that ends when a batch has had its time, or up to a
+// quarter later: so one serves many batches, and the timer and the memory of one for
+// each are saved. The requests themselves fail in time, whatever the driver does.
+func (s *sender) context(patience time.Duration) context.Context {
+	slack := patience / 4
+	now := time.Now()
+	left := s.ends.Sub(now)
+	if s.ctx == nil || left < patience || left > patience+slack {
+		s.giveUp()
+		s.ends = now.Add(patience + slack)
+		s.ctx, s.cancel = context.WithDeadline(s.node.locker.life, s.ends)
+	}
+	return s.ctx
+}
+
+// giveUp ends what a failed batch may have left with the driver, which may still look
+// at its commands.
+func (s *sender) giveUp() {
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.ctx, s.cancel, s.cmds = nil, nil, nil
 }
 
 // serve is the life of a sender, until the node is closed.
@@ -24,6 +53,7 @@ func (n *node) serve() {
 		for n.calls == 0 && !n.ready() {
 			if n.closed {
 				n.senders--
+				s.giveUp()
 				return
 			}
 			n.idle++

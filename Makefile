@@ -1,0 +1,58 @@
+# What contributors run and what CI runs are the same targets.
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit integration bench check format vet lint boundaries image
+
+# All modules of the workspace, as folders.
+MODULES = $(shell go list -m -f '{{.Dir}}')
+
+# The race detector needs a C compiler.
+RACE := $(if $(shell command -v gcc),-race)
+
+# Containers run this image if it is here, and otherwise pull Redis and Valkey.
+LOCAL_IMAGE := quorumlock/redis:local
+export QUORUMLOCK_IMAGE ?= $(shell docker image inspect $(LOCAL_IMAGE) >/dev/null 2>&1 && echo $(LOCAL_IMAGE))
+
+LINT_VERSION := v2.15.0
+LINT_DIR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quorumlock/golangci-lint-$(LINT_VERSION)
+LINT := $(LINT_DIR)/golangci-lint
+
+help: ## List the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: ## Show a lock over five nodes, of which some die (a few seconds)
+	@go run ./examples/demo
+
+test: unit integration ## Run all tests, over whichever real servers are here
+
+unit:
+	@$(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
+	go test $(RACE) $$(go list work | grep -v /test/integration$$)
+
+integration: ## Run the tests over embedded nodes, server processes and containers
+	@$(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
+	@# Without a package's name, or go would not show which kinds of nodes have run.
+	cd test/integration && go test $(RACE) -timeout 20m
+
+bench: ## Measure beside redsync (minutes, on five local servers)
+	cd test/bench && go run .
+
+check: format vet lint boundaries ## Check format, vet, lint and what users have to carry
+
+format: $(LINT)
+	$(LINT) fmt --diff $(MODULES)
+
+vet:
+	go vet work
+
+lint: $(LINT)
+	$(LINT) run $(MODULES:%=%/...)
+
+boundaries:
+	test/tools/boundaries
+
+image: ## Build a local container image from the installed redis-server
+	test/tools/make-image $(LOCAL_IMAGE)
+
+# Built once a version: it takes minutes.
+$(LINT):
+	GOBIN=$(LINT_DIR) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)

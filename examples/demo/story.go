@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlocktest"
+)
+
+const (
+	key   = "orders:42"
+	lease = 10 * time.Second
+)
+
+// A story is told in steps, each of which fails where things do not go as it says.
+type story struct {
+	page
+	servers    redlocktest.Nodes
+	alice, bob *redlock.Locker
+	lock       *redlock.Lock // Alice's
+}
+
+func (s *story) tell() error {
+	s.say("Five Redis nodes run, each on its own: no replicas, no cluster. Alice and Bob are two services that want the same lock, %q. Alice uses go-redis, and Bob redigo.", key)
+	for i, step := range []struct {
+		title string
+		tell  func() error
+	}{
+		{"Alice takes the lock", s.take},
+		{"Bob is refused", s.refuse},
+		{"Two nodes are killed", s.loseTwo},
+		{"A third node is killed", s.loseThree},
+		{"The nodes come back", s.comeBack},
+		{"Alice releases the lock, and Bob, who waits, gets it", s.handOver},
+	} {
+		s.title(i+1, step.title)
+		if err := step.tell(); err != nil {
+			return fmt.Errorf("step %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func (s *story) take() error {
+	began := time.Now()
+	lock, err := s.alice.Acquire(context.Background(), key)
+	if err != nil {
+		return err
+	}
+	s.lock = lock
+	s.say("She has it after %v, for %v. Three votes of five were enough, so she did not wait for the slowest two. By now all have come:", since(began), left(lock))
+	err = wait("a vote is missing", func() bool {
+		for _, vote := range lock.Votes() {
+			if vote.Answer == redlock.Pending {
+				return false
+			}
+		}
+		return true
+	})
+	s.votes(lock.Votes())
+	return err
+}
+
+// refuse lets Bob try, in vain.
+func (s *story) refuse() error {
+	began := time.Now()
+	_, err := s.bob.TryAcquire(context.Background(), key)
+	switch {
+	case err == nil:
+		return errors.New("the nodes gave Bob the lock, too")
+	case !errors.Is(err, redlock.ErrHeld):
+		return err
+	}
+	s.say("Bob tries to take it, and gets this error after %v:", since(began))
+	s.quote(err)
+	return nil
+}
+
+func (s *story) loseTwo() error {
+	s.servers[0].Stop()
+	s.servers[1].Stop()
+	held, err := s.lock.Held(context.Background())
+	if err != nil {
+		return err
+	}
+	if !held {
+		return errors.New("the nodes say that Alice does not hold the lock any more")
+	}
+	began := time.Now()
+	if err := s.lock.Extend(context.Background(), lease); err != nil {
+		return err
+	}
+	s.say("Nodes 1 and 2 are gone. Alice asks the others: she still holds the lock. She extends it, too. That takes %v, and the lock is hers for another %v.", since(began), left(s.lock))
+	return s.refuse()
+}
+
+func (s *story) loseThree() error {
+	s.servers[2].Stop()
+	began := time.Now()
+	err := s.lock.Extend(context.Background(), lease)
+	switch {
+	case err == nil:
+		return errors.New("two nodes of five have extended the lock")
+	case !errors.Is(err, redlock.ErrNoQuorum):
+		return err
+	}
+	s.say("Two nodes of five are no majority: nobody can take or extend a lock now. Alice tries to, and gets this error after %v:", since(began))
+	s.quote(err)
+	if !s.lock.Valid() {
+		return errors.New("the lock was lost before its lease was over")
+	}
+	s.say("Nothing is lost yet: the lock is hers for another %v. If no node is back by then, the context of her work ends.", left(s.lock))
+	return nil
+}
+
+func (s *story) comeBack() error {
+	if err := errors.Join(s.servers[0].Start(), s.servers[1].Start(), s.servers[2].RestartEmpty()); err != nil {
+		return err
+	}
+	began := time.Now()
+	err := wait("no extension succeeds", func() bool { return s.lock.Extend(context.Background(), lease) == nil })
+	if err != nil {
+		return err
+	}
+	s.say("Nodes 1 and 2 have their keys still, and node 3 is empty. Alice repeats her extension until it succeeds, which takes %v. The lock is hers for another %v.", since(began), left(s.lock))
+	err = wait("node 3 has not got the key", func() bool {
+		token, _ := s.servers[2].Get(key)
+		return token == s.lock.Token()
+	})
+	if err != nil {
+		return err
+	}
+	s.say("The extension has also set the key on node 3 again.")
+	return nil
+}
+
+func (s *story) handOver() error {
+	type outcome struct {
+		lock *redlock.Lock
+		err  error
+		at   time.Time
+	}
+	bobs := make(chan outcome, 1)
+	asked := s.asked()
+	go func() {
+		lock, err := s.bob.Acquire(context.Background(), key, redlock.WithMaxWait(lease))
+		bobs <- outcome{lock, err, time.Now()}
+	}()
+	err := wait("Bob does not ask for the lock", func() bool { return s.asked() >= asked+len(s.servers) })
+	if err != nil {
+		return err
+	}
+
+	work := s.lock.Context()
+	began := time.Now()
+	if err := s.lock.Release(context.Background()); err != nil {
+		return err
+	}
+	released := since(began)
+	got := <-bobs
+	if got.err != nil {
+		return got.err
+	}
+	s.say("Bob waits in his Acquire. Alice's release first ends the context of her work (the cause: %v), and takes %v. Bob has the lock %v after she began.",
+		context.Cause(work), released, round(got.at.Sub(began)))
+
+	if err := got.lock.Release(context.Background()); err != nil {
+		return err
+	}
+	if err := wait("a key is left", s.clean); err != nil {
+		return err
+	}
+	s.say("Bob releases it as well, and no key is left on any node.")
+	return nil
+}
+
+// asked is how many times nodes were asked for a lock.
+func (s *story) asked() int {
+	sum := 0
+	for _, server := range s.servers {
+		sum += server.Count("SET")
+	}
+	return sum
+}
+
+func (s *story) clean() bool {
+	for _, server := range s.servers {
+		if len(server.Keys()) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// wait waits for what nobody announces. If it has not come in one lease, the error
+// says what is wrong.
+func wait(wrong string, come func() bool) error {
+	for end := time.Now().Add(lease); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if come() {
+			return nil
+		}
+	}
+	return errors.New(wrong)
+}
+
+func since(began time.Time) time.Duration { return round(time.Since(began)) }
+
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
+
+func left(lock *redlock.Lock) time.Duration {
+	return time.Until(lock.Until()).Round(10 * time.Millisecond)
+}

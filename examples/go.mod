@@ -1,0 +1,30 @@
+module github.com/quorumlock/quorumlock/examples
+
+go 1.26.0
+
+require (
+	github.com/quorumlock/quorumlock v0.0.0
+	github.com/quorumlock/quorumlock/driver/goredis v0.0.0
+	github.com/quorumlock/quorumlock/driver/redigo v0.0.0
+	github.com/quorumlock/quorumlock/driver/rueidis v0.0.0
+	github.com/quorumlock/quorumlock/redlocktest v0.0.0
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/gomodule/redigo v1.9.3 // indirect
+	github.com/redis/go-redis/v9 v9.23.0 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+)
+
+replace (
+	github.com/quorumlock/quorumlock => ..
+	github.com/quorumlock/quorumlock/driver/goredis => ../driver/goredis
+	github.com/quorumlock/quorumlock/driver/redigo => ../driver/redigo
+	github.com/quorumlock/quorumlock/driver/rueidis => ../driver/rueidis
+	github.com/quorumlock/quorumlock/redlocktest => ../redlocktest
+)

@@ -1,0 +1,175 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+var all = []int{0, 1, 2, 3, 4}
+
+func TestLockAndUnlock(t *testing.T) {
+	onEach(t, func(s *site) {
+		ours, theirs := s.locker(), s.locker()
+		lock := s.acquire(ours)
+		s.eventuallyHolds(lock.Token(), all...)
+		if held, err := lock.Held(s.Context()); !held || err != nil {
+			s.Errorf("Held = %v, %v, want true", held, err)
+		}
+		if left := time.Until(lock.Until()); !lock.Valid() || left < 9*time.Second || left > 10*time.Second {
+			s.Errorf("Valid = %v with %v left, want almost the default of 10s", lock.Valid(), left)
+		}
+		if _, err := theirs.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrHeld) {
+			s.Errorf("a second client: %v, want ErrHeld", err)
+		}
+		s.eventuallyHolds(lock.Token(), all...)
+
+		if err := lock.Release(s.Context()); err != nil {
+			s.Errorf("Release: %v", err)
+		}
+		if cause := context.Cause(lock.Context()); !errors.Is(cause, redlock.ErrReleased) || lock.Valid() {
+			s.Errorf("after Release: Valid = %v and the context's cause is %v, want ErrReleased", lock.Valid(), cause)
+		}
+		s.eventuallyFree()
+		if err := lock.Release(s.Context()); !errors.Is(err, redlock.ErrReleased) {
+			s.Errorf("a second Release: %v, want ErrReleased", err)
+		}
+		next := s.acquire(theirs)
+		if err := lock.Extend(s.Context(), time.Minute); !errors.Is(err, redlock.ErrReleased) {
+			s.Errorf("Extend after Release: %v, want ErrReleased", err)
+		}
+		s.eventuallyHolds(next.Token(), all...)
+	})
+}
+
+func TestExpiryHandsOver(t *testing.T) {
+	onEach(t, func(s *site) {
+		ours, theirs := s.locker(redlock.WithNodeTimeout(brief)), s.locker()
+		lock := s.acquire(ours, redlock.WithTTL(time.Second))
+		ctx := lock.Context()
+		next, err := theirs.Acquire(s.Context(), s.key, redlock.WithMaxWait(patience))
+		if err != nil {
+			s.Fatalf("waiting for a lock that is not released: %v", err)
+		}
+		if cause := context.Cause(ctx); lock.Valid() || !errors.Is(cause, redlock.ErrLost) {
+			s.Errorf("the next has it, and Valid = %v, the context's cause is %v, want ErrLost", lock.Valid(), cause)
+		}
+		if err := lock.Extend(s.Context(), time.Minute); !errors.Is(err, redlock.ErrLost) {
+			s.Errorf("Extend of a lost lock: %v, want ErrLost", err)
+		}
+		if err := lock.Release(s.Context()); !errors.Is(err, redlock.ErrLost) {
+			s.Errorf("Release of a lost lock: %v, want ErrLost", err)
+		}
+		if held, err := next.Held(s.Context()); !held || err != nil {
+			s.Errorf("the next: Held = %v, %v, want true", held, err)
+		}
+	})
+}
+
+func TestExtendProlongs(t *testing.T) {
+	onEach(t, func(s *site) {
+		lock := s.acquire(s.locker(redlock.WithNodeTimeout(brief)), redlock.WithTTL(2*time.Second))
+		before := lock.Until()
+		if err := lock.Extend(s.Context(), time.Minute); err != nil {
+			s.Fatalf("Extend: %v", err)
+		}
+		long := lock.Until()
+		if gained := long.Sub(before); gained < 50*time.Second {
+			s.Errorf("an extension from 2s to 1m gained %v", gained)
+		}
+		for i := range all {
+			s.eventually("the node has the longer lease", func() bool {
+				return s.looks[i].PTTL(s.Context(), s.key).Val() > 30*time.Second
+			})
+		}
+		if err := lock.Extend(s.Context(), time.Second); err != nil {
+			s.Errorf("a shorter Extend: %v", err)
+		}
+		if cut := long.Sub(lock.Until()); cut > 50*time.Millisecond { // wall-clock times may differ a little
+			s.Errorf("a shorter extension took %v off the lease", cut)
+		}
+		for i := range all {
+			if left := s.looks[i].PTTL(s.Context(), s.key).Val(); left < 30*time.Second {
+				s.Errorf("a shorter extension left %v at node %d", left, i+1)
+			}
+		}
+	})
+}
+
+func TestTakenOver(t *testing.T) {
+	onEach(t, func(s *site) {
+		ours, theirs := s.locker(), s.locker()
+		lock := s.acquire(ours)
+		s.eventuallyHolds(lock.Token(), all...)
+		for i := range all { // somebody deletes it by hand
+			if err := s.looks[i].Del(s.Context(), s.key).Err(); err != nil {
+				s.Fatal(err)
+			}
+		}
+		next := s.acquire(theirs)
+		s.eventuallyHolds(next.Token(), all...)
+		if held, err := lock.Held(s.Context()); held || err != nil {
+			s.Errorf("Held = %v, %v, want false", held, err)
+		}
+		if err := lock.Extend(s.Context(), time.Minute); !errors.Is(err, redlock.ErrLost) {
+			s.Errorf("Extend: %v, want ErrLost", err)
+		}
+		if err := lock.Release(s.Context()); !errors.Is(err, redlock.ErrLost) {
+			s.Errorf("Release: %v, want ErrLost", err)
+		}
+		s.eventuallyHolds(next.Token(), all...)
+	})
+}
+
+func TestForeignKeyExcludes(t *testing.T) {
+	onEach(t, func(s *site) {
+		locker := s.locker()
+		for _, i := range []int{1, 2, 4} { // as any other Redlock library would
+			if err := s.looks[i].SetArgs(s.Context(), s.key, "foreign", setNX).Err(); err != nil {
+				s.Fatal(err)
+			}
+		}
+		if _, err := locker.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrHeld) {
+			s.Errorf("a foreign key at three of five: %v, want ErrHeld", err)
+		}
+		s.eventuallyHolds("foreign", 1, 2, 4)
+		s.eventuallyHolds("", 0, 3)
+	})
+}
+
+func TestCloseReleasesAll(t *testing.T) {
+	onEach(t, func(s *site) {
+		locker, err := redlock.New(s.client.nodes(s.T, s.addrs()))
+		if err != nil {
+			s.Fatal(err)
+		}
+		var locks []*redlock.Lock
+		for i := range 20 {
+			lock, err := locker.TryAcquire(s.Context(), fmt.Sprint(s.key, i))
+			if err != nil {
+				s.Fatal(err)
+			}
+			locks = append(locks, lock)
+		}
+		if err := locker.Close(); err != nil {
+			s.Errorf("Close: %v", err)
+		}
+		for i := range all { // at once, not eventually: Close has waited
+			if left := s.keys(i); len(left) > 0 {
+				s.Errorf("Close has left %d keys at node %d", len(left), i+1)
+			}
+		}
+		for _, lock := range locks {
+			if cause := context.Cause(lock.Context()); !errors.Is(cause, redlock.ErrClosed) {
+				s.Fatalf("the cause of %s is %v, want ErrClosed", lock.Key(), cause)
+			}
+		}
+		if _, err := locker.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrClosed) {
+			s.Errorf("TryAcquire after Close: %v, want ErrClosed", err)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/testcontainers/testcontainers-go/log"
+)
+
+func TestMain(m *testing.M) {
+	log.SetDefault(silent{})
+	code := 1
+	if err := startKinds(); err != nil {
+		fmt.Println("integration:", err)
+	} else {
+		code = m.Run()
+	}
+	for _, k := range kinds {
+		if err := k.close(); err != nil {
+			fmt.Printf("integration: closing %s: %v\n", k.name, err)
+			code = 1
+		}
+	}
+	fmt.Println(verdict())
+	os.Exit(code)
+}
+
+// startKinds starts the nodes of every kind that can run here. The error is one of a
+// kind that should be able to, or that must.
+func startKinds() error {
+	var starting sync.WaitGroup
+	for _, k := range kinds {
+		starting.Go(func() { k.start(context.Background()) })
+	}
+	starting.Wait()
+	for _, k := range kinds {
+		if k.broken != nil {
+			return fmt.Errorf("%s: %w", k.name, k.broken)
+		}
+		if k.missing != nil && strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), k.name) {
+			return fmt.Errorf("%s are required (QUORUMLOCK_REQUIRE)", k.name)
+		}
+	}
+	return nil
+}
+
+// verdict says in one line which kinds have run, and why the others have not.
+func verdict() string {
+	var ran, missing []string
+	for _, k := range kinds {
+		if k.missing == nil {
+			ran = append(ran, k.name)
+		} else {
+			missing = append(missing, fmt.Sprintf("%s: NOT RUN: %v", k.name, k.missing))
+		}
+	}
+	return strings.Join(append([]string{"integration: " + strings.Join(ran, ", ") + " ran"}, missing...), "; ")
+}
+
+// silent keeps the progress of containers out of the tests' output.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}

@@ -1,0 +1,214 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/integration/server"
+)
+
+// A new user's mistakes, and servers that are not in order: the error says which node
+// it is and what to do. Two of three nodes have the fault.
+func TestRefusals(t *testing.T) {
+	dead, err := server.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		args []string                        // of the faulty servers
+		url  string                          // %s is the address
+		turn func(*testing.T, *redis.Client) // makes a server faulty that runs
+		late bool                            // turn comes after the first contact
+		is   error
+		code string // of the *driver.ServerError
+		says []string
+	}{
+		{
+			name: "wrong address", url: fmt.Sprintf("redis://127.0.0.1:%d", dead),
+			is: redlock.ErrNoQuorum, says: []string{"connection refused"},
+		},
+		{
+			name: "no password", args: []string{"--requirepass", "secret"}, url: "redis://%s",
+			is: redlock.ErrNoQuorum, code: "NOAUTH", says: []string{"password"},
+		},
+		{
+			name: "wrong password", args: []string{"--requirepass", "secret"}, url: "redis://:wrong@%s",
+			is: redlock.ErrNoQuorum, code: "WRONGPASS", says: []string{"password is wrong"},
+		},
+		{
+			name: "no permission", args: []string{"--user", "locker", "on", ">secret", "~other:*", "+@all"}, url: "redis://locker:secret@%s",
+			is: redlock.ErrNoQuorum, code: "NOPERM", says: []string{"ACL", "allow"},
+		},
+		{
+			name: "a replica", turn: demote, url: "redis://%s",
+			is: redlock.ErrNode, says: []string{"replica", "master's address"},
+		},
+		{
+			name: "a master that became a replica", turn: demote, late: true, url: "redis://%s",
+			is: redlock.ErrNoQuorum, code: "READONLY", says: []string{"replica", "master's address"},
+		},
+		{
+			name: "out of memory", turn: fill, url: "redis://%s",
+			is: redlock.ErrNoQuorum, code: "OOM", says: []string{"out of memory", "maxmemory"},
+		},
+		{
+			name: "too few replicas", args: []string{"--min-replicas-to-write", "1"}, url: "redis://%s",
+			is: redlock.ErrNoQuorum, code: "NOREPLICAS",
+		},
+		{
+			name: "evicting", args: []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, url: "redis://%s",
+			is: redlock.ErrNode, says: []string{"evicts", "maxmemory-policy noeviction"},
+		},
+		{
+			name: "no lock at the key", turn: occupy, url: "redis://%s",
+			is: redlock.ErrNoQuorum, code: "WRONGTYPE", says: []string{"another key"},
+		},
+	} {
+		onProcesses(t, tt.name, func(t *testing.T, c client) {
+			good := process(t)
+			urls := []string{"redis://" + good.Addr()}
+			var turn []*redis.Client
+			for range 2 {
+				bad := process(t, tt.args...)
+				url := tt.url
+				if strings.Contains(url, "%s") {
+					url = fmt.Sprintf(url, bad.Addr())
+				} else if len(urls) == 2 {
+					url = strings.Replace(url, "127.0.0.1", "localhost", 1)
+				}
+				urls = append(urls, url)
+				turn = append(turn, look(t, bad))
+			}
+			nodes, err := c.open(urls...)
+			must(t, err)
+			locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
+			must(t, err)
+			defer func() { _ = locker.Close() }() // what is unfit cannot be released
+			if tt.late {
+				lock, err := locker.TryAcquire(t.Context(), t.Name())
+				must(t, err)
+				must(t, lock.Release(t.Context()))
+			}
+			if tt.turn != nil {
+				for _, bad := range turn {
+					tt.turn(t, bad)
+				}
+			}
+
+			_, err = locker.TryAcquire(t.Context(), t.Name())
+			if !errors.Is(err, redlock.ErrNoQuorum) || !errors.Is(err, tt.is) {
+				t.Errorf("TryAcquire = %v, want ErrNoQuorum and %v", err, tt.is)
+			}
+			for _, node := range nodes[1:] {
+				if !mentions(err, slices.Concat(tt.says, []string{node.Name, tt.code})...) {
+					t.Errorf("the error has not all of %q, %q and the node's name %s: %v", tt.code, tt.says, node.Name, err)
+				}
+			}
+			var refusal *driver.ServerError
+			if tt.code != "" && (!errors.As(err, &refusal) || refusal.Code != tt.code) {
+				t.Errorf("the first refusal is %v, want code %s", refusal, tt.code)
+			}
+		})
+	}
+}
+
+// Waiting must not hide an error that waiting cannot mend.
+func TestPitfall12WaitingShowsRealErrors(t *testing.T) {
+	onProcesses(t, "", func(t *testing.T, c client) {
+		var (
+			addrs   []string
+			servers []*redis.Client
+		)
+		for range 3 {
+			p := process(t)
+			addrs, servers = append(addrs, p.Addr()), append(servers, look(t, p))
+		}
+		locker, err := redlock.New(c.nodes(t, addrs), redlock.WithNodeTimeout(generous))
+		must(t, err)
+		defer func() { _ = locker.Close() }() // replicas cannot release
+		lock, err := locker.TryAcquire(t.Context(), "job")
+		must(t, err)
+		must(t, lock.Release(t.Context()))
+		demote(t, servers[0])
+		demote(t, servers[1])
+
+		began := time.Now()
+		_, err = locker.Acquire(t.Context(), "job", redlock.WithMaxWait(10*time.Minute), redlock.WithMaxOutage(10*time.Minute))
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("Acquire waited %v for replicas to take writes", took)
+		}
+		var quorum *redlock.QuorumError
+		if !errors.As(err, &quorum) || errors.Is(err, redlock.ErrHeld) {
+			t.Fatalf("Acquire = %v, want a QuorumError that is not ErrHeld", err)
+		}
+		for i, vote := range quorum.Votes[:2] {
+			if !mentions(vote.Err, "replica") {
+				t.Errorf("node %d: %v, want that it is a replica", i+1, vote.Err)
+			}
+		}
+	})
+}
+
+// One server under two addresses would vote twice.
+func TestSameServerTwice(t *testing.T) {
+	onProcesses(t, "", func(t *testing.T, c client) {
+		p := process(t)
+		nodes, err := c.open("redis://"+p.Addr(), "redis://"+net.JoinHostPort("localhost", fmt.Sprint(p.Port())))
+		must(t, err)
+		locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
+		must(t, err)
+		defer func() { _ = locker.Close() }()
+		_, err = locker.TryAcquire(t.Context(), "job")
+		if !errors.Is(err, redlock.ErrNode) || !mentions(err, "same server", nodes[0].Name, nodes[1].Name) {
+			t.Errorf("TryAcquire = %v, want ErrNode with both names, %s and %s", err, nodes[0].Name, nodes[1].Name)
+		}
+	})
+}
+
+// Eviction takes live locks away and nothing notices. Only who says so may
+// have such nodes, and is told.
+func TestPitfallEviction(t *testing.T) {
+	onProcesses(t, "", func(t *testing.T, c client) {
+		var addrs []string
+		for range 3 {
+			addrs = append(addrs, process(t, "--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl").Addr())
+		}
+		strict, err := redlock.New(c.nodes(t, addrs), redlock.WithNodeTimeout(generous))
+		must(t, err)
+		defer func() { _ = strict.Close() }()
+		if _, err := strict.TryAcquire(t.Context(), "job"); !errors.Is(err, redlock.ErrNode) || !mentions(err, "volatile-ttl", "noeviction") {
+			t.Errorf("TryAcquire = %v, want ErrNode with the policy and what to set", err)
+		}
+
+		events := make(chan redlock.Event, 100)
+		nodes := c.nodes(t, addrs)
+		lenient, err := redlock.New(nodes, redlock.WithNodeTimeout(generous), redlock.WithEvictingNodes(),
+			redlock.WithEvents(func(e redlock.Event) { events <- e }))
+		must(t, err)
+		defer func() { must(t, lenient.Close()) }()
+		lock, err := lenient.TryAcquire(t.Context(), "job")
+		must(t, err)
+		told := map[string]bool{}
+		for len(told) < len(nodes) {
+			select {
+			case e := <-events:
+				if e.Kind == redlock.NodeEvicts && mentions(e.Err, "volatile-ttl") {
+					told[e.Node] = true
+				}
+			case <-time.After(patience):
+				t.Fatalf("only %v of %d evicting nodes were reported", told, len(nodes))
+			}
+		}
+		must(t, lock.Release(t.Context()))
+	})
+}

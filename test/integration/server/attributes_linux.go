@@ -1,0 +1,9 @@
+package server
+
+import "syscall"
+
+// attributes make a server die with the test that started it, also when that test
+// is killed and cannot clean up.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,92 @@
+// Package server runs the nodes that tests and benchmarks lock on: one interface to
+// nodes that can be harmed, and local server processes behind it. Containers are in
+// package container, so that who needs processes only does not build a Docker client.
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+)
+
+// Node is one server that tests may harm. Its methods return when the harm is done,
+// and are called by one goroutine at a time.
+type Node interface {
+	// Addr is where clients reach it: "127.0.0.1:port". It stays the same for life.
+	Addr() string
+	// Kill ends it at once, as a crash would: its port refuses from then on.
+	Kill() error
+	// Start starts a killed node again, and returns when it answers. It remembers
+	// what its disk holds: nothing, unless its arguments turn persistence on.
+	Start() error
+	// Pause freezes it: it accepts connections and says nothing.
+	Pause() error
+	// Continue lets a paused node go on. It runs what lies in its buffers.
+	Continue() error
+	// Close ends it for good and removes what it left.
+	Close() error
+}
+
+// startTimeout bounds how long a server may take until it answers.
+const startTimeout = 30 * time.Second
+
+// Await returns when the server at addr answers PING and has loaded its data.
+func Await(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := ping(ctx, addr)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not answer: %w: %w", addr, context.Cause(ctx), err)
+		case <-time.After(time.Millisecond): // a refused dial returns at once
+		}
+	}
+}
+
+func ping(ctx context.Context, addr string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	// One answer may be lost: Docker's port proxy accepts before the server does.
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		return err
+	}
+	reply, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(reply, "-LOADING") {
+		return errors.New(strings.TrimSpace(reply))
+	}
+	return nil // also -NOAUTH: it is there, and wants a password
+}
+
+// FreePort finds a port on loopback that nobody listens on. It lies below those
+// that the system gives to outgoing connections: while a node is down, one of its
+// own clients' dials could otherwise take its port away.
+func FreePort() (int, error) {
+	const lowest, highest, tries = 15000, 32000, 100
+	var err error
+	for range tries {
+		port := lowest + rand.IntN(highest-lowest) //nolint:gosec // a port is no secret
+		var probe net.Listener
+		if probe, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil { //nolint:noctx // returns at once
+			return port, probe.Close()
+		}
+	}
+	return 0, fmt.Errorf("no free port on loopback: %w", err)
+}

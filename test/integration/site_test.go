@@ -1,0 +1,247 @@
+package integration
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/integration/server"
+)
+
+// A site is what one test of the suite works on: five nodes of a kind, and a client.
+type site struct {
+	*testing.T
+	kind   *kind
+	client client
+	key    string // nobody else's
+	looks  []*redis.Client
+	down   map[int]bool
+	paused map[int]bool
+	harmed bool // a node was down or paused: what it was sent may be anywhere
+}
+
+// onEach runs the test over every kind of nodes and every client. Kinds run at the
+// same time, for they have nodes of their own.
+func onEach(t *testing.T, test func(s *site)) {
+	t.Helper()
+	for _, k := range kinds {
+		if k.missing != nil {
+			continue // the line that TestMain prints says so
+		}
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range clients {
+				t.Run(c.name, func(t *testing.T) { test(newSite(t, k, c)) })
+			}
+		})
+	}
+}
+
+func newSite(t *testing.T, k *kind, c client) *site {
+	s := &site{T: t, kind: k, client: c, key: t.Name(), down: map[int]bool{}, paused: map[int]bool{}}
+	for _, node := range k.nodes {
+		look := redis.NewClient(&redis.Options{Addr: node.Addr(), MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+		s.looks = append(s.looks, look)
+		t.Cleanup(func() { _ = look.Close() })
+	}
+	return s
+}
+
+// patience is how long the suite waits for what must come at some time.
+const patience = 20 * time.Second
+
+// The node time-outs of the suite. Machines that test are slow at times, so where
+// every node answers none may be taken for silent; where a node is silent, a test
+// waits for it.
+const (
+	generous = 3 * time.Second
+	brief    = 500 * time.Millisecond
+)
+
+// locker makes a Locker on all nodes, over clients of its own, with a generous node
+// time-out. The test closes it, after the nodes have been repaired.
+func (s *site) locker(options ...redlock.Option) *redlock.Locker {
+	s.Helper()
+	return s.lockerOn(s.addrs(), options...)
+}
+
+func (s *site) lockerOn(addrs []string, options ...redlock.Option) *redlock.Locker {
+	s.Helper()
+	options = append([]redlock.Option{redlock.WithNodeTimeout(generous)}, options...)
+	locker, err := redlock.New(s.client.nodes(s.T, addrs), options...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		// A release of what a harmed node may still come to run goes on for one TTL,
+		// longer than Close does: that is an error then, and no fault.
+		if err := locker.Close(); err != nil && !s.harmed {
+			s.Errorf("Close: %v", err)
+		}
+	})
+	return locker
+}
+
+// acquire takes the site's key, or ends the test.
+func (s *site) acquire(locker *redlock.Locker, options ...redlock.AcquireOption) *redlock.Lock {
+	s.Helper()
+	lock, err := locker.TryAcquire(s.Context(), s.key, options...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return lock
+}
+
+// warm lets the locker find out about all nodes, so that it sends commands to those
+// that then fall silent.
+func (s *site) warm(locker *redlock.Locker) {
+	s.Helper()
+	lock := s.acquire(locker)
+	s.eventually("all nodes vote", func() bool {
+		return !slices.ContainsFunc(lock.Votes(), func(v redlock.Vote) bool { return v.Answer != redlock.Granted })
+	})
+	if err := lock.Release(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	s.eventuallyFree()
+}
+
+func (s *site) addrs() []string {
+	addrs := make([]string, 0, five)
+	for _, node := range s.kind.nodes {
+		addrs = append(addrs, node.Addr())
+	}
+	return addrs
+}
+
+// kill ends the nodes. The test's end starts them again.
+func (s *site) kill(nodes ...int) {
+	s.Helper()
+	s.harm("kill", nodes, s.down, server.Node.Kill, s.start)
+}
+
+// start starts killed nodes again, which are empty then.
+func (s *site) start(nodes ...int) {
+	s.Helper()
+	s.repair("start", nodes, s.down, server.Node.Start)
+}
+
+// pause freezes the nodes. The test's end lets them go on.
+func (s *site) pause(nodes ...int) {
+	s.Helper()
+	s.harm("pause", nodes, s.paused, server.Node.Pause, s.resume)
+}
+
+// resume lets paused nodes go on, and returns when they have run what lay in their
+// buffers.
+func (s *site) resume(nodes ...int) {
+	s.Helper()
+	s.repair("continue", nodes, s.paused, server.Node.Continue)
+	for _, i := range nodes {
+		for range 2 { // the first answer may come before the buffers' last command
+			if err := s.looks[i].Ping(context.Background()).Err(); err != nil {
+				s.Errorf("node %d after it went on: %v", i+1, err)
+			}
+		}
+	}
+}
+
+func (s *site) harm(what string, nodes []int, harmed map[int]bool, do func(server.Node) error, undo func(...int)) {
+	s.Helper()
+	for _, i := range nodes {
+		if err := do(s.kind.nodes[i]); err != nil {
+			s.Fatalf("%s node %d: %v", what, i+1, err)
+		}
+		harmed[i], s.harmed = true, true
+		s.Cleanup(func() {
+			if harmed[i] {
+				undo(i)
+			}
+		})
+	}
+}
+
+func (s *site) repair(what string, nodes []int, harmed map[int]bool, do func(server.Node) error) {
+	s.Helper()
+	for _, i := range nodes {
+		if err := do(s.kind.nodes[i]); err != nil {
+			s.Fatalf("%s node %d: %v", what, i+1, err)
+		}
+		harmed[i] = false
+	}
+}
+
+// holder returns what node i has at the site's key, or "".
+func (s *site) holder(i int) string {
+	s.Helper()
+	value, err := s.looks[i].Get(context.Background(), s.key).Result()
+	if err != nil && err != redis.Nil { //nolint:errorlint // go-redis returns the sentinel itself
+		s.Fatalf("looking at node %d: %v", i+1, err)
+	}
+	return value
+}
+
+// eventuallyHolds waits until the site's key has the value at all of the nodes.
+func (s *site) eventuallyHolds(value string, nodes ...int) {
+	s.Helper()
+	for _, i := range nodes {
+		s.eventually("the key has the right value everywhere", func() bool { return s.holder(i) == value })
+	}
+}
+
+// eventuallyFree waits until no key of the test is left on any node that runs.
+func (s *site) eventuallyFree() {
+	s.Helper()
+	for i := range five {
+		if s.down[i] || s.paused[i] {
+			continue
+		}
+		s.eventually("nothing is left on the nodes", func() bool { return len(s.keys(i)) == 0 })
+	}
+}
+
+// keys returns the keys of this test at node i.
+func (s *site) keys(i int) []string {
+	s.Helper()
+	keys, err := s.looks[i].Keys(context.Background(), s.key+"*").Result()
+	if err != nil {
+		s.Fatalf("looking at node %d: %v", i+1, err)
+	}
+	return keys
+}
+
+// sets returns how often a real node i has run SET.
+func (s *site) sets(i int) string {
+	s.Helper()
+	if !s.kind.real {
+		return ""
+	}
+	stats, err := s.looks[i].Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		s.Fatalf("looking at node %d: %v", i+1, err)
+	}
+	_, stats, _ = strings.Cut(stats, "cmdstat_set:calls=")
+	calls, _, _ := strings.Cut(stats, ",")
+	return calls
+}
+
+// eventually waits until the condition holds, and ends the test if it does not.
+func (s *site) eventually(what string, condition func() bool) {
+	s.Helper()
+	for deadline := time.Now().Add(patience); !condition(); {
+		if time.Now().After(deadline) {
+			s.Fatalf("after %v it is not so that %s", patience, what)
+		}
+		time.Sleep(time.Millisecond) // between two looks
+	}
+}
+
+// mentions reports whether the error's text has all the words.
+func mentions(err error, words ...string) bool {
+	return err != nil && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(err.Error(), word) })
+}
