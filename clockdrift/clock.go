@@ -9,6 +9,9 @@ const (
 	// glance is how often Now asks how long the machine has slept.
 	glance = time.Second
 
+	// blink is how often Recent does.
+	blink = time.Millisecond
+
 	// grain is the least growth that counts as sleep. Smaller ones are the time
 	// between the readings of two clocks, and no machine wakes that fast.
 	grain = 100 * time.Microsecond
@@ -19,8 +22,8 @@ const (
 // wall clock as far as the same allows. In a testing/synctest bubble it follows the
 // bubble's time.
 //
-// It has two readings. [Clock.Now] is the cheap one, and may be behind for a
-// moment after the machine woke up. [Clock.Fresh] is never behind. The rule for
+// [Clock.Now] is the cheap reading, and may be behind for a moment after the machine
+// woke up; [Clock.Fresh] is never behind; [Clock.Recent] is in between. The rule for
 // leases: what starts a lease may be Now, for a start that is too early only ends
 // the lease early; what decides whether one still holds is Fresh.
 //
@@ -62,9 +65,17 @@ func NewWith(slept func() time.Duration) *Clock {
 // second, so after the machine woke up it may be behind by the length of the sleep,
 // for at most one second and until the next Fresh. It is never ahead of Fresh, and
 // never goes back. It is meant for the start of leases, one call a batch.
-func (c *Clock) Now() Instant {
+func (c *Clock) Now() Instant { return c.within(glance) }
+
+// Recent is like Now, but asks about sleep up to once a millisecond. It is meant for
+// decisions that come in great numbers, and that a Fresh follows before anybody relies
+// on them: a sleep in the millisecond before the decision is to them what one in the
+// millisecond after it is to a Fresh.
+func (c *Clock) Recent() Instant { return c.within(blink) }
+
+func (c *Clock) within(limit time.Duration) Instant {
 	awake := time.Since(c.origin)
-	if int64(awake)-c.looked.Load() >= int64(glance) {
+	if int64(awake)-c.looked.Load() >= int64(limit) {
 		return c.Fresh()
 	}
 	return Instant(awake).Add(time.Duration(c.slept.Load()))

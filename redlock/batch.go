@@ -24,7 +24,7 @@ func (s *sender) send(requests []*request) {
 	l := s.node.locker
 	patience := l.timeout
 	for _, r := range requests {
-		patience = max(patience, r.due.Sub(r.op.asked))
+		patience = max(patience, r.op.due.Sub(r.op.asked))
 	}
 	const most = 3 // as it is, over a new connection, with the source
 	b := batch{sender: s, requests: requests}
@@ -40,7 +40,6 @@ type batch struct {
 	requests []*request
 	source   bool // send scripts with their source
 	last     bool // a broken connection is final
-	leases   bool // there are tasks that set keys
 }
 
 // send sends the batch, and returns what is to be sent once more.
@@ -53,10 +52,7 @@ func (b *batch) send(ctx context.Context) batch {
 		return batch{}
 	}
 	replies, err := n.do(ctx, cmds)
-	now := clock.Now()
-	if b.leases {
-		now = clock.Fresh() // what decides whether a lease holds may not be behind
-	}
+	now := clock.Recent()
 	if err == nil {
 		n.measured(now.Sub(start))
 		return b.read(replies, nil, false, now)
@@ -74,9 +70,7 @@ func (b *batch) send(ctx context.Context) batch {
 func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	cmds := b.cmds[:0]
 	kept, needless := b.requests[:0], []*request(nil)
-	b.leases = false
 	for _, r := range b.requests {
-		b.leases = b.leases || r.op.task.sets
 		if !r.op.leave(r, start) {
 			needless = append(needless, r)
 			continue

@@ -43,14 +43,13 @@ func (c *claim) longest() time.Duration {
 // runs what lies in its buffers when it wakes up, and not in the order of the
 // connections, so that an acquire that timed out may run after its own release.
 type trace struct {
-	asked int                // requests that may set the key and have no final answer
-	set   int                // commands that have set the key, or may have
-	open  int                // those of them of which nobody knows
+	asked int32              // requests that may set the key and have no final answer
+	set   int32              // commands that have set the key, or may have
+	open  int32              // those of them of which nobody knows
 	there bool               // a node said that the token has the key
+	owed  bool               // a clean-up will try again
 	since clockdrift.Instant // when the last of them left, or became unknown
-
-	owed  bool          // a clean-up will try again
-	pause time.Duration // before that
+	pause time.Duration      // before the next clean-up
 }
 
 // clean reports whether the token is not at the node and cannot appear there.

@@ -48,7 +48,7 @@ var errBusy = errors.New("too many operations wait for this node already")
 // maxWaiting bounds what waits for a node that has stopped answering.
 const maxWaiting = 1024
 
-// submit takes r in. It may fail it at once: see [request.due] and [health].
+// submit takes r in. It may fail it at once: see [operation.due] and [health].
 func (n *node) submit(r *request) {
 	now := r.op.asked
 	n.mu.Lock()
@@ -132,18 +132,18 @@ func (n *node) expire() {
 	n.mu.Lock()
 	var late []*request
 	silent := false
-	for r := n.ages.oldest; r != nil && r.due <= now; r = n.ages.oldest {
+	for r := n.ages.oldest; r != nil && r.op.due <= now; r = n.ages.oldest {
 		n.ages.remove(r)
 		// A lease that is so short that it leaves the node little time says nothing
 		// about the node.
-		silent = silent || r.stage == sending && r.due.Sub(r.op.asked) >= n.locker.timeout
+		silent = silent || r.stage == sending && r.op.due.Sub(r.op.asked) >= n.locker.timeout
 		r.stage = final
 		late = append(late, r)
 	}
 	n.ages.arm(n.locker.clock)
 	n.mu.Unlock()
 	for _, r := range late {
-		r.op.vote(r, Failed, &silence{r.due.Sub(r.op.asked)}, now)
+		r.op.vote(r, Failed, &silence{r.op.due.Sub(r.op.asked)}, now)
 	}
 	n.pass(late)
 	if silent {

@@ -51,6 +51,7 @@ type operation struct {
 
 	lane  *lane
 	asked clockdrift.Instant
+	due   clockdrift.Instant // when requests fail for want of an answer
 	need  int
 
 	// Guarded by claim.mu.
@@ -78,23 +79,20 @@ const (
 type request struct {
 	op   *operation
 	node *node
-	due  clockdrift.Instant // when it fails for want of an answer
 
 	// Guarded by node.mu.
 	stage        stage
 	ahead        bool     // it has come to the front of its lane
+	last         bool     // it was the operation's last to be answered; its sender's own
+	answer       Answer   // guarded by claim.mu, as is what stands at the end
 	behind       *request // the next in its lane
 	older, newer *request // in the node's list of requests by age
 
-	// Its sender's own.
-	reply []driver.Reply // to its last sending
-	last  bool           // it was the operation's last to be answered
+	reply []driver.Reply // to its last sending; its sender's own
 
-	// Guarded by claim.mu.
 	start    clockdrift.Instant // the clock before its first byte left; 0: nothing has
-	answer   Answer
-	err      error
 	answered clockdrift.Instant
+	err      error
 }
 
 // A stage of a request.
@@ -128,9 +126,9 @@ func (op *operation) ask(nodes []*node, need int) bool {
 	if op.requests == nil {
 		op.requests = make([]request, len(nodes))
 	}
-	due := op.asked.Add(l.options.timeout(op.ttl))
+	op.due = op.asked.Add(l.options.timeout(op.ttl))
 	for i, n := range nodes {
-		op.requests[i] = request{op: op, node: n, due: due}
+		op.requests[i] = request{op: op, node: n}
 	}
 	if op.task.sets {
 		c.mu.Lock()

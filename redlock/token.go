@@ -13,7 +13,7 @@ const tokenMark = "ql:"
 // 128 bits from crypto/rand.
 func newToken() string {
 	var random [16]byte
-	rand.Read(random[:]) //nolint:gosec // since Go 1.24 it never fails
+	rand.Read(random[:]) // since Go 1.24 it never fails
 	token := make([]byte, len(tokenMark)+2*len(random))
 	copy(token, tokenMark)
 	hex.Encode(token[len(tokenMark):], random[:])

@@ -4,24 +4,17 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 )
 
 // inBubble runs a test in virtual time, with a pool whose connections are pipes to
-// an embedded server.
-func inBubble(t *testing.T, test func(t *testing.T, server *miniredis.Miniredis, pool *redis.Pool)) {
+// a server in memory.
+func inBubble(t *testing.T, test func(t *testing.T, server *memory, pool *redis.Pool)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		server := miniredis.NewMiniRedis()
-		pool := &redis.Pool{Dial: func() (redis.Conn, error) {
-			pipe, err := server.Dial()
-			if err != nil {
-				return nil, err
-			}
-			return redis.NewConn(pipe, 0, 0), nil
-		}}
-		t.Cleanup(server.Close)
+		server := new(memory)
+		pool := &redis.Pool{Dial: server.dial}
+		t.Cleanup(server.cut)
 		t.Cleanup(func() { _ = pool.Close() })
 		test(t, server, pool)
 	})

@@ -8,14 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
 
 func TestCancelInABubble(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
 		d := newDriver(t, pool)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(short, cancel)
@@ -57,7 +56,7 @@ func (c *lateConn) ReceiveContext(ctx context.Context) (any, error) {
 }
 
 func TestContextThatEndsWithTheLastReply(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
 		ctx, cancel := context.WithCancel(t.Context())
 		notice := make(chan struct{})
 		dial := pool.Dial
@@ -91,7 +90,7 @@ func TestContextThatEndsWithTheLastReply(t *testing.T) {
 type plainConn struct{ redis.Conn }
 
 func TestConnectionsThatCannotBeStoppedAreRefused(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
 		dial := pool.Dial
 		pool.Dial = func() (redis.Conn, error) {
 			conn, err := dial()

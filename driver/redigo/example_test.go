@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -66,13 +65,7 @@ func ExampleOpen() {
 
 // What the lock does with a node.
 func ExampleDriver_Do() {
-	server, err := miniredis.Run()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Close()
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr()) }}
+	pool := &redis.Pool{Dial: new(memory).dial} // as there is no network here
 	defer func() { _ = pool.Close() }()
 	node, err := redigo.Node(pool)
 	if err != nil {

@@ -3,11 +3,8 @@ module github.com/quorumlock/quorumlock/driver/redigo
 go 1.25.0
 
 require (
-	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/gomodule/redigo v1.9.3
 	github.com/quorumlock/quorumlock v0.0.0
 )
-
-require github.com/yuin/gopher-lua v1.1.1 // indirect
 
 replace github.com/quorumlock/quorumlock => ../..

@@ -100,10 +100,6 @@ func Open(urls ...string) ([]driver.Node, error) {
 			return nil, fmt.Errorf("redigo: %s: its address %s is that of %s; want one URL for each server", nodeName(i), end.Addr, nodeName(first))
 		}
 		position[end.Addr] = i
-		if end.Username != "" && end.Password == "" {
-			// The client would say nothing of the user and go on as the default one.
-			return nil, fmt.Errorf("redigo: %s (%s): the URL names the user %q without a password; want user:password@", nodeName(i), end.Addr, end.Username)
-		}
 		nodes[i] = driver.Node{Name: end.Addr, Driver: newOwner(newPool(end))}
 	}
 	return nodes, nil

@@ -61,7 +61,7 @@ func TestRefusedSettings(t *testing.T) {
 		}, "redigo: WithName: the name is empty"},
 		{"URL of another scheme", urls("redis://10.0.0.1", "http://10.0.0.2"), "redigo: node 2: node URL http://10.0.0.2: scheme"},
 		{"same address twice", urls("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.1:6379/1"), "redigo: node 3: its address 10.0.0.1:6379 is that of node 1"},
-		{"user without a password", urls("redis://lock@10.0.0.1"), `redigo: node 1 (10.0.0.1:6379): the URL names the user "lock" without a password`},
+		{"user without a password", urls("redis://lock@10.0.0.1"), "redigo: node 1: node URL redis://10.0.0.1: a user without a password"},
 	} {
 		if _, err := tt.build(); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: the error is %v, want %s…", tt.name, err, tt.want)

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -17,7 +16,7 @@ import (
 )
 
 func TestDialThatBlocks(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
 		var dials atomic.Int32
 		network := make(chan struct{})
 		before(pool, func() {
@@ -62,7 +61,7 @@ func TestDialThatBlocks(t *testing.T) {
 }
 
 func TestHandshakeSlowerThanACallServesTheNextCall(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
 		var dials atomic.Int32
 		before(pool, func() {
 			dials.Add(1)
@@ -80,8 +79,7 @@ func TestHandshakeSlowerThanACallServesTheNextCall(t *testing.T) {
 }
 
 func TestRefusalSlowerThanACallIsToldToTheNextCall(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *miniredis.Miniredis, pool *redis.Pool) {
-		server.RequireAuth("secret")
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
 		dial := pool.Dial
 		pool.Dial = func() (redis.Conn, error) {
 			time.Sleep(short + short/2)
@@ -106,7 +104,7 @@ func TestRefusalSlowerThanACallIsToldToTheNextCall(t *testing.T) {
 }
 
 func TestPoolOfOneIsShared(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
 		pool.MaxActive, pool.Wait = 1, true
 		d := newDriver(t, pool)
 		var all sync.WaitGroup
@@ -139,7 +137,7 @@ func TestPoolOfOneIsShared(t *testing.T) {
 }
 
 func TestHalfOfMaxActiveIsLeftToTheApplication(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
 		pool.MaxActive = 8
 		d := newDriver(t, pool)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -161,7 +159,7 @@ func TestHalfOfMaxActiveIsLeftToTheApplication(t *testing.T) {
 }
 
 func TestExhaustedPool(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
 		pool.MaxActive = 8
 		d := newDriver(t, pool)
 		taken := make([]redis.Conn, 7)
@@ -185,8 +183,7 @@ func TestExhaustedPool(t *testing.T) {
 }
 
 func TestClosedDriverOfAURL(t *testing.T) {
-	server := miniredis.RunT(t)
-	nodes, err := redigo.Open("redis://" + server.Addr())
+	nodes, err := redigo.Open("redis://" + new(memory).listen(t))
 	if err != nil {
 		t.Fatal(err)
 	}
