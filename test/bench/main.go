@@ -1,0 +1,175 @@
+// Command bench measures this library beside redsync, over the same clients and on
+// the same five servers, which it starts itself. It needs redis-server or
+// valkey-server in PATH.
+//
+//	go run . -quick                   # two minutes, to see whether all is well
+//	go run . -only throughput         # one case
+//	go run .                          # all, and writes docs/bench.txt, .json and .svg
+//	go run . -draw                    # draws the picture again from the JSON
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == delayCommand {
+		exit(serveDelay(os.Args[2:], os.Stdin, os.Stdout))
+	}
+	var o options
+	flag.StringVar(&o.only, "only", "", "the `cases` to run, with commas between")
+	flag.StringVar(&o.contenders, "contenders", "", "take only contenders whose name matches this `pattern`")
+	flag.IntVar(&o.bench.Rounds, "rounds", 5, "how often the contenders take turns in throughput; other cases have about half as many")
+	flag.DurationVar(&o.bench.Duration, "duration", 500*time.Millisecond, "how long one measurement takes")
+	flag.IntVar(&o.bench.Goroutines, "goroutines", slices.Max(concurrency), "take at most so many goroutines")
+	flag.BoolVar(&o.bench.Quick, "quick", false, "one short round with a part of it all, whose figures mean little")
+	flag.BoolVar(&o.draw, "draw", false, "only draw the picture from the JSON")
+	flag.StringVar(&o.out, "out", "", "the `folder` to write to; a full run writes to docs, any other nowhere")
+	flag.StringVar(&o.profile, "cpuprofile", "", "write a profile of this process to a `file`")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	exit(o.run(ctx))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+type options struct {
+	bench            Bench
+	only, contenders string
+	out, profile     string
+	draw             bool
+}
+
+// docs is where the results of a full run belong, seen from this folder.
+var docs = filepath.Join("..", "..", "docs")
+
+func (o *options) run(ctx context.Context) error {
+	if o.draw {
+		return drawPicture(o.folder(docs))
+	}
+	if o.bench.Quick {
+		o.bench.Rounds, o.bench.Duration = 1, min(o.bench.Duration, 100*time.Millisecond)
+	}
+	if o.bench.Rounds < 1 || o.bench.Duration <= 0 || o.bench.Goroutines < 1 {
+		return errors.New("-rounds, -duration and -goroutines must be above 0")
+	}
+	goredis.SetLogger(quiet{})
+	o.bench.Log = log.New(os.Stderr, "", 0)
+	todo, err := chosen(strings.FieldsFunc(o.only, func(r rune) bool { return r == ',' }))
+	if err != nil {
+		return err
+	}
+	if o.bench.Contenders, err = matching(o.contenders); err != nil {
+		return err
+	}
+	if o.bench.Quick {
+		o.bench.Contenders = slices.DeleteFunc(o.bench.Contenders, func(c Contender) bool { return !c.failFast() })
+	}
+	if o.bench.Site, err = startSite(); err != nil { //nolint:contextcheck // Close ends it
+		return err
+	}
+	report, err := o.profiled(func() (*Report, error) { return measure(ctx, &o.bench, todo) })
+	if err = errors.Join(err, o.bench.Site.Close()); err != nil {
+		return err
+	}
+	folder := o.folder("")
+	full := o.only == "" && o.contenders == "" && !o.bench.Quick && o.bench.Goroutines >= slices.Max(concurrency)
+	if full {
+		folder = o.folder(docs)
+	}
+	if folder == "" {
+		_, err := fmt.Print(report.text())
+		return err
+	}
+	return errors.Join(save(report, folder), drawPicture(folder))
+}
+
+func (o *options) folder(fallback string) string {
+	if o.out != "" {
+		return o.out
+	}
+	return fallback
+}
+
+// measure runs the cases.
+func measure(ctx context.Context, b *Bench, todo []Case) (*Report, error) {
+	machine, err := thisMachine(b)
+	if err != nil {
+		return nil, err
+	}
+	report := &Report{Machine: machine}
+	for _, c := range todo {
+		table, start := Table{Name: c.Name}, time.Now()
+		if err := c.Run(ctx, b, &table); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		report.Tables = append(report.Tables, table)
+		b.Log.Printf("%s took %v", c.Name, time.Since(start).Round(time.Second))
+	}
+	report.Floors = judge(report)
+	return report, nil
+}
+
+// save shows the report, and writes it as text and as JSON.
+func save(report *Report, folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // everybody may read it
+		return err
+	}
+	text := report.text()
+	fmt.Print(text)
+	return errors.Join(
+		os.WriteFile(filepath.Join(folder, "bench.txt"), []byte(text), 0o644), //nolint:gosec // as above
+		report.write(filepath.Join(folder, "bench.json")))
+}
+
+// profiled writes a profile of what work does, if one is wanted.
+func (o *options) profiled(work func() (*Report, error)) (*Report, error) {
+	if o.profile == "" {
+		return work()
+	}
+	file, err := os.Create(o.profile)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	report, err := work()
+	pprof.StopCPUProfile()
+	return report, errors.Join(err, file.Close())
+}
+
+func matching(pattern string) ([]Contender, error) {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("-contenders: %w", err)
+	}
+	some := slices.DeleteFunc(contenders(), func(c Contender) bool { return !re.MatchString(c.Name()) })
+	if len(some) == 0 {
+		return nil, fmt.Errorf("-contenders: none of them matches %q", pattern)
+	}
+	return some, nil
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	redsyncpool "github.com/go-redsync/redsync/v4/redis"
+	redsyncgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	redsyncredigo "github.com/go-redsync/redsync/v4/redis/redigo"
+	redigo "github.com/gomodule/redigo/redis"
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+)
+
+// redsyncs is redsync over each client, with and without fail-fast, at its best: a
+// pool with a connection for every call that may be under way, no second tries by
+// the client, and one try by redsync, for nobody contends.
+func redsyncs() []Contender {
+	var all []Contender
+	for _, over := range []struct {
+		client, mode string
+		dial         func(addr string, setup Setup) (redsyncpool.Pool, io.Closer, error)
+	}{
+		{"go-redis", "", dialGoredis},
+		{"redigo", "", dialRedigo},
+		{"rueidis", "", dialRueidis},
+		{"go-redis", autoPipeline, dialAutoPipeline},
+	} {
+		for _, fast := range []bool{false, true} {
+			mode := over.mode
+			if fast {
+				mode = strings.TrimSpace(mode + " " + failFast)
+			}
+			all = append(all, Contender{
+				Library: "redsync", Client: over.client, Mode: mode,
+				Open: func(addrs []string, setup Setup) (Session, error) {
+					s := &redsyncSession{timeout: setup.CallTimeout, options: []redsync.Option{
+						redsync.WithExpiry(setup.TTL), redsync.WithTries(1), redsync.WithFailFast(fast),
+					}}
+					pools := make([]redsyncpool.Pool, len(addrs))
+					for i, addr := range addrs {
+						pool, closer, err := over.dial(addr, setup)
+						if err != nil {
+							return nil, errors.Join(err, s.Close())
+						}
+						pools[i], s.clients = pool, append(s.clients, closer)
+					}
+					s.sync = redsync.New(pools...)
+					return s, nil
+				},
+			})
+		}
+	}
+	return all
+}
+
+type redsyncSession struct {
+	sync    *redsync.Redsync
+	options []redsync.Option
+	clients []io.Closer
+	timeout time.Duration
+}
+
+func (s *redsyncSession) Lock(ctx context.Context, key string) (Hold, error) {
+	mutex := s.sync.NewMutex(key, s.options...)
+	if err := mutex.TryLockContext(ctx); err != nil {
+		return nil, err
+	}
+	if s.timeout > 0 {
+		return redsyncBounded{mutex, s.timeout}, nil
+	}
+	return (*redsyncHold)(mutex), nil
+}
+
+func (s *redsyncSession) Close() error {
+	var errs []error
+	for _, client := range s.clients {
+		errs = append(errs, client.Close())
+	}
+	return errors.Join(errs...)
+}
+
+type redsyncHold redsync.Mutex
+
+func (h *redsyncHold) Release(ctx context.Context) error {
+	if ok, err := (*redsync.Mutex)(h).UnlockContext(ctx); !ok {
+		return errors.Join(errors.New("not unlocked"), err)
+	}
+	return nil
+}
+
+// redsyncBounded releases with a time-out, which redsync has only for its locks.
+type redsyncBounded struct {
+	mutex   *redsync.Mutex
+	timeout time.Duration
+}
+
+func (h redsyncBounded) Release(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	return (*redsyncHold)(h.mutex).Release(ctx)
+}
+
+// connections is how many there may be to one node: one for each call that may be
+// under way, which are those of the goroutines, and with fail-fast some that were left
+// behind. Above 256 more of them only cost time.
+func connections(setup Setup) int {
+	return min(256, setup.Goroutines+setup.Goroutines/2+runtime.GOMAXPROCS(0))
+}
+
+func goredisOptions(addr string, setup Setup) *goredis.Options {
+	return &goredis.Options{
+		Addr:                  addr,
+		PoolSize:              connections(setup),
+		ReadTimeout:           setup.CallTimeout, // 0 stands for its default of 5s
+		MaxRetries:            -1,
+		DialerRetries:         1,
+		ContextTimeoutEnabled: true, // or redsync's time-out would do nothing
+	}
+}
+
+func dialGoredis(addr string, setup Setup) (redsyncpool.Pool, io.Closer, error) {
+	client := goredis.NewClient(goredisOptions(addr, setup))
+	return redsyncgoredis.NewPool(client), client, nil
+}
+
+func dialAutoPipeline(addr string, setup Setup) (redsyncpool.Pool, io.Closer, error) {
+	client := goredis.NewClient(goredisOptions(addr, setup))
+	pipeline, err := client.AutoPipeline()
+	if err != nil {
+		return nil, client, errors.Join(err, client.Close())
+	}
+	return redsyncgoredis.NewPool(pipeline), closers{pipeline, client}, nil
+}
+
+func dialRedigo(addr string, setup Setup) (redsyncpool.Pool, io.Closer, error) {
+	pool := &redigo.Pool{
+		MaxIdle:   connections(setup),
+		MaxActive: connections(setup),
+		Wait:      true,
+		DialContext: func(ctx context.Context) (redigo.Conn, error) {
+			// redsync hands no context on to a redigo connection.
+			return redigo.DialContext(ctx, "tcp", addr,
+				redigo.DialReadTimeout(setup.CallTimeout), redigo.DialWriteTimeout(setup.CallTimeout))
+		},
+	}
+	return redsyncredigo.NewPool(pool), pool, nil
+}
+
+// dialRueidis leaves rueidis its defaults: AlwaysPipelining and MaxFlushDelay made no
+// difference.
+func dialRueidis(addr string, _ Setup) (redsyncpool.Pool, io.Closer, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	return rueidisPool{client}, rueidisCloser{client}, nil
+}
+
+// closers closes all of them, the last one last.
+type closers []io.Closer
+
+func (c closers) Close() error {
+	var errs []error
+	for closer := range slices.Values(c) {
+		errs = append(errs, closer.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"math"
+	"testing"
+)
+
+func TestMedian(t *testing.T) {
+	for _, tt := range []struct {
+		values []float64
+		want   float64
+	}{
+		{[]float64{3}, 3},
+		{[]float64{9, 1, 2}, 2},
+		{[]float64{4, 1, 2, 9}, 3},
+	} {
+		if got := median(tt.values); got != tt.want {
+			t.Errorf("median(%v) = %v, want %v", tt.values, got, tt.want)
+		}
+	}
+	if got := median(nil); !math.IsNaN(got) {
+		t.Errorf("the median of nothing = %v, want no number", got)
+	}
+}
+
+// A machine that is slow for a while is slow for both.
+func TestRatioIsTakenInEachRound(t *testing.T) {
+	ours := &Row{Rounds: map[string][]float64{"cycles": {100, 10, 100}}}
+	theirs := &Row{Rounds: map[string][]float64{"cycles": {50, 5, 40}}}
+	if got := ratio(ours, theirs); got != 2 {
+		t.Errorf("ratio = %v, want 2, the median of 2, 2 and 2.5", got)
+	}
+	if got := ratio(ours, nil); !math.IsNaN(got) {
+		t.Errorf("the ratio to nothing = %v, want no number", got)
+	}
+}
+
+func TestAddLeavesOutWhatIsNoNumber(t *testing.T) {
+	var table Table
+	key := Key{Contender: "redlock redigo", Goroutines: 16}
+	table.Add(key, map[string]float64{"cycles": 0, "allocs": math.Inf(1)})
+	table.Add(key, map[string]float64{"cycles": 4, "allocs": 10})
+	if got := table.Row(key).Median("cycles"); got != 2 {
+		t.Errorf("median of cycles = %v, want 2", got)
+	}
+	if got := table.Row(key).Median("allocs"); got != 10 {
+		t.Errorf("median of allocations = %v, want 10, the only number", got)
+	}
+}
+
+func TestFloors(t *testing.T) {
+	report := &Report{Tables: []Table{{Name: throughput.Name}, {Name: "leftovers"}}}
+	cycles := func(name string, perSecond float64) {
+		report.Tables[0].Add(Key{Contender: name, Goroutines: 128}, map[string]float64{"cycles": perSecond, "allocs": 11})
+	}
+	cycles("redlock go-redis", 1000)
+	cycles("redlock rueidis", 800)
+	cycles("redsync go-redis", 100)
+	cycles("redsync go-redis fail-fast", 250)
+	cycles("redsync rueidis", 100)
+	report.Tables[1].Add(Key{"redlock redigo", 128, hung(1).Name}, map[string]float64{"keys left": 2})
+	report.Tables[1].Add(Key{"redsync redigo fail-fast", 128, hung(1).Name}, map[string]float64{"keys left": 5})
+
+	rulings := map[string]Ruling{}
+	for _, r := range judge(report) {
+		rulings[r.Text] = r
+	}
+	for _, tt := range []struct{ text, measured, verdict string }{
+		{"cycles against redsync, both over go-redis, no auto-pipeline, 128 goroutines", "4.00", "MISSED by 20.0 %"},
+		{"cycles against redsync, both over rueidis, no auto-pipeline, 128 goroutines", "8.00", "met"},
+		{"cycles of our best against redsync's best mode of any kind, 128 goroutines", "4.00", "met"},
+		{"cycles against redsync, both over go-redis, no auto-pipeline, 1 goroutine", "–", "not measured"},
+		{"allocations a cycle over rueidis, 128 goroutines", "11.0", "met"},
+		{"keys left after 50,000 cycles, 1 node hung", "2", "MISSED"},
+	} {
+		if got := rulings[tt.text]; got.Measured != tt.measured || got.Verdict != tt.verdict {
+			t.Errorf("%s: measured %q, %q; want %q, %q", tt.text, got.Measured, got.Verdict, tt.measured, tt.verdict)
+		}
+	}
+}
