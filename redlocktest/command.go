@@ -103,6 +103,8 @@ func (n *Node) intercept(c *server.Peer, name string, args []string) bool {
 		c.WriteBulk(n.infoText(args))
 	case "ROLE":
 		n.writeRole(c)
+	case "CLUSTER": // miniredis would be a Cluster of one, and a rueidis client believes it
+		c.WriteError("ERR This instance has cluster support disabled")
 	default:
 		return false
 	}

@@ -58,6 +58,8 @@ var answers = []struct {
 	{[]string{"WAIT", "0", "0"}, "0"},
 	{[]string{"DEL", "key", "fence", "forever"}, "3"},
 	{[]string{"DELIFEQ", "key", "a"}, "-ERR unknown command"},
+	{[]string{"CLUSTER", "SHARDS"}, "-ERR This instance has cluster support disabled"},
+	{[]string{"CLUSTER", "SLOTS"}, "-ERR This instance has cluster support disabled"},
 }
 
 func TestAnswersAreThoseOfRedis(t *testing.T) {

@@ -17,4 +17,12 @@
 // [New] is Start for programs. The servers are miniredis. They serve what locks
 // need, and neither ACLs, memory limits and replication nor WAITAOF: test those on
 // a real server.
+//
+// What a client with its library's defaults needs to reach a node at [Node.Addr]:
+//
+//   - go-redis, redigo: nothing.
+//   - rueidis: ClientOption.DisableCache, as with any server that does not have
+//     CLIENT TRACKING. The adapter's Open and FromOptions set it.
+//
+// [Node.Dial] says what they need in a bubble.
 package redlocktest

@@ -146,8 +146,7 @@ func (n *Node) stop() {
 //
 //   - go-redis: Options.Dialer, and maintenance notifications disabled.
 //   - redigo: Pool.DialContext with redis.NewConn(conn, 0, 0) around it.
-//   - rueidis: ClientOption.DialCtxFn, and ForceSingleClient, DisableCache and
-//     AlwaysRESP2.
+//   - rueidis: ClientOption.DialCtxFn, and DisableCache.
 //
 // The error is ECONNREFUSED where the node is stopped. A hung node accepts.
 func (n *Node) Dial(ctx context.Context) (net.Conn, error) {

@@ -84,6 +84,8 @@ func TestVirtualTime(t *testing.T) {
 		_, err = d.Do(ctx, []driver.Command{command("WAIT")})
 		if took := time.Since(begun); took != 250*time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a deadline of 250ms: Do = %v after %v", err, took)
+		} else if want := "goredis: context deadline exceeded"; err.Error() != want {
+			t.Errorf("the error is %q, want %q", err, want)
 		}
 
 		begun = time.Now()

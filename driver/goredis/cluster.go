@@ -2,7 +2,9 @@ package goredis
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -44,12 +46,12 @@ func newCluster(options *redis.ClusterOptions, hooks []redis.Hook) *cluster {
 
 func (c *cluster) do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	if err := c.know(ctx); err != nil {
-		return nil, notSent(err)
+		return nil, driver.NotSent(err)
 	}
 	homes, err := c.route(ctx, cmds)
 	if err != nil {
 		c.masters.ReloadState(ctx) // returns at once
-		return nil, notSent(err)
+		return nil, driver.NotSent(err)
 	}
 	var replies []driver.Reply
 	if shares := split(homes); len(shares) == 1 {
@@ -188,14 +190,27 @@ func (c *cluster) scatter(ctx context.Context, cmds []driver.Command, shares map
 			break
 		}
 	}
-	switch {
-	case len(failed) == 0:
+	if len(failed) == 0 {
 		return replies, nil
-	case len(failed) == len(shares):
-		return replies, failed[0]
 	}
-	// Something has left, so the error may not say that nothing has.
-	return replies, fmt.Errorf("goredis: %d of %d masters of the cluster: %s", len(failed), len(shares), failed[0].Error())
+	// That nothing has left may be said only where it is so of every master; how the
+	// context ended, where it is so of any.
+	unsent := len(failed) == len(shares) &&
+		!slices.ContainsFunc(failed, func(err error) bool { return !errors.Is(err, driver.ErrNotSent) })
+	all, why := errors.Join(failed...), failed[0]
+	switch {
+	case errors.Is(all, context.DeadlineExceeded):
+		why = context.DeadlineExceeded
+	case errors.Is(all, context.Canceled):
+		why = context.Canceled
+	case !unsent && errors.Is(why, driver.ErrNotSent):
+		why = errors.New(why.Error())
+	}
+	err := fmt.Errorf("%d of %d masters of the cluster: %w", len(failed), len(shares), why)
+	if unsent {
+		err = driver.NotSent(err)
+	}
+	return replies, err
 }
 
 // strayed reports whether a reply says that the map of the cluster is old.

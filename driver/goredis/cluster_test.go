@@ -84,12 +84,27 @@ func TestClusterOfTwoMasters(t *testing.T) {
 		t.Error("the keys did not go to a master each")
 	}
 
-	defer low.freeze()()
+	thaw := low.freeze()
 	replies, err = d.Do(within(t, 200*time.Millisecond), batch)
-	if len(replies) != 1 || replies[0].Str != "OK" || err == nil || errors.Is(err, driver.ErrNotSent) {
-		t.Errorf("with the second command's master stopped: %+v, %v, want the first reply, and an error that promises nothing", replies, err)
+	if len(replies) != 1 || replies[0].Str != "OK" || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrNotSent) {
+		t.Errorf("with the second command's master stopped: %+v, %v, want the first reply, and that the deadline has passed", replies, err)
+	} else if want := "goredis: 1 of 2 masters of the cluster: context deadline exceeded"; err.Error() != want {
+		t.Errorf("the error is %q, want %q", err, want)
 	}
 	expect(t, d, text("1"), "GET", "a")
+
+	thaw()
+	expect(t, d, text("2"), "GET", "b")
+	_ = high.cmd.Process.Kill()
+	_ = high.cmd.Wait()
+	_, _ = d.Do(within(t, time.Second), batch[:1]) // may still find the connection that has gone
+	defer low.freeze()()
+	_, err = d.Do(within(t, 200*time.Millisecond), batch)
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrNotSent) {
+		t.Errorf("with one master stopped and the other gone: %v, want that the deadline has passed, and that something may have been sent", err)
+	} else if want := "goredis: 2 of 2 masters of the cluster: context deadline exceeded"; err.Error() != want {
+		t.Errorf("the error is %q, want %q", err, want)
+	}
 }
 
 func TestClusterMapIsAskedForAgain(t *testing.T) {
@@ -111,5 +126,7 @@ func TestClusterThatCannotBeReached(t *testing.T) {
 	_, err := d.Do(within(t, 5*time.Second), []driver.Command{command("GET", "key")})
 	if !errors.Is(err, driver.ErrNotSent) || time.Since(begun) > time.Second {
 		t.Errorf("Do = %v after %v, want ErrNotSent at once", err, time.Since(begun))
+	} else if want := "goredis: dial tcp " + closed + ": "; !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("the error is %q, want %s…", err, want)
 	}
 }

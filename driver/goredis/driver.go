@@ -25,6 +25,7 @@ package goredis
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -58,9 +59,13 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 		return nil, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, notSent(err)
+		return nil, fmt.Errorf("goredis: %w", driver.NotSent(err))
 	}
-	return d.to.do(ctx, cmds)
+	replies, err := d.to.do(ctx, cmds)
+	if err != nil {
+		err = fmt.Errorf("goredis: %w", err)
+	}
+	return replies, err
 }
 
 // Close closes the Driver's own connections and leaves the client that it was made

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +133,8 @@ func TestHandshakeRefused(t *testing.T) {
 		replies, err := d.Do(within(t, 2*time.Second), []driver.Command{command("SET", "key", "value")})
 		if len(replies) != 0 || code(err) != tt.want || !errors.Is(err, driver.ErrNotSent) {
 			t.Errorf("%s: Do = %v, %v, want a ServerError %s and ErrNotSent", tt.name, replies, err, tt.want)
+		} else if want := "goredis: the handshake was refused: " + tt.want + " "; !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: the error is %q, want %s…", tt.name, err, want)
 		}
 	}
 	right := open(t, redis.NewClient(&redis.Options{Addr: server.addr(), Password: "right"}))

@@ -3,7 +3,6 @@ package goredis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -51,7 +50,7 @@ func newServer(options *redis.Options, hooks []redis.Hook) *server {
 func (s *server) do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	w, err := s.take(ctx)
 	if err != nil {
-		return nil, notSent(err)
+		return nil, driver.NotSent(err)
 	}
 	replies, err := w.send(ctx, cmds)
 	s.give(w, err != nil)
@@ -64,17 +63,15 @@ func (s *server) do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 // ended says why a batch that was out failed, where the reason is not the server.
 // The connection's deadline is the context's, and may be the first to notice.
 func (s *server) ended(ctx context.Context, err error) error {
-	reason := ctx.Err()
 	switch {
-	case reason != nil:
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case s.life.Err() != nil:
-		reason = errClosed
+		return errClosed
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		reason = context.DeadlineExceeded
-	default:
-		return fmt.Errorf("goredis: %w", err)
+		return context.DeadlineExceeded
 	}
-	return fmt.Errorf("goredis: %w: %w", reason, err)
+	return err
 }
 
 // grow connects as many wires as there are callers waiting, up to the bound.
@@ -129,9 +126,4 @@ func (s *server) close() error {
 	}
 	s.jobs.Wait()
 	return nil
-}
-
-// notSent says that nothing has left for the server.
-func notSent(err error) error {
-	return fmt.Errorf("goredis: %w", driver.NotSent(err))
 }

@@ -64,7 +64,7 @@ func connect(ctx context.Context, options *redis.Options, hooks []redis.Hook) (*
 
 	greeting, err := w.send(ctx, []driver.Command{{Args: []any{"PING"}}})
 	if err == nil && strings.HasPrefix(greeting[0].Str, "NOAUTH") {
-		err = greeting[0].Err()
+		err = refused(greeting[0].Str)
 	}
 	if err != nil {
 		w.close()
@@ -142,7 +142,11 @@ func (w *wire) close() {
 func refusal(err error) error {
 	var reply redis.Error
 	if errors.As(err, &reply) {
-		return fmt.Errorf("the handshake was refused: %w", driver.Reply{Kind: driver.Failure, Str: reply.Error()}.Err())
+		return refused(reply.Error())
 	}
 	return err
+}
+
+func refused(text string) error {
+	return fmt.Errorf("the handshake was refused: %w", driver.Reply{Kind: driver.Failure, Str: text}.Err())
 }

@@ -22,6 +22,8 @@ func TestCancelInABubble(t *testing.T) {
 		replies, err := d.Do(ctx, []driver.Command{command("SET", "key", "value"), command("BLPOP", "list", "0")})
 		if !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrNotSent) {
 			t.Errorf("Do = %v, want that it was cancelled with an outcome unknown", err)
+		} else if want := "redigo: context canceled"; err.Error() != want {
+			t.Errorf("the error is %q, want %q", err, want)
 		}
 		if took := time.Since(start); took != short {
 			t.Errorf("Do, cancelled after %v, returned after %v", short, took)
@@ -97,7 +99,7 @@ func TestConnectionsThatCannotBeStoppedAreRefused(t *testing.T) {
 			return plainConn{conn}, err
 		}
 		_, err := newDriver(t, pool).Do(t.Context(), []driver.Command{command("PING")})
-		if !errors.Is(err, driver.ErrNotSent) || !strings.Contains(err.Error(), "redis.ConnWithContext") {
+		if !errors.Is(err, driver.ErrNotSent) || !strings.HasPrefix(err.Error(), "redigo: what the pool's Dial returns must implement redis.ConnWithContext") {
 			t.Errorf("Do = %v, want that nothing was sent, and what the connection lacks", err)
 		}
 	})

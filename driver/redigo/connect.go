@@ -73,10 +73,10 @@ func (d *Driver) check(ctx context.Context, pooled redis.Conn) error {
 		return nil
 	}
 	if _, err := redis.DoContext(pooled, ctx, ""); err != nil {
-		return fmt.Errorf("redigo: what the pool's Dial returns must implement redis.ConnWithContext: %w", err)
+		return fmt.Errorf("what the pool's Dial returns must implement redis.ConnWithContext: %w", err)
 	}
 	if _, err := redis.DoWithTimeout(pooled, 0, ""); err != nil {
-		return fmt.Errorf("redigo: what the pool's Dial returns must implement redis.ConnWithTimeout: %w", err)
+		return fmt.Errorf("what the pool's Dial returns must implement redis.ConnWithTimeout: %w", err)
 	}
 	d.checked.Store(true)
 	return nil
@@ -86,7 +86,7 @@ func (d *Driver) check(ctx context.Context, pooled redis.Conn) error {
 func refusal(err error) error {
 	var line redis.Error
 	if errors.As(err, &line) {
-		return driver.Reply{Kind: driver.Failure, Str: string(line)}.Err()
+		return fmt.Errorf("the handshake was refused: %w", driver.Reply{Kind: driver.Failure, Str: string(line)}.Err())
 	}
 	return err
 }

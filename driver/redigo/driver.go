@@ -96,6 +96,9 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 		d.suspect()
 	}
 	d.give(c)
+	if err != nil {
+		err = fmt.Errorf("redigo: %w", err)
+	}
 	return replies, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -108,6 +109,8 @@ func TestRefusalsKeepTheirCodeWord(t *testing.T) {
 		cancel()
 		if tt.handshake != errors.Is(err, driver.ErrNotSent) {
 			t.Errorf("%s: Do = %v, want that nothing was sent: %t", tt.name, err, tt.handshake)
+		} else if want := "redigo: the handshake was refused: " + tt.code + " "; tt.handshake && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: the error is %q, want %s…", tt.name, err, want)
 		}
 		if err == nil {
 			err = replies[0].Err()
@@ -116,6 +119,17 @@ func TestRefusalsKeepTheirCodeWord(t *testing.T) {
 		if !errors.As(err, &refusal) || refusal.Code != tt.code {
 			t.Errorf("%s: the error is %v, want one with the code word %s", tt.name, err, tt.code)
 		}
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	addr := freeAddr(t)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, err := open(t, "redis://"+addr).Do(ctx, []driver.Command{command("PING")})
+	want := "redigo: dial tcp " + addr + ": "
+	if !errors.Is(err, driver.ErrNotSent) || !errors.Is(err, syscall.ECONNREFUSED) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("Do = %v, want that nothing was sent, and %s…", err, want)
 	}
 }
 

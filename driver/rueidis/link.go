@@ -3,6 +3,7 @@ package rueidis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 
@@ -192,5 +193,5 @@ func refusal(err error) error {
 	if strings.HasPrefix(text, "DB ") || strings.HasPrefix(text, "AUTH ") {
 		text = "ERR " + text
 	}
-	return driver.Reply{Kind: driver.Failure, Str: text}.Err()
+	return fmt.Errorf("the handshake was refused: %w", driver.Reply{Kind: driver.Failure, Str: text}.Err())
 }

@@ -53,6 +53,8 @@ func TestStoppedServer(t *testing.T) {
 			}
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Do on a stopped server = %v, want %v", err, context.DeadlineExceeded)
+			} else if want := "rueidis: context deadline exceeded"; err.Error() != want {
+				t.Errorf("the error is %q, want %q", err, want)
 			}
 		})
 	}
@@ -86,6 +88,8 @@ func TestDeadNodeComesBack(t *testing.T) {
 	for range 3 {
 		if _, err := try(d, command("SET", "key", "token")); !errors.Is(err, driver.ErrNotSent) || !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Fatalf("Do on a dead node = %v, want that nothing was sent and that the connection was refused", err)
+		} else if want := "rueidis: dial tcp " + addr + ": "; !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("the error is %q, want %s…", err, want)
 		}
 	}
 	for life := range 3 {

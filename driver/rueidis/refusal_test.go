@@ -130,6 +130,9 @@ func TestHandshakeRefusals(t *testing.T) {
 			if !errors.Is(err, driver.ErrNotSent) {
 				t.Errorf("%s: %s Do = %v, which does not say that nothing was sent", name, way, err)
 			}
+			if want := "rueidis: the handshake was refused: " + tt.code + " "; !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: the error is %q, want %s… on one line", name, err, want)
+			}
 		}
 	}
 }

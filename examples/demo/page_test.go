@@ -22,15 +22,15 @@ func TestQuoteChangesNothingButTheLines(t *testing.T) {
 		err  error
 		want string
 	}{
-		{quorum, `| redlock: extend "k": no quorum: 1 of 3 nodes agreed, 2 needed:
-|   node 1: dial tcp 127.0.0.1:40001: connect: connection refused (0s);
-|   node 2: granted (0s);
-|   node 3: no answer yet
+		{quorum, `| redlock: extend "k": no quorum (2 of 3 nodes must agree):
+|   node 1: dial tcp 127.0.0.1:40001: connect: connection refused;
+|   node 2: granted;
+|   node 3: not answered yet
 `},
-		{fmt.Errorf("%w: given up", quorum), `| redlock: extend "k": no quorum: 1 of 3 nodes agreed, 2 needed:
-|   node 1: dial tcp 127.0.0.1:40001: connect: connection refused (0s);
-|   node 2: granted (0s);
-|   node 3: no answer yet: given up
+		{fmt.Errorf("%w: given up", quorum), `| redlock: extend "k": no quorum (2 of 3 nodes must agree):
+|   node 1: dial tcp 127.0.0.1:40001: connect: connection refused;
+|   node 2: granted;
+|   node 3: not answered yet: given up
 `},
 		{redlock.ErrLost, "| lock lost\n"},
 		{

@@ -6,6 +6,7 @@
 // at the end says what has run and what to install for the rest. The environment:
 //
 //   - QUORUMLOCK_REQUIRE=processes,containers: a kind that is missing is a failure.
+//     For processes, the drivers' tests over real servers heed it, too.
 //   - QUORUMLOCK_SERVER: the server that processes run; by default redis-server, or
 //     valkey-server.
 //   - QUORUMLOCK_IMAGE: the images that containers run, separated by commas; by
