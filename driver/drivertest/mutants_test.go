@@ -100,7 +100,7 @@ var mutants = []mutant{
 		"calls to a silent server leave a bounded number behind":       "goroutines behind, want at most",
 		"calls to a server that stopped leave a bounded number behind": "goroutines behind, want at most",
 	}},
-	{"leaves 20 behind", func(p *pool) driver.Driver { return leaves(p, 20, false) }, map[string]string{
+	{"leaves 40 behind", func(p *pool) driver.Driver { return leaves(p, 40, false) }, map[string]string{
 		"calls to a silent server leave a bounded number behind": "goroutines behind, want at most",
 	}},
 	{"waits for room when too many are left behind", waitsForRoom, map[string]string{

@@ -141,9 +141,9 @@ func dialAutoPipeline(addr string, setup Setup) (redsyncpool.Pool, io.Closer, er
 
 func dialRedigo(addr string, setup Setup) (redsyncpool.Pool, io.Closer, error) {
 	pool := &redigo.Pool{
-		MaxIdle:   connections(setup),
-		MaxActive: connections(setup),
-		Wait:      true,
+		// Without MaxActive and Wait: a pool with them panics when it is closed while
+		// calls that fail-fast has left behind still wait for a connection.
+		MaxIdle: 2 * setup.Goroutines,
 		DialContext: func(ctx context.Context) (redigo.Conn, error) {
 			// redsync hands no context on to a redigo connection.
 			return redigo.DialContext(ctx, "tcp", addr,
