@@ -82,8 +82,8 @@ func (b *Bench) tell(s *Sample) {
 	}
 }
 
-// end closes a session on nodes that may be in trouble: that some of them do not let
-// go of their keys is then no error of the bench.
+// end closes a session. That nodes in trouble do not let go of their keys, or that
+// peers say so of calls that they have left behind, is no error of the bench.
 func (b *Bench) end(session Session) {
 	if err := session.Close(); err != nil {
 		b.Log.Printf("\tClose: %v", err)

@@ -49,7 +49,8 @@ func measureDistance(ctx context.Context, b *Bench, t *Table) error {
 			t.Add(Key{Contender: c.Name(), Goroutines: goroutines}, values)
 			return err
 		})
-		return errors.Join(err, session.Close(), b.Site.Flush())
+		b.end(session)
+		return errors.Join(err, b.Site.Flush())
 	})
 }
 

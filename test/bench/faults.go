@@ -34,9 +34,11 @@ func runFaults(ctx context.Context, b *Bench, t *Table) error {
 		concurrency = concurrency[1:]
 	}
 	for _, fault := range b.some(minorities) {
-		err := b.turns(ctx, t, min(2, b.Rounds), concurrency, func(c Contender, goroutines int) error {
-			if !c.failFast() && t.Row(Key{c.Name(), goroutines, fault.Name}) != nil {
-				return nil // they wait for every node, which takes time: once is enough
+		err := b.turns(ctx, t, b.fewerRounds(), concurrency, func(c Contender, goroutines int) error {
+			// Peers take their time here: once is enough, and for those that wait for
+			// every node, with many goroutines.
+			if !c.ours() && t.Row(Key{c.Name(), goroutines, fault.Name}) != nil || !c.failFast() && goroutines < 128 {
+				return nil
 			}
 			values, err := harm(ctx, b, c, goroutines, fault)
 			if err != nil {
@@ -76,6 +78,7 @@ func harm(ctx context.Context, b *Bench, c Contender, goroutines int, fault Faul
 // struck. The fault lasts on.
 func struck(ctx context.Context, b *Bench, load *Load, fault Fault) (map[string]float64, error) {
 	span := b.span(len(load.workers))
+	span.Least = 3 * span.Least / 5 // there are many of them
 	healthy, err := load.Window(ctx, span)
 	if err != nil {
 		return nil, err

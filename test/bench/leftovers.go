@@ -8,8 +8,8 @@ import (
 )
 
 // leftovers looks at a session that lives on when the nodes come back, and closing at
-// one that was closed before. The contenders that wait for every node are left out:
-// they get through a few hundred cycles in the time.
+// one of ours that was closed before. The contenders that wait for every node are left
+// out: they get through a few hundred cycles in the time.
 var (
 	leftovers = Case{
 		Name: "leftovers",
@@ -50,7 +50,7 @@ type farewell struct {
 func (f farewell) run(ctx context.Context, b *Bench, t *Table, faults []Fault) error {
 	fast := *b
 	fast.Contenders = slices.DeleteFunc(slices.Clone(b.Contenders), func(c Contender) bool {
-		return !c.failFast() || b.Quick && !c.ours()
+		return !c.failFast() || (b.Quick || f.closed) && !c.ours()
 	})
 	for _, fault := range b.some(faults) {
 		err := fast.turns(ctx, t, 1, []int{128}, func(c Contender, goroutines int) error {
@@ -140,6 +140,6 @@ func (f farewell) count(ctx context.Context, site *Site, values map[string]float
 	}
 }
 
-// settled is how long there must have been no key: a server that has just woken up
+// settled is when the count may end at the earliest: a server that has just woken up
 // may have more in its buffers.
 const settled = 200 * time.Millisecond

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -80,14 +79,9 @@ func (l *Load) Window(ctx context.Context, span Span) (Sample, error) {
 	return sample, err
 }
 
-// Warm lets the load run until every connection and every pool is in use. It fails
-// where nothing succeeds.
+// Warm lets the load run until every connection and every pool is in use.
 func (l *Load) Warm(ctx context.Context) error {
-	span := Span{Least: 100 * time.Millisecond, Most: 10 * time.Second, Cycles: 2 * uint64(len(l.workers))}
-	sample, err := l.Window(ctx, span)
-	if err == nil && sample.Cycles == 0 {
-		err = errors.Join(errors.New("no cycle ends well"), sample.Err)
-	}
+	_, err := l.Window(ctx, Span{Least: 100 * time.Millisecond, Most: 10 * time.Second, Cycles: 2 * uint64(len(l.workers))})
 	return err
 }
 
