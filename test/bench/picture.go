@@ -54,7 +54,7 @@ func drawPicture(folder string) error {
 	p.Title.Text = "Lock and unlock over five nodes: cycles a second"
 	p.Title.Padding = vg.Points(10)
 	p.Title.TextStyle.Font.Size = vg.Points(14)
-	p.X.Label.Text = "goroutines, each locking keys of its own (redsync with or without fail-fast, whichever is faster)"
+	p.X.Label.Text = "goroutines, each on keys of its own (redsync in the faster of its modes)"
 	p.Y.Label.Text = "thousand cycles a second"
 	p.Y.Tick.Marker = thousands{}
 	p.Y.Min = 0
