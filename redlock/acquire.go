@@ -164,7 +164,7 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions) (*L
 func begin(op *operation, now clockdrift.Instant) {
 	l := op.lock
 	if op.outcome == carried {
-		l.until = clockdrift.Deadline(op.start, op.ttl, l.claim.locker.options.drift)
+		l.until = op.deadline()
 		switch {
 		case now >= l.until:
 			op.outcome, l.ended = failed, ErrExpired

@@ -42,7 +42,8 @@ func (n *node) contact() {
 		if n.health.state != down {
 			n.news = append(n.news, Event{NodeDown, n.name, err})
 		}
-		n.health.fail(err, now, now.Sub(started))
+		n.health.fail(err)
+		n.health.rest(now, now.Sub(started))
 		n.fail(err)
 	} else {
 		n.health.state, n.health.cause, n.health.answer = up, nil, now

@@ -25,9 +25,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if ctx.Err() != nil {
 		return &stateError{"extend", c.key, endOf(ctx)}
 	}
-	now := c.locker.clock.Fresh()
-	c.mu.Lock()
-	l.check(now)
+	l.observe()
 	ended := l.ended
 	if ended == nil {
 		c.ttl = max(c.ttl, ttl)
@@ -42,11 +40,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if !op.ask(c.locker.nodes, c.locker.quorum) {
 		return &stateError{"extend", c.key, ErrClosed}
 	}
-	select {
-	case <-op.done:
-	case <-ctx.Done():
-		op.drop()
-	}
+	op.await(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -79,6 +73,6 @@ func prolong(op *operation, now clockdrift.Instant) {
 		return
 	}
 	if op.outcome == carried {
-		l.until = max(l.until, clockdrift.Deadline(op.start, op.ttl, l.claim.locker.options.drift))
+		l.until = max(l.until, op.deadline())
 	}
 }

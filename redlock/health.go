@@ -37,8 +37,11 @@ const (
 	restFactor = 4
 )
 
-func (h *health) fail(cause error, now clockdrift.Instant, cost time.Duration) {
-	h.state, h.cause, h.answer = down, cause, 0
+// fail notes that the node does not answer, without a rest.
+func (h *health) fail(cause error) { h.state, h.cause, h.answer = down, cause, 0 }
+
+// rest follows a question that failed at the cost of so much time.
+func (h *health) rest(now clockdrift.Instant, cost time.Duration) {
 	h.rests = now.Add(min(max(cost*restFactor, minRest), maxRest))
 }
 
@@ -55,7 +58,7 @@ func (n *node) fails(cause error) {
 	n.mu.Lock()
 	was := n.health.state
 	if was == up {
-		n.health.state, n.health.cause, n.health.answer = down, cause, 0
+		n.health.fail(cause)
 		n.news = append(n.news, Event{NodeDown, n.name, cause})
 	}
 	n.mu.Unlock()

@@ -21,11 +21,7 @@ func (l *Lock) Held(ctx context.Context) (bool, error) {
 	op := &operation{task: look, claim: c, ttl: c.longest()}
 	op.say(driver.Command{Args: append(op.args[:0], "GET", c.keyArg), FirstKey: 1, Keys: 1})
 	op.ask(c.locker.nodes, c.locker.quorum)
-	select {
-	case <-op.done:
-	case <-ctx.Done():
-		op.drop()
-	}
+	op.await(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch reason := op.blame(); {

@@ -57,15 +57,21 @@ func (l *Lock) Valid() bool { return l.left() > 0 }
 
 // left is what is left of the lease, and at most 0 if the hold is over.
 func (l *Lock) left() time.Duration {
-	c := &l.claim
-	now := c.locker.clock.Fresh()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l.check(now)
+	now := l.observe()
+	defer l.claim.mu.Unlock()
 	if l.ended != nil {
 		return min(0, l.until.Sub(now))
 	}
 	return l.until.Sub(now)
+}
+
+// observe takes claim.mu, for the caller to give back, and ends the hold if its time is
+// up at the moment that it returns.
+func (l *Lock) observe() (now clockdrift.Instant) {
+	now = l.claim.locker.clock.Fresh()
+	l.claim.mu.Lock()
+	l.check(now)
+	return now
 }
 
 // check ends the hold if its time is up. claim.mu is held.
@@ -92,11 +98,8 @@ func (l *Lock) end(cause error) {
 // before a release is sent. context.Cause then says why: [ErrLost], [ErrReleased]
 // or [ErrClosed]. Give it to all work that the lock protects.
 func (l *Lock) Context() context.Context {
-	c := &l.claim
-	now := c.locker.clock.Fresh()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l.check(now)
+	now := l.observe()
+	defer l.claim.mu.Unlock()
 	if l.ctx == nil {
 		l.ctx, l.cancel = context.WithCancelCause(l.parent)
 		if l.ended != nil {
@@ -110,11 +113,8 @@ func (l *Lock) Context() context.Context {
 
 // expire is called by the timer. The lease may have been extended meanwhile.
 func (l *Lock) expire() {
-	c := &l.claim
-	now := c.locker.clock.Fresh()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l.check(now)
+	now := l.observe()
+	defer l.claim.mu.Unlock()
 	if l.ended == nil {
 		l.timer.Reset(l.until.Sub(now))
 	}

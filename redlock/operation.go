@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -248,6 +249,20 @@ func (op *operation) decide(how outcome, now clockdrift.Instant) {
 		op.task.decided(op, now)
 	}
 	op.decided = true
+}
+
+// await waits until the operation is decided, and drops it if ctx ends first.
+func (op *operation) await(ctx context.Context) {
+	select {
+	case <-op.done:
+	case <-ctx.Done():
+		op.drop()
+	}
+}
+
+// deadline is when the lease ends that the votes have granted. claim.mu is held.
+func (op *operation) deadline() clockdrift.Instant {
+	return clockdrift.Deadline(op.start, op.ttl, op.claim.locker.options.drift)
 }
 
 // drop ends the operation for a caller who does not wait any longer, unless it is

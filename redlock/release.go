@@ -21,9 +21,7 @@ import (
 // context's error if ctx ended first.
 func (l *Lock) Release(ctx context.Context) error {
 	c := &l.claim
-	now := c.locker.clock.Fresh()
-	c.mu.Lock()
-	l.check(now)
+	l.observe()
 	if l.given || l.ended == ErrClosed { //nolint:errorlint // ended holds the sentinel itself
 		err := &stateError{"release", c.key, l.ended}
 		if l.given {
@@ -56,13 +54,10 @@ func (l *Lock) Release(ctx context.Context) error {
 
 // quit ends the hold for [Locker.Close].
 func (l *Lock) quit() {
-	c := &l.claim
-	now := c.locker.clock.Fresh()
-	c.mu.Lock()
-	l.check(now)
+	l.observe()
 	l.end(ErrClosed)
 	given := l.given
-	c.mu.Unlock()
+	l.claim.mu.Unlock()
 	if !given {
 		l.giveBack()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // process is a redis-server of the test's own.
@@ -37,7 +38,7 @@ func start(t testing.TB, args ...string) *process {
 
 func run(t testing.TB, port string, args ...string) *process {
 	t.Helper()
-	binary := findRedis(t)
+	binary := redisserver.Find(t)
 	args = append(args, "--save", "", "--dir", t.TempDir())
 	cmd := exec.CommandContext(context.Background(), binary, args...) //nolint:gosec // the tests' own arguments
 	out, err := cmd.StdoutPipe()
@@ -66,23 +67,6 @@ func run(t testing.TB, port string, args ...string) *process {
 	t.Fatalf("redis-server %s ended:\n%s", strings.Join(args, " "), log.String())
 	return nil
 }
-
-// findRedis returns the installed redis-server. Where there is none it skips the test,
-// unless QUORUMLOCK_REQUIRE has "processes".
-func findRedis(t testing.TB) string {
-	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	switch {
-	case err == nil:
-		return path
-	case strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes"):
-		t.Fatalf("%s, which QUORUMLOCK_REQUIRE asks for", noRedis)
-	}
-	t.Skip(noRedis)
-	return ""
-}
-
-const noRedis = "redis-server is not here: install redis-server (Debian: apt-get install redis-server)"
 
 // freePort returns a port that was free a moment ago.
 func freePort(t testing.TB) string {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/redigo"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // process is a real redis-server of this test's own.
@@ -33,7 +33,7 @@ func startRedis(t testing.TB, config ...string) *process {
 
 func startRedisAt(t testing.TB, addr string, config ...string) *process {
 	t.Helper()
-	path := findRedis(t)
+	path := redisserver.Find(t)
 	_, port, _ := net.SplitHostPort(addr)
 	lines := []string{"bind 127.0.0.1", `save ""`, "dir " + t.TempDir()}
 	if !strings.Contains(strings.Join(config, "\n"), "tls-port") {
@@ -61,23 +61,6 @@ func startRedisAt(t testing.TB, addr string, config ...string) *process {
 	t.Fatalf("redis-server ended before it was ready:\n%s", &said)
 	return nil
 }
-
-// findRedis returns the installed redis-server. Where there is none it skips the test,
-// unless QUORUMLOCK_REQUIRE has "processes".
-func findRedis(t testing.TB) string {
-	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	switch {
-	case err == nil:
-		return path
-	case strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes"):
-		t.Fatalf("%s, which QUORUMLOCK_REQUIRE asks for", noRedis)
-	}
-	t.Skip(noRedis)
-	return ""
-}
-
-const noRedis = "redis-server is not here: install redis-server (Debian: apt-get install redis-server)"
 
 func (p *process) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()

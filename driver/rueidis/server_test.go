@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // process is a real redis-server.
@@ -41,7 +41,7 @@ func startRedisAt(t testing.TB, addr string, settings ...string) *process {
 // startServer starts redis-server and waits until it has said that it is ready.
 func startServer(t testing.TB, addr, ready string, settings ...string) *process {
 	t.Helper()
-	path := findRedis(t)
+	path := redisserver.Find(t)
 	args := strings.Fields(strings.Join(settings, " "))
 	p := &process{addr: addr, cmd: exec.CommandContext(context.Background(), path, args...)} //nolint:gosec // the test's own arguments
 	out, err := p.cmd.StdoutPipe()
@@ -64,23 +64,6 @@ func startServer(t testing.TB, addr, ready string, settings ...string) *process 
 	t.Fatalf("redis-server %s ended at once:\n%s", strings.Join(args, " "), &log)
 	return nil
 }
-
-// findRedis returns the installed redis-server. Where there is none it skips the test,
-// unless QUORUMLOCK_REQUIRE has "processes".
-func findRedis(t testing.TB) string {
-	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	switch {
-	case err == nil:
-		return path
-	case strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes"):
-		t.Fatalf("%s, which QUORUMLOCK_REQUIRE asks for", noRedis)
-	}
-	t.Skip(noRedis)
-	return ""
-}
-
-const noRedis = "redis-server is not here: install redis-server (Debian: apt-get install redis-server)"
 
 // freeAddr returns an address of the loopback at which nobody listens.
 func freeAddr(t testing.TB) string {
