@@ -15,7 +15,11 @@ type conn struct {
 	id    int
 	proto int
 
-	mu   sync.Mutex // for what a fault's end touches from outside
+	channels map[string]struct{} // that it hears of; the server's mu guards them
+
+	sending sync.Mutex // one writer at a time; mu is free while it waits for the client
+
+	mu   sync.Mutex // for what others touch: a fault's end, and who publishes
 	out  []byte     // replies that have not been sent
 	mute bool       // keep them
 }
@@ -36,13 +40,17 @@ func (c *conn) silence(on bool) {
 
 // flush sends the replies that wait.
 func (c *conn) flush() error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.mute || len(c.out) == 0 {
+		c.mu.Unlock()
 		return nil
 	}
-	_, err := c.net.Write(c.out)
-	c.out = c.out[:0]
+	out := c.out
+	c.out = nil
+	c.mu.Unlock()
+	_, err := c.net.Write(out)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,9 @@ func (s *server) execute(c *conn, args []string) string {
 	if len(args)-1 < run.least {
 		return failure("ERR wrong number of arguments for '" + strings.ToLower(name) + "' command")
 	}
+	if c.listening() && !slices.Contains(whileListening, name) {
+		return misplaced(name)
+	}
 	return run.do(s, c, args[1:])
 }
 
@@ -42,7 +46,7 @@ var commands = map[string]struct {
 	"READWRITE": {0, ok},
 	"CLIENT":    {1, client},
 	"COMMAND":   {0, func(*server, *conn, []string) string { return array() }},
-	"PING":      {0, func(*server, *conn, []string) string { return simple("PONG") }},
+	"PING":      {0, ping},
 	"ECHO":      {1, func(_ *server, _ *conn, args []string) string { return bulk(args[0]) }},
 	"INFO":      {0, info},
 	"ROLE":      {0, func(*server, *conn, []string) string { return array(bulk("master"), integer(0), array()) }},
@@ -54,6 +58,12 @@ var commands = map[string]struct {
 	"PEXPIRE":   {2, pexpire},
 	"EVALSHA":   {2, func(*server, *conn, []string) string { return failure(noScript) }},
 	"EVAL":      {2, eval},
+	"PUBLISH":   {2, publish},
+	"SUBSCRIBE": {1, subscribe},
+
+	"UNSUBSCRIBE":  {0, unsubscribe},
+	"PUNSUBSCRIBE": {0, punsubscribe},
+	"SUNSUBSCRIBE": {0, sunsubscribe},
 }
 
 const noScript = "NOSCRIPT No matching script. Please use EVAL."

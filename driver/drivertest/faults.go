@@ -137,13 +137,16 @@ func (s *server) guard() {
 	s.guarded = true
 }
 
-// cut closes the connections that are open now.
+// cut closes the connections that are open now. What is published from now on does
+// not count them any more.
 func (s *server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
 		_ = c.net.Close()
 	}
+	clear(s.conns)
+	s.changed.Broadcast()
 }
 
 // refuse closes the port and every connection.

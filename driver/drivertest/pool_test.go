@@ -21,6 +21,7 @@ type pool struct {
 
 	mu   sync.Mutex
 	idle []*wire
+	rest []io.Closer // what a mutant should have closed
 }
 
 // wire is one connection.
@@ -77,9 +78,19 @@ func (p *pool) give(w *wire) {
 	p.idle = append(p.idle, w)
 }
 
+// left takes what a mutant leaves behind, until Close.
+func (p *pool) left(c io.Closer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rest = append(p.rest, c)
+}
+
 func (p *pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, c := range p.rest {
+		_ = c.Close()
+	}
 	for _, w := range p.idle {
 		_ = w.Close()
 	}

@@ -56,11 +56,12 @@ func watch(c testCase, open func(r reporter, addr string) Subject) []string {
 // caseNamed finds a case by its phrase.
 func caseNamed(t *testing.T, name string) testCase {
 	t.Helper()
-	i := slices.IndexFunc(cases, func(c testCase) bool { return c.name == name })
+	all := slices.Concat(cases, subscriberCases)
+	i := slices.IndexFunc(all, func(c testCase) bool { return c.name == name })
 	if i < 0 {
 		t.Fatalf("the suite has no case %q", name)
 	}
-	return cases[i]
+	return all[i]
 }
 
 // anyHas reports whether one of the complaints has these words.

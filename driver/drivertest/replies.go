@@ -65,19 +65,22 @@ func setNX(tr *trial) {
 	tr.expect(tr.do(cmds...), want...)
 }
 
+// byteStrings are keys and values that a careless client spoils.
+var byteStrings = []string{
+	allBytes,
+	strings.Repeat(allBytes, 300),
+	"line\r\nend",
+	"\r\n",
+	"\x00",
+	"\xff\xfe not UTF-8",
+	"*1\r\n$4\r\nPING\r\n",
+	"{tag}:ключ",
+	"%s %d \\ \"",
+	"",
+}
+
 func anyBytes(tr *trial) {
-	for i, s := range []string{
-		allBytes,
-		strings.Repeat(allBytes, 300),
-		"line\r\nend",
-		"\r\n",
-		"\x00",
-		"\xff\xfe not UTF-8",
-		"*1\r\n$4\r\nPING\r\n",
-		"{tag}:ключ",
-		"%s %d \\ \"",
-		"",
-	} {
+	for i, s := range byteStrings {
 		key := "key " + s
 		out := tr.do(keyed("SET", key, s, "NX"), keyed("GET", key), keyless("ECHO", s), keyed("DEL", key))
 		tr.expect(out, text("OK"), text(s), text(s), number(1))

@@ -17,7 +17,7 @@ type server struct {
 	done     sync.WaitGroup
 
 	mu       sync.Mutex
-	arrived  *sync.Cond // a command came
+	changed  *sync.Cond // a command came, somebody subscribed, or a connection came or went
 	received []receipt
 	conns    map[*conn]struct{}
 	opened   int  // connections so far
@@ -54,7 +54,7 @@ func startServer(r reporter) *server {
 		values:   map[string]value{},
 		faults:   map[string]*fault{},
 	}
-	s.arrived = sync.NewCond(&s.mu)
+	s.changed = sync.NewCond(&s.mu)
 	s.done.Go(s.accept)
 	r.Cleanup(s.close)
 	return s
@@ -82,8 +82,9 @@ func (s *server) accept() {
 			return
 		}
 		s.opened++
-		c := &conn{net: accepted.(*net.TCPConn), in: bufio.NewReader(accepted), id: s.opened, proto: 2} //nolint:forcetypeassert // a TCP listener accepts nothing else
+		c := &conn{net: accepted.(*net.TCPConn), in: bufio.NewReader(accepted), id: s.opened, proto: 2, channels: map[string]struct{}{}} //nolint:forcetypeassert // a TCP listener accepts nothing else
 		s.conns[c] = struct{}{}
+		s.changed.Broadcast()
 		s.mu.Unlock()
 		s.done.Go(func() { s.serve(c) })
 	}
@@ -95,6 +96,7 @@ func (s *server) serve(c *conn) {
 		_ = c.net.Close()
 		s.mu.Lock()
 		delete(s.conns, c)
+		s.changed.Broadcast()
 		s.mu.Unlock()
 	}()
 	for {
@@ -121,7 +123,7 @@ func (s *server) note(c *conn, args []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.received = append(s.received, receipt{conn: c.id, args: args})
-	s.arrived.Broadcast()
+	s.changed.Broadcast()
 }
 
 // receipts returns what has arrived with this key (any argument counts) so far, in
@@ -148,22 +150,26 @@ func (s *server) count(key string) int { return len(s.receipts(key)) }
 // await waits until commands with all these keys have arrived, and reports whether
 // that happened within five seconds.
 func (s *server) await(keys ...string) bool {
+	return s.awaitThat(func() bool {
+		return !slices.ContainsFunc(keys, func(key string) bool { return len(s.receiptsLocked(key)) == 0 })
+	})
+}
+
+// awaitThat waits until the condition, which is asked with mu held, is met, and
+// reports whether that happened within five seconds.
+func (s *server) awaitThat(met func() bool) bool {
 	expired := false
 	timer := time.AfterFunc(patience, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		expired = true
-		s.arrived.Broadcast()
+		s.changed.Broadcast()
 	})
 	defer timer.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !expired {
-		missing := slices.ContainsFunc(keys, func(key string) bool { return len(s.receiptsLocked(key)) == 0 })
-		if !missing {
-			return true
-		}
-		s.arrived.Wait()
+	for !expired && !met() {
+		s.changed.Wait()
 	}
-	return false
+	return !expired
 }

@@ -21,13 +21,23 @@ type Subject struct {
 // Run runs the suite, one subtest a case. open returns a driver for the server at
 // addr ("127.0.0.1:port"), made as a user would make it with the client's defaults;
 // it registers its own clean-up with t.Cleanup. It is called once for each subtest,
-// while the server at addr is well.
+// while the server at addr is well, and once before them, which shows whether the
+// driver is a [driver.Subscriber]: only then are there subtests for that.
 func Run(t *testing.T, open func(t *testing.T, addr string) Subject) {
-	for _, c := range cases {
+	for _, c := range casesFor(t, open(t, startServer(t).addr()).Driver) {
 		t.Run(c.name, func(t *testing.T) {
 			c.try(t, func(addr string) Subject { return open(t, addr) })
 		})
 	}
+}
+
+// casesFor returns the cases that the driver has to pass.
+func casesFor(r reporter, d driver.Driver) []testCase {
+	if _, subscribes := d.(driver.Subscriber); subscribes {
+		return slices.Concat(cases, subscriberCases)
+	}
+	r.Logf("the driver is no driver.Subscriber, so there are no subtests for subscriptions")
+	return cases
 }
 
 // testCase is one phrase that a driver has to keep.
@@ -46,4 +56,12 @@ var cases = slices.Concat(
 	connectCases,
 	neighbourCases,
 	remainsCases,
+)
+
+// subscriberCases are for a driver that is a [driver.Subscriber] as well.
+var subscriberCases = slices.Concat(
+	hearingCases,
+	endingCases,
+	stallingCases,
+	companyCases,
 )

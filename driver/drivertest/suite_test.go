@@ -1,6 +1,9 @@
 package drivertest
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestRunPassesACorrectDriver(t *testing.T) {
 	Run(t, func(t *testing.T, addr string) Subject {
@@ -32,6 +35,26 @@ func TestASharedConnectionIsFair(t *testing.T) {
 				return Subject{Driver: s}
 			})
 		})
+	}
+}
+
+// logbook is a reporter that keeps what is logged.
+type logbook struct {
+	recorder
+	logged []string
+}
+
+func (l *logbook) Logf(format string, _ ...any) { l.logged = append(l.logged, format) }
+
+func TestADriverWithoutSubscriptionsIsTold(t *testing.T) {
+	l := &logbook{}
+	got := casesFor(l, do(nil))
+	if len(got) != len(cases) || len(l.logged) != 1 || !anyHas(l.logged, "no driver.Subscriber") {
+		t.Errorf("a driver that is no Subscriber gets %d cases and is told %q, want %d, and once what is left out", len(got), l.logged, len(cases))
+	}
+	l = &logbook{}
+	if got := casesFor(l, &pool{}); len(got) != len(slices.Concat(cases, subscriberCases)) || len(l.logged) != 0 {
+		t.Errorf("a Subscriber gets %d cases and is told %q, want all and nothing", len(got), l.logged)
 	}
 }
 

@@ -38,6 +38,7 @@ type trial struct {
 	Subject
 	server *server
 	idle   int // goroutines before the first call
+	quiets int // subscriptions that were there to wait for
 }
 
 // try runs the case against a server and a driver of its own.
@@ -72,11 +73,22 @@ var errHung = errors.New("had not returned a second after its context's end")
 // call is Do, but comes back even when Do does not. Any goroutine may use it. Like
 // every call of a driver it needs a deadline.
 func (tr *trial) call(ctx context.Context, cmds ...driver.Command) outcome {
+	out := bounded(ctx, func() outcome {
+		replies, err := tr.Driver.Do(ctx, cmds)
+		return outcome{replies: replies, err: err}
+	})
+	out.cmds = cmds
+	return out
+}
+
+// bounded calls the driver and comes back even when the driver does not.
+func bounded(ctx context.Context, call func() outcome) outcome {
 	start := time.Now()
 	returned := make(chan outcome, 1)
 	go func() {
-		replies, err := tr.Driver.Do(ctx, cmds)
-		returned <- outcome{cmds: cmds, replies: replies, err: err, took: time.Since(start)}
+		out := call()
+		out.took = time.Since(start)
+		returned <- out
 	}()
 	var out outcome
 	ended, _ := ctx.Deadline()
@@ -87,7 +99,7 @@ func (tr *trial) call(ctx context.Context, cmds ...driver.Command) outcome {
 		select {
 		case out = <-returned:
 		case <-time.After(hopeless):
-			return outcome{cmds: cmds, err: errHung, took: time.Since(start), late: hopeless}
+			return outcome{err: errHung, took: time.Since(start), late: hopeless}
 		}
 	}
 	out.late = start.Add(out.took).Sub(ended)

@@ -1,0 +1,127 @@
+package drivertest
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+var stallingCases = []testCase{
+	{"a deadline ends Subscribe and Add at a stalled server", subscribeStalled},
+	{"a cancel ends Subscribe at a stalled server", subscribeCancelled},
+	{"a deadline ends an Add larger than the buffers", largeAdd},
+	{"Close does not wait for a stalled server", closeStalled},
+}
+
+// mostTries is how often a busy machine may try to keep the contract's own figure.
+const mostTries, allowed = 10, 50 * time.Millisecond
+
+func subscribeStalled(tr *trial) {
+	best := time.Hour
+	for i := 0; i < mostTries && best > allowed; i++ {
+		thaw := tr.server.freeze()
+		defer thaw()
+		ctx, cancel := context.WithTimeout(context.Background(), short)
+		defer cancel()
+		s, out := tr.trySubscribe(ctx)
+		tr.returned("Subscribe at a stalled server", out)
+		late := out.late
+		if s != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), short)
+			defer cancel()
+			out := s.tryAdd(ctx, "stalled "+strconv.Itoa(i))
+			tr.returned("Add at a stalled server", out)
+			late = max(late, out.late)
+			s.close()
+			if n := s.of(driver.Confirmed); len(n) > 0 {
+				tr.Errorf("a stalled server: %s", tellAll(n))
+			}
+		}
+		thaw()
+		if s != nil {
+			s.correct()
+		}
+		best = min(best, late)
+	}
+	if best > allowed {
+		tr.Errorf("a stalled server: in %d tries Subscribe and Add never returned within %v of their deadline, at best after %v", mostTries, allowed, best)
+	}
+	tr.subscribe("well again").correct()
+}
+
+func subscribeCancelled(tr *trial) {
+	thaw := tr.server.freeze()
+	defer thaw()
+	opened := 0
+	tr.server.locked(func() { opened = tr.server.opened })
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	go func() {
+		tr.server.awaitThat(func() bool { return tr.server.opened > opened })
+		cancel()
+	}()
+	s, out := tr.trySubscribe(ctx)
+	tr.returned("Subscribe that was cancelled at a stalled server", out)
+	if s != nil {
+		tr.returned("Add whose context had ended", s.tryAdd(ctx, "cancelled"))
+		s.close()
+	}
+	thaw()
+	if s != nil {
+		s.correct()
+	}
+	tr.subscribe("well again").correct()
+}
+
+// largeAdd asks for more than lies in the buffers of a connection. A driver may have
+// a buffer of its own; but if it gives up it says so, and ends.
+func largeAdd(tr *trial) {
+	s := tr.subscribe("before")
+	thaw := tr.server.freeze()
+	defer thaw()
+	var channels []string
+	for i := range 200 {
+		channels = append(channels, strings.Repeat("x", 100<<10)+strconv.Itoa(i))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), short)
+	defer cancel()
+	out := s.tryAdd(ctx, channels...)
+	tr.returned("Add of 20 MB at a stalled server", out)
+	if out.err != nil {
+		s.ended("Add returned " + quote(out.err.Error()))
+	}
+	s.close()
+	thaw()
+	s.correct()
+	tr.subscribe("well again").correct()
+}
+
+func closeStalled(tr *trial) {
+	best := time.Hour
+	for i := 0; i < mostTries && best > allowed; i++ {
+		channel := "channel " + strconv.Itoa(i)
+		s := tr.subscribe(channel)
+		thaw := tr.server.freeze()
+		defer thaw()
+		s.ask("stalled " + strconv.Itoa(i))
+		start := time.Now()
+		s.close()
+		took := time.Since(start)
+		thaw()
+		if took > prompt {
+			return // has been said
+		}
+		best = min(best, took)
+		tr.publish(channel, "after Close")
+		s.correct()
+		if n := s.of(driver.Message); len(n) > 0 {
+			tr.Errorf("after Close: %s", tellAll(n))
+		}
+	}
+	if best > allowed {
+		tr.Errorf("a stalled server: in %d tries Close never returned within %v, at best after %v", mostTries, allowed, best)
+	}
+}
