@@ -16,10 +16,10 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/driver/goredis"
 )
 
-// answer is the server's end of a pipe: it says OK to all but WAIT, to which it is silent.
+// answer is the server's end of a pipe: it says OK to all but WAIT, to which it is silent, and reads
+// nothing behind a SUBSCRIBE.
 func answer(conn net.Conn) {
 	in := bufio.NewReader(conn)
 	line := func() string {
@@ -49,10 +49,26 @@ func answer(conn net.Conn) {
 		case "HELLO": // as servers before Redis 6
 			_, _ = io.WriteString(conn, "-ERR unknown command\r\n")
 		case "WAIT":
+		case "SUBSCRIBE":
+			return
 		default:
 			_, _ = io.WriteString(conn, "+OK\r\n")
 		}
 	}
+}
+
+// piped returns a client whose connections are pipes to [answer].
+func piped() *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: "node-1",
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go answer(theirs)
+			return ours, nil
+		},
+		// Left alone, NewClient asks the DNS, which a bubble does not survive.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
 }
 
 // TestVirtualTime shows when a call on a silent server returns, to the nanosecond,
@@ -60,28 +76,13 @@ func answer(conn net.Conn) {
 // bubble would fail the test.
 func TestVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := redis.NewClient(&redis.Options{
-			Addr: "node-1",
-			Dialer: func(context.Context, string, string) (net.Conn, error) {
-				ours, theirs := net.Pipe()
-				go answer(theirs)
-				return ours, nil
-			},
-			// Left alone, NewClient asks the DNS, which a bubble does not survive.
-			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		})
-		defer func() { _ = client.Close() }()
-		nodes, err := goredis.Nodes(client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := nodes[0].Driver.(*goredis.Driver)
+		d := open(t, piped())
 		expect(t, d, ok, "SET", "key", "value")
 
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 		defer cancel()
-		_, err = d.Do(ctx, []driver.Command{command("WAIT")})
+		_, err := d.Do(ctx, []driver.Command{command("WAIT")})
 		if took := time.Since(begun); took != 250*time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a deadline of 250ms: Do = %v after %v", err, took)
 		} else if want := "goredis: context deadline exceeded"; err.Error() != want {
@@ -100,5 +101,41 @@ func TestVirtualTime(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Errorf("Close = %v", err)
 		}
+	})
+}
+
+// TestVirtualTimeOfSubscriptions shows the same of subscriptions.
+func TestVirtualTimeOfSubscriptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t, piped())
+		late, lateHeard := listen(t, d)
+		shut, shutHeard := listen(t, d)
+		left, leftHeard := listen(t, d)
+		for _, sub := range []driver.Subscription{late, shut, left} {
+			if err := sub.Add(within(t, time.Second), "read"); err != nil {
+				t.Fatalf("Add that the server reads = %v", err)
+			}
+		}
+
+		begun := time.Now()
+		err := late.Add(within(t, 250*time.Millisecond), "unread")
+		if took := time.Since(begun); took != 250*time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a deadline of 250ms: Add = %v after %v", err, took)
+		}
+		lateHeard.ends(t, late, "goredis: context deadline exceeded")
+
+		begun = time.Now()
+		failed := make(chan error)
+		go func() { failed <- shut.Add(within(t, time.Second), "unread") }()
+		synctest.Wait()
+		shutHeard.closes(t, shut)
+		if err, took := <-failed, time.Since(begun); took != 0 || err == nil {
+			t.Errorf("Close during an Add: Add = %v after %v, want an error at once", err, took)
+		}
+
+		if err := d.Close(); err != nil || time.Since(begun) != 0 {
+			t.Errorf("Close of the driver = %v after %v, want nil at once", err, time.Since(begun))
+		}
+		leftHeard.ends(t, left, "goredis: the driver is closed")
 	})
 }

@@ -146,6 +146,22 @@ func (c *cluster) server(master *redis.Client) (*server, error) {
 	return s, nil
 }
 
+// subscribe goes to one of the masters: what is published at any of them reaches all.
+func (c *cluster) subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error) {
+	if err := c.know(ctx); err != nil {
+		return nil, err
+	}
+	var sub driver.Subscription
+	homes, err := c.route(ctx, []driver.Command{{}})
+	if err == nil {
+		sub, err = homes[0].subscribe(ctx, hear)
+	}
+	if err != nil {
+		c.masters.ReloadState(ctx)
+	}
+	return sub, err
+}
+
 // split returns the commands, by index, of each server.
 func split(homes []*server) map[*server][]int {
 	shares := make(map[*server][]int, 1)

@@ -15,7 +15,8 @@
 // For each node, the adapter adds at most 8 connections to those of the client: as
 // many as there were batches out at once, none before the first use, on a fast
 // network seldom more than one or two. On a Cluster that is for each master, and
-// one more to ask for the map.
+// one more to ask for the map. A Locker that waits adds one connection a node (a
+// Cluster is one node), on which it hears of releases.
 //
 // These work: a client for one server ([redis.Client]), one that finds its master by
 // Sentinel (redis.NewFailoverClient), and a Cluster ([redis.ClusterClient]). A
@@ -37,13 +38,15 @@ type Driver struct {
 }
 
 var (
-	_ driver.Driver = (*Driver)(nil)
-	_ io.Closer     = (*Driver)(nil)
+	_ driver.Driver     = (*Driver)(nil)
+	_ driver.Subscriber = (*Driver)(nil)
+	_ io.Closer         = (*Driver)(nil)
 )
 
 // transport is a server or a cluster.
 type transport interface {
 	do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error)
+	subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error)
 	close() error
 }
 
@@ -68,10 +71,20 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 	return replies, err
 }
 
+// Subscribe keeps the contract of [driver.Subscriber]. A refusal to log in is an error
+// that holds the [driver.ServerError].
+func (d *Driver) Subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error) {
+	sub, err := d.to.subscribe(ctx, hear)
+	if err != nil {
+		return nil, fmt.Errorf("goredis: %w", err)
+	}
+	return sub, nil
+}
+
 // Close closes the Driver's own connections and leaves the client that it was made
-// from as it is. Batches that are out end with an error. It waits for connections
-// being made, which a dialer that ignores its context (go-redis's own does over
-// TLS) may delay by the client's DialTimeout.
+// from as it is. Batches that are out end with an error, and so do subscriptions. It
+// waits for connections being made, which a dialer that ignores its context
+// (go-redis's own does over TLS) may delay by the client's DialTimeout.
 func (d *Driver) Close() error {
 	return d.to.close()
 }

@@ -50,7 +50,8 @@ func WithName(name string) Option {
 
 // WithHooks hands hooks (tracing, metrics) on to the node's own connections, on a
 // Cluster to those to each master. They see batches as the core sends them, from
-// many callers, and an error reply of the server as a success.
+// many callers, and an error reply of the server as a success. Of a subscription they
+// see that it connects.
 func WithHooks(hooks ...redis.Hook) Option {
 	return func(s *settings) { s.hooks = append(s.hooks, hooks...) }
 }

@@ -1,12 +1,40 @@
 package goredis
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
+
+// receive reads one reply of RESP2 to its end, where go-redis's reader cannot be had.
+// It takes memory only for what arrives, whatever lengths are announced.
+func receive(in *bufio.Reader) (driver.Reply, error) {
+	var raw bytes.Buffer
+	for missing := int64(1); missing > 0; missing-- {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return driver.Reply{}, err
+		}
+		raw.Write(line)
+		switch n, _ := strconv.ParseInt(string(bytes.TrimSpace(line[1:])), 10, 64); line[0] {
+		case '*':
+			missing += max(n, 0)
+		case '$':
+			if n >= 0 {
+				_, err = io.CopyN(&raw, in, n+2)
+			}
+		}
+		if err != nil {
+			return driver.Reply{}, err
+		}
+	}
+	reply, _, err := decode(raw.Bytes())
+	return reply, err
+}
 
 // decode reads the first reply in raw, of RESP2 or RESP3, and returns what is
 // behind it. Replies are short and whole when they get here, so it works on the

@@ -1,8 +1,12 @@
 package goredis
 
 import (
+	"bufio"
+	"bytes"
 	"reflect"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
@@ -53,6 +57,46 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Errorf("decode(%q) = %+v, want an error", raw, got)
 		}
 	}
+}
+
+func TestReceiveReadsOneReply(t *testing.T) {
+	for _, raw := range []string{
+		"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n", "*3\r\n$7\r\nmessage\r\n$0\r\n\r\n$4\r\n\r\n$9\r\n",
+		"*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n", "-NOPERM no\r\n", "*-1\r\n", "*0\r\n", "+PONG\r\n",
+	} {
+		want, _, err := decode([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := bufio.NewReader(iotest.OneByteReader(strings.NewReader(raw + "+next\r\n")))
+		got, err := receive(in)
+		if next, _ := in.ReadString('\n'); err != nil || !reflect.DeepEqual(got, want) || next != "+next\r\n" {
+			t.Errorf("receive(%q) = %+v, %v, and left %q, want %+v and the next reply", raw, got, err, next, want)
+		}
+		if got, err := receive(bufio.NewReader(strings.NewReader(raw[:len(raw)-1]))); err == nil {
+			t.Errorf("receive(%q) without its end = %+v, want an error", raw, got)
+		}
+	}
+}
+
+// FuzzReceive looks for bytes that receive and notice do not survive.
+func FuzzReceive(f *testing.F) {
+	for _, seed := range []string{
+		"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n", "*3\r\n+message\r\n:1\r\n*0\r\n", "-\r\n", "\n", "*0\r\n",
+		"$9223372036854775807\r\n", "*9223372036854775807\r\n", "*99999999999999999999\r\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got, err := receive(bufio.NewReader(bytes.NewReader(raw)))
+		if err != nil {
+			return
+		}
+		if want, _, err := decode(raw); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("receive(%q) = %+v, but decode %+v, %v", raw, got, want, err)
+		}
+		_ = notice(got)
+	})
 }
 
 // FuzzDecode looks for bytes that decode does not survive, and for replies that

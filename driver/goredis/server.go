@@ -27,9 +27,9 @@ var errClosed = errors.New("the driver is closed")
 type server struct {
 	options *redis.Options
 	hooks   []redis.Hook
-	life    context.Context //nolint:containedctx // ends at close, and the connecting with it
-	end     context.CancelFunc
-	jobs    sync.WaitGroup // connecting and closing
+	life    context.Context //nolint:containedctx // ends at close, and what connects or hears with it
+	end     context.CancelCauseFunc
+	jobs    sync.WaitGroup // connecting, hearing and closing
 
 	mu       sync.Mutex
 	closed   bool
@@ -43,7 +43,7 @@ type server struct {
 
 func newServer(options *redis.Options, hooks []redis.Hook) *server {
 	s := &server{options: options, hooks: hooks}
-	s.life, s.end = context.WithCancel(context.Background())
+	s.life, s.end = context.WithCancelCause(context.Background())
 	return s
 }
 
@@ -110,7 +110,7 @@ func (s *server) refuse(err error) {
 }
 
 // close closes all connections. Those with a batch are cut and close when they are
-// given back; what is being connected or closed is waited for.
+// given back; what is being connected, heard or closed is waited for.
 func (s *server) close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -120,7 +120,7 @@ func (s *server) close() error {
 	s.refuse(errClosed)
 	s.mu.Unlock()
 
-	s.end()
+	s.end(errClosed)
 	for _, w := range idle {
 		w.close()
 	}

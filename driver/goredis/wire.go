@@ -66,6 +66,9 @@ func connect(ctx context.Context, options *redis.Options, hooks []redis.Hook) (*
 	if err == nil && strings.HasPrefix(greeting[0].Str, "NOAUTH") {
 		err = refused(greeting[0].Str)
 	}
+	if err == nil && !stop() {
+		err = ctx.Err() // and the socket is cut
+	}
 	if err != nil {
 		w.close()
 		_ = socket.Close() // go-redis may not have taken it

@@ -18,6 +18,13 @@ const (
 	// pool to give one: the most that a Driver can leave behind.
 	maxCalls = 8
 
+	// maxSeats is the same for subscriptions. Each Locker has one, for long.
+	maxSeats = 64
+
+	// Of a pool with MaxActive, calls have one connection in callShare, and
+	// subscriptions, which keep theirs, one in seatShare.
+	callShare, seatShare = 2, 4
+
 	// connectTime is how long a connection may take, even if the call that asked
 	// for it has gone: a server whose handshake takes longer than a call would
 	// otherwise never be reached.
@@ -39,6 +46,7 @@ type Driver struct {
 	keeps     int           // how many connections are kept between calls, at most
 	maxSweeps int           // a connection that has seen so many goes back to the pool
 	calls     chan struct{} // holds one for each call that has a connection or waits for the pool
+	seats     chan struct{} // the same for subscriptions
 	checked   atomic.Bool   // the pool's connections can be stopped
 
 	mu        sync.Mutex
@@ -47,6 +55,7 @@ type Driver struct {
 	sweeping  bool      // the next sweep is set
 	suspicion time.Time // when a connection was last found dead
 	late      error     // why the last connection failed, if its call had gone by then
+	open      map[*subscription]struct{}
 
 	// Of a pool that was made here.
 	own    bool
@@ -58,9 +67,10 @@ type Driver struct {
 var _ driver.Driver = (*Driver)(nil)
 
 func newDriver(pool *redis.Pool) *Driver {
-	calls, keeps, busy := maxCalls, maxCalls, busyTime
+	calls, seats, keeps, busy := maxCalls, maxSeats, maxCalls, busyTime
 	if pool.MaxActive > 0 {
-		calls = max(1, min(calls, pool.MaxActive/2))
+		calls = max(1, min(calls, pool.MaxActive/callShare))
+		seats = min(seats, pool.MaxActive/seatShare)
 		keeps = min(keeps, pool.MaxActive/8)
 	}
 	if pool.MaxConnLifetime > 0 {
@@ -71,6 +81,8 @@ func newDriver(pool *redis.Pool) *Driver {
 		keeps:     keeps,
 		maxSweeps: int(max(busy/sweepTime, 1)),
 		calls:     make(chan struct{}, calls),
+		seats:     make(chan struct{}, seats),
+		open:      map[*subscription]struct{}{},
 		closed:    context.Background(),
 	}
 }
@@ -102,18 +114,22 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 	return replies, err
 }
 
-// Close gives the kept connections back to the pool. If [Open] made the pool,
-// Close also waits for the calls under way and closes it, and then the Driver is
-// of no more use; otherwise it is as it was.
+// Close ends the subscriptions that are open, and gives the kept connections back to
+// the pool. If [Open] made the pool, Close also waits for the calls under way and
+// closes it, and then the Driver is of no more use; otherwise it is as it was.
 func (d *Driver) Close() error {
 	if !d.own {
+		d.unsubscribe()
 		giveBack(d.drop())
 		return nil
 	}
 	d.once.Do(func() {
 		d.end()
-		for range cap(d.calls) {
-			d.calls <- struct{}{}
+		d.unsubscribe()
+		for _, places := range []chan struct{}{d.calls, d.seats} {
+			for range cap(places) {
+				places <- struct{}{}
+			}
 		}
 		giveBack(d.drop())
 		_ = d.pool.Close() // returns no error
@@ -145,12 +161,13 @@ func (d *Driver) take(ctx context.Context) (*conn, error) {
 		return c, nil
 	}
 	d.mu.Unlock()
-	return d.borrow(ctx)
+	return d.borrow(ctx, d.calls)
 }
 
 // borrow asks the pool, which may block for as long as its Dial and TestOnBorrow
-// please. What comes too late for this call serves the next one.
-func (d *Driver) borrow(ctx context.Context) (*conn, error) {
+// please. What comes too late for this call serves the next one. Where nothing comes
+// of it, the caller's place among the calls or the seats is free again.
+func (d *Driver) borrow(ctx context.Context, places chan struct{}) (*conn, error) {
 	type answer struct {
 		c   *conn
 		err error
@@ -162,19 +179,19 @@ func (d *Driver) borrow(ctx context.Context) (*conn, error) {
 		case answers <- answer{c, err}:
 		case <-ctx.Done():
 			if err == nil {
-				d.give(c)
-				return
+				d.put(c)
+			} else {
+				d.mu.Lock()
+				d.late = err
+				d.mu.Unlock()
 			}
-			d.mu.Lock()
-			d.late = err
-			d.mu.Unlock()
-			<-d.calls
+			<-places
 		}
 	}()
 	select {
 	case a := <-answers:
 		if a.err != nil {
-			<-d.calls
+			<-places
 		}
 		return a.c, a.err
 	case <-ctx.Done():
@@ -195,8 +212,12 @@ func (d *Driver) noConnection(ctx context.Context) error {
 
 // give takes a connection back and ends its call.
 func (d *Driver) give(c *conn) {
+	d.put(c)
+	<-d.calls
+}
+
+func (d *Driver) put(c *conn) {
 	if !d.keep(c) {
 		_ = c.Close() // to the pool, which drops it if it is broken
 	}
-	<-d.calls
 }

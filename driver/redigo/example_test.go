@@ -81,6 +81,41 @@ func ExampleDriver_Do() {
 	// Output: OK true <nil>
 }
 
+// How a waiter hears of a release.
+func ExampleDriver_Subscribe() {
+	server := new(memory)
+	pool := &redis.Pool{Dial: server.dial} // as there is no network here
+	defer func() { _ = pool.Close() }()
+	node, err := redigo.Node(pool)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	notices := make(chan driver.Notice, 10)
+	subscription, err := node.Driver.(driver.Subscriber).Subscribe(ctx, func(n driver.Notice) { notices <- n })
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := subscription.Add(ctx, "orders:42"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	confirmed := <-notices
+	fmt.Println(confirmed.Kind, confirmed.Channel)
+	server.publish("orders:42", "released")
+	message := <-notices
+	fmt.Println(message.Kind, message.Channel, message.Payload)
+	fmt.Println(subscription.Close())
+	// Output:
+	// confirmed orders:42
+	// message orders:42 released
+	// <nil>
+}
+
 // Close gives the connections that were kept back to the pool.
 func ExampleDriver_Close() {
 	nodes, err := redigo.Open("redis://10.0.0.1")

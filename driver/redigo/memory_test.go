@@ -14,8 +14,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// memory is a server in this process that knows PING, SET, a BLPOP that finds nothing
-// and an AUTH that nobody passes, for what must do without a network.
+// memory is a server in this process that knows PING, SET, a BLPOP that finds nothing,
+// a SUBSCRIBE to one channel and an AUTH that nobody passes, for what must do without
+// a network.
 type memory struct {
 	mu     sync.Mutex
 	values map[string]string
@@ -59,6 +60,15 @@ func (m *memory) cut() {
 	m.conns = nil
 }
 
+// publish reaches all connections, whatever they subscribe to.
+func (m *memory) publish(channel, payload string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, conn := range m.conns {
+		_, _ = fmt.Fprintf(conn, "*3\r\n$7\r\nmessage\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(channel), channel, len(payload), payload)
+	}
+}
+
 func (m *memory) serve(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	m.mu.Lock()
@@ -93,6 +103,8 @@ func (m *memory) answer(args []string) string {
 		return "+PONG\r\n"
 	case "AUTH":
 		return "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+	case "SUBSCRIBE":
+		return fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(args[1]), args[1])
 	case "SET":
 		return m.set(args[1], args[2], len(args) > 3 && args[3] == "NX")
 	case "BLPOP":

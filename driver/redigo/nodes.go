@@ -10,10 +10,16 @@
 // # Connections
 //
 // A node uses as many connections as the lock has batches under way there: one to
-// a near node, and never more than 8. Of a pool with MaxActive it never uses more
+// a near node, and never more than 8. Of a pool with MaxActive these are never more
 // than half (but at least one), so that the application finds the rest free. Below
 // a MaxActive of 4 that is a single one, and a batch that waits for replicas holds
 // up the others.
+//
+// A Locker with waiters uses one more connection a node, to hear of releases: of a
+// pool with MaxActive a quarter at most, so none below 4, and none while the pool is
+// exhausted. There the waiters ask again and again instead. A node has at most 64 such
+// connections. They are not bound by the pool's MaxConnLifetime or the connections'
+// ReadTimeout, and are closed after use.
 //
 // Connections are kept between calls, and given back to the pool after one to two
 // idle seconds, or a minute under load; the pool counts them as active for so

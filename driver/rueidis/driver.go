@@ -19,6 +19,12 @@
 // a Redis Cluster each batch takes one on each shard that it goes to; they are
 // reused.
 //
+// While somebody waits for a lock, the Locker keeps one more connection of each node,
+// to hear of releases; over RESP2 it is two, of which one counts in the pool. Where a
+// channel is to be given up and the server answers with an error (MISCONF, BUSY), that
+// connection is given up instead, for rueidis panics over such answers. So a user whom an
+// ACL restricts should be allowed PING, ECHO and UNSUBSCRIBE as well as SUBSCRIBE.
+//
 // # What a client's settings do
 //
 // A client with all defaults is right, and these settings change nothing for the
@@ -27,7 +33,9 @@
 // from a rueidis.Client, so mind them yourself:
 //
 //   - BlockingPoolSize counts the lock's connections too. Leave it at its default,
-//     or add one, and 8 more where batches block or the node is a Cluster.
+//     or add two (one for what is sent and one for a Locker that waits, and one more
+//     for each further Locker), and 8 more where batches block or the node is a Cluster.
+//     In a pool that is exhausted a Locker does not hear of releases.
 //   - RingScaleEachConn must be 0 (the default) or at least 4. In a smaller ring a
 //     call waits for room, which no context ends.
 //   - ConnWriteTimeout (10s by default) is how long a connection to a silent server
@@ -63,15 +71,27 @@ type Driver struct {
 	slots chan struct{}                  // holds one for each call under way or not yet answered
 	link  atomic.Pointer[link]           // nil until connected, and after a failure
 
-	mu      sync.Mutex
-	client  rueidis.Client // nil until dial has made it
-	attempt *attempt       // the one under way, or nil
+	opening chan struct{} // holds one while a subscription is being opened
+
+	mu            sync.Mutex
+	client        rueidis.Client             // nil until dial has made it
+	attempt       *attempt                   // the one under way, or nil
+	subscriptions map[*subscription]struct{} // those that are open
 }
 
-var _ driver.Driver = (*Driver)(nil)
+var (
+	_ driver.Driver     = (*Driver)(nil)
+	_ driver.Subscriber = (*Driver)(nil)
+)
 
 func newDriver(client rueidis.Client, dial func() (rueidis.Client, error)) *Driver {
-	return &Driver{client: client, dial: dial, slots: make(chan struct{}, maxCalls)}
+	return &Driver{
+		client:        client,
+		dial:          dial,
+		slots:         make(chan struct{}, maxCalls),
+		opening:       make(chan struct{}, 1),
+		subscriptions: map[*subscription]struct{}{},
+	}
 }
 
 // Do sends cmds to the node, as [driver.Driver] says. It runs on the caller's

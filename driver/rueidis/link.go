@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -26,15 +28,15 @@ func newLink(client rueidis.Client) (*link, error) {
 		return &link{client: client}, nil
 	}
 	wire, _ := client.Dedicate()
-	if err := ping(wire); err != nil {
+	if err := ping(context.Background(), wire).NonRedisError(); err != nil {
 		wire.Close()
 		return nil, err
 	}
 	return &link{client: client, wire: wire}, nil
 }
 
-func ping(wire rueidis.DedicatedClient) error {
-	return wire.Do(context.Background(), wire.B().Arbitrary("PING").Build()).NonRedisError()
+func ping(ctx context.Context, wire rueidis.DedicatedClient) rueidis.RedisResult {
+	return wire.Do(ctx, wire.B().Arbitrary("PING").Build())
 }
 
 // close ends the connection and all calls on it. On a silent server it takes a second.
@@ -133,7 +135,7 @@ func (d *Driver) settle(l *link) {
 	go func() {
 		for {
 			owed := l.owed.Load()
-			if ping(l.wire) != nil {
+			if ping(context.Background(), l.wire).NonRedisError() != nil {
 				d.drop(l)
 			}
 			for range owed {
@@ -146,12 +148,12 @@ func (d *Driver) settle(l *link) {
 	}()
 }
 
-// Close closes the connection that the Driver has taken, and with it the calls under
-// way; and the client too, if it was made by [Open] or [FromOptions]. A Do after
-// Close connects again, so Lockers may share nodes.
+// Close closes the connections that the Driver has taken, and with them the calls under
+// way and the subscriptions; and the client too, if it was made by [Open] or
+// [FromOptions]. A Do after Close connects again, so Lockers may share nodes.
 //
-// On a node that is silent it takes about a second; over RESP2 it takes up to the
-// client's Dialer.Timeout, for there rueidis connects once more to clear subscriptions.
+// On a node that is silent it takes about a second; over RESP2 it takes up to twice the
+// client's Dialer.Timeout more, for there rueidis connects again to clear subscriptions.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	link, client := d.link.Swap(nil), d.made(d.client)
@@ -159,7 +161,14 @@ func (d *Driver) Close() error {
 	if client != nil {
 		d.client = nil
 	}
+	subscriptions := slices.Collect(maps.Keys(d.subscriptions))
 	d.mu.Unlock()
+	for _, s := range subscriptions {
+		s.end(errDriverClosed)
+	}
+	for _, s := range subscriptions {
+		<-s.done
+	}
 	end(link, client)
 	return nil
 }

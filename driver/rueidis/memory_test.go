@@ -14,8 +14,9 @@ import (
 // memory is a server in this process that knows SET NX and GET, for what must do
 // without a network.
 type memory struct {
-	mu     sync.Mutex
-	values map[string]string
+	mu      sync.Mutex
+	values  map[string]string
+	instead func(args []string) (reply string, is bool) // of what follows here; may be nil
 }
 
 // dial is a rueidis.ClientOption.DialCtxFn.
@@ -53,6 +54,11 @@ func (m *memory) serve(conn net.Conn) {
 func (m *memory) answer(args []string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.instead != nil {
+		if reply, is := m.instead(args); is {
+			return reply
+		}
+	}
 	switch strings.ToUpper(args[0]) {
 	case "PING":
 		return "+PONG\r\n"

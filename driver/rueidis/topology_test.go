@@ -66,6 +66,20 @@ func TestCluster(t *testing.T) {
 	}
 	callers.Wait()
 
+	// What is published on one shard is heard on any.
+	for i := range 4 { // they are on a shard at random
+		removed, kept := fmt.Sprint("removed ", i), fmt.Sprint("kept ", i)
+		s := subscribe(t, d)
+		s.add(removed, kept)
+		for _, shard := range shards {
+			s.heardFrom(shard, removed, kept)
+		}
+		s.remove(removed)
+		publish(t, shards[0], removed)
+		s.heardFrom(shards[0], kept)
+		s.close()
+	}
+
 	// One shard stops: calls to it end, calls to the other go on.
 	shards[1].signal(syscall.SIGSTOP)
 	for range 20 {
@@ -116,11 +130,20 @@ func TestSentinel(t *testing.T) {
 		t.Error("the call after a READONLY used the same connection, want another")
 	}
 
+	s := subscribe(t, d)
+	s.add("key")
+	s.heardFrom(master, "key")
 	await(t, "the sentinel begins a failover", func() bool { return ask(t, sentinel, "SENTINEL", "FAILOVER", "main") == "OK" })
 	await(t, "the lock reaches the new master", func() bool {
 		replies, err := try(d, command("SET", "key", "after"))
 		return err == nil && replies[0].Str == "OK" && ask(t, replica, "GET", "key") == "after"
 	})
+	if err := s.ended(); err == nil {
+		t.Error("after a failover the subscription has ended for no reason")
+	}
+	after := subscribe(t, d)
+	after.add("key")
+	after.heardFrom(replica, "key")
 }
 
 // ask sends one command to a server directly and returns what it says, errors too.

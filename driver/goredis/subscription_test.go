@@ -1,0 +1,318 @@
+package goredis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/goredis"
+)
+
+// ear keeps what a subscription hears.
+type ear chan driver.Notice
+
+// listen subscribes to these channels and waits until that is confirmed.
+func listen(t testing.TB, d *goredis.Driver, channels ...string) (driver.Subscription, ear) {
+	t.Helper()
+	heard := make(ear, 100)
+	sub, err := d.Subscribe(within(t, 5*time.Second), func(n driver.Notice) { heard <- n })
+	if err != nil {
+		t.Fatalf("Subscribe = %v", err)
+	}
+	t.Cleanup(func() { _ = sub.Close() })
+	if err := sub.Add(within(t, 5*time.Second), channels...); err != nil {
+		t.Fatalf("Add = %v", err)
+	}
+	for _, channel := range channels {
+		heard.expect(t, driver.Notice{Kind: driver.Confirmed, Channel: channel})
+	}
+	return sub, heard
+}
+
+func (e ear) next(t testing.TB) driver.Notice {
+	t.Helper()
+	select {
+	case n := <-e:
+		return n
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing was heard for 10s")
+		return driver.Notice{}
+	}
+}
+
+func (e ear) expect(t testing.TB, want driver.Notice) {
+	t.Helper()
+	if got := e.next(t); got != want {
+		t.Fatalf("heard %+v, want %+v", got, want)
+	}
+}
+
+// ends expects the end, of this cause, and nothing behind it.
+func (e ear) ends(t testing.TB, sub driver.Subscription, cause string) {
+	t.Helper()
+	if got := e.next(t); got.Kind != driver.Ended || got.Err == nil || got.Err.Error() != cause {
+		t.Errorf("heard %+v, want that it ended by %q", got, cause)
+	}
+	if err := sub.Add(within(t, time.Second), "more"); err == nil || err.Error() != cause {
+		t.Errorf("Add after the end = %v, want %q", err, cause)
+	}
+	e.closes(t, sub)
+}
+
+// closes expects that Close returns at once and nothing is heard any more.
+func (e ear) closes(t testing.TB, sub driver.Subscription) {
+	t.Helper()
+	begun := time.Now()
+	err := sub.Close()
+	if took := time.Since(begun); err != nil || took > most {
+		t.Errorf("Close = %v after %v", err, took)
+	}
+	if len(e) > 0 {
+		t.Errorf("heard %+v besides", <-e)
+	}
+}
+
+// most is how late a call may return: 50ms by the contract, the rest for a busy machine.
+const most = 500 * time.Millisecond
+
+func TestSubscriptionHears(t *testing.T) {
+	server := start(t)
+	sub, heard := listen(t, open(t, redis.NewClient(&redis.Options{Addr: server.addr()})), "a", "b\r\n")
+	for _, payload := range []string{"token", "", "\r\n$-1\r\n\x00", strings.Repeat("long", 5000)} {
+		server.ask("PUBLISH", "b\r\n", payload)
+		heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "b\r\n", Payload: payload})
+	}
+	if err := sub.Remove(within(t, time.Second), "b\r\n", "never asked for"); err != nil {
+		t.Fatalf("Remove = %v", err)
+	}
+	for server.ask("PUBLISH", "b\r\n", "unheard") != int64(0) {
+		heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "b\r\n", Payload: "unheard"})
+	}
+	server.ask("PUBLISH", "a", "the rest")
+	heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: "the rest"})
+	heard.closes(t, sub)
+	if err := sub.Add(within(t, time.Second), "c"); err == nil || err.Error() != "goredis: the subscription is closed" {
+		t.Errorf("Add after Close = %v", err)
+	}
+	for server.ask("PUBLISH", "a", "nobody") != int64(0) {
+		runtime.Gosched()
+	}
+}
+
+// scribe is a hook that counts connections, and the writes on them.
+type scribe struct {
+	counter
+	dials, writes atomic.Int32
+}
+
+func (s *scribe) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		s.dials.Add(1)
+		socket, err := next(ctx, network, addr)
+		return written{socket, s}, err
+	}
+}
+
+type written struct {
+	net.Conn
+	by *scribe
+}
+
+func (w written) Write(b []byte) (int, error) {
+	w.by.writes.Add(1)
+	return w.Conn.Write(b)
+}
+
+func TestChannelsAreOneCommandEachInOneWrite(t *testing.T) {
+	server := start(t)
+	var seen scribe
+	d := open(t, redis.NewClient(&redis.Options{Addr: server.addr()}), goredis.WithHooks(&seen))
+	sub, heard := listen(t, d)
+	before := seen.writes.Load()
+	if err := sub.Add(within(t, time.Second), "a", "b", "c"); err != nil {
+		t.Fatal(err)
+	}
+	for _, channel := range []string{"a", "b", "c"} {
+		heard.expect(t, driver.Notice{Kind: driver.Confirmed, Channel: channel})
+	}
+	if writes, commands := seen.writes.Load()-before, server.calls("subscribe"); writes != 1 || commands != 3 {
+		t.Errorf("3 channels took %d writes of %d commands, want 1 of 3", writes, commands)
+	}
+}
+
+func TestSubscriptionIsNotRepaired(t *testing.T) {
+	server := start(t)
+	var seen scribe
+	d := open(t, redis.NewClient(&redis.Options{Addr: server.addr()}), goredis.WithHooks(&seen))
+	sub, heard := listen(t, d, "a")
+	server.ask("CLIENT", "KILL", "TYPE", "pubsub")
+	heard.ends(t, sub, "goredis: EOF")
+	if dials, commands := seen.dials.Load(), server.calls("subscribe"); dials != 1 || commands != 1 {
+		t.Errorf("the subscription dialled %d times and subscribed %d times, want once", dials, commands)
+	}
+
+	sub, heard = listen(t, d, "a")
+	server.ask("PUBLISH", "a", "again")
+	heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: "again"})
+	heard.closes(t, sub)
+}
+
+func TestRefusedChannelHarmsNoOther(t *testing.T) {
+	ca, cert, key := authority(t)
+	plain, secure := freePort(t), freePort(t)
+	server := run(t, plain, "--port", plain, "--tls-port", secure, "--tls-auth-clients", "no",
+		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca)
+	server.ask("ACL", "SETUSER", "locker", "on", ">p@ss/word", "resetchannels", "&lock:*", "+subscribe", "+unsubscribe")
+	base := "@127.0.0.1:" + secure + "?ca=" + ca
+	nodes, err := goredis.Open("rediss://locker:p%40ss%2Fword"+base, "rediss://locker:wrong"+base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, wrong := closing(t, nodes[0].Driver), closing(t, nodes[1].Driver)
+
+	sub, heard := listen(t, right, "lock:a")
+	if err := sub.Add(within(t, time.Second), "other", "lock:b"); err != nil {
+		t.Fatal(err)
+	}
+	if n := heard.next(t); n.Kind != driver.Refused || code(n.Err) != "NOPERM" {
+		t.Errorf("heard %+v of the channel that is not allowed, want that NOPERM refused it", n)
+	}
+	heard.expect(t, driver.Notice{Kind: driver.Confirmed, Channel: "lock:b"})
+	server.ask("PUBLISH", "lock:a", "token")
+	heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "lock:a", Payload: "token"})
+	heard.closes(t, sub)
+
+	_, err = wrong.Subscribe(within(t, 5*time.Second), func(driver.Notice) {})
+	if code(err) != "WRONGPASS" || !strings.HasPrefix(err.Error(), "goredis: the handshake was refused: WRONGPASS ") {
+		t.Errorf("with a wrong password: Subscribe = %v, want a ServerError WRONGPASS", err)
+	}
+}
+
+// TestSubscriptionAtStoppedServer fills the connection of a server that does not read.
+func TestSubscriptionAtStoppedServer(t *testing.T) {
+	ca, cert, key := authority(t)
+	plain, secure := freePort(t), freePort(t)
+	server := run(t, plain, "--port", plain, "--tls-port", secure, "--tls-auth-clients", "no",
+		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca)
+	nodes, err := goredis.Open("redis://"+server.addr(), "rediss://127.0.0.1:"+secure+"?ca="+ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flood := slices.Repeat([]string{strings.Repeat("x", 100<<10)}, 200) // 20 MB
+	for _, node := range nodes {
+		d := closing(t, node.Driver)
+		late, lateHeard := listen(t, d, "a")
+		shut, shutHeard := listen(t, d, "a")
+		quiet, quietHeard := listen(t, d, "a")
+		thaw := server.freeze()
+
+		begun := time.Now()
+		patient := make(chan error)
+		go func() { patient <- late.Add(within(t, time.Minute), flood...) }()
+		err := late.Remove(within(t, 200*time.Millisecond), flood...)
+		if over := time.Since(begun) - 200*time.Millisecond; !errors.Is(err, context.DeadlineExceeded) || over > most {
+			t.Errorf("Remove = %v, %v after its deadline, want context.DeadlineExceeded", err, over)
+		}
+		if err := <-patient; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the Add beside it = %v, want that a deadline has passed", err)
+		}
+		lateHeard.ends(t, late, "goredis: context deadline exceeded")
+
+		go func() { patient <- shut.Add(within(t, time.Minute), flood...) }()
+		shutHeard.closes(t, shut)
+		if err := <-patient; err == nil || err.Error() != "goredis: the subscription is closed" {
+			t.Errorf("Add during Close = %v, want that the subscription is closed", err)
+		}
+
+		if err := quiet.Add(within(t, time.Minute), "b"); err != nil {
+			t.Errorf("an Add that has room = %v", err)
+		}
+		quietHeard.closes(t, quiet)
+		thaw()
+	}
+}
+
+func TestSubscribeAtStoppedServer(t *testing.T) {
+	server := start(t)
+	for name, client := range map[string]redis.UniversalClient{
+		"a client":         redis.NewClient(&redis.Options{Addr: server.addr()}),
+		"a cluster client": clusterOf(nil, server.addr()),
+	} {
+		d := open(t, client)
+		listen(t, d, "a")
+		thaw := server.freeze()
+		hear := func(n driver.Notice) { t.Errorf("%s: heard %+v without a subscription", name, n) }
+
+		begun := time.Now()
+		_, err := d.Subscribe(within(t, 200*time.Millisecond), hear)
+		if over := time.Since(begun) - 200*time.Millisecond; !errors.Is(err, context.DeadlineExceeded) || over > most {
+			t.Errorf("%s: Subscribe = %v, %v after its deadline, want context.DeadlineExceeded", name, err, over)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel) // not to wait for anything: it is the fault
+		begun = time.Now()
+		_, err = d.Subscribe(ctx, hear)
+		if over := time.Since(begun) - 100*time.Millisecond; !errors.Is(err, context.Canceled) || over > most {
+			t.Errorf("%s: Subscribe = %v, %v after it was cancelled, want context.Canceled", name, err, over)
+		}
+		thaw()
+		listen(t, d, "a")
+	}
+}
+
+func TestCloseEndsSubscriptions(t *testing.T) {
+	server := start(t)
+	for name, client := range map[string]redis.UniversalClient{
+		"a client":         redis.NewClient(&redis.Options{Addr: server.addr()}),
+		"a cluster client": clusterOf(nil, server.addr()),
+	} {
+		d := open(t, client)
+		sub, heard := listen(t, d, "a")
+		thaw := server.freeze()
+		begun := time.Now()
+		if err := d.Close(); err != nil || time.Since(begun) > most {
+			t.Errorf("%s: Close = %v after %v", name, err, time.Since(begun))
+		}
+		heard.ends(t, sub, "goredis: the driver is closed")
+		_, err := d.Subscribe(within(t, time.Second), func(driver.Notice) {})
+		if err == nil || err.Error() != "goredis: the driver is closed" {
+			t.Errorf("%s: Subscribe at a closed driver = %v", name, err)
+		}
+		thaw()
+	}
+}
+
+// TestSubscriptionOfCluster publishes at both of the cluster's nodes.
+func TestSubscriptionOfCluster(t *testing.T) {
+	servers := make([]*process, 2)
+	for i := range servers {
+		port, bus := freePort(t), freePort(t)
+		servers[i] = run(t, port, "--port", port, "--cluster-port", bus, "--cluster-enabled", "yes")
+		servers[i].ask("CLUSTER", "ADDSLOTSRANGE", i*8192, i*8192+8191)
+		if i > 0 {
+			servers[0].ask("CLUSTER", "MEET", "127.0.0.1", port, bus)
+		}
+	}
+	for _, server := range servers {
+		for !strings.Contains(fmt.Sprint(server.ask("CLUSTER", "INFO")), "cluster_state:ok") {
+			time.Sleep(10 * time.Millisecond) // between two questions: it takes seconds to agree with itself
+		}
+	}
+	d := open(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].addr()}}))
+	sub, heard := listen(t, d, "a", "b")
+	for _, server := range servers {
+		server.ask("PUBLISH", "a", server.port)
+		heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: server.port})
+	}
+	heard.closes(t, sub)
+}

@@ -1,0 +1,210 @@
+package redigo_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/redigo"
+)
+
+func ignore(driver.Notice) {}
+
+func TestSubscriptionsLeaveRoomInThePool(t *testing.T) {
+	for _, tt := range []struct {
+		maxActive     int
+		subscriptions int
+		refusal       string
+	}{
+		{maxActive: 0, subscriptions: 64, refusal: "redigo: subscriptions have all the connections that they may have: 64"},
+		{maxActive: 1, subscriptions: 0, refusal: "redigo: the pool's MaxActive is 1; a subscription needs 4"},
+		{maxActive: 3, subscriptions: 0, refusal: "redigo: the pool's MaxActive is 3; a subscription needs 4"},
+		{maxActive: 4, subscriptions: 1, refusal: "redigo: subscriptions have all the connections that they may have: 1"},
+		{maxActive: 8, subscriptions: 2, refusal: "redigo: subscriptions have all the connections that they may have: 2"},
+		{maxActive: 400, subscriptions: 64, refusal: "redigo: subscriptions have all the connections that they may have: 64"},
+	} {
+		inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+			pool.MaxActive, pool.Wait = tt.maxActive, true
+			d := newDriver(t, pool)
+			for range tt.subscriptions {
+				subscribe(t, d, "channel")
+			}
+			_, err := d.Subscribe(t.Context(), ignore)
+			if err == nil || err.Error() != tt.refusal {
+				t.Errorf("MaxActive %d: with %d subscriptions, Subscribe = %v, want %s", tt.maxActive, tt.subscriptions, err, tt.refusal)
+			}
+
+			calls, cancel := context.WithCancel(t.Context())
+			for range 8 { // all that the lock may have beside
+				go func() { _, _ = d.Do(calls, []driver.Command{command("BLPOP", "list", "0")}) }()
+			}
+			synctest.Wait()
+			if used := inUse(pool); tt.maxActive > 1 && used >= tt.maxActive {
+				t.Errorf("MaxActive %d: the lock uses %d connections, and leaves none to the application", tt.maxActive, used)
+			}
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
+
+func TestExhaustedPoolHasNoSubscription(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+		pool.MaxActive, pool.Wait = 4, true
+		d := newDriver(t, pool)
+		var taken []redis.Conn
+		for range 4 {
+			taken = append(taken, pool.Get())
+		}
+		start := time.Now()
+		if _, err := d.Subscribe(t.Context(), ignore); !errors.Is(err, redis.ErrPoolExhausted) {
+			t.Errorf("Subscribe = %v, want that the pool is exhausted", err)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("Subscribe stood in line with the application for %v", took)
+		}
+		for _, conn := range taken {
+			_ = conn.Close()
+		}
+		for range 3 { // each gives its place up
+			_ = subscribe(t, d, "channel").Close()
+		}
+	})
+}
+
+func TestSubscribeWithADialThatBlocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+		var dials atomic.Int32
+		network := make(chan struct{})
+		before(pool, func() {
+			dials.Add(1)
+			<-network
+		})
+		d := newDriver(t, pool)
+		for i := range 100 {
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), short)
+			_, err := d.Subscribe(ctx, ignore)
+			cancel()
+			if i < 64 && !errors.Is(err, context.DeadlineExceeded) || err == nil {
+				t.Errorf("Subscribe = %v, want that its deadline has passed", err)
+			}
+			if took := time.Since(start); took > short {
+				t.Errorf("Subscribe with %v to go returned after %v", short, took)
+			}
+		}
+		if n := dials.Load(); n != 64 {
+			t.Errorf("100 times Subscribe left %d dials behind, want 64", n)
+		}
+
+		close(network)
+		synctest.Wait()
+		do(t, d, command("PING")) // on one of the connections that came too late
+		if n := dials.Load(); n != 64 {
+			t.Errorf("a call after %d late connections dialled anew", n)
+		}
+		subscribe(t, d, "channel")
+		if err := d.Close(); err != nil || inUse(pool) != 0 {
+			t.Errorf("Close = %v, and %d connections are in use, want none", err, inUse(pool))
+		}
+	})
+}
+
+func TestSubscribeWithoutTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := newDriver(t, pool).Subscribe(ctx, ignore); !errors.Is(err, context.Canceled) {
+			t.Errorf("Subscribe = %v, want that it was cancelled", err)
+		}
+		if stats := pool.Stats(); stats.ActiveCount != 0 {
+			t.Errorf("%d connections were opened", stats.ActiveCount)
+		}
+	})
+}
+
+func TestCloseOfTheDriverEndsSubscriptions(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+		d := newDriver(t, pool)
+		h := []*heard{subscribe(t, d, "channel"), subscribe(t, d)}
+		if err := d.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		for _, h := range h {
+			select {
+			case n := <-h.notices:
+				if n.Kind != driver.Ended || n.Err.Error() != "redigo: the driver is closed" {
+					t.Errorf("the subscription heard %+v, want that it has ended with the driver", n)
+				}
+			default:
+				t.Error("the driver's Close returned before the subscription had ended")
+			}
+			_ = h.Close()
+			h.silent(t)
+		}
+		if n := inUse(pool); n != 0 {
+			t.Errorf("%d connections are in use, want none", n)
+		}
+		subscribe(t, d, "channel") // the pool is the caller's, and open
+	})
+}
+
+func TestCloseOfAURLsDriverEndsSubscriptions(t *testing.T) {
+	addr := new(memory).listen(t)
+	for range 100 { // some subscriptions come too late, and none may stay
+		nodes, err := redigo.Open("redis://" + addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := nodes[0].Driver.(*redigo.Driver)
+		h := subscribe(t, d, "channel")
+		var opening sync.WaitGroup
+		for range 4 {
+			opening.Go(func() {
+				for range 8 { // there is room for all
+					if _, err := d.Subscribe(t.Context(), ignore); err != nil {
+						if want := "redigo: the driver is closed"; err.Error() != want {
+							t.Errorf("Subscribe while the driver closes = %v, want %s", err, want)
+						}
+						return
+					}
+				}
+			})
+		}
+		if err := d.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		opening.Wait()
+		if err := h.failed(t, driver.Ended); err.Error() != "redigo: the driver is closed" {
+			t.Errorf("the subscription ended with %v, want that the driver is closed", err)
+		}
+	}
+}
+
+func TestClosedSubscriptionIsForgotten(t *testing.T) {
+	d := newDriver(t, &redis.Pool{Dial: new(memory).dial})
+	trace := func() weak.Pointer[[1024]byte] {
+		hearer := new([1024]byte)
+		s, err := d.Subscribe(t.Context(), func(driver.Notice) { runtime.KeepAlive(hearer) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Close()
+		return weak.Make(hearer)
+	}()
+	for end := time.Now().Add(patience); trace.Value() != nil; runtime.GC() {
+		if time.Now().After(end) {
+			t.Fatal("the driver remembers a subscription that was closed")
+		}
+	}
+	runtime.KeepAlive(d)
+}
