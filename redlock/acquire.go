@@ -26,38 +26,20 @@ func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOpti
 	if err != nil {
 		return nil, err
 	}
-	var last error // of the last try that was decided
-	began := l.clock.Now()
-	outage := began // since when no quorum was to be had
-	for try := 0; ; try++ {
-		lock, err := l.try(ctx, key, o)
-		if err == nil {
-			return lock, nil
-		}
-		now := l.clock.Now()
-		waited := now.Sub(began)
-		if ctx.Err() != nil {
-			if last == nil {
-				return nil, err
-			}
-			return nil, &waitError{last, try, waited, endOf(ctx)}
-		}
-		held := errors.Is(err, ErrHeld)
-		if held {
-			outage = now
-		}
-		left := o.maxWait - waited
-		if !worthWaiting(err) || try >= o.retries || left <= 0 || !held && now.Sub(outage) >= o.outage() {
-			if try == 0 {
-				return nil, err
-			}
-			return nil, &waitError{err, try + 1, waited, nil}
-		}
-		last = err
-		if err := l.pause(ctx, min(o.backoff(try), left)); err != nil {
-			return nil, &waitError{last, try + 1, l.clock.Now().Sub(began), err}
-		}
+	w := &waiter{locker: l, ctx: ctx, key: key, options: o, began: l.clock.Now()}
+	if l.queues.has(key) && o.maxWait > 0 && o.retries > 0 {
+		return w.wait(nil)
 	}
+	attempt, err := l.try(ctx, key, o, false)
+	switch {
+	case err == nil:
+		return attempt, nil
+	case attempt == nil:
+		return nil, err
+	case w.over(err):
+		return nil, w.giveUp(err)
+	}
+	return w.wait(attempt)
 }
 
 // TryAcquire takes the lock on key if it is free, and does not wait otherwise. Its
@@ -67,7 +49,11 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, options ...AcquireO
 	if err != nil {
 		return nil, err
 	}
-	return l.try(ctx, key, o)
+	lock, err := l.try(ctx, key, o, false)
+	if err != nil {
+		return nil, err
+	}
+	return lock, nil
 }
 
 // prepare puts the options of one acquire together.
@@ -92,23 +78,28 @@ func (l *Locker) prepare(key string, options []AcquireOption) (*acquireOptions, 
 	return o, checkKey(key, l.options.prefix)
 }
 
-// try is one attempt, with a claim of its own.
-func (l *Locker) try(ctx context.Context, key string, o *acquireOptions) (*Lock, error) {
+// try is one attempt, with a claim of its own. With an error it returns the attempt that
+// has failed, or nil if there was none. See [Locker.newLock] for waits.
+func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits bool) (*Lock, error) {
 	if l.closed() {
 		return nil, &stateError{"acquire", key, ErrClosed}
 	}
 	if ctx.Err() != nil {
 		return nil, &stateError{"acquire", key, endOf(ctx)}
 	}
-	lock, err := l.newLock(ctx, key, o)
+	lock, err := l.newLock(ctx, key, o, waits)
 	if err != nil {
 		return nil, err
 	}
-	c, op := &lock.claim, &lock.acquire
-	if !op.ask(l.nodes, l.quorum) {
+	if !lock.acquire.ask(l.nodes, l.quorum) {
 		return nil, &stateError{"acquire", key, ErrClosed}
 	}
+	return lock, l.await(ctx, lock)
+}
 
+// await waits until an attempt is decided, and returns why it has failed if it has.
+func (l *Locker) await(ctx context.Context, lock *Lock) error {
+	op := &lock.acquire
 	var interrupt error
 	select {
 	case <-op.done:
@@ -120,31 +111,39 @@ func (l *Locker) try(ctx context.Context, key string, o *acquireOptions) (*Lock,
 	if interrupt != nil {
 		op.drop()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	lock.claim.mu.Lock()
+	defer lock.claim.mu.Unlock()
 	switch op.outcome {
 	case carried:
-		return lock, nil
+		return nil
 	case dropped:
-		return nil, fmt.Errorf("%w: %w", op.fail(op.blame()), interrupt)
+		return fmt.Errorf("%w: %w", op.fail(op.blame()), interrupt)
 	default:
-		return nil, op.fail(lock.ended)
+		return op.fail(lock.ended)
 	}
 }
 
 // newLock makes what one attempt needs, if it succeeds to the end of the hold, in few
-// pieces of memory.
-func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions) (*Lock, error) {
+// pieces of memory. One that waits also wants to know how long the key is held.
+func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, waits bool) (*Lock, error) {
 	lock := &Lock{parent: ctx}
+	if o.renews {
+		lock.renewal = &renewal{lock: lock, options: o}
+	}
 	op := &lock.acquire
 	op.claim, op.lock, op.ttl = &lock.claim, lock, o.ttl
 	if o.token == nil {
 		lock.claim = newClaim(l, key, newToken(), o.ttl)
 		op.task = acquire
-		op.say(driver.Command{
-			Args:     append(op.args[:0], "SET", lock.claim.keyArg, lock.claim.tokenArg, "NX", "GET", "PX", l.milliseconds(o.ttl)),
+		w := &lock.words
+		op.say(w, driver.Command{
+			Args:     append(w.args[:0], "SET", lock.claim.keyArg, lock.claim.tokenArg, "NX", "GET", "PX", l.milliseconds(o.ttl)),
 			FirstKey: 1, Keys: 1,
 		})
+		if waits {
+			op.full = make(chan struct{})
+			op.cmds = append(op.cmds, driver.Command{Args: append(w.args[7:7], "PTTL", lock.claim.keyArg), FirstKey: 1, Keys: 1})
+		}
 	} else {
 		if l.spent.has(*o.token, l.clock.Now()) {
 			return nil, &stateError{"acquire", key, fmt.Errorf("%w: this token was released less than one TTL ago: take a new one", ErrReleased)}
@@ -152,7 +151,7 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions) (*L
 		lock.claim = newClaim(l, key, *o.token, o.ttl)
 		lock.claim.own = true
 		op.task = adopt
-		op.say(scripts.Hold.Call(op.args[:], lock.claim.keyArg, lock.claim.tokenArg, l.milliseconds(o.ttl)))
+		op.say(&lock.words, scripts.Hold.One(lock.words.args[:], lock.claim.keyArg, lock.claim.tokenArg, l.milliseconds(o.ttl)))
 	}
 	requests := make([]request, 2*len(l.nodes))
 	op.requests, lock.release.requests = requests[:len(l.nodes)], requests[len(l.nodes):]
@@ -171,11 +170,16 @@ func begin(op *operation, now clockdrift.Instant) {
 		case !l.claim.locker.holds.add(l):
 			op.outcome, l.ended = failed, ErrClosed
 		default:
+			l.claim.loud = true
+			if l.renewal != nil {
+				l.renewal.begin(op.start, now)
+			}
 			return
 		}
 	} else {
 		l.ended = op.blame()
 	}
+	l.claim.loud = l.claim.loud || op.alarming()
 	// What a failed attempt with a token of the user's own has set belongs to his
 	// retry, which may have won the lock with it meanwhile.
 	op.clears = !l.claim.own
@@ -188,20 +192,6 @@ func (o *acquireOptions) backoff(try int) time.Duration {
 		bound = min(bound, o.backoffMin<<try)
 	}
 	return rand.N(bound) + 1 //nolint:gosec // nobody gains by guessing a pause
-}
-
-// pause waits, and returns why it was cut short.
-func (l *Locker) pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return endOf(ctx)
-	case <-l.closing:
-		return ErrClosed
-	}
 }
 
 // worthWaiting reports whether a later try may do better by itself. It may not if so

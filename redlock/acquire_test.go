@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -107,9 +108,9 @@ func TestTheErrorNamesEveryNodeAndWhatToDo(t *testing.T) {
 }
 
 // failing answers one command with an error reply.
-func failing(command, text string) func(string) *driver.Reply {
-	return func(name string) *driver.Reply {
-		if name != command {
+func failing(command, text string) func([]any) *driver.Reply {
+	return func(args []any) *driver.Reply {
+		if args[0] != command {
 			return nil
 		}
 		return &driver.Reply{Kind: driver.Failure, Str: text}
@@ -330,6 +331,35 @@ func TestATryIsNotRefusedByItsOwnPreviousOne(t *testing.T) {
 			if err := lock.Release(t.Context()); err != nil {
 				t.Fatalf("Release = %v", err)
 			}
+		}
+	})
+}
+
+// A node that answers one batch after the other is not silent, however long a request has
+// waited for its turn.
+func TestWaitingForOthersIsNotBlamedOnTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events recorder
+		locker, fakes := newLocker(t, 3, events.option())
+		warm(t, locker) // to nodes so near there is one batch at a time
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 200 * time.Millisecond })
+		}
+		first := make(chan error, 1)
+		go func() {
+			_, err := locker.TryAcquire(t.Context(), "a")
+			first <- err
+		}()
+		time.Sleep(10 * time.Millisecond)
+		began := time.Now()
+		if _, err := locker.TryAcquire(t.Context(), "b"); err != nil {
+			t.Errorf("behind a batch that took 190ms more, on nodes that take 200ms and may take 250ms: %v after %v", err, time.Since(began))
+		}
+		if err := <-first; err != nil {
+			t.Errorf("the batch before it: %v", err)
+		}
+		if kinds := events.kinds(); slices.Contains(kinds, NodeDown) {
+			t.Errorf("the node was blamed: %v", kinds)
 		}
 	})
 }

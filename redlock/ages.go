@@ -21,7 +21,7 @@ type ageList struct {
 // add puts r in by its time, which is last as a rule.
 func (a *ageList) add(r *request, clock *clockdrift.Clock) {
 	after := a.newest
-	for after != nil && after.op.due > r.op.due {
+	for after != nil && after.due > r.due {
 		after = after.older
 	}
 	r.older = after
@@ -35,7 +35,7 @@ func (a *ageList) add(r *request, clock *clockdrift.Clock) {
 	} else {
 		r.newer.older = r
 	}
-	if !a.armed || r.op.due < a.fires {
+	if !a.armed || r.due < a.fires {
 		a.arm(clock)
 	}
 }
@@ -61,7 +61,7 @@ func (a *ageList) arm(clock *clockdrift.Clock) {
 	if !a.armed {
 		return
 	}
-	a.fires = a.oldest.op.due
+	a.fires = a.oldest.due
 	wait := max(0, a.fires.Sub(clock.Now()))
 	if a.timer == nil {
 		a.timer = time.AfterFunc(wait, a.expire)

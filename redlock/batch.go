@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -13,23 +14,18 @@ import (
 
 // send sends requests as one batch and gives every reply to its request.
 //
-// Two things are sent once more, within the same time-out: what needs a script that
-// the node does not know, with the script's source; and all that a broken connection
-// left unanswered, for an idle connection that the server has closed fails at its
-// next use. That is safe because a request that is run twice finds its own token.
+// Three things are sent once more, within the same time-out: what needs a script that
+// the node does not know, with the script's source; releases that the node does not
+// take together, one by one; and all that a broken connection left unanswered, for an
+// idle connection that the server has closed fails at its next use. That is safe
+// because a request that is run twice finds its own token.
 func (s *sender) send(requests []*request) {
-	if len(requests) == 0 {
-		return
-	}
-	l := s.node.locker
-	patience := l.timeout
+	patience := s.node.locker.timeout
 	for _, r := range requests {
-		patience = max(patience, r.op.due.Sub(r.op.asked))
+		patience = max(patience, r.op.patience())
 	}
-	const most = 3 // as it is, over a new connection, with the source
-	b := batch{sender: s, requests: requests}
-	for try := 1; len(b.requests) > 0 && try <= most; try++ {
-		b.last = b.last || try == most
+	b := batch{sender: s, requests: requests, manner: s.node.manner()}
+	for len(b.requests) > 0 {
 		b = b.send(s.context(patience))
 	}
 }
@@ -37,7 +33,10 @@ func (s *sender) send(requests []*request) {
 // A batch is one sending to a node.
 type batch struct {
 	*sender
-	requests []*request
+	manner
+	requests []*request // the releases stand behind the others, the loud ones first
+	quiet    int        // releases
+	noisy    int
 	source   bool // send scripts with their source
 	last     bool // a broken connection is final
 }
@@ -54,7 +53,7 @@ func (b *batch) send(ctx context.Context) batch {
 	replies, err := n.do(ctx, cmds)
 	now := clock.Recent()
 	if err == nil {
-		n.measured(now.Sub(start))
+		n.measured(now.Sub(start), now)
 		return b.read(replies, nil, false, now)
 	}
 	broken := ctx.Err() == nil && !b.last
@@ -69,50 +68,92 @@ func (b *batch) send(ctx context.Context) batch {
 // build gathers the commands, and drops the requests that need not be sent any more.
 func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	cmds := b.cmds[:0]
-	kept, needless := b.requests[:0], []*request(nil)
+	kept, noisy, quiet, needless := b.requests[:0], b.sender.noisy[:0], b.sender.quiet[:0], []*request(nil)
 	for _, r := range b.requests {
-		if !r.op.leave(r, start) {
+		switch {
+		case !r.op.leave(r, start):
 			needless = append(needless, r)
-			continue
-		}
-		kept = append(kept, r)
-		for _, cmd := range r.op.cmds {
-			if b.source {
-				cmd = scripts.WithSource(cmd)
-			}
-			cmds = append(cmds, cmd)
+		case r.op.task == release && r.op.loud && b.loud:
+			noisy = append(noisy, r)
+		case r.op.task == release:
+			quiet = append(quiet, r)
+		default:
+			kept = append(kept, r)
+			cmds = append(cmds, r.op.cmds...)
 		}
 	}
-	b.requests = kept
-	b.cmds = cmds
+	kept = append(append(kept, noisy...), quiet...)
+	b.requests, b.noisy, b.quiet = kept, len(noisy), len(quiet)
+	args := b.args[:0]
+	for i, releases := range [...]group{noisy, quiet} {
+		for g := range slices.Chunk(releases, b.group) {
+			from := len(args)
+			args = g.call(args, i == 0, b.always)
+			cmds = append(cmds, driver.Command{Args: args[from:], FirstKey: 3, Keys: len(g)})
+		}
+	}
+	b.cmds, b.args = cmds, args
+	b.sender.noisy, b.sender.quiet = noisy, quiet
+	if b.source {
+		for i := range cmds {
+			cmds[i] = scripts.WithSource(cmds[i])
+		}
+	}
 	b.node.finish(needless, nil)
 	return cmds
 }
 
 // read gives the replies to the requests, and err to those that have none. It returns
-// those that are to be sent once more: all without a reply if the connection is
-// broken, and those whose script the node does not know.
+// those that are to be sent once more.
 func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdrift.Instant) batch {
-	again := batch{sender: b.sender, last: b.last || broken, source: b.source}
+	again := batch{sender: b.sender, manner: b.manner, last: b.last || broken, source: b.source}
 	finals := b.requests[:0]
-	for _, r := range b.requests {
-		r.reply = nil
-		if count := len(r.op.cmds); len(replies) >= count {
-			r.reply, replies = replies[:count], replies[count:]
-		} else {
+	next := func(count int) (said []driver.Reply) {
+		if len(replies) < count {
 			replies = nil // the rest is unknown
+			return nil
 		}
-		switch unknown := lacksScript(r.reply); {
-		case r.reply == nil && broken, unknown && !b.source:
-			r.op.heard(r, err, now, false)
-			again.requests = append(again.requests, r)
+		said, replies = replies[:count], replies[count:]
+		return said
+	}
+	for rest := b.requests; len(rest) > 0; {
+		g := b.front(rest)
+		rest = rest[len(g):]
+		said := next(g.replies())
+		unknown := lacksScript(said)
+		whole := g.share(said)
+		if said != nil && g[0].op.loud && said[0].Kind == driver.Integer {
+			b.node.announced(said[0])
+		}
+		switch {
+		case said == nil && broken, unknown && !b.source:
+			for _, r := range g {
+				r.op.heard(r, err, now, false)
+			}
+			again.requests = append(again.requests, g...)
 			again.source = again.source || unknown
+		case !whole:
+			again.requests = append(again.requests, g...)
+			again.group = 1
+			b.node.ungroup()
 		default:
-			finals = append(finals, r)
+			finals = append(finals, g...)
 		}
 	}
 	b.node.settle(finals, err, now)
 	return again
+}
+
+// front returns the first requests of rest that share replies. Of the batch's
+// requests, rest is what is left.
+func (b *batch) front(rest []*request) group {
+	switch releases := b.noisy + b.quiet; {
+	case len(rest) > releases:
+		return rest[:1]
+	case len(rest) > b.quiet:
+		return rest[:min(b.group, len(rest)-b.quiet)]
+	}
+	return rest[:min(b.group, len(rest))]
 }
 
 func lacksScript(replies []driver.Reply) bool {

@@ -19,6 +19,7 @@ type claim struct {
 
 	mu     sync.Mutex    // guards all below, the claim's operations, and its Lock
 	ttl    time.Duration // the longest lease that it asked for
+	loud   bool          // it has held the key, or others may believe so: its releases are announced
 	traces []trace       // one a node
 }
 

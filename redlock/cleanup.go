@@ -4,13 +4,13 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
-	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
 // toRelease makes op the operation that deletes the claim's token.
 func (c *claim) toRelease(op *operation) *operation {
-	op.task, op.claim, op.ttl = release, c, c.longest()
-	op.say(scripts.Release.Call(op.args[:], c.keyArg, c.tokenArg))
+	c.mu.Lock()
+	op.task, op.claim, op.ttl, op.loud = release, c, c.ttl, c.loud
+	c.mu.Unlock()
 	return op
 }
 

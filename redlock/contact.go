@@ -52,6 +52,8 @@ func (n *node) contact() {
 		}
 		n.news = append(append(n.news, found.warnings...), Event{NodeUp, n.name, nil})
 		n.window.note(now.Sub(started))
+		n.cluster, n.apart, n.muted = found.cluster, found.cluster, false
+		n.listeners = 0
 		n.summon()
 	}
 	n.mu.Unlock()
@@ -66,6 +68,7 @@ const firstContact = 4
 type finding struct {
 	warnings []Event // what it would not say
 	reborn   bool    // it is another server than before
+	cluster  bool    // keys live on several servers
 }
 
 // examine reads what the node says of itself. What may not be is an error.
@@ -93,6 +96,7 @@ func (n *node) examine(replies []driver.Reply) (found finding, err error) {
 			ErrNode, twin.name)
 	}
 	found.reborn = reborn
+	found.cluster = facts["redis_mode"] == "cluster"
 	if policy := facts["maxmemory_policy"]; facts["maxmemory"] != "0" && policy != "" && policy != "noeviction" {
 		err := fmt.Errorf("%w: it evicts keys when its memory is full, and live locks with them (maxmemory %s, maxmemory-policy %s): set maxmemory-policy noeviction",
 			ErrNode, facts["maxmemory"], policy)

@@ -137,7 +137,7 @@ func TestANodeThatRefusesTheUserSaysSo(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 1, WithMaxOutage(0))
-			fakes[0].answer = func(string) *driver.Reply { return &driver.Reply{Kind: driver.Failure, Str: text} }
+			fakes[0].answer = func([]any) *driver.Reply { return &driver.Reply{Kind: driver.Failure, Str: text} }
 			_, err := locker.Acquire(t.Context(), "k")
 			var server *driver.ServerError
 			if !errors.As(err, &server) || !strings.HasPrefix(text, server.Code) || !errors.Is(err, ErrNoQuorum) {

@@ -37,6 +37,15 @@
 // What a lease cannot do is keep a process that was stopped in the wrong moment from
 // sending one late write. Where that must not happen, the store itself has to refuse it.
 //
+// # Holding and waiting
+//
+// [Locker.Do] holds a lock while a function runs; [WithRenewal] keeps one alive from
+// its acquire to its release. Waiters of one Locker are served in the order in which
+// they came, and are handed a lock that is released here; those of other processes are
+// woken by it, over the channel "ql:free:" and the key. Let the user's ACL allow that:
+// +publish +subscribe +unsubscribe +pubsub +ping +echo &ql:free:*. Where it does not,
+// waiters poll, and [NodeMuted] says so.
+//
 // # What Extend and Release return
 //
 //	the lock is …                        Extend          Release

@@ -17,10 +17,13 @@ const (
 	NodeUnchecked
 	// NodeEvicts: the node may evict locks, and [WithEvictingNodes] lets it vote.
 	NodeEvicts
+	// NodeMuted: waiters do not hear of releases at the node, and poll it. Err says why,
+	// and what to allow if the user's ACL forbids it.
+	NodeMuted
 )
 
 func (k EventKind) String() string {
-	return name(k, "nothing", "node up", "node down", "node unchecked", "node evicts")
+	return name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted")
 }
 
 // Event is something that an operator may want to know and that no call returns.

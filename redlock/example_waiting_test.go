@@ -26,16 +26,21 @@ func ExampleWithMaxWait() {
 	// Output: true true
 }
 
-// One try and two more.
+// One try and no more: what TryAcquire does, as the default of a Locker.
 func ExampleWithRetryLimit() {
 	ctx := context.Background()
-	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
+	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
+	locker, err := redlock.New(nodes, redlock.WithRetryLimit(0))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer locker.Close()
 	if _, err := locker.Acquire(ctx, "orders:42"); err != nil {
 		fmt.Println(err)
 		return
 	}
-	_, err := locker.Acquire(ctx, "orders:42", redlock.WithRetryLimit(2))
+	_, err = locker.Acquire(ctx, "orders:42")
 	fmt.Println(errors.Is(err, redlock.ErrHeld))
 	// Output: true
 }

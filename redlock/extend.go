@@ -35,8 +35,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return &stateError{"extend", c.key, ended}
 	}
 
-	op := &operation{task: extend, claim: c, lock: l, ttl: ttl}
-	op.say(scripts.Hold.Call(op.args[:], c.keyArg, c.tokenArg, c.locker.milliseconds(ttl)))
+	op := l.extension(extend, ttl)
 	if !op.ask(c.locker.nodes, c.locker.quorum) {
 		return &stateError{"extend", c.key, ErrClosed}
 	}
@@ -51,11 +50,24 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	case op.outcome == dropped:
 		return fmt.Errorf("%w: %w", op.fail(op.blame()), endOf(ctx))
 	}
-	reason := op.blame()
+	return op.fail(lostIfHeld(op.blame()))
+}
+
+// extension makes the operation, by either task, that prolongs the lease to ttl.
+func (l *Lock) extension(t *task, ttl time.Duration) *operation {
+	c := &l.claim
+	op := &operation{task: t, claim: c, lock: l, ttl: ttl}
+	w := new(words)
+	op.say(w, scripts.Hold.One(w.args[:], c.keyArg, c.tokenArg, c.locker.milliseconds(ttl)))
+	return op
+}
+
+// lostIfHeld says what it means for a holder that somebody else has the key.
+func lostIfHeld(reason error) error {
 	if reason == ErrHeld { //nolint:errorlint // blame returns the sentinel itself
-		reason = ErrLost
+		return ErrLost
 	}
-	return op.fail(reason)
+	return reason
 }
 
 // prolong takes the deciding vote of an extension. claim.mu is held, as it is when
@@ -75,4 +87,10 @@ func prolong(op *operation, now clockdrift.Instant) {
 	if op.outcome == carried {
 		l.until = max(l.until, op.deadline())
 	}
+}
+
+// renewed takes the deciding vote of a renewal. claim.mu is held.
+func renewed(op *operation, now clockdrift.Instant) {
+	prolong(op, now)
+	op.lock.renewal.decided(op, now)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"testing"
@@ -18,21 +19,27 @@ import (
 type fakeNode struct {
 	name string
 
-	mu      sync.Mutex
-	keys    map[string]fakeKey
-	loaded  map[string]bool // digests
-	info    string
-	delay   time.Duration
-	hung    chan struct{}                     // closed on resume; nil: not hung
-	buffer  []func()                          // what reached a hung server
-	refused error                             // of Do
-	answer  func(name string) *driver.Reply   // instead of running the command
-	lose    func(name string) bool            // run it, but lose the reply
-	hold    func(name string) <-chan struct{} // answer only when it is closed
-	log     []string
-	calls   int
-	block   chan struct{} // a driver that ignores its context
-	cuts    int           // so many calls fail before anything arrives
+	mu         sync.Mutex
+	keys       map[string]fakeKey
+	loaded     map[string]bool // digests
+	info       string
+	delay      time.Duration
+	jitter     time.Duration                     // up to so much is added to the delay
+	hung       chan struct{}                     // closed on resume; nil: not hung
+	buffer     []func()                          // what reached a hung server
+	refused    error                             // of Do
+	answer     func(args []any) *driver.Reply    // instead of running the command
+	lose       func(name string) bool            // run it, but lose the reply
+	hold       func(name string) <-chan struct{} // answer only when it is closed
+	log        []string
+	calls      int
+	block      chan struct{} // a driver that ignores its context
+	ears       map[*fakeSubscription]bool
+	mute       bool // the user may neither subscribe nor publish
+	deaf       bool // what is published gets lost
+	published  []string
+	subscribed int // calls of Subscribe
+	cuts       int // so many calls fail before anything arrives
 }
 
 type fakeKey struct {
@@ -61,13 +68,23 @@ func fakeNodes(n int) ([]*fakeNode, []driver.Node) {
 // newLocker returns a Locker on fake nodes that is closed with the test.
 func newLocker(t *testing.T, n int, options ...Option) (*Locker, []*fakeNode) {
 	t.Helper()
-	fakes, nodes := fakeNodes(n)
+	fakes, _ := fakeNodes(n)
+	return another(t, fakes, options...), fakes
+}
+
+// another returns one more Locker on the nodes, as another process has.
+func another(t *testing.T, fakes []*fakeNode, options ...Option) *Locker {
+	t.Helper()
+	nodes := make([]driver.Node, len(fakes))
+	for i, f := range fakes {
+		nodes[i] = driver.Node{Name: f.name, Driver: f}
+	}
 	locker, err := New(nodes, options...)
 	if err != nil {
 		t.Fatalf("New = %v", err)
 	}
 	t.Cleanup(func() { _ = locker.Close() })
-	return locker, fakes
+	return locker
 }
 
 var errCut = errors.New("connection reset by peer")
@@ -76,6 +93,10 @@ func (f *fakeNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Repl
 	f.mu.Lock()
 	f.calls++
 	delay, hung, block, refused := f.delay, f.hung, f.block, f.refused
+	var jitter time.Duration
+	if f.jitter > 0 {
+		jitter = rand.N(f.jitter) //nolint:gosec // a network is no secret
+	}
 	f.mu.Unlock()
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ctx.Err(), driver.ErrNotSent)
@@ -100,7 +121,7 @@ func (f *fakeNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Repl
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	if delay > 0 && !sleep(ctx, delay/2) {
+	if delay+jitter > 0 && !sleep(ctx, delay/2+jitter) {
 		return nil, ctx.Err()
 	}
 	f.mu.Lock()
@@ -145,7 +166,7 @@ func (f *fakeNode) run(cmds []driver.Command) (replies []driver.Reply, lost bool
 		name := cmd.Args[0].(string)
 		f.log = append(f.log, name)
 		if f.answer != nil {
-			if reply := f.answer(name); reply != nil {
+			if reply := f.answer(cmd.Args); reply != nil {
 				replies = append(replies, *reply)
 				continue
 			}
@@ -175,6 +196,12 @@ func (f *fakeNode) one(args []any) driver.Reply {
 			return driver.Reply{Kind: driver.String, Str: key.token}
 		}
 		return driver.Reply{}
+	case "PTTL":
+		left := int64(-2)
+		if key, ok := f.get(arg(1)); ok {
+			left = time.Until(key.until).Milliseconds()
+		}
+		return driver.Reply{Kind: driver.Integer, Int: left}
 	case "EVAL", "EVALSHA":
 		return f.script(args)
 	}
@@ -194,15 +221,16 @@ func (f *fakeNode) script(args []any) driver.Reply {
 		return driver.Reply{Kind: driver.Failure, Str: "NOSCRIPT No matching script."}
 	}
 	integer := func(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
+	if digest == scripts.Release.Digest {
+		return integer(f.release(args[2:]))
+	}
 	key, token := args[3].(string), args[4].(string)
 	held, ok := f.get(key)
+	if len(args) > 6 && ok && held.token == args[6].(string) && held.token != token {
+		f.set(key, token, args[5].(string))
+		return integer(takenOver)
+	}
 	switch {
-	case digest == scripts.Release.Digest:
-		if held.token != token {
-			return integer(0)
-		}
-		delete(f.keys, key)
-		return integer(1)
 	case !ok:
 		f.set(key, token, args[5].(string))
 		return integer(2)
@@ -213,6 +241,32 @@ func (f *fakeNode) script(args []any) driver.Reply {
 		f.keys[key] = fakeKey{token, until}
 	}
 	return integer(1)
+}
+
+// release runs the script of that name: count, keys, tokens, channel, always.
+func (f *fakeNode) release(args []any) (deleted int64) {
+	count, _ := strconv.Atoi(args[0].(string))
+	for i := range count {
+		key, token := args[1+i].(string), args[1+count+i].(string)
+		if held, _ := f.get(key); held.token == token {
+			delete(f.keys, key)
+			deleted += 1 << i
+			if len(args) > 1+2*count && !f.mute {
+				f.publish(args[1+2*count].(string) + key)
+			}
+		}
+	}
+	if len(args) > 1+2*count {
+		for s := range f.ears {
+			if s.channels[wakeChannel] {
+				deleted += 1 << 32
+			}
+		}
+	}
+	if len(args) > 1+2*count && f.mute && deleted > 0 {
+		return -1 - deleted
+	}
+	return deleted
 }
 
 func (f *fakeNode) get(key string) (fakeKey, bool) {
@@ -250,6 +304,9 @@ func (f *fakeNode) resume() {
 			f.buffer[i]()
 		}
 		f.buffer = nil
+		if f.hung != nil {
+			close(f.hung)
+		}
 		f.hung = nil
 	})
 }

@@ -19,7 +19,7 @@ func (l *Lock) Held(ctx context.Context) (bool, error) {
 		return false, &stateError{"held", c.key, ErrClosed}
 	}
 	op := &operation{task: look, claim: c, ttl: c.longest()}
-	op.say(driver.Command{Args: append(op.args[:0], "GET", c.keyArg), FirstKey: 1, Keys: 1})
+	op.say(new(words), driver.Command{Args: []any{"GET", c.keyArg}, FirstKey: 1, Keys: 1})
 	op.ask(c.locker.nodes, c.locker.quorum)
 	op.await(ctx)
 	c.mu.Lock()

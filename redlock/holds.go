@@ -1,21 +1,35 @@
 package redlock
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
 // holds are the locks that a Locker's users hold, for Close to end. A lock that is
-// never released leaves at one of the sweeps that growth brings.
+// lost and never released leaves within a second: see [holds.look].
 type holds struct {
 	mu     sync.Mutex
-	locks  map[*Lock]struct{}
-	sweep  int // at this size
+	locks  map[holdName]*Lock
 	closed bool
+	sleep  sleepWatch
 }
 
-const firstSweep = 1024
+// A holdName is a lock's token; of a token of the user's own, with which he may hold
+// several, the lock besides.
+type holdName struct {
+	token string
+	own   *Lock
+}
+
+func (l *Lock) holdName() holdName {
+	if l.claim.own {
+		return holdName{l.claim.token, l}
+	}
+	return holdName{l.claim.token, nil}
+}
 
 // add takes l in, unless the Locker is closed. The claim's mutex is held.
 func (h *holds) add(l *Lock) bool {
@@ -25,41 +39,44 @@ func (h *holds) add(l *Lock) bool {
 		return false
 	}
 	if h.locks == nil {
-		h.locks, h.sweep = make(map[*Lock]struct{}), firstSweep
+		h.locks = make(map[holdName]*Lock)
 	}
-	if len(h.locks) >= h.sweep {
-		now := l.claim.locker.clock.Now()
-		for old := range h.locks {
-			// The lock of a claim may be waited for by its holder for us.
-			if old.claim.mu.TryLock() {
-				if old.check(now); old.ended != nil {
-					delete(h.locks, old)
-				}
-				old.claim.mu.Unlock()
-			}
-		}
-		h.sweep = max(firstSweep, 2*len(h.locks))
+	if len(h.locks) == 0 {
+		h.watch(l.claim.locker.clock)
 	}
-	h.locks[l] = struct{}{}
+	h.locks[l.holdName()] = l
 	return true
 }
 
 func (h *holds) remove(l *Lock) {
 	h.mu.Lock()
-	delete(h.locks, l)
+	delete(h.locks, l.holdName())
 	h.mu.Unlock()
+}
+
+// with returns the lock that has a token of our making, or nil.
+func (h *holds) with(token string) *Lock {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.locks[holdName{token, nil}]
+}
+
+// all returns the locks.
+func (h *holds) all() []*Lock {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.locks))
 }
 
 // close returns the locks, and takes no more in.
 func (h *holds) close() []*Lock {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.closed = true
-	locks := make([]*Lock, 0, len(h.locks))
-	for l := range h.locks {
-		locks = append(locks, l)
+	h.closed, h.sleep.on = true, false
+	if h.sleep.timer != nil {
+		h.sleep.timer.Stop()
 	}
-	return locks
+	h.mu.Unlock()
+	return h.all()
 }
 
 // spentTokens are users' own tokens that were released. A late retry of the request
@@ -67,8 +84,10 @@ func (h *holds) close() []*Lock {
 type spentTokens struct {
 	mu    sync.Mutex
 	until map[string]clockdrift.Instant
-	sweep int
+	sweep int // at this size
 }
+
+const firstSweep = 1024
 
 // add refuses token until the instant.
 func (s *spentTokens) add(token string, until, now clockdrift.Instant) {

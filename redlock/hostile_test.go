@@ -96,8 +96,8 @@ func TestRepliesThatNoServerGivesAreNoVotes(t *testing.T) {
 	for i, reply := range odd {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 1, WithMaxOutage(0))
-			fakes[0].answer = func(name string) *driver.Reply {
-				if name != "SET" {
+			fakes[0].answer = func(args []any) *driver.Reply {
+				if args[0] != "SET" {
 					return nil
 				}
 				return &reply
@@ -137,8 +137,8 @@ func TestAServerThatNeverKnowsItsScriptIsAnError(t *testing.T) {
 		locker, fakes := newLocker(t, 1)
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		fakes[0].change(func(f *fakeNode) {
-			f.answer = func(name string) *driver.Reply {
-				if name == "EVAL" || name == "EVALSHA" {
+			f.answer = func(args []any) *driver.Reply {
+				if args[0] == "EVAL" || args[0] == "EVALSHA" {
 					return &driver.Reply{Kind: driver.Failure, Str: "NOSCRIPT No matching script."}
 				}
 				return nil

@@ -15,10 +15,13 @@ type Lock struct {
 	parent  context.Context //nolint:containedctx // the lock's context descends from it
 	acquire operation
 	release operation
+	words   words    // of acquire
+	renewal *renewal // nil: none
 
 	// Guarded by claim.mu.
 	until  clockdrift.Instant // the lease's end, drift taken off
 	ended  error              // why the hold is over: ErrLost, ErrReleased or ErrClosed
+	cause  error              // the same with what is known of it, for ctx
 	ctx    context.Context    //nolint:containedctx // handed out; nil until then
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // ends ctx at until
@@ -86,29 +89,45 @@ func (l *Lock) end(cause error) {
 	if l.ended != nil {
 		return
 	}
-	l.ended = cause
+	l.ended, l.cause = cause, cause
+	if l.renewal != nil {
+		l.renewal.timer.Stop()
+		if cause == ErrLost { //nolint:errorlint // it is the sentinel itself
+			l.cause = l.renewal.cause()
+		}
+	}
 	if l.ctx != nil {
 		l.timer.Stop()
-		l.cancel(cause)
+		l.cancel(l.cause)
 	}
 }
 
 // Context returns a context that descends from the one given to Acquire, and ends
 // when the lease does, by a local timer and whatever the network does, or just
 // before a release is sent. context.Cause then says why: [ErrLost], [ErrReleased]
-// or [ErrClosed]. Give it to all work that the lock protects.
+// or [ErrClosed]; where renewals have failed, a [*QuorumError] in it has each node's
+// last answer. Give it to all work that the lock protects.
 func (l *Lock) Context() context.Context {
 	now := l.observe()
 	defer l.claim.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(l.parent)
+		l.ctx, l.cancel = context.WithCancelCause(context.WithValue(l.parent, lockKey{}, l))
 		if l.ended != nil {
-			l.cancel(l.ended)
+			l.cancel(l.cause)
 		} else {
 			l.timer = time.AfterFunc(l.until.Sub(now), l.expire)
 		}
 	}
 	return l.ctx
+}
+
+type lockKey struct{}
+
+// FromContext returns the lock whose [Lock.Context] ctx is or descends from, the
+// innermost if there are several, or nil.
+func FromContext(ctx context.Context) *Lock {
+	lock, _ := ctx.Value(lockKey{}).(*Lock)
+	return lock
 }
 
 // expire is called by the timer. The lease may have been extended meanwhile.

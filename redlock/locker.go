@@ -28,6 +28,8 @@ type Locker struct {
 	lanes  lanes
 	debts  debts
 	holds  holds
+	queues queues
+	tries  chan struct{} // holds one for each try of a waiter
 	spent  spentTokens
 	idents identities
 
@@ -72,6 +74,7 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 		closing: make(chan struct{}),
 	}
 	l.usualTTL = strconv.FormatInt(o.acquire.ttl.Milliseconds(), 10)
+	l.tries = make(chan struct{}, maxTries)
 	l.lanes.byKey = make(map[string]*lane)
 	l.debts.lanes = &l.lanes
 	l.life, l.kill = context.WithCancel(context.Background())

@@ -18,6 +18,7 @@ type node struct {
 	index  int
 	name   string
 	driver driver.Driver
+	ear    ear
 
 	mu      sync.Mutex
 	wake    sync.Cond // senders wait here
@@ -29,16 +30,24 @@ type node struct {
 	out     int  // batches
 	asking  bool // one of them is the question what the node is
 	window  window
-	closed  bool
-	health  health
-	news    []Event // not told yet
-	telling bool
+	apart   bool // releases go one by one
+	cluster bool // it is a Redis Cluster
+	muted   bool // it does not let us announce a release
+	// listeners is how many Lockers waited when a release was last announced; ours counts.
+	listeners int64
+	closed    bool
+	health    health
+	answered  clockdrift.Instant // the last batch
+	news      []Event            // not told yet
+	telling   bool
 }
 
 func newNode(l *Locker, index int, n driver.Node) *node {
 	made := &node{locker: l, index: index, name: n.Name, driver: n.Driver}
 	made.wake.L = &made.mu
 	made.ages.expire = made.expire
+	made.ear.node = made
+	made.ear.subscriber, _ = n.Driver.(driver.Subscriber)
 	return made
 }
 
@@ -132,23 +141,39 @@ func (n *node) expire() {
 	n.mu.Lock()
 	var late []*request
 	silent := false
-	for r := n.ages.oldest; r != nil && r.op.due <= now; r = n.ages.oldest {
+	for r := n.ages.oldest; r != nil && r.due <= now; r = n.ages.oldest {
 		n.ages.remove(r)
+		if n.advances(r) {
+			n.postpone(r, now)
+			continue
+		}
 		// A lease that is so short that it leaves the node little time says nothing
 		// about the node.
-		silent = silent || r.stage == sending && r.op.due.Sub(r.op.asked) >= n.locker.timeout
+		silent = silent || r.stage == sending && r.op.patience() >= n.locker.timeout
 		r.stage = final
 		late = append(late, r)
 	}
 	n.ages.arm(n.locker.clock)
 	n.mu.Unlock()
 	for _, r := range late {
-		r.op.vote(r, Failed, &silence{r.op.due.Sub(r.op.asked)}, now)
+		r.op.vote(r, Failed, &silence{r.op.patience()}, now)
 	}
 	n.pass(late)
 	if silent {
 		n.fails(&silence{n.locker.timeout})
 	}
+}
+
+// advances reports whether r has only waited for others so far, whom the node has gone on
+// to answer: then it is this process that is slow. n.mu is held.
+func (n *node) advances(r *request) bool {
+	return r.stage != sending && n.health.state == up && n.answered > r.due.Add(-r.op.patience())
+}
+
+// postpone gives r, which is not in the list, its whole time once more. n.mu is held.
+func (n *node) postpone(r *request, now clockdrift.Instant) {
+	r.due = now.Add(r.op.patience())
+	n.ages.add(r, n.locker.clock)
 }
 
 // close makes the node's senders end once their batches are back.

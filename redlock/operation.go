@@ -21,6 +21,8 @@ type task struct {
 	agrees func(Answer) bool
 	// decided, if there is one, is called once, under claim.mu, with the deciding vote.
 	decided func(op *operation, now clockdrift.Instant)
+	// complete, if there is one, is called once, when all nodes have answered.
+	complete func(op *operation)
 }
 
 // needless is the answer of a node that was not asked, because the token is not there
@@ -42,17 +44,16 @@ type operation struct {
 	task  *task
 	claim *claim
 	lock  *Lock            // of the claim; nil for a clean-up
-	cmds  []driver.Command // the same for all nodes
+	cmds  []driver.Command // the same for all nodes; a release has none: see [group]
 	ttl   time.Duration    // what it asks for, or the claim's
 	done  chan struct{}    // closed when decided
-
-	// The memory of cmds, as a rule.
-	cmd  [1]driver.Command
-	args [8]any
+	full  chan struct{}    // closed when all nodes have answered; nil: nobody waits for that
+	loud  bool             // a release that is announced
+	old   *operation       // the release that this hand-over stands for
 
 	lane  *lane
 	asked clockdrift.Instant
-	due   clockdrift.Instant // when requests fail for want of an answer
+	due   clockdrift.Instant // when requests fail for want of an answer, if the nodes keep up
 	need  int
 
 	// Guarded by claim.mu.
@@ -63,7 +64,15 @@ type operation struct {
 	start    clockdrift.Instant // of the votes that agreed, the earliest that left
 	decided  bool               // done is to be closed when claim.mu is free
 	clears   bool               // and the claim to be cleared before
+	complete bool               // all nodes have answered, and that is to be told
 	doubt    bool               // a release was sent and not heard of
+	sights   []sight            // who holds the key, one a node; nil: nobody that is known
+}
+
+// words are the memory of an operation's commands, which saves what they allocate.
+type words struct {
+	cmds [2]driver.Command
+	args [10]any
 }
 
 // An outcome of an operation.
@@ -83,9 +92,10 @@ type request struct {
 
 	// Guarded by node.mu.
 	stage        stage
-	ahead        bool     // it has come to the front of its lane
-	last         bool     // it was the operation's last to be answered; its sender's own
-	answer       Answer   // guarded by claim.mu, as is what stands at the end
+	ahead        bool   // it has come to the front of its lane
+	last         bool   // it was the operation's last to be answered; its sender's own
+	answer       Answer // guarded by claim.mu, as is what stands at the end
+	due          clockdrift.Instant
 	behind       *request // the next in its lane
 	older, newer *request // in the node's list of requests by age
 
@@ -106,15 +116,34 @@ const (
 	final                // answered, or out of time
 )
 
-// say sets the operation's one command, which names one key.
-func (op *operation) say(cmd driver.Command) {
-	op.cmd[0] = cmd
-	op.cmds = op.cmd[:]
+// say sets the operation's commands.
+func (op *operation) say(w *words, cmds ...driver.Command) {
+	op.cmds = append(w.cmds[:0], cmds...)
 }
 
 // ask puts the operation before the nodes. It is decided when need of them agree. It
 // reports false, and asks nobody, if the Locker takes in no such operations any more.
 func (op *operation) ask(nodes []*node, need int) bool {
+	if !op.enter(nodes, need) {
+		return false
+	}
+	op.submit(nodes)
+	return true
+}
+
+// submit puts the requests of an operation that has entered in the nodes' queues.
+func (op *operation) submit(nodes []*node) {
+	for i, n := range nodes {
+		n.submit(&op.requests[i])
+	}
+}
+
+// patience is how long a node may take.
+func (op *operation) patience() time.Duration { return op.due.Sub(op.asked) }
+
+// enter makes the requests, and lets the operation into the lane of its key, unless the
+// Locker takes in no such operations any more.
+func (op *operation) enter(nodes []*node, need int) bool {
 	c := op.claim
 	l := c.locker
 	op.lane = l.lanes.enter(c.keyArg.(string), len(l.nodes), op.task.sets)
@@ -129,7 +158,7 @@ func (op *operation) ask(nodes []*node, need int) bool {
 	}
 	op.due = op.asked.Add(l.options.timeout(op.ttl))
 	for i, n := range nodes {
-		op.requests[i] = request{op: op, node: n}
+		op.requests[i] = request{op: op, node: n, due: op.due}
 	}
 	if op.task.sets {
 		c.mu.Lock()
@@ -137,9 +166,6 @@ func (op *operation) ask(nodes []*node, need int) bool {
 			c.traces[n.index].asked++
 		}
 		c.mu.Unlock()
-	}
-	for i, n := range nodes {
-		n.submit(&op.requests[i])
 	}
 	return true
 }
@@ -154,7 +180,7 @@ func (op *operation) leave(r *request, now clockdrift.Instant) bool {
 		if op.task == release && t.clean() {
 			return false
 		}
-	case op.outcome == failed || op.outcome == dropped:
+	case op.outcome == dropped, op.outcome == failed && op.full == nil && op.task.complete == nil:
 		return false
 	default:
 		t.leaves(now)
@@ -185,10 +211,16 @@ func (op *operation) heard(r *request, err error, now clockdrift.Instant, counts
 	case op.task == release && r.reply == nil && !neverSent(err):
 		op.doubt = true
 	}
+	if answer == Held && r.reply != nil {
+		op.see(r, now)
+	}
 	if counts {
 		op.tally(r, answer, err, now)
 	}
 	op.unlock()
+	if counts && op.old != nil {
+		op.bequeath(r, answer)
+	}
 }
 
 // vote notes the final answer of a request of which nothing was heard.
@@ -196,6 +228,9 @@ func (op *operation) vote(r *request, answer Answer, err error, now clockdrift.I
 	op.claim.mu.Lock()
 	op.tally(r, answer, err, now)
 	op.unlock()
+	if op.old != nil {
+		op.bequeath(r, answer)
+	}
 }
 
 // tally counts the final answer of r; the deciding vote decides the operation.
@@ -225,20 +260,27 @@ func (op *operation) tally(r *request, answer Answer, err error, now clockdrift.
 		c.settle(r, now)
 	}
 	r.last = op.open == 0
+	op.complete = r.last
 }
 
 // unlock gives back claim.mu, and does what was put off until then. A caller who tries
 // again must find the clean-up in the lanes before him, or his own previous try would
 // refuse him: so he hears of the decision last.
 func (op *operation) unlock() {
-	decided, clears := op.decided, op.clears
-	op.decided, op.clears = false, false
+	decided, clears, complete := op.decided, op.clears, op.complete
+	op.decided, op.clears, op.complete = false, false, false
 	op.claim.mu.Unlock()
 	if clears {
 		op.claim.clear()
 	}
 	if decided {
 		close(op.done)
+	}
+	if complete && op.full != nil {
+		close(op.full)
+	}
+	if complete && op.task.complete != nil {
+		op.task.complete(op)
 	}
 }
 
@@ -289,6 +331,18 @@ func (op *operation) blame() error {
 		return ErrNoQuorum
 	}
 	return ErrHeld
+}
+
+// alarming reports whether others may have taken a failed attempt for a holder, whose end
+// has to be announced to them. claim.mu is held.
+func (op *operation) alarming() bool {
+	held := 0
+	for i := range op.requests {
+		if op.requests[i].answer == Held {
+			held++
+		}
+	}
+	return len(op.requests)-held >= op.need
 }
 
 // votes returns what every node has said. claim.mu is held.

@@ -59,6 +59,9 @@ type acquireOptions struct {
 	backoffMin, backoffMax time.Duration
 	maxOutage              time.Duration
 	token                  *string
+	renews                 bool
+	maxHold                time.Duration
+	renewals               func(Renewal)
 }
 
 func defaults() lockerOptions {
@@ -70,6 +73,7 @@ func defaults() lockerOptions {
 			backoffMin: 5 * time.Millisecond,
 			backoffMax: 250 * time.Millisecond,
 			maxOutage:  byTTL,
+			maxHold:    math.MaxInt64,
 		},
 		nodeTimeout: byTTL,
 		drift:       clockdrift.DefaultFactor,
@@ -97,20 +101,23 @@ func WithTTL(d time.Duration) LeaseOption {
 }
 
 // WithMaxWait bounds how long Acquire waits for the key; its error is then that of
-// the last try, such as [ErrHeld]. A try under way is not cut short; 0 means one try. By default only the context
-// bounds the wait; but the lock's own context descends from that one, so a time-out
-// there would also cut the hold short.
+// the last try, such as [ErrHeld]. A try under way is not cut short; 0 means one try,
+// past all who wait. By default only the context bounds the wait; but the lock's own
+// context descends from that one, so a time-out there would also cut the hold short.
 func WithMaxWait(d time.Duration) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.maxWait = d })
 }
 
-// WithRetryLimit bounds how often Acquire tries again after the first try. By
-// default there is no limit.
+// WithRetryLimit bounds how often Acquire tries again after the first try. A waiter tries
+// when it has a reason to, which may take as long as the holder holds the key; to bound
+// the time, use [WithMaxWait]. By default there is no limit.
 func WithRetryLimit(n int) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.retries = n })
 }
 
-// WithBackoff sets the pauses between the tries of one Acquire: each is drawn at
+// WithBackoff sets the pauses between the tries of one Acquire where nothing tells it
+// of a release: the holder uses another library, or nodes do not answer or do not let
+// it listen. It also sets those between the tries of a renewal that fails. Each is drawn at
 // random from 0 to a bound that begins at least and doubles up to most. Random from
 // 0, because contenders that pause alike split the votes again and again
 // (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/).
@@ -125,6 +132,31 @@ func WithBackoff(least, most time.Duration) LeaseOption {
 // fails at once, whatever this says.
 func WithMaxOutage(d time.Duration) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.maxOutage = d })
+}
+
+// WithRenewal keeps the lock alive until it is released or the context of the Acquire
+// ends: the lease is renewed when a third of the TTL has passed, and again after short
+// pauses if that fails. A renewal that fails changes nothing before the deadline; at
+// the deadline the lock is lost, and its context ends. Nodes that have lost the key get
+// it again. By default a lease ends after its TTL unless it is extended.
+//
+// A process that hangs while its renewal goes on keeps the lock from everybody else:
+// see [WithMaxHold].
+func WithRenewal() LeaseOption {
+	return leaseOption(func(o *acquireOptions) { o.renews = true })
+}
+
+// WithMaxHold bounds how long renewal keeps a lock: when that time has passed, the lock is
+// lost, with [ErrLost]. It is at least the TTL. By default there is no bound.
+func WithMaxHold(d time.Duration) LeaseOption {
+	return leaseOption(func(o *acquireOptions) { o.maxHold = d })
+}
+
+// WithRenewals sets a function that is told what came of each renewal, so that it is
+// known that only 4 or 3 of 5 nodes hold the lock, before it is lost. It is called from
+// the library's own goroutines and must not block. By default nobody is told.
+func WithRenewals(tell func(Renewal)) LeaseOption {
+	return leaseOption(func(o *acquireOptions) { o.renewals = tell })
 }
 
 // WithToken sets the token of this acquire, so that a request that is repeated after
@@ -216,6 +248,8 @@ func (o *acquireOptions) check() error {
 		return &OptionError{"Backoff", fmt.Sprintf("%v and %v are not two durations above 0, the lesser one first", o.backoffMin, o.backoffMax)}
 	case o.maxOutage < 0 && o.maxOutage != byTTL:
 		return &OptionError{"MaxOutage", fmt.Sprintf("%v is less than 0", o.maxOutage)}
+	case o.maxHold < o.ttl:
+		return &OptionError{"MaxHold", fmt.Sprintf("%v is less than the TTL of %v", o.maxHold, o.ttl)}
 	case o.token != nil && (*o.token == "" || len(*o.token) > maxToken):
 		return &OptionError{"Token", fmt.Sprintf("want 1 to %d bytes, not %d", maxToken, len(*o.token))}
 	}

@@ -35,12 +35,13 @@ func (l *Lock) Release(ctx context.Context) error {
 	l.end(ErrReleased)
 	c.mu.Unlock()
 
-	op := l.giveBack()
+	op := l.giveBack(true)
 	select {
 	case <-op.done:
 	case <-ctx.Done():
 		return fmt.Errorf("redlock: release %q goes on in the background: %w", c.key, endOf(ctx))
 	}
+	c.locker.queues.hurry(c.key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -59,17 +60,23 @@ func (l *Lock) quit() {
 	given := l.given
 	l.claim.mu.Unlock()
 	if !given {
-		l.giveBack()
+		l.giveBack(false)
 	}
 }
 
-// giveBack asks all nodes to delete the key.
-func (l *Lock) giveBack() *operation {
+// giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete
+// it.
+func (l *Lock) giveBack(handOver bool) *operation {
 	c := &l.claim
 	c.locker.holds.remove(l)
 	if c.own {
 		now := c.locker.clock.Now()
 		c.locker.spent.add(c.token, now.Add(c.longest()), now)
+	}
+	if handOver {
+		if op := l.handOver(); op != nil {
+			return op
+		}
 	}
 	op := c.toRelease(&l.release)
 	op.ask(c.locker.nodes, c.locker.quorum)

@@ -20,8 +20,8 @@ func TestReleaseEndsTheContextBeforeItsFirstByteLeaves(t *testing.T) {
 		ctx := lock.Context()
 		for _, f := range fakes {
 			f.change(func(f *fakeNode) {
-				f.answer = func(name string) *driver.Reply {
-					if name == "EVALSHA" && ctx.Err() == nil {
+				f.answer = func(args []any) *driver.Reply {
+					if args[0] == "EVALSHA" && ctx.Err() == nil {
 						t.Errorf("%s got the release while the holder's context was alive", f.name)
 					}
 					return nil

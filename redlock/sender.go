@@ -13,11 +13,13 @@ import (
 type sender struct {
 	node *node
 	// What the batch before leaves to the next one.
-	requests []*request
-	cmds     []driver.Command
-	ctx      context.Context //nolint:containedctx // see [sender.context]
-	cancel   context.CancelFunc
-	ends     time.Time // ctx
+	requests     []*request
+	noisy, quiet []*request // the releases of requests
+	cmds         []driver.Command
+	args         []any           // of cmds
+	ctx          context.Context //nolint:containedctx // see [sender.context]
+	cancel       context.CancelFunc
+	ends         time.Time // ctx
 }
 
 // context returns a context that ends when a batch has had its time, or up to a
@@ -41,7 +43,7 @@ func (s *sender) giveUp() {
 	if s.cancel != nil {
 		s.cancel()
 	}
-	s.ctx, s.cancel, s.cmds = nil, nil, nil
+	s.ctx, s.cancel, s.cmds, s.args = nil, nil, nil, nil
 }
 
 // serve is the life of a sender, until the node is closed.
@@ -68,18 +70,40 @@ func (n *node) serve() {
 		known := n.health.state == up
 		n.out++
 		n.asking = !known
+		queued := len(n.queue)
 		n.mu.Unlock()
 		if known {
-			runtime.Gosched() // callers that are ready get on board
+			n.board(queued)
 			s.send(s.take())
 			clear(s.requests) // whose locks would live on
+			clear(s.noisy)
+			clear(s.quiet)
 			clear(s.cmds)
+			clear(s.args)
 		} else {
 			n.contact()
 		}
 		n.mu.Lock()
 		n.out--
 		n.asking = n.asking && known
+	}
+}
+
+// maxYields bounds how often a sender lets others go first.
+const maxYields = 16
+
+// board lets callers that are ready get on board of the batch, for as long as they do:
+// so many were in the queue before.
+func (n *node) board(queued int) {
+	for range maxYields {
+		before := queued
+		runtime.Gosched()
+		n.mu.Lock()
+		queued = len(n.queue)
+		n.mu.Unlock()
+		if queued <= before {
+			return
+		}
 	}
 }
 
@@ -90,6 +114,7 @@ const maxBatch = 1000
 // left out.
 func (s *sender) take() []*request {
 	n := s.node
+	now := n.locker.clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	taken := n.queue
@@ -104,6 +129,10 @@ func (s *sender) take() []*request {
 	for _, r := range taken {
 		if r.stage == queued {
 			r.stage = sending
+			if r.due.Sub(now) < r.op.patience()/2 { // it has waited long, and the node not begun
+				n.ages.remove(r)
+				n.postpone(r, now)
+			}
 			batch = append(batch, r)
 		}
 	}

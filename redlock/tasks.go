@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -15,9 +14,15 @@ var (
 	acquire = &task{name: "acquire", sets: true, agrees: granted, read: readSet, decided: begin}
 
 	// adopt is acquire with a token of the user's own, which it prolongs.
-	adopt = &task{name: "acquire", sets: true, agrees: granted, read: readHold, decided: begin}
+	adopt = &task{name: "acquire", sets: true, agrees: granted, read: readHold(setAnew), decided: begin}
 
-	extend = &task{name: "extend", sets: true, agrees: granted, read: readHold, decided: prolong}
+	// inherit is acquire for the waiter who is handed a lock that is released.
+	inherit = &task{name: "acquire", sets: true, agrees: granted, read: readHold(takenOver), decided: begin}
+
+	extend = &task{name: "extend", sets: true, agrees: granted, read: readHold(setAnew), decided: prolong}
+
+	// renew is extend on behalf of a [renewal].
+	renew = &task{name: "renew", sets: true, agrees: granted, read: readHold(setAnew), decided: renewed, complete: report}
 
 	// release deletes the key. A node that says that the token is not there is as
 	// good as one that deleted it.
@@ -41,14 +46,23 @@ func readSet(token string, replies []driver.Reply) (Answer, error) {
 	}
 }
 
-func readHold(_ string, replies []driver.Reply) (Answer, error) {
-	switch reply := replies[0]; {
-	case reply.Kind == driver.Integer && (reply.Int == 1 || reply.Int == 2):
-		return Granted, nil
-	case reply.Kind == driver.Integer && reply.Int == 0:
-		return Held, nil
-	default:
-		return Failed, unexpected(reply)
+// The replies to a hold, up to the greatest that its task may get.
+const (
+	setAnew   = 2
+	takenOver = 3 // the token that is given away had the key
+)
+
+// readHold reads what the nodes say to a hold.
+func readHold(most int64) func(string, []driver.Reply) (Answer, error) {
+	return func(_ string, replies []driver.Reply) (Answer, error) {
+		switch reply := replies[0]; {
+		case reply.Kind == driver.Integer && reply.Int >= 1 && reply.Int <= most:
+			return Granted, nil
+		case reply.Kind == driver.Integer && reply.Int == 0:
+			return Held, nil
+		default:
+			return Failed, unexpected(reply)
+		}
 	}
 }
 
@@ -56,7 +70,7 @@ func readRelease(_ string, replies []driver.Reply) (Answer, error) {
 	switch reply := replies[0]; {
 	case reply.Kind == driver.Integer && reply.Int == 1:
 		return Granted, nil
-	case reply.Kind == driver.Integer && reply.Int == 0, wrongType(reply):
+	case reply.Kind == driver.Integer && reply.Int == 0:
 		return Absent, nil
 	default:
 		return Failed, unexpected(reply)
@@ -74,12 +88,6 @@ func readLook(token string, replies []driver.Reply) (Answer, error) {
 	default:
 		return Failed, unexpected(reply)
 	}
-}
-
-// wrongType reports whether the key holds something that no token can be in.
-func wrongType(reply driver.Reply) bool {
-	var server *driver.ServerError
-	return errors.As(reply.Err(), &server) && server.Code == "WRONGTYPE"
 }
 
 // unexpected returns the server's refusal, or what is wrong with a reply that no

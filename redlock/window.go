@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+)
 
 // A window says how many batches may be out at a node at once: 1 + round trip /
 // 150µs, at most 8. One at a time is right where the node is near: what gathers
@@ -30,18 +34,21 @@ func (w *window) note(trip time.Duration) {
 	}
 }
 
-// size is how many batches may be out.
-func (w *window) size() int {
-	least := w.least
-	if least == 0 || w.previous != 0 && w.previous < least {
-		least = w.previous
+// trip is the smallest round trip of late, or 0.
+func (w *window) trip() time.Duration {
+	if w.least == 0 || w.previous != 0 && w.previous < w.least {
+		return w.previous
 	}
-	return min(1+int(least/windowStep), maxWindow)
+	return w.least
 }
 
-// measured notes the round trip of a batch.
-func (n *node) measured(trip time.Duration) {
+// size is how many batches may be out.
+func (w *window) size() int { return min(1+int(w.trip()/windowStep), maxWindow) }
+
+// measured notes the round trip of a batch that is back.
+func (n *node) measured(trip time.Duration, now clockdrift.Instant) {
 	n.mu.Lock()
 	n.window.note(trip)
+	n.answered = now
 	n.mu.Unlock()
 }

@@ -37,8 +37,7 @@ func newClient(dial func(context.Context) (net.Conn, error)) *client {
 }
 
 func (c *client) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
-	request, err := encode(cmds)
-	if err != nil {
+	if err := checkArgs(cmds); err != nil {
 		return nil, driver.NotSent(err)
 	}
 	conn, err := c.take(ctx)
@@ -48,7 +47,7 @@ func (c *client) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 	// The context's own timer sets the deadline, so there is no moment in which the
 	// connection has timed out and the context has not.
 	disarm := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // fails on a closed one
-	replies, err := conn.exchange(request, len(cmds))
+	replies, err := conn.exchange(cmds)
 	if armed := disarm(); err == nil && armed {
 		c.give(conn)
 		return replies, nil
@@ -60,15 +59,15 @@ func (c *client) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 	return replies, err
 }
 
-func (c *conn) exchange(request []byte, count int) ([]driver.Reply, error) {
-	if n, err := c.Write(request); err != nil {
+func (c *conn) exchange(cmds []driver.Command) ([]driver.Reply, error) {
+	if n, err := writeCommands(c, cmds); err != nil {
 		if n == 0 {
 			err = driver.NotSent(err)
 		}
 		return nil, err
 	}
-	replies := make([]driver.Reply, 0, count)
-	for range count {
+	replies := make([]driver.Reply, 0, len(cmds))
+	for range cmds {
 		reply, err := readReply(c.replies)
 		if err != nil {
 			return replies, err

@@ -112,8 +112,7 @@ func TestPublishReachesASubscriber(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() }) // is being thrown away
-		request, _ := encode([]driver.Command{command("SUBSCRIBE", "channel")})
-		got, err := conn.exchange(request, 1)
+		got, err := conn.exchange([]driver.Command{command("SUBSCRIBE", "channel")})
 		if err != nil || show(got[0]) != `["subscribe" "channel" 1]` {
 			t.Fatalf("SUBSCRIBE = %v, %v, want a confirmation", got, err)
 		}
@@ -134,9 +133,8 @@ func TestHelloSwitchesToRESP3(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = conn.Close() }) // is being thrown away
-		request, _ := encode([]driver.Command{command("HELLO", "3")})
-		_, _ = conn.Write(request) // shows in what is read
+		t.Cleanup(func() { _ = conn.Close() })                              // is being thrown away
+		_, _ = writeCommands(conn, []driver.Command{command("HELLO", "3")}) // shows in what is read
 		first := make([]byte, 1)
 		if _, err := conn.Read(first); err != nil || first[0] != '%' {
 			t.Errorf("HELLO 3 begins with %q, %v, want a map", first, err)

@@ -114,8 +114,7 @@ func TestStopCutsConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() }) // is being thrown away
-		request, _ := encode([]driver.Command{command("PING")})
-		if replies, err := conn.exchange(request, 1); err != nil {
+		if replies, err := conn.exchange([]driver.Command{command("PING")}); err != nil {
 			t.Fatalf("PING = %v, %v, want an answer", replies, err)
 		}
 		nodes[0].Stop()

@@ -11,20 +11,50 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// encode returns the commands in RESP, as one batch.
-func encode(cmds []driver.Command) ([]byte, error) {
-	var buf []byte
+// checkArgs returns an error where a command cannot be sent.
+func checkArgs(cmds []driver.Command) error {
 	for _, cmd := range cmds {
-		buf = fmt.Appendf(buf, "*%d\r\n", len(cmd.Args))
 		for _, arg := range cmd.Args {
-			text, ok := arg.(string)
-			if !ok {
-				return nil, fmt.Errorf("redlocktest: an argument of %v is a %T, not a string", cmd.Args[0], arg)
+			if _, ok := arg.(string); !ok {
+				return fmt.Errorf("redlocktest: an argument of %v is a %T, not a string", cmd.Args[0], arg)
 			}
-			buf = fmt.Appendf(buf, "$%d\r\n%s\r\n", len(text), text)
 		}
 	}
-	return buf, nil
+	return nil
+}
+
+// writeCommands writes the commands in RESP, and returns how many bytes have left. It
+// puts them into words piece by piece, because a large batch as a whole takes long
+// enough to outlast its context.
+func writeCommands(w io.Writer, cmds []driver.Command) (int, error) {
+	sent := &counter{Writer: w}
+	out := bufio.NewWriterSize(sent, writeBuffer) // it keeps the first error
+	for _, cmd := range cmds {
+		_, _ = fmt.Fprintf(out, "*%d\r\n", len(cmd.Args))
+		for _, arg := range cmd.Args {
+			text := arg.(string) //nolint:forcetypeassert // checkArgs has looked
+			_, _ = fmt.Fprintf(out, "$%d\r\n", len(text))
+			_, _ = out.WriteString(text)
+			_, _ = out.WriteString("\r\n")
+		}
+	}
+	err := out.Flush()
+	return sent.n, err
+}
+
+// writeBuffer holds a batch as locks send it.
+const writeBuffer = 64 << 10
+
+// counter counts what is written.
+type counter struct {
+	io.Writer
+	n int
+}
+
+func (c *counter) Write(buf []byte) (int, error) {
+	n, err := c.Writer.Write(buf)
+	c.n += n
+	return n, err
 }
 
 var errProtocol = errors.New("redlocktest: the reply is not in RESP2")

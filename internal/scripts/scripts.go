@@ -4,6 +4,7 @@ package scripts
 
 import (
 	_ "embed"
+	"strconv"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
@@ -24,18 +25,22 @@ var hold string
 
 // The scripts.
 var (
-	Release = &Script{release, "cb35c3710fedf14912830c8befe0b1dc11bb9f56"}
-	Hold    = &Script{hold, "4470dfa4b545b409a32a1c74fc7076f7a6529eae"}
+	Release = &Script{release, "e444f99c5753dc885a0f67f6fb0c66ffefda1981"}
+	Hold    = &Script{hold, "6aece3f25a9ddf7050d009fec0975e8d2eaf4ab9"}
 )
 
 var byDigest = map[string]*Script{Release.Digest: Release, Hold.Digest: Hold}
 
-// Call returns the command that runs s by its digest on one key. The arguments are
-// put in the memory of args; they are boxed by the caller, who may use the boxes for
-// several commands.
-func (s *Script) Call(args []any, keyAndRest ...any) driver.Command {
-	args = append(args[:0], "EVALSHA", s.Digest, "1")
-	return driver.Command{Args: append(args, keyAndRest...), FirstKey: 3, Keys: 1}
+// Call appends to args what runs s by its digest on so many keys, which the caller
+// appends, and the script's own arguments after them.
+func (s *Script) Call(args []any, keys int) []any {
+	return append(args, "EVALSHA", s.Digest, strconv.Itoa(keys))
+}
+
+// One returns the command that runs s on one key, in the memory of args. The arguments
+// are boxed by the caller, who may use the boxes for several commands.
+func (s *Script) One(args []any, keyAndRest ...any) driver.Command {
+	return driver.Command{Args: append(s.Call(args[:0], 1), keyAndRest...), FirstKey: 3, Keys: 1}
 }
 
 // WithSource returns cmd as a node gets it that does not know its script: with the

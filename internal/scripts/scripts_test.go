@@ -16,7 +16,7 @@ func TestDigestsNameTheirSources(t *testing.T) {
 }
 
 func TestWithSourceReplacesTheDigest(t *testing.T) {
-	call := Release.Call(nil, "key", "token")
+	call := Release.One(nil, "key", "token")
 	full := WithSource(call)
 	if full.Args[0] != "EVAL" || full.Args[1] != Release.Source || full.Args[3] != "key" {
 		t.Errorf("WithSource(%v) = %v: not the same call with the source", call.Args, full.Args)

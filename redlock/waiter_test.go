@@ -1,0 +1,391 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// An outcome of an Acquire that waits.
+type waited struct {
+	lock *Lock
+	err  error
+	at   time.Time
+}
+
+// waitFor acquires the key k in a goroutine, and returns once it waits.
+func waitFor(ctx context.Context, locker *Locker, options ...AcquireOption) <-chan waited {
+	result := make(chan waited, 1)
+	go func() {
+		lock, err := locker.Acquire(ctx, "k", options...)
+		result <- waited{lock, err, time.Now()}
+	}()
+	synctest.Wait()
+	return result
+}
+
+// mustAcquire takes a lock that is free.
+func mustAcquire(t *testing.T, locker *Locker, key string, options ...AcquireOption) *Lock {
+	t.Helper()
+	lock, err := locker.TryAcquire(t.Context(), key, options...)
+	if err != nil {
+		t.Fatalf("TryAcquire of a free key = %v", err)
+	}
+	synctest.Wait()
+	return lock
+}
+
+// settings counts what may have set a key at a node.
+func settings(f *fakeNode) int { return f.count("SET") + f.count("EVALSHA") + f.count("EVAL") }
+
+func TestAReleaseWakesAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5)
+		theirs := another(t, fakes)
+		lock := mustAcquire(t, theirs, "k")
+		next := waitFor(t.Context(), ours)
+		time.Sleep(3 * time.Second)
+		released := time.Now()
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatalf("Release = %v", err)
+		}
+		got := <-next
+		if got.err != nil {
+			t.Fatalf("Acquire = %v", got.err)
+		}
+		if took := got.at.Sub(released); took > 0 {
+			t.Errorf("the waiter had the lock %v after its release, on nodes that answer at once", took)
+		}
+	})
+}
+
+func TestAWaiterAsksNobodyUnderAHolderOfOurs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5)
+		theirs := another(t, fakes)
+		mustAcquire(t, theirs, "k")
+		for range 64 {
+			waitFor(t.Context(), ours, WithMaxWait(9*time.Second))
+		}
+		time.Sleep(time.Second)
+		before := make([]int, len(fakes))
+		for i, f := range fakes {
+			before[i] = f.batches()
+		}
+		time.Sleep(7 * time.Second)
+		for i, f := range fakes {
+			if more := f.batches() - before[i]; more > 0 {
+				t.Errorf("while nothing happened, 64 waiters sent %s %d batches in 7s", f.name, more)
+			}
+			if listening := f.listeners(wakeChannel + "k"); listening != 1 {
+				t.Errorf("64 waiters of one Locker have %d subscriptions at %s, want 1", listening, f.name)
+			}
+		}
+		time.Sleep(3 * time.Second)
+		for _, f := range fakes {
+			if listening := f.listeners(wakeChannel); listening != 0 {
+				t.Errorf("%s has %d listeners after the last waiter has left", f.name, listening)
+			}
+		}
+	})
+}
+
+func TestALostAnnouncementIsMadeGoodAtTheExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5)
+		theirs := another(t, fakes)
+		lock := mustAcquire(t, theirs, "k")
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.deaf = true })
+		}
+		next := waitFor(t.Context(), ours)
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatalf("Release = %v", err)
+		}
+		began := time.Now()
+		got := <-next
+		if took := got.at.Sub(began); got.err != nil || took > 10*time.Second+5*time.Millisecond {
+			t.Errorf("the announcement got lost: Acquire = %v after %v, want the lock at its holder's expiry", got.err, took)
+		}
+	})
+}
+
+func TestAForeignHolderIsPolled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		for _, f := range fakes {
+			f.plant("k", "of another library", time.Hour)
+		}
+		next := waitFor(t.Context(), locker)
+		time.Sleep(10 * time.Second)
+		if tries := fakes[0].count("SET"); tries < 30 || tries > 200 {
+			t.Errorf("%d tries in 10s under a holder that will announce nothing; want one every 125ms or so", tries)
+		}
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { delete(f.keys, "k") })
+		}
+		freed := time.Now()
+		got := <-next
+		if took := got.at.Sub(freed); got.err != nil || took > 250*time.Millisecond {
+			t.Errorf("a foreign lock was released: Acquire = %v after %v, want the lock within 250ms", got.err, took)
+		}
+	})
+}
+
+func TestWhereChannelsAreForbiddenWaitersPollAndSaySo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events recorder
+		ours, fakes := newLocker(t, 5, events.option())
+		theirs := another(t, fakes)
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.mute = true })
+		}
+		lock := mustAcquire(t, theirs, "k")
+		next := waitFor(t.Context(), ours)
+		time.Sleep(3 * time.Second)
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatalf("Release where nothing may be announced = %v", err)
+		}
+		released := time.Now()
+		got := <-next
+		if took := got.at.Sub(released); got.err != nil || took > 250*time.Millisecond {
+			t.Errorf("Acquire = %v after %v, want the lock within a poll", got.err, took)
+		}
+		if kinds := events.kinds(); !slices.Contains(kinds, NodeMuted) {
+			t.Errorf("what a node reported is %v: not that it is muted", kinds)
+		}
+	})
+}
+
+func TestAWaiterHearsAgainAfterItsConnectionsWereCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5, WithTTL(time.Minute))
+		theirs := another(t, fakes, WithTTL(time.Minute))
+		lock := mustAcquire(t, theirs, "k")
+		next := waitFor(t.Context(), ours)
+		time.Sleep(time.Second)
+		for _, f := range fakes {
+			f.hangUp()
+		}
+		time.Sleep(20 * time.Second)
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatalf("Release = %v", err)
+		}
+		released := time.Now()
+		got := <-next
+		if took := got.at.Sub(released); got.err != nil || took > 0 {
+			t.Errorf("20s after all subscriptions were cut: Acquire = %v, %v after the release, want it at once", got.err, took)
+		}
+	})
+}
+
+func TestAnAnnouncementDuringTheSubscriptionIsNotMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5, WithTTL(time.Minute), WithBackoff(30*time.Second, 30*time.Second))
+		theirs := another(t, fakes, WithTTL(time.Minute))
+		warm(t, ours)
+		lock := mustAcquire(t, theirs, "k")
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 10 * time.Millisecond })
+		}
+		began := time.Now()
+		next := waitFor(t.Context(), ours)
+		time.Sleep(11 * time.Millisecond) // the first try is back, the subscription is not confirmed
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { delete(f.keys, "k") }) // a release that nobody hears
+		}
+		got := <-next
+		if took := got.at.Sub(began); got.err != nil || took > time.Second {
+			t.Errorf("a release between try and subscription: Acquire = %v after %v, want one more try upon the confirmation", got.err, took)
+		}
+		_ = lock
+	})
+}
+
+func TestWaitersThatLeaveHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 5)
+		lock := mustAcquire(t, locker, "k")
+		cause := errors.New("changed my mind")
+		var cancels []context.CancelCauseFunc
+		var results []<-chan waited
+		for range 6 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancels = append(cancels, cancel)
+			results = append(results, waitFor(ctx, locker))
+		}
+		for _, i := range []int{0, 3, 5} { // the first, one in the middle, the last
+			left := time.Now()
+			cancels[i](cause)
+			got := <-results[i]
+			if took := got.at.Sub(left); took > 0 {
+				t.Errorf("waiter %d of 6 left %v after its context had ended", i+1, took)
+			}
+			if !errors.Is(got.err, ErrHeld) || !errors.Is(got.err, context.Canceled) || !errors.Is(got.err, cause) {
+				t.Errorf("waiter %d of 6 left with %v, want what was wrong, and the context's error and cause", i+1, got.err)
+			}
+		}
+		for _, i := range []int{1, 2, 4} {
+			if err := lock.Release(t.Context()); err != nil {
+				t.Fatalf("Release = %v", err)
+			}
+			got := <-results[i]
+			if got.err != nil {
+				t.Fatalf("waiter %d of 6, after others had left: %v", i+1, got.err)
+			}
+			lock = got.lock
+		}
+		for _, cancel := range cancels {
+			cancel(nil)
+		}
+	})
+}
+
+func TestMaxWaitHoldsAnywhereInTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3)
+		mustAcquire(t, locker, "k")
+		began := time.Now()
+		for _, result := range []<-chan waited{
+			waitFor(t.Context(), locker, WithMaxWait(2*time.Second)),
+			waitFor(t.Context(), locker, WithMaxWait(2*time.Second)),
+		} {
+			got := <-result
+			if took := got.at.Sub(began); !errors.Is(got.err, ErrHeld) || took != 2*time.Second {
+				t.Errorf("Acquire with a longest wait of 2s = %v after %v, want ErrHeld after that", got.err, took)
+			}
+		}
+	})
+}
+
+func TestCloseEndsAllWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5)
+		theirs := another(t, fakes)
+		mustAcquire(t, theirs, "k")
+		var results []<-chan waited
+		for range 10 {
+			results = append(results, waitFor(t.Context(), ours))
+		}
+		time.Sleep(time.Second)
+		if err := ours.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		for _, result := range results {
+			if got := <-result; !errors.Is(got.err, ErrClosed) {
+				t.Errorf("Close while somebody waits: Acquire = %v, want ErrClosed", got.err)
+			}
+		}
+		for _, f := range fakes {
+			if left := f.listeners(wakeChannel); left != 0 {
+				t.Errorf("%d subscriptions to %s outlive Close", left, f.name)
+			}
+		}
+	})
+}
+
+func TestSixteenProcessesOnOneKeyAllGetTheirTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Many more timers at once than these are too much for the race detector of Go 1.26
+		// in a bubble: it fails a check of its own.
+		const processes, turns = 16, 2
+		_, fakes := newLocker(t, 5)
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.jitter = 2 * time.Millisecond })
+		}
+		began := time.Now()
+		var group sync.WaitGroup
+		holders := make(chan struct{}, 1)
+		for i := range processes {
+			locker := another(t, fakes)
+			group.Go(func() {
+				for turn := range turns {
+					lock, err := locker.Acquire(t.Context(), "k")
+					if err != nil {
+						t.Errorf("process %d, turn %d: %v", i+1, turn+1, err)
+						return
+					}
+					select {
+					case holders <- struct{}{}:
+					default:
+						t.Error("two hold the lock at once")
+					}
+					time.Sleep(time.Millisecond)
+					<-holders
+					if err := lock.Release(t.Context()); err != nil {
+						t.Errorf("process %d, turn %d: Release = %v", i+1, turn+1, err)
+					}
+					time.Sleep(rand.N(5 * time.Millisecond)) //nolint:gosec // work is no secret
+				}
+			})
+		}
+		group.Wait()
+		took := time.Since(began)
+		t.Logf("%d turns of 1ms took %v, with %d tries", processes*turns, took, fakes[0].count("SET"))
+		if most := 20 * time.Millisecond * processes * turns; took > most {
+			t.Errorf("%d turns of 1ms took %v, more than %v: too much is lost to split votes", processes*turns, took, most)
+		}
+	})
+}
+
+func TestAnOutageWhileWaitingIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		mustAcquire(t, locker, "k")
+		first := waitFor(t.Context(), locker, WithMaxOutage(time.Second))
+		second := waitFor(t.Context(), locker, WithMaxWait(30*time.Second), WithMaxOutage(time.Minute))
+		for _, f := range fakes[:2] {
+			f.change(refuse)
+		}
+		if got := <-first; !errors.Is(got.err, ErrNoQuorum) || !errors.Is(got.err, errRefused) {
+			t.Errorf("no quorum while waiting: %v, want ErrNoQuorum and each node's error", got.err)
+		}
+		if got := <-second; !errors.Is(got.err, ErrNoQuorum) {
+			t.Errorf("no quorum to the end of a long wait: %v, want ErrNoQuorum", got.err)
+		}
+	})
+}
+
+func TestTheLockOfAHolderThatVanishesGoesToAWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 5)
+		holder := mustAcquire(t, locker, "k", WithTTL(4*time.Second))
+		began := time.Now()
+		next := waitFor(t.Context(), locker)
+		got := <-next
+		took := got.at.Sub(began)
+		if got.err != nil || took < 3*time.Second || took > 4100*time.Millisecond {
+			t.Errorf("a holder of 4s that is never released: Acquire = %v after %v", got.err, took)
+		}
+		if holder.Valid() {
+			t.Error("two locks on one key are valid")
+		}
+	})
+}
+
+func TestAWaiterKnowsItsHolderWithAMinorityAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5)
+		theirs := another(t, fakes)
+		fakes[1].change(refuse)
+		fakes[3].change(refuse)
+		lock := mustAcquire(t, theirs, "k")
+		next := waitFor(t.Context(), ours)
+		time.Sleep(8 * time.Second)
+		if tries := fakes[0].count("SET"); tries > 4 { // the holder's, the first, and one upon the subscriptions
+			t.Errorf("with two of five nodes away a waiter tried %d times while nothing happened", tries-1)
+		}
+		released := time.Now()
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatalf("Release = %v", err)
+		}
+		if got := <-next; got.err != nil || got.at.Sub(released) > 0 {
+			t.Errorf("with two of five nodes away: Acquire = %v, %v after the release", got.err, got.at.Sub(released))
+		}
+	})
+}
