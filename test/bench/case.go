@@ -17,7 +17,7 @@ type Case struct {
 }
 
 // cases are all of them, in their order. A new one is a file and a line here.
-var cases = []Case{throughput, distance, faults, leftovers, closing, outage}
+var cases = []Case{throughput, distance, faults, leftovers, closing, outage, handover, contended, processes, parked, cut}
 
 // Bench is what every case works with.
 type Bench struct {
@@ -26,6 +26,7 @@ type Bench struct {
 	Goroutines int           // no more than so many
 	Quick      bool
 	Contenders []Contender // those that take part
+	Waiters    []Contender // those that do where locks are waited for
 	Site       *Site       // the nodes: a case leaves them well and empty
 	Log        *log.Logger // what is going on
 }
@@ -73,6 +74,20 @@ func (b *Bench) some(all []Fault) []Fault {
 		return []Fault{all[0], all[len(all)-1]}
 	}
 	return all[:1]
+}
+
+// waiting is the bench for cases in which locks are waited for.
+func (b *Bench) waiting() *Bench {
+	w := *b
+	w.Contenders = b.Waiters
+	return &w
+}
+
+// waitingAlone is the same without peers.
+func (b *Bench) waitingAlone() *Bench {
+	w := *b
+	w.Contenders = slices.DeleteFunc(slices.Clone(b.Waiters), func(c Contender) bool { return !c.ours() })
+	return &w
 }
 
 // tell logs why cycles failed.

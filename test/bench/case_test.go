@@ -16,44 +16,19 @@ import (
 // The cases get through with one contender of ours and one peer, and their report can
 // be written, read and drawn.
 func TestCases(t *testing.T) {
-	if _, err := server.Find(); errors.Is(err, server.ErrNoServer) && os.Getenv("QUORUMLOCK_REQUIRE") == "" {
-		t.Skip(err)
-	}
-	bench := &Bench{
-		Rounds: 1, Duration: 10 * time.Millisecond, Goroutines: 16, Quick: true, Log: log.New(io.Discard, "", 0),
-		Contenders: []Contender{find("redlock", "redigo", ""), find("redsync", "redigo", failFast)},
-	}
-	site, err := startSite()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := site.Close(); err != nil {
-			t.Errorf("closing the nodes: %v", err)
-		}
-	}()
-	bench.Site = site
+	bench := newBench(t)
+	bench.Contenders = []Contender{find("redlock", "redigo", ""), find("redsync", "redigo", failFast)}
 	some := []Case{throughput, faults, leftovers, outage} // the others differ in numbers alone
 	report, err := measure(t.Context(), bench, some)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range some {
-		for _, contender := range bench.Contenders {
-			row := rowOf(report.Table(c.Name), contender)
-			if row == nil && c.Name == leftovers.Name && !contender.ours() {
-				continue // not where it must be quick
-			}
-			if row == nil {
-				t.Errorf("%s has no row of %s", c.Name, contender.Name())
-				continue
-			}
-			for _, column := range c.Columns {
-				if len(row.Rounds[column.Metric]) == 0 {
-					t.Errorf("%s: %s has no %q", c.Name, contender.Name(), column.Metric)
-				}
-			}
+		contenders := bench.Contenders
+		if c.Name == leftovers.Name {
+			contenders = contenders[:1] // where it must be quick
 		}
+		complete(t, report, c, contenders)
 	}
 
 	folder := t.TempDir()
@@ -64,6 +39,64 @@ func TestCases(t *testing.T) {
 	for _, want := range []string{"redlock redigo", "redsync redigo fail-fast", "16 goroutines", "floor"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not say %q", want)
+		}
+	}
+}
+
+// The cases in which locks are waited for get through, too, and no lock has two holders.
+func TestWaitingCases(t *testing.T) {
+	bench := newBench(t)
+	bench.Waiters = []Contender{find("redlock", "redigo", ""), find("redsync", "go-redis", polling)}
+	report, err := measure(t.Context(), bench, []Case{handover, contended, processes, parked, cut})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Case{handover, contended, processes} {
+		complete(t, report, c, bench.Waiters)
+	}
+	for _, c := range []Case{parked, cut} {
+		complete(t, report, c, bench.Waiters[:1])
+	}
+	for _, table := range report.Tables {
+		for _, row := range table.Rows {
+			if n := row.Median("overlaps"); n > 0 {
+				t.Errorf("%s: %s had two holders at once %v times, want never", table.Name, row.Contender, n)
+			}
+		}
+	}
+}
+
+// newBench is a quick one, on servers that end with the test.
+func newBench(t *testing.T) *Bench {
+	t.Helper()
+	if _, err := server.Find(); errors.Is(err, server.ErrNoServer) && os.Getenv("QUORUMLOCK_REQUIRE") == "" {
+		t.Skip(err)
+	}
+	site, err := startSite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := site.Close(); err != nil {
+			t.Errorf("closing the nodes: %v", err)
+		}
+	})
+	return &Bench{Rounds: 1, Duration: 10 * time.Millisecond, Goroutines: 16, Quick: true, Site: site, Log: log.New(io.Discard, "", 0)}
+}
+
+// complete checks that the case has all figures of the contenders.
+func complete(t *testing.T, report *Report, c Case, contenders []Contender) {
+	t.Helper()
+	for _, contender := range contenders {
+		row := rowOf(report.Table(c.Name), contender)
+		if row == nil {
+			t.Errorf("%s has no row of %s", c.Name, contender.Name())
+			continue
+		}
+		for _, column := range c.Columns {
+			if len(row.Rounds[column.Metric]) == 0 {
+				t.Errorf("%s: %s has no %q", c.Name, contender.Name(), column.Metric)
+			}
 		}
 	}
 }

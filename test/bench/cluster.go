@@ -102,6 +102,33 @@ func (c *Cluster) CPU() (time.Duration, error) {
 	return sum, err
 }
 
+// Commands is how many commands a server has run so far, those of scripts included, on
+// average.
+func (c *Cluster) Commands() (float64, error) {
+	var sum float64
+	err := c.each(func(conn redigo.Conn) error {
+		info, err := redigo.String(conn.Do("INFO", "stats"))
+		n, e := strconv.ParseFloat(infoField(info, "total_commands_processed"), 64)
+		sum += n
+		return errors.Join(err, e)
+	})
+	return sum / float64(len(c.processes)), err
+}
+
+// commandsDuring is how many more they are after work. The first of the bench's own two
+// questions is among them, and taken off.
+func (c *Cluster) commandsDuring(work func() error) (float64, error) {
+	before, err := c.Commands()
+	if err != nil {
+		return 0, err
+	}
+	if err := work(); err != nil {
+		return 0, err
+	}
+	after, err := c.Commands()
+	return after - before - 1, err
+}
+
 // Version names the servers' software.
 func (c *Cluster) Version() (string, error) {
 	conn, err := dial(c.processes[0].Addr())

@@ -30,12 +30,17 @@ type Setup struct {
 	// CallTimeout is for libraries that leave it to their caller to bound a call: 0
 	// gives none, which is fastest, and hangs where a node does.
 	CallTimeout time.Duration
+
+	// Renewed asks for holds that renew their leases, which only ours do.
+	Renewed bool
 }
 
 // Session is a contender that is connected to nodes. It is safe for concurrent use.
 type Session interface {
 	// Lock tries once to lock the key.
 	Lock(ctx context.Context, key string) (Hold, error)
+	// Wait locks the key, and waits until it is free or ctx ends.
+	Wait(ctx context.Context, key string) (Hold, error)
 	// Close ends the session and its clients.
 	Close() error
 }
@@ -56,11 +61,25 @@ func (c Contender) ours() bool { return c.Library == "redlock" }
 // last one.
 func (c Contender) failFast() bool { return c.ours() || strings.Contains(c.Mode, failFast) }
 
+// polls reports whether it differs from another one in nothing but how it waits.
+func (c Contender) polls() bool { return c.Mode == polling }
+
+// waits reports whether it takes part where locks are waited for: ours, and redsync
+// with either delay. It is redsync's usual mode, for under contention fail-fast leaves
+// keys behind: what it does not wait for may set a key after it was released.
+func (c Contender) waits() bool {
+	return c.ours() || c.polls() || c.Mode == "" && slices.Contains(polled, c.Client)
+}
+
 // The modes of redsync. Its auto-pipeline is go-redis's, below it.
 const (
 	failFast     = "fail-fast"
 	autoPipeline = "auto-pipeline"
+	polling      = "polling 1-5 ms" // its default is 50 to 250 ms
 )
+
+// polled are the clients over which redsync takes part where locks are waited for.
+var polled = []string{"go-redis", "rueidis"}
 
 // quiet makes go-redis keep to itself that nodes are gone, which it otherwise writes
 // to stderr.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
 )
@@ -18,37 +16,21 @@ const delayCommand = "delay-line"
 // Delay is a way to servers that is as long as somebody wants. It is a process of its
 // own, so that what it costs is not among what a contender is measured by.
 type Delay struct {
-	command *exec.Cmd
-	orders  io.WriteCloser
-	answers *bufio.Scanner
-	addrs   []string
+	*Child
+	addrs []string
 }
 
 // startDelay starts a way to each of the servers, at first without any delay.
 func startDelay(targets []string) (*Delay, error) {
-	self, err := os.Executable()
+	child, err := startChild(append([]string{delayCommand}, targets...)...)
 	if err != nil {
 		return nil, err
 	}
-	d := &Delay{command: exec.Command(self, append([]string{delayCommand}, targets...)...)} //nolint:gosec,noctx // this program; it ends with its input
-	d.command.Stderr = os.Stderr
-	if d.orders, err = d.command.StdinPipe(); err != nil {
-		return nil, err
-	}
-	answers, err := d.command.StdoutPipe()
+	line, err := child.answer()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("delay: %w", errors.Join(err, child.Close()))
 	}
-	d.answers = bufio.NewScanner(answers)
-	if err := d.command.Start(); err != nil {
-		return nil, err
-	}
-	line, err := d.answer()
-	if err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	d.addrs = strings.Fields(line)
-	return d, nil
+	return &Delay{child, strings.Fields(line)}, nil
 }
 
 // Addrs is where the ways begin, in the order of the servers.
@@ -56,23 +38,14 @@ func (d *Delay) Addrs() []string { return d.addrs }
 
 // Set makes the way to server i longer by delay, there and back taken together.
 func (d *Delay) Set(i int, delay time.Duration) error {
-	if _, err := fmt.Fprintln(d.orders, i, delay); err != nil {
+	err := d.order(i, delay)
+	if err == nil {
+		_, err = d.answer()
+	}
+	if err != nil {
 		return fmt.Errorf("delay: %w", err)
 	}
-	_, err := d.answer()
-	return err
-}
-
-// Close ends the process.
-func (d *Delay) Close() error {
-	return errors.Join(d.orders.Close(), d.command.Wait())
-}
-
-func (d *Delay) answer() (string, error) {
-	if !d.answers.Scan() {
-		return "", fmt.Errorf("delay: its process has ended: %w", errors.Join(d.answers.Err(), io.ErrUnexpectedEOF))
-	}
-	return d.answers.Text(), nil
+	return nil
 }
 
 // serveDelay is the process: it prints the addresses where the ways begin, and then

@@ -10,10 +10,13 @@ import (
 	"time"
 )
 
-// The delay is a process that runs this program again: here, the test.
+// The delay and the crowds are processes that run this program again: here, the test.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == delayCommand {
 		exit(serveDelay(os.Args[2:], os.Stdin, os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == crowdCommand {
+		exit(serveCrowd(os.Args[2:], os.Stdin, os.Stdout))
 	}
 	os.Exit(m.Run())
 }

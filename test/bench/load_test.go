@@ -28,6 +28,8 @@ func (s *fakeSession) Lock(_ context.Context, key string) (Hold, error) {
 	return s, nil
 }
 
+func (s *fakeSession) Wait(ctx context.Context, key string) (Hold, error) { return s.Lock(ctx, key) }
+
 func (s *fakeSession) Release(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,12 +31,15 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == delayCommand {
 		exit(serveDelay(os.Args[2:], os.Stdin, os.Stdout))
 	}
+	if len(os.Args) > 1 && os.Args[1] == crowdCommand {
+		exit(serveCrowd(os.Args[2:], os.Stdin, os.Stdout))
+	}
 	var o options
 	flag.StringVar(&o.only, "only", "", "the `cases` to run, with commas between")
 	flag.StringVar(&o.contenders, "contenders", "", "take only contenders whose name matches this `pattern`")
 	flag.IntVar(&o.bench.Rounds, "rounds", 5, "how often the contenders take turns in throughput; other cases have about half as many")
 	flag.DurationVar(&o.bench.Duration, "duration", 500*time.Millisecond, "how long one measurement takes")
-	flag.IntVar(&o.bench.Goroutines, "goroutines", slices.Max(concurrency), "take at most so many goroutines")
+	flag.IntVar(&o.bench.Goroutines, "goroutines", mostGoroutines, "take at most so many goroutines")
 	flag.BoolVar(&o.bench.Quick, "quick", false, "one short round with a part of it all, whose figures mean little")
 	flag.BoolVar(&o.draw, "draw", false, "only draw the picture from the JSON")
 	flag.StringVar(&o.out, "out", "", "the `folder` to write to; a full run writes to docs, any other nowhere")
@@ -55,6 +58,9 @@ func exit(err error) {
 	}
 	os.Exit(0)
 }
+
+// mostGoroutines is enough for every case.
+const mostGoroutines = 10_000
 
 type options struct {
 	bench            Bench
@@ -82,9 +88,12 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.bench.Contenders, err = matching(o.contenders); err != nil {
+	taking, err := matching(o.contenders)
+	if err != nil {
 		return err
 	}
+	o.bench.Contenders = slices.DeleteFunc(slices.Clone(taking), Contender.polls)
+	o.bench.Waiters = slices.DeleteFunc(taking, func(c Contender) bool { return !c.waits() })
 	if o.bench.Quick {
 		o.bench.Contenders = slices.DeleteFunc(o.bench.Contenders, func(c Contender) bool { return !c.failFast() })
 	}
@@ -96,7 +105,7 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	folder := o.folder("")
-	full := o.only == "" && o.contenders == "" && !o.bench.Quick && o.bench.Goroutines >= slices.Max(concurrency)
+	full := o.only == "" && o.contenders == "" && !o.bench.Quick && o.bench.Goroutines >= mostGoroutines
 	if full {
 		folder = o.folder(docs)
 	}

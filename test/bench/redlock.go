@@ -70,7 +70,11 @@ func newRedlockSession(nodes []driver.Node, err error, clients io.Closer, setup 
 	if err != nil {
 		return nil, errors.Join(err, clients.Close())
 	}
-	locker, err := redlock.New(nodes, redlock.WithTTL(setup.TTL))
+	options := []redlock.Option{redlock.WithTTL(setup.TTL)}
+	if setup.Renewed {
+		options = append(options, redlock.WithRenewal())
+	}
+	locker, err := redlock.New(nodes, options...)
 	if err != nil {
 		return nil, errors.Join(err, clients.Close())
 	}
@@ -81,6 +85,14 @@ func (s *redlockSession) Lock(ctx context.Context, key string) (Hold, error) {
 	lock, err := s.locker.TryAcquire(ctx, key)
 	if err != nil {
 		return nil, err // and not a Hold with a nil lock in it
+	}
+	return lock, nil
+}
+
+func (s *redlockSession) Wait(ctx context.Context, key string) (Hold, error) {
+	lock, err := s.locker.Acquire(ctx, key)
+	if err != nil {
+		return nil, err
 	}
 	return lock, nil
 }

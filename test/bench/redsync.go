@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,45 +21,52 @@ import (
 )
 
 // redsyncs is redsync over each client, with and without fail-fast, at its best: a
-// pool with a connection for every call that may be under way, no second tries by
-// the client, and one try by redsync, for nobody contends.
+// pool with a connection for every call that may be under way, and no second tries by
+// the client. Over two of them it also waits with a shorter delay than its own.
 func redsyncs() []Contender {
 	var all []Contender
 	for _, over := range []struct {
 		client, mode string
-		dial         func(addr string, setup Setup) (redsyncpool.Pool, io.Closer, error)
+		dial         redsyncDial
 	}{
 		{"go-redis", "", dialGoredis},
 		{"redigo", "", dialRedigo},
 		{"rueidis", "", dialRueidis},
 		{"go-redis", autoPipeline, dialAutoPipeline},
 	} {
-		for _, fast := range []bool{false, true} {
-			mode := over.mode
-			if fast {
-				mode = strings.TrimSpace(mode + " " + failFast)
-			}
-			all = append(all, Contender{
-				Library: "redsync", Client: over.client, Mode: mode,
-				Open: func(addrs []string, setup Setup) (Session, error) {
-					s := &redsyncSession{timeout: setup.CallTimeout, options: []redsync.Option{
-						redsync.WithExpiry(setup.TTL), redsync.WithTries(1), redsync.WithFailFast(fast),
-					}}
-					pools := make([]redsyncpool.Pool, len(addrs))
-					for i, addr := range addrs {
-						pool, closer, err := over.dial(addr, setup)
-						if err != nil {
-							return nil, errors.Join(err, s.Close())
-						}
-						pools[i], s.clients = pool, append(s.clients, closer)
-					}
-					s.sync = redsync.New(pools...)
-					return s, nil
-				},
-			})
-		}
+		all = append(all,
+			newRedsync(over.client, over.mode, over.dial),
+			newRedsync(over.client, strings.TrimSpace(over.mode+" "+failFast), over.dial, redsync.WithFailFast(true)))
 	}
-	return all
+	often := redsync.WithRetryDelayFunc(func(int) time.Duration {
+		return time.Millisecond + rand.N(4*time.Millisecond) //nolint:gosec // no secret
+	})
+	return append(all,
+		newRedsync("go-redis", polling, dialGoredis, often),
+		newRedsync("rueidis", polling, dialRueidis, often))
+}
+
+type redsyncDial func(addr string, setup Setup) (redsyncpool.Pool, io.Closer, error)
+
+func newRedsync(client, mode string, dial redsyncDial, options ...redsync.Option) Contender {
+	return Contender{
+		Library: "redsync", Client: client, Mode: mode,
+		Open: func(addrs []string, setup Setup) (Session, error) {
+			s := &redsyncSession{timeout: setup.CallTimeout, options: append([]redsync.Option{
+				redsync.WithExpiry(setup.TTL), redsync.WithTries(math.MaxInt),
+			}, options...)}
+			pools := make([]redsyncpool.Pool, len(addrs))
+			for i, addr := range addrs {
+				pool, closer, err := dial(addr, setup)
+				if err != nil {
+					return nil, errors.Join(err, s.Close())
+				}
+				pools[i], s.clients = pool, append(s.clients, closer)
+			}
+			s.sync = redsync.New(pools...)
+			return s, nil
+		},
+	}
 }
 
 type redsyncSession struct {
@@ -69,10 +78,19 @@ type redsyncSession struct {
 
 func (s *redsyncSession) Lock(ctx context.Context, key string) (Hold, error) {
 	mutex := s.sync.NewMutex(key, s.options...)
-	if err := mutex.TryLockContext(ctx); err != nil {
+	return s.hold(mutex, mutex.TryLockContext(ctx))
+}
+
+func (s *redsyncSession) Wait(ctx context.Context, key string) (Hold, error) {
+	mutex := s.sync.NewMutex(key, s.options...)
+	return s.hold(mutex, mutex.LockContext(ctx))
+}
+
+func (s *redsyncSession) hold(mutex *redsync.Mutex, err error) (Hold, error) {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if s.timeout > 0 {
+	case s.timeout > 0:
 		return redsyncBounded{mutex, s.timeout}, nil
 	}
 	return (*redsyncHold)(mutex), nil

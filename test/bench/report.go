@@ -85,9 +85,8 @@ func (r *Row) Median(metric string) float64 {
 	return median(r.Rounds[metric])
 }
 
-// ratio is the median over the rounds of how many cycles a does for each of b.
-func ratio(a, b *Row) float64 {
-	const metric = "cycles"
+// ratio is the median over the rounds of how many times b's value a has.
+func ratio(metric string, a, b *Row) float64 {
 	if a == nil || b == nil {
 		return math.NaN()
 	}

@@ -27,10 +27,10 @@ func TestMedian(t *testing.T) {
 func TestRatioIsTakenInEachRound(t *testing.T) {
 	ours := &Row{Rounds: map[string][]float64{"cycles": {100, 10, 100}}}
 	theirs := &Row{Rounds: map[string][]float64{"cycles": {50, 5, 40}}}
-	if got := ratio(ours, theirs); got != 2 {
+	if got := ratio("cycles", ours, theirs); got != 2 {
 		t.Errorf("ratio = %v, want 2, the median of 2, 2 and 2.5", got)
 	}
-	if got := ratio(ours, nil); !math.IsNaN(got) {
+	if got := ratio("cycles", ours, nil); !math.IsNaN(got) {
 		t.Errorf("the ratio to nothing = %v, want no number", got)
 	}
 }
@@ -49,7 +49,7 @@ func TestAddLeavesOutWhatIsNoNumber(t *testing.T) {
 }
 
 func TestFloors(t *testing.T) {
-	report := &Report{Tables: []Table{{Name: throughput.Name}, {Name: "leftovers"}}}
+	report := &Report{Tables: []Table{{Name: throughput.Name}, {Name: "leftovers"}, {Name: handover.Name}, {Name: processes.Name}}}
 	cycles := func(name string, perSecond float64) {
 		report.Tables[0].Add(Key{Contender: name, Goroutines: 128}, map[string]float64{"cycles": perSecond, "allocs": 11})
 	}
@@ -60,6 +60,22 @@ func TestFloors(t *testing.T) {
 	cycles("redsync rueidis", 100)
 	report.Tables[1].Add(Key{"redlock redigo", 128, hung(1).Name}, map[string]float64{"keys left": 2})
 	report.Tables[1].Add(Key{"redsync redigo fail-fast", 128, hung(1).Name}, map[string]float64{"keys left": 5})
+
+	handovers := func(name string, p50 float64) {
+		report.Tables[2].Add(Key{Contender: name, Situation: oneWaiter}, map[string]float64{"p50": p50})
+	}
+	handovers("redlock go-redis", 0.001)
+	handovers("redlock rueidis", 0.001)
+	handovers("redsync go-redis", 0.09)
+	handovers("redsync rueidis", 0.08)
+	handovers("redsync rueidis polling 1-5 ms", 0.005)
+	crowd := func(name string, changes, jain float64) {
+		report.Tables[3].Add(Key{name, crowded, processTitle}, map[string]float64{"changes": changes, "jain": jain})
+	}
+	crowd("redlock go-redis", 700, 0.99)
+	crowd("redlock redigo", 700, 0.95)
+	crowd("redsync go-redis", 20, 0.9)
+	crowd("redsync go-redis polling 1-5 ms", 350, 0.7)
 
 	rulings := map[string]Ruling{}
 	for _, r := range judge(report) {
@@ -72,6 +88,11 @@ func TestFloors(t *testing.T) {
 		{"cycles against redsync, both over go-redis, no auto-pipeline, 1 goroutine", "–", "not measured"},
 		{"allocations a cycle over rueidis, 128 goroutines", "11.0", "met"},
 		{"keys left after 50,000 cycles, 1 node hung", "2", "MISSED"},
+		{"hand-over p50, times shorter than redsync's with its default delay, same client, our best", "90.0", "MISSED by 10.0 %"},
+		{"hand-over p50, times shorter than redsync's with polling 1-5 ms, same client, our best", "5.0", "met"},
+		{"changes of owner against redsync, both over go-redis, one key, 4 processes, 64 goroutines", "2.00", "MISSED by 42.9 %"},
+		{"changes of owner against redsync, both over rueidis, one key, 4 processes, 64 goroutines", "–", "not measured"},
+		{"Jain's index of fairness, one key, processes", "0.950", "MISSED by 1.0 %"},
 	} {
 		if got := rulings[tt.text]; got.Measured != tt.measured || got.Verdict != tt.verdict {
 			t.Errorf("%s: measured %q, %q; want %q, %q", tt.text, got.Measured, got.Verdict, tt.measured, tt.verdict)

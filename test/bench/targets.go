@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// floors are what the library promises itself. Ratios are of cycles a second, and
-// medians of the ratios in each round.
+// floors are what the library promises itself. Ratios are of cycles a second where they
+// do not say otherwise, and medians of the ratios in each round.
 func floors() []Floor {
 	all := []Floor{
 		peerFloor("go-redis", 128, 5), peerFloor("redigo", 128, 4.5), peerFloor("rueidis", 128, 4.5),
@@ -31,9 +31,10 @@ func floors() []Floor {
 			worst("keys left one TTL after waking, closed meanwhile, "+fault.Name, "closing", "keys left", fault.Name, 0, true, whole),
 			worst("goroutines left, closed meanwhile, "+fault.Name, "closing", "goroutines", fault.Name, 0, true, whole))
 	}
-	return append(all,
+	all = append(all,
 		worst("a try without a quorum, 3 nodes refused, fails within", "outage", "worst", refused(3).Name, 0.005, true, duration),
 		worst("a try without a quorum, 3 nodes hung, fails within a node's time-out (and 5 ms)", "outage", "worst", hung(3).Name, 0.255, true, duration))
+	return append(all, waitingFloors()...)
 }
 
 // peerFloor compares with the better of redsync's modes over the same client.
@@ -47,7 +48,7 @@ func peerFloor(client string, goroutines int, want float64) Floor {
 				return c.Library == "redsync" && c.Client == client && (c.Mode == "" || c.Mode == failFast)
 			})
 			ours := t.Row(Key{Contender: "redlock " + client, Goroutines: goroutines})
-			return ratio(ours, peer), against(peer)
+			return ratio("cycles", ours, peer), against(peer)
 		},
 	}
 }
@@ -64,7 +65,7 @@ func bestFloor(goroutines int, want float64) Floor {
 			if ours == nil {
 				return math.NaN(), ""
 			}
-			return ratio(ours, peer), ours.Contender + " " + against(peer)
+			return ratio("cycles", ours, peer), ours.Contender + " " + against(peer)
 		},
 	}
 }

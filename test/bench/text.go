@@ -164,7 +164,9 @@ func whole(value float64) string {
 
 func decimal(value float64) string { return fmt.Sprintf("%.1f", value) }
 func twofold(value float64) string { return fmt.Sprintf("%.2f", value) }
+func index(value float64) string   { return fmt.Sprintf("%.3f", value) }
 func percent(value float64) string { return fmt.Sprintf("%.0f %%", 100*value) }
+func memory(bytes float64) string  { return fmt.Sprintf("%.1f kB", bytes/1e3) }
 
 // duration shows seconds in three digits.
 func duration(seconds float64) string {
