@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,6 +171,55 @@ func TestCloseReleasesAll(t *testing.T) {
 		}
 		if _, err := locker.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrClosed) {
 			s.Errorf("TryAcquire after Close: %v, want ErrClosed", err)
+		}
+	})
+}
+
+// Releases that wait for a node together go as one command, in which each key has its
+// own fate.
+func TestReleasesTogether(t *testing.T) {
+	onEach(t, func(s *site) {
+		const count, taken, odd = 100, 20, 40
+		locker := s.locker()
+		s.warm(locker)
+		locks := make([]*redlock.Lock, count)
+		var group sync.WaitGroup
+		for i := range locks {
+			group.Go(func() {
+				var err error
+				if locks[i], err = locker.TryAcquire(s.Context(), fmt.Sprintf("%s:%d", s.key, i)); err != nil {
+					s.Errorf("TryAcquire %d: %v", i, err)
+				}
+			})
+		}
+		group.Wait()
+		if s.Failed() {
+			return
+		}
+		for i, look := range s.looks {
+			s.eventually("all keys are there", func() bool { return len(s.keys(i)) >= count })
+			pipe := look.Pipeline()
+			pipe.Set(s.Context(), locks[taken].Key(), "another", patience)
+			pipe.Del(s.Context(), locks[odd].Key())
+			pipe.RPush(s.Context(), locks[odd].Key(), "not a lock")
+			pipe.Expire(s.Context(), locks[odd].Key(), patience)
+			if _, err := pipe.Exec(s.Context()); err != nil {
+				s.Fatalf("taking locks away at node %d: %v", i+1, err)
+			}
+		}
+		errs := make([]error, count)
+		for i, lock := range locks {
+			group.Go(func() { errs[i] = lock.Release(s.Context()) })
+		}
+		group.Wait()
+		for i, err := range errs {
+			var want error
+			if i == taken || i == odd {
+				want = redlock.ErrLost
+			}
+			if !errors.Is(err, want) {
+				s.Errorf("Release %d, with %d taken over and %d not even a lock: %v, want %v", i, taken, odd, err, want)
+			}
 		}
 	})
 }
