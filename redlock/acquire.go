@@ -87,19 +87,39 @@ func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits b
 	if ctx.Err() != nil {
 		return nil, &stateError{"acquire", key, endOf(ctx)}
 	}
-	lock, err := l.newLock(ctx, key, o, waits)
-	if err != nil {
-		return nil, err
+	for {
+		lock, err := l.newLock(ctx, key, o, waits)
+		if err != nil {
+			return nil, err
+		}
+		meets := l.options.fences && !l.met.Load()
+		if meets {
+			lock.acquire.meets()
+		} else {
+			lock.acquire.proposes()
+		}
+		if !lock.acquire.ask(l.nodes, l.quorum) {
+			return nil, &stateError{"acquire", key, ErrClosed}
+		}
+		if err = l.await(ctx, lock); !meets || err != nil {
+			return lock, err
+		}
+		l.met.Store(true)
 	}
-	if !lock.acquire.ask(l.nodes, l.quorum) {
-		return nil, &stateError{"acquire", key, ErrClosed}
-	}
-	return lock, l.await(ctx, lock)
 }
 
 // await waits until an attempt is decided, and returns why it has failed if it has.
 func (l *Locker) await(ctx context.Context, lock *Lock) error {
-	op := &lock.acquire
+	err := l.hear(ctx, &lock.acquire)
+	if lock.acquire.outcome == outbid {
+		return l.raise(ctx, lock)
+	}
+	return err
+}
+
+// hear waits until a part of an attempt is decided, and drops it if the attempt ends
+// first. It returns why it has failed if it has.
+func (l *Locker) hear(ctx context.Context, op *operation) error {
 	var interrupt error
 	select {
 	case <-op.done:
@@ -111,16 +131,20 @@ func (l *Locker) await(ctx context.Context, lock *Lock) error {
 	if interrupt != nil {
 		op.drop()
 	}
-	lock.claim.mu.Lock()
-	defer lock.claim.mu.Unlock()
+	op.claim.mu.Lock()
+	defer op.claim.mu.Unlock()
 	switch op.outcome {
 	case carried:
 		return nil
+	case outbid:
+		return op.fail(ErrFence)
 	case dropped:
 		return fmt.Errorf("%w: %w", op.fail(op.blame()), interrupt)
-	default:
-		return op.fail(lock.ended)
 	}
+	if op.lock.ended != nil {
+		return op.fail(op.lock.ended)
+	}
+	return op.fail(op.blame())
 }
 
 // newLock makes what one attempt needs, if it succeeds to the end of the hold, in few
@@ -162,27 +186,37 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 // attempt. claim.mu is held.
 func begin(op *operation, now clockdrift.Instant) {
 	l := op.lock
-	if op.outcome == carried {
-		l.until = op.deadline()
-		switch {
-		case now >= l.until:
-			op.outcome, l.ended = failed, ErrExpired
-		case !l.claim.locker.holds.add(l):
-			op.outcome, l.ended = failed, ErrClosed
-		default:
-			l.claim.loud = true
-			if l.renewal != nil {
-				l.renewal.begin(op.start, now)
-			}
-			return
-		}
-	} else {
+	switch {
+	case op.outcome == outbid, op.outcome == carried && l.hold(op, now):
+		return
+	case l.ended == nil:
 		l.ended = op.blame()
 	}
 	l.claim.loud = l.claim.loud || op.alarming()
 	// What a failed attempt with a token of the user's own has set belongs to his
 	// retry, which may have won the lock with it meanwhile.
 	op.clears = !l.claim.own
+}
+
+// hold begins the hold that a quorum has granted, unless that came too late: then the
+// operation has failed. claim.mu is held.
+func (l *Lock) hold(op *operation, now clockdrift.Instant) bool {
+	l.until = op.deadline()
+	switch {
+	case now >= l.until:
+		l.ended = ErrExpired
+	case !l.claim.locker.holds.add(l):
+		l.ended = ErrClosed
+	default:
+		l.claim.loud = true
+		l.fence = op.fence
+		if l.renewal != nil {
+			l.renewal.begin(op.start, now)
+		}
+		return true
+	}
+	op.outcome = failed
+	return false
 }
 
 // backoff is the pause after the given try: full jitter over a bound that doubles.

@@ -38,6 +38,7 @@ type batch struct {
 	quiet    int        // releases
 	noisy    int
 	source   bool // send scripts with their source
+	timed    bool // it ends with TIME
 	last     bool // a broken connection is final
 }
 
@@ -52,6 +53,10 @@ func (b *batch) send(ctx context.Context) batch {
 	}
 	replies, err := n.do(ctx, cmds)
 	now := clock.Recent()
+	if err == nil && b.timed {
+		now = clock.Fresh()
+		n.told(replies[len(replies)-1], start, now)
+	}
 	if err == nil {
 		n.measured(now.Sub(start), now)
 		return b.read(replies, nil, false, now)
@@ -68,9 +73,12 @@ func (b *batch) send(ctx context.Context) batch {
 // build gathers the commands, and drops the requests that need not be sent any more.
 func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	cmds := b.cmds[:0]
-	kept, noisy, quiet, needless := b.requests[:0], b.sender.noisy[:0], b.sender.quiet[:0], []*request(nil)
+	kept, noisy, quiet := b.requests[:0], b.sender.noisy[:0], b.sender.quiet[:0]
+	var needless, untagged []*request
 	for _, r := range b.requests {
 		switch {
+		case r.op.fence != 0 && b.always && !r.op.claim.tagged:
+			untagged = append(untagged, r)
 		case !r.op.leave(r, start):
 			needless = append(needless, r)
 		case r.op.task == release && r.op.loud && b.loud:
@@ -100,6 +108,11 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 		}
 	}
 	b.node.finish(needless, nil)
+	b.node.finish(untagged, errUntagged)
+	if b.timed = len(cmds) > 0 && b.node.timeDue(start); b.timed {
+		cmds = append(cmds, askTime)
+		b.cmds = cmds
+	}
 	return cmds
 }
 

@@ -15,6 +15,8 @@ type claim struct {
 	// keyArg and tokenArg are the key as the nodes know it and the token, boxed once
 	// for all commands.
 	keyArg, tokenArg any
+	fenceArg         any  // the key of its fences, where there are any
+	tagged           bool // that key has the hash tag of the other
 	own              bool // the token is the user's own
 
 	mu     sync.Mutex    // guards all below, the claim's operations, and its Lock

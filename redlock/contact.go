@@ -14,6 +14,7 @@ var inquiry = []driver.Command{
 	{Args: []any{"INFO", "server"}},
 	{Args: []any{"INFO", "replication"}},
 	{Args: []any{"INFO", "memory"}},
+	askTime,
 }
 
 // contact asks the node what it is: before its first batch, and again after it has
@@ -35,7 +36,10 @@ func (n *node) contact() {
 	if err == nil {
 		found, err = n.examine(replies)
 	}
-	now := l.clock.Now()
+	now := l.clock.Fresh()
+	if err == nil {
+		n.told(replies[len(inquiry)-1], started, now)
+	}
 
 	n.mu.Lock()
 	if err != nil {
@@ -74,7 +78,7 @@ type finding struct {
 // examine reads what the node says of itself. What may not be is an error.
 func (n *node) examine(replies []driver.Reply) (found finding, err error) {
 	facts := map[string]string{}
-	for i, reply := range replies {
+	for i, reply := range replies[:len(inquiry)-1] {
 		if err := reply.Err(); err != nil {
 			section := inquiry[i].Args[1]
 			found.warnings = append(found.warnings, Event{NodeUnchecked, n.name, fmt.Errorf(
@@ -96,6 +100,10 @@ func (n *node) examine(replies []driver.Reply) (found finding, err error) {
 			ErrNode, twin.name)
 	}
 	found.reborn = reborn
+	if err := replies[len(inquiry)-1].Err(); err != nil && n.locker.options.fences {
+		found.warnings = append(found.warnings, Event{NodeUnchecked, n.name, fmt.Errorf(
+			"%w: TIME is not allowed, so fences do not follow its clock: allow +time", err)})
+	}
 	found.cluster = facts["redis_mode"] == "cluster"
 	if policy := facts["maxmemory_policy"]; facts["maxmemory"] != "0" && policy != "" && policy != "noeviction" {
 		err := fmt.Errorf("%w: it evicts keys when its memory is full, and live locks with them (maxmemory %s, maxmemory-policy %s): set maxmemory-policy noeviction",

@@ -39,6 +39,10 @@ var (
 	// The [OptionError] beside it says which, and what would be.
 	ErrOption = errors.New("bad option")
 
+	// ErrFence says that the nodes have granted the key, but took no number that orders
+	// its holders. Try again; the message says if something has to be mended first.
+	ErrFence = errors.New("no fence")
+
 	// ErrNode says that a server must not be one of the nodes: it is a replica,
 	// evicts keys, or is a node already. The message says which and what to do.
 	ErrNode = errors.New("unfit node")
@@ -99,10 +103,11 @@ const (
 	Held                  // another token has the key
 	Absent                // our token is not there
 	Failed                // it refused, or gave no answer: see Vote.Err
+	Outbid                // it set the key, but has accepted as great a fence before
 )
 
 func (a Answer) String() string {
-	return name(a, "not answered yet", "granted", "held by another", "token not there", "failed")
+	return name(a, "not answered yet", "granted", "held by another", "token not there", "failed", "has a greater fence")
 }
 
 // name returns the name of a value that counts from 0.
@@ -168,7 +173,7 @@ func (e *QuorumError) Unwrap() []error {
 var advice = map[string]string{
 	"READONLY":  "the node is a replica: give the master's address",
 	"OOM":       "the node is out of memory: raise its maxmemory, or give locks a node of their own",
-	"NOPERM":    "the user's ACL forbids it: allow ~KEYS with +set +get +del +pttl +pexpire +eval +evalsha",
+	"NOPERM":    "the user's ACL forbids it: allow ~KEYS with +set +get +del +pttl +pexpire +eval +evalsha +time",
 	"NOAUTH":    "the node wants a password: give one in the URL or the client's options",
 	"WRONGPASS": "user or password is wrong",
 	"WRONGTYPE": "the key holds something that is not a lock: use another key or a key prefix",

@@ -20,10 +20,16 @@ const (
 	// NodeMuted: waiters do not hear of releases at the node, and poll it. Err says why,
 	// and what to allow if the user's ACL forbids it.
 	NodeMuted
+	// NodeClockStepped: the node's clock was set. Forward, keys may have expired early
+	// there: see [WithClockGuard].
+	NodeClockStepped
+	// NodeClockDrifts: the node's clock runs faster or slower than ours than any that a
+	// time service keeps. Leases allow for so much as [WithDriftFactor] says.
+	NodeClockDrifts
 )
 
 func (k EventKind) String() string {
-	return name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted")
+	return name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted", "node's clock stepped", "node's clock drifts")
 }
 
 // Event is something that an operator may want to know and that no call returns.

@@ -59,6 +59,9 @@ func (l *Lock) extension(t *task, ttl time.Duration) *operation {
 	op := &operation{task: t, claim: c, lock: l, ttl: ttl}
 	w := new(words)
 	op.say(w, scripts.Hold.One(w.args[:], c.keyArg, c.tokenArg, c.locker.milliseconds(ttl)))
+	if fence := l.Fence(); fence != 0 {
+		op.carries(fence)
+	}
 	return op
 }
 

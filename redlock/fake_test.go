@@ -40,6 +40,13 @@ type fakeNode struct {
 	published  []string
 	subscribed int // calls of Subscribe
 	cuts       int // so many calls fail before anything arrives
+	fences     map[string]fakeFence
+	skew       time.Duration // its clock is so far ahead
+}
+
+type fakeFence struct {
+	number int64
+	until  time.Time
 }
 
 type fakeKey struct {
@@ -50,7 +57,7 @@ type fakeKey struct {
 func newFakeNode(name string) *fakeNode {
 	return &fakeNode{
 		name: name,
-		keys: map[string]fakeKey{}, loaded: map[string]bool{},
+		keys: map[string]fakeKey{}, loaded: map[string]bool{}, fences: map[string]fakeFence{},
 		info: "run_id:" + name + "\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n",
 	}
 }
@@ -204,8 +211,43 @@ func (f *fakeNode) one(args []any) driver.Reply {
 		return driver.Reply{Kind: driver.Integer, Int: left}
 	case "EVAL", "EVALSHA":
 		return f.script(args)
+	case "TIME":
+		now := time.Now().Add(f.skew)
+		return driver.Reply{Kind: driver.Array, Elems: []driver.Reply{
+			{Kind: driver.String, Str: strconv.FormatInt(now.Unix(), 10)},
+			{Kind: driver.String, Str: strconv.Itoa(now.Nanosecond() / 1000)},
+		}}
+	case "ZADD", "PEXPIRE", "ZSCORE":
+		return f.counter(args)
 	}
 	return driver.Reply{Kind: driver.Failure, Str: "ERR unknown command"}
+}
+
+// counter runs what the fences need of sorted sets: ZADD key GT CH number f, PEXPIRE key
+// ms and ZSCORE key f.
+func (f *fakeNode) counter(args []any) driver.Reply {
+	key := args[1].(string)
+	known := f.fences[key]
+	if !time.Now().Before(known.until) {
+		known = fakeFence{}
+	}
+	reply := driver.Reply{Kind: driver.Integer}
+	switch args[0] {
+	case "ZADD":
+		if p, _ := strconv.ParseInt(args[4].(string), 10, 64); p > known.number {
+			f.fences[key] = fakeFence{p, time.Now().Add(1000 * time.Hour)}
+			reply.Int = 1
+		}
+	case "PEXPIRE":
+		f.fences[key] = fakeFence{known.number, expiry(args[2].(string))}
+		reply.Int = 1
+	case "ZSCORE":
+		reply = driver.Reply{}
+		if known.number != 0 {
+			reply = driver.Reply{Kind: driver.String, Str: strconv.FormatFloat(float64(known.number), 'g', 17, 64)}
+		}
+	}
+	return reply
 }
 
 func (f *fakeNode) script(args []any) driver.Reply {

@@ -26,6 +26,7 @@ func (l *Lock) handOver() *operation {
 	op := &heir.acquire
 	op.task, op.old = inherit, old
 	op.say(&heir.words, scripts.Hold.One(heir.words.args[:], heir.claim.keyArg, heir.claim.tokenArg, c.locker.milliseconds(w.options.ttl), c.tokenArg))
+	op.proposes()
 	heir.claim.loud = true
 	if op.ask(c.locker.nodes, c.locker.quorum) {
 		w.gift <- heir

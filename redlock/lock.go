@@ -20,9 +20,10 @@ type Lock struct {
 
 	// Guarded by claim.mu.
 	until  clockdrift.Instant // the lease's end, drift taken off
-	ended  error              // why the hold is over: ErrLost, ErrReleased or ErrClosed
-	cause  error              // the same with what is known of it, for ctx
-	ctx    context.Context    //nolint:containedctx // handed out; nil until then
+	fence  int64
+	ended  error           // why the hold is over: ErrLost, ErrReleased or ErrClosed
+	cause  error           // the same with what is known of it, for ctx
+	ctx    context.Context //nolint:containedctx // handed out; nil until then
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // ends ctx at until
 	given  bool        // Release was called

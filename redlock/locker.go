@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -24,6 +25,11 @@ type Locker struct {
 	// usualTTL is the default TTL as servers take it, boxed once.
 	usualTTL any
 	clock    *clockdrift.Clock
+	time     nodeTime
+
+	fences    fences
+	fenceIdle any         // how long a counter is kept, as servers take it, boxed once
+	met       atomic.Bool // a quorum has been reached, and has told its clocks
 
 	lanes  lanes
 	debts  debts
@@ -74,6 +80,7 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 		closing: make(chan struct{}),
 	}
 	l.usualTTL = strconv.FormatInt(o.acquire.ttl.Milliseconds(), 10)
+	l.fenceIdle = strconv.FormatInt(o.fenceIdle.Milliseconds(), 10)
 	l.tries = make(chan struct{}, maxTries)
 	l.lanes.byKey = make(map[string]*lane)
 	l.debts.lanes = &l.lanes

@@ -38,13 +38,15 @@ type node struct {
 	closed    bool
 	health    health
 	answered  clockdrift.Instant // the last batch
-	news      []Event            // not told yet
+	clock     nodeClock
+	news      []Event // not told yet
 	telling   bool
 }
 
 func newNode(l *Locker, index int, n driver.Node) *node {
 	made := &node{locker: l, index: index, name: n.Name, driver: n.Driver}
 	made.wake.L = &made.mu
+	made.clock.estimator, _ = clockdrift.NewEstimator(clockdrift.DefaultRate) // whose rate is valid
 	made.ages.expire = made.expire
 	made.ear.node = made
 	made.ear.subscriber, _ = n.Driver.(driver.Subscriber)

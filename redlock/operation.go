@@ -17,6 +17,9 @@ type task struct {
 	sets bool
 	// read turns a node's replies into its answer.
 	read func(token string, replies []driver.Reply) (Answer, error)
+	// fence, if there is one, turns the replies of a node that has granted the key into
+	// its answer where the operation carries a fence.
+	fence func(token string, replies []driver.Reply) (Answer, error)
 	// agrees says which answers count towards the quorum.
 	agrees func(Answer) bool
 	// decided, if there is one, is called once, under claim.mu, with the deciding vote.
@@ -50,6 +53,7 @@ type operation struct {
 	full  chan struct{}    // closed when all nodes have answered; nil: nobody waits for that
 	loud  bool             // a release that is announced
 	old   *operation       // the release that this hand-over stands for
+	fence int64            // what it proposes, or carries along; 0: none
 
 	lane  *lane
 	asked clockdrift.Instant
@@ -67,6 +71,8 @@ type operation struct {
 	complete bool               // all nodes have answered, and that is to be told
 	doubt    bool               // a release was sent and not heard of
 	sights   []sight            // who holds the key, one a node; nil: nobody that is known
+	outbid   int                // nodes that have granted the key and accepted a greater fence before
+	counter  int64              // the greatest fence that a node was asked for
 }
 
 // words are the memory of an operation's commands, which saves what they allocate.
@@ -82,6 +88,7 @@ const (
 	undecided outcome = iota
 	carried           // by a quorum
 	failed            // a quorum is out of reach
+	outbid            // a quorum has granted the key, but not the fence
 	dropped           // by the caller, before it was decided
 )
 
@@ -198,12 +205,16 @@ func (op *operation) heard(r *request, err error, now clockdrift.Instant, counts
 	if r.reply != nil {
 		answer, err = op.task.read(op.claim.token, r.reply)
 	}
+	set := answer == Granted
+	if set && op.fence != 0 && op.task.fence != nil {
+		answer, err = op.task.fence(op.claim.token, r.reply)
+	}
 	c := op.claim
 	c.mu.Lock()
 	t := &c.traces[r.node.index]
 	switch {
 	case op.task.sets && (r.reply != nil || neverSent(err)):
-		t.known(answer == Granted)
+		t.known(set)
 	case op.task.sets:
 		t.unknown(now)
 	case op.task == release && answer != Failed:
@@ -211,7 +222,11 @@ func (op *operation) heard(r *request, err error, now clockdrift.Instant, counts
 	case op.task == release && r.reply == nil && !neverSent(err):
 		op.doubt = true
 	}
-	if answer == Held && r.reply != nil {
+	switch {
+	case r.reply == nil:
+	case op.task == counters:
+		op.count(r.reply)
+	case answer == Held && !set:
 		op.see(r, now)
 	}
 	if counts {
@@ -248,11 +263,17 @@ func (op *operation) tally(r *request, answer Answer, err error, now clockdrift.
 			op.start = r.start
 		}
 	}
+	if answer == Outbid {
+		op.outbid++
+	}
 	if op.outcome == undecided {
 		switch {
 		case op.agreed >= op.need:
 			op.decide(carried, now)
-		case op.agreed+op.open < op.need:
+		case op.agreed+op.open >= op.need:
+		case op.agreed+op.outbid >= op.need:
+			op.decide(outbid, now)
+		case op.agreed+op.outbid+op.open < op.need:
 			op.decide(failed, now)
 		}
 	}

@@ -40,6 +40,13 @@ func mustAcquire(t *testing.T, locker *Locker, key string, options ...AcquireOpt
 	return lock
 }
 
+func mustRelease(t *testing.T, lock *Lock) {
+	t.Helper()
+	if err := lock.Release(t.Context()); err != nil {
+		t.Fatalf("Release of a lock that is held = %v", err)
+	}
+}
+
 // settings counts what may have set a key at a node.
 func settings(f *fakeNode) int { return f.count("SET") + f.count("EVALSHA") + f.count("EVAL") }
 

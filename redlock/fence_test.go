@@ -1,0 +1,386 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// fenced is the fence of a lock that has one.
+func fenced(t *testing.T, lock *Lock) int64 {
+	t.Helper()
+	if lock.Fence() <= 0 || lock.Fence() >= maxFence {
+		t.Fatalf("the fence is %d, want one between 0 and 2^53", lock.Fence())
+	}
+	return lock.Fence()
+}
+
+// accepted is the fence that a node has accepted for key "k".
+func (f *fakeNode) accepted() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fences["{k}:fence"].number
+}
+
+func setFence(fakes []*fakeNode, number int64) {
+	for _, f := range fakes {
+		f.change(func(f *fakeNode) { f.fences["{k}:fence"] = fakeFence{number, time.Now().Add(time.Hour)} })
+	}
+}
+
+func TestNoFenceWithoutTheOption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		lock := mustAcquire(t, locker, "k")
+		if lock.Fence() != 0 || fakes[0].count("ZADD") != 0 {
+			t.Errorf("without WithFences the fence is %d after %d ZADD, want 0 and none", lock.Fence(), fakes[0].count("ZADD"))
+		}
+	})
+}
+
+func TestFencesGrowInOneRoundTripEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, fakes := newLocker(t, 5, WithFences())
+		two := another(t, fakes, WithFences())
+		mustRelease(t, mustAcquire(t, one, "k"))
+		mustRelease(t, mustAcquire(t, two, "k"))
+		time.Sleep(time.Millisecond)
+		before := fakes[0].batches()
+		var last int64
+		const turns = 20
+		for i := range turns {
+			lock := mustAcquire(t, []*Locker{one, two}[i%2], "k")
+			if fence := fenced(t, lock); fence <= last {
+				t.Fatalf("holder %d has the fence %d after %d, want a greater one", i, fence, last)
+			}
+			last = lock.Fence()
+			mustRelease(t, lock)
+			synctest.Wait()
+			time.Sleep(time.Microsecond) // fences count microseconds, and this time is virtual
+		}
+		if n := fakes[0].batches() - before; n != 2*turns {
+			t.Errorf("%d locks and releases took a node %d batches, want one each", turns, n)
+		}
+	})
+}
+
+func TestFencesGrowOverAnyDeadMinority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, fakes := newLocker(t, 5, WithFences())
+		two := another(t, fakes, WithFences())
+		var last int64
+		for i := range 30 {
+			dead := []*fakeNode{fakes[i%5], fakes[(i*3+1)%5]}
+			for _, f := range dead {
+				f.change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+			}
+			lock, err := []*Locker{one, two}[i%2].Acquire(t.Context(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fence := fenced(t, lock); fence <= last {
+				t.Fatalf("holder %d has the fence %d after %d, want a greater one", i, fence, last)
+			}
+			last = lock.Fence()
+			mustRelease(t, lock)
+			for _, f := range dead {
+				f.change(func(f *fakeNode) { f.refused = nil })
+			}
+			time.Sleep(2 * time.Second) // until the nodes are asked again
+		}
+	})
+}
+
+func TestAProposalThatIsTooSmallIsRaised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithFences())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		ahead := time.Now().Add(time.Hour).UnixMicro()
+		setFence(fakes[1:4], ahead)
+		time.Sleep(time.Millisecond)
+		fakes[2].change(func(f *fakeNode) { f.delay = 2 * time.Millisecond })
+		fakes[3].change(func(f *fakeNode) { f.delay = 2 * time.Millisecond })
+		start := time.Now()
+		lock := mustAcquire(t, locker, "k")
+		if lock.Fence() <= ahead {
+			t.Errorf("the fence is %d where a quorum has accepted %d, want a greater one", lock.Fence(), ahead)
+		}
+		if most := start.Add(10*time.Second - 102*time.Millisecond); lock.Until().After(most) {
+			t.Errorf("the lease ends at %v, want it to count from the first round: at most %v", lock.Until(), most)
+		}
+		synctest.Wait()
+		for _, vote := range lock.Votes()[1:4] {
+			if vote.Answer != Outbid {
+				t.Errorf("%v, want it to say that it has a greater fence", vote)
+			}
+		}
+		if next := fenced(t, lock); next-ahead > 1000 {
+			t.Errorf("the fence went %d beyond what was accepted, want just above", next-ahead)
+		}
+		other := mustAcquire(t, locker, "other")
+		if now := time.Now().UnixMicro(); other.Fence() > now+1000 {
+			t.Errorf("another key's fence is %d at %d: one key's counter spoils the next", other.Fence(), now)
+		}
+	})
+}
+
+func TestNoTwoLocksHaveTheSameFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, fakes := newLocker(t, 3, WithFences())
+		two := another(t, fakes, WithFences())
+		for range 50 { // in virtual time both propose the very same number
+			a := mustAcquire(t, one, "k")
+			mustRelease(t, a)
+			synctest.Wait()
+			b := mustAcquire(t, two, "k")
+			mustRelease(t, b)
+			synctest.Wait()
+			if b.Fence() <= a.Fence() {
+				t.Fatalf("the fences are %d and then %d, want a greater one", a.Fence(), b.Fence())
+			}
+		}
+	})
+}
+
+func TestAClockThatIsYearsOffPoisonsNothing(t *testing.T) {
+	const years = 20 * 365 * 24 * time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		fakes, nodes := fakeNodes(5)
+		fakes[0].skew, fakes[4].skew = years, -years
+		for _, f := range fakes[1:4] {
+			f.skew = years / 2 // the nodes agree with each other, and our clock is wrong
+		}
+		locker, err := New(nodes, WithFences())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = locker.Close() }()
+		lock := mustAcquire(t, locker, "k")
+		want := time.Now().Add(years / 2).UnixMicro()
+		if off := math.Abs(float64(fenced(t, lock) - want)); off > 1e6 {
+			t.Errorf("the fence is %d, want the nodes' median time %d", lock.Fence(), want)
+		}
+	})
+}
+
+func TestAnIdleCounterIsForgottenAndOrderStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithFences(), WithFenceIdle(time.Hour))
+		first := mustAcquire(t, locker, "k")
+		mustRelease(t, first)
+		time.Sleep(time.Hour + time.Second)
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) {
+				if time.Now().Before(f.fences["{k}:fence"].until) {
+					t.Errorf("%s keeps the counter of an idle key", f.name)
+				}
+			})
+		}
+		if second := mustAcquire(t, locker, "k"); second.Fence() <= first.Fence() {
+			t.Errorf("after the counter was forgotten the fence is %d, want more than %d", second.Fence(), first.Fence())
+		}
+	})
+}
+
+func TestACounterOutlivesItsLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences(), WithFenceIdle(time.Second), WithTTL(time.Minute))
+		lock := mustAcquire(t, locker, "k")
+		synctest.Wait()
+		if left := time.Until(fakes[0].fences["{k}:fence"].until); left <= time.Until(lock.Until()) {
+			t.Errorf("the counter goes in %v and the lock in %v, want the counter to outlive it", left, time.Until(lock.Until()))
+		}
+	})
+}
+
+func TestAnExtensionCarriesTheFenceAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		lock := mustAcquire(t, locker, "k")
+		synctest.Wait()
+		fence := lock.Fence()
+		fakes[1].change(func(f *fakeNode) { clear(f.keys); clear(f.fences) })
+		time.Sleep(time.Second)
+		if err := lock.Extend(t.Context(), 20*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if lock.Fence() != fence {
+			t.Errorf("an extension made the fence %d of %d", lock.Fence(), fence)
+		}
+		if got := fakes[1].accepted(); got != fence {
+			t.Errorf("the node that forgot has the counter at %d after the extension, want the lock's fence %d", got, fence)
+		}
+		if left := time.Until(fakes[0].fences["{k}:fence"].until); left < 24*time.Hour-time.Second {
+			t.Errorf("the counter has %v left after the extension, want a day again", left)
+		}
+	})
+}
+
+func TestAHandOverRaisesTheFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithFences())
+		first := mustAcquire(t, locker, "k")
+		got := waitFor(t.Context(), locker)
+		synctest.Wait()
+		sets := fakes[0].count("SET")
+		mustRelease(t, first)
+		second := <-got
+		if second.err != nil {
+			t.Fatal(second.err)
+		}
+		if n := fakes[0].count("SET"); n != sets {
+			t.Fatalf("a hand-over took %d SETs, want none", n-sets)
+		}
+		if second.lock.Fence() <= first.Fence() {
+			t.Errorf("the heir's fence is %d after %d, want a greater one", second.lock.Fence(), first.Fence())
+		}
+	})
+}
+
+func TestATokenOfOnesOwnGetsAGreaterFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 5, WithFences())
+		first := mustAcquire(t, locker, "k", WithToken("mine"))
+		time.Sleep(time.Millisecond)
+		if again := mustAcquire(t, locker, "k", WithToken("mine")); again.Fence() <= first.Fence() {
+			t.Errorf("the retry's fence is %d after %d, want a greater one", again.Fence(), first.Fence())
+		}
+	})
+}
+
+// Between the SET and the GET the key may expire, or be somebody else's by then. Such a
+// node has taken the number out of turn.
+func TestANodeThatLostTheTokenBehindTheFenceDoesNotVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		for _, f := range fakes[:2] {
+			f.change(func(f *fakeNode) {
+				f.answer = func(args []any) *driver.Reply {
+					if args[0] == "ZADD" {
+						delete(f.keys, "k")
+					}
+					return nil
+				}
+			})
+		}
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err == nil {
+			t.Fatalf("the lock is had with the fence %d though two of three nodes lost it before they accepted that", lock.Fence())
+		}
+		synctest.Wait()
+		if names := stray(fakes, "k"); len(names) > 0 {
+			t.Errorf("the failed attempt left its key at %v", names)
+		}
+	})
+}
+
+func TestARefusedFenceIsNoVoteAndLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		for _, f := range fakes[:2] {
+			f.change(func(f *fakeNode) { f.answer = failing("ZADD", "NOPERM this user may not") })
+		}
+		_, err := locker.Acquire(t.Context(), "k")
+		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "+zadd") {
+			t.Errorf("Acquire = %v, want ErrNoQuorum that says to allow +zadd", err)
+		}
+		synctest.Wait()
+		if names := stray(fakes, "k"); len(names) > 0 {
+			t.Errorf("the failed attempt left its key at %v", names)
+		}
+	})
+}
+
+func TestACounterAtItsEndIsAnErrorAndNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		setFence(fakes, maxFence-1)
+		_, err := locker.Acquire(t.Context(), "k")
+		if !errors.Is(err, ErrFence) || !strings.Contains(err.Error(), "{k}:fence") {
+			t.Errorf("Acquire = %v, want ErrFence that names the counter", err)
+		}
+		synctest.Wait()
+		if names := stray(fakes, "k"); len(names) > 0 {
+			t.Errorf("the failed attempt left its key at %v", names)
+		}
+	})
+}
+
+func TestARaiseEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		setFence(fakes, time.Now().Add(time.Hour).UnixMicro())
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) {
+				f.hold = func(name string) <-chan struct{} {
+					if name == "ZSCORE" {
+						return make(chan struct{})
+					}
+					return nil
+				}
+			})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := locker.Acquire(ctx, "k")
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Acquire = %v, want the context's error", err)
+		}
+		time.Sleep(time.Second)
+		if names := stray(fakes, "k"); len(names) > 0 {
+			t.Errorf("the attempt that was given up left its key at %v", names)
+		}
+	})
+}
+
+func TestFenceKeys(t *testing.T) {
+	for key, want := range map[string]struct {
+		name   string
+		tagged bool
+	}{
+		"orders:42":   {"{orders:42}:fence", true},
+		"{orders}:42": {"{orders}:42:fence", true},
+		"a{b":         {"{a{b}:fence", true},
+		"a}b":         {"a}b:fence", false},
+		"{}b":         {"{}b:fence", false},
+		"a{}{b}":      {"a{}{b}:fence", false},
+		"a}{b}":       {"a}{b}:fence", true},
+	} {
+		if name, tagged := fenceKey(key); name != want.name || tagged != want.tagged {
+			t.Errorf("fenceKey(%q) = %q, %v, want %q, %v", key, name, tagged, want.name, want.tagged)
+		}
+	}
+}
+
+func TestAClusterWantsATaggedKeyForAFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes, nodes := fakeNodes(3)
+		for _, f := range fakes {
+			f.info += "redis_mode:cluster\r\n"
+		}
+		locker, err := New(nodes, WithFences())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = locker.Close() }()
+		if _, err := locker.TryAcquire(t.Context(), "a}b"); !errors.Is(err, ErrFence) || !strings.Contains(err.Error(), "hash tag") {
+			t.Errorf("TryAcquire = %v, want ErrFence that asks for a hash tag", err)
+		}
+		if n := fakes[0].count("ZADD"); n != 0 {
+			t.Errorf("the node was sent %d ZADD, want none", n)
+		}
+		if _, err := locker.TryAcquire(t.Context(), "a{b}"); err != nil {
+			t.Errorf("a key with a hash tag: %v", err)
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package integration
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// counter is the fence that node i has accepted for the site's key.
+func (s *site) counter(i int) int64 {
+	s.Helper()
+	score, err := s.looks[i].ZScore(context.Background(), "{"+s.key+"}:fence", "f").Result()
+	if err != nil && err != redis.Nil { //nolint:errorlint // go-redis returns the sentinel itself
+		s.Fatalf("looking at node %d: %v", i+1, err)
+	}
+	return int64(score)
+}
+
+func (s *site) release(lock *redlock.Lock) {
+	s.Helper()
+	if err := lock.Release(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestFencesGrowFromHolderToHolder(t *testing.T) {
+	onEach(t, func(s *site) {
+		lockers := []*redlock.Locker{s.locker(redlock.WithFences()), s.locker(redlock.WithFences())}
+		var last int64
+		for i := range 20 {
+			lock := s.acquire(lockers[i%2])
+			if lock.Fence() <= last {
+				s.Fatalf("holder %d has the fence %d after %d, want a greater one", i+1, lock.Fence(), last)
+			}
+			last = lock.Fence()
+			s.release(lock)
+		}
+	})
+}
+
+// The counter of a quorum is set ahead, as by a client whose clock is an hour fast.
+func TestAFenceThatIsTooSmallIsRaised(t *testing.T) {
+	onEach(t, func(s *site) {
+		ahead := time.Now().Add(time.Hour).UnixMicro()
+		for i := 1; i < 4; i++ {
+			member := redis.Z{Score: float64(ahead), Member: "f"}
+			if err := s.looks[i].ZAdd(context.Background(), "{"+s.key+"}:fence", member).Err(); err != nil {
+				s.Fatal(err)
+			}
+		}
+		lock := s.acquire(s.locker(redlock.WithFences()))
+		if lock.Fence() <= ahead {
+			s.Errorf("the fence is %d where a quorum has accepted %d, want a greater one", lock.Fence(), ahead)
+		}
+		fence := lock.Fence()
+		if err := lock.Extend(s.Context(), 20*time.Second); err != nil || lock.Fence() != fence {
+			s.Errorf("Extend = %v, and the fence is %d; want none and %d still", err, lock.Fence(), fence)
+		}
+		s.release(lock)
+		next := s.acquire(s.locker(redlock.WithFences()))
+		if next.Fence() <= fence {
+			s.Errorf("the next holder's fence is %d after %d, want a greater one", next.Fence(), fence)
+		}
+		s.release(next)
+	})
+}
+
+func TestFencesGrowWhileAMinorityIsDead(t *testing.T) {
+	onEach(t, func(s *site) {
+		one, two := s.locker(redlock.WithFences(), redlock.WithNodeTimeout(brief)), s.locker(redlock.WithFences(), redlock.WithNodeTimeout(brief))
+		first := s.acquire(one)
+		s.eventually("all nodes have the fence", func() bool {
+			for i := range five {
+				if s.counter(i) != first.Fence() {
+					return false
+				}
+			}
+			return true
+		})
+		s.release(first)
+		s.pause(0, 3)
+		second := s.acquire(two)
+		if second.Fence() <= first.Fence() {
+			s.Errorf("with two nodes paused the fence is %d after %d, want a greater one", second.Fence(), first.Fence())
+		}
+		s.release(second)
+		s.resume(0, 3)
+		s.pause(1, 4)
+		third := s.acquire(one)
+		if third.Fence() <= second.Fence() {
+			s.Errorf("with two others paused the fence is %d after %d, want a greater one", third.Fence(), second.Fence())
+		}
+		s.release(third)
+		s.resume(1, 4)
+	})
+}
+
+// Many processes' worth of Lockers contend, and a register takes only greater fences.
+func TestFencesOrderContenders(t *testing.T) {
+	onEach(t, func(s *site) {
+		const contenders, turns = 4, 10
+		var holding sync.Mutex // the lock under test makes it free at each turn
+		var last int64
+		var all sync.WaitGroup
+		for c := range contenders {
+			locker := s.locker(redlock.WithFences())
+			all.Go(func() {
+				for turn := range turns {
+					lock, err := locker.Acquire(s.Context(), s.key)
+					if err != nil {
+						s.Errorf("contender %d, turn %d: %v", c, turn, err)
+						return
+					}
+					if !holding.TryLock() {
+						s.Errorf("two holders at once")
+						return
+					}
+					if lock.Fence() <= last {
+						s.Errorf("the fence %s came after %d, want a greater one", strconv.FormatInt(lock.Fence(), 10), last)
+					}
+					last = lock.Fence()
+					holding.Unlock()
+					if err := lock.Release(s.Context()); err != nil {
+						s.Errorf("contender %d, turn %d: %v", c, turn, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
