@@ -1,6 +1,6 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration bench check format vet lint boundaries image
+.PHONY: help demo test unit integration matrix bench check format vet lint boundaries image
 
 # All modules of the workspace, as folders.
 MODULES = $(shell go list -m -f '{{.Dir}}')
@@ -32,6 +32,9 @@ integration: ## Run the tests over embedded nodes, server processes and containe
 	@$(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
 	@# Without a package's name, or go would not show which kinds of nodes have run.
 	cd test/integration && go test $(RACE) -timeout 20m
+
+matrix: ## Run the suite on each server that users may have (10 minutes)
+	cd test/integration && go run ./matrix $(RACE)
 
 bench: ## Measure beside redsync (minutes, on five local servers)
 	cd test/bench && go run .

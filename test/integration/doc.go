@@ -2,11 +2,12 @@
 // ones (package redlocktest), processes of an installed server, and containers, and
 // over each of the three clients.
 //
-// Embedded nodes always run. What else there is to run on is found out, and one line
+// Embedded nodes run everywhere. What else there is to run on is found out, and one line
 // at the end says what has run and what to install for the rest. The environment:
 //
 //   - QUORUMLOCK_REQUIRE=processes,containers: a kind that is missing is a failure.
 //     For processes, the drivers' tests over real servers heed it, too.
+//   - QUORUMLOCK_ONLY=processes: no other kind runs.
 //   - QUORUMLOCK_SERVER: the server that processes run; by default redis-server, or
 //     valkey-server.
 //   - QUORUMLOCK_IMAGE: the images that containers run, separated by commas; by

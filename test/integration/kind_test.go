@@ -3,7 +3,12 @@ package integration
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
+	"strings"
 	"sync"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/redlocktest"
 	"github.com/quorumlock/quorumlock/test/integration/container"
@@ -22,8 +27,9 @@ type kind struct {
 	launch  func(ctx context.Context, i int) (server.Node, error)
 
 	nodes   []server.Node
-	missing error // why it cannot run here
-	broken  error // why it could not be started, though it should
+	title   string // the name, and which servers they are
+	missing error  // why it cannot run here
+	broken  error  // why it could not be started, though it should
 }
 
 var kinds = []*kind{
@@ -50,6 +56,10 @@ var kinds = []*kind{
 }
 
 func (k *kind) start(ctx context.Context) {
+	if only := os.Getenv("QUORUMLOCK_ONLY"); only != "" && !strings.Contains(only, k.name) {
+		k.missing = errors.New("QUORUMLOCK_ONLY is " + only)
+		return
+	}
 	if k.missing = k.prepare(ctx); k.missing != nil {
 		return
 	}
@@ -65,7 +75,12 @@ func (k *kind) start(ctx context.Context) {
 		})
 	}
 	starting.Wait()
-	k.broken = errors.Join(errs...)
+	k.title = k.name
+	if k.broken = errors.Join(errs...); k.broken == nil && k.real {
+		names, err := k.servers(ctx)
+		k.title += " (" + strings.Join(names, ", ") + ")"
+		k.broken = err
+	}
 }
 
 func (k *kind) close() error {
@@ -76,6 +91,31 @@ func (k *kind) close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// servers names the server that runs at each of a real kind's nodes, as it calls itself.
+func (k *kind) servers(ctx context.Context) ([]string, error) {
+	var names []string
+	for _, node := range k.nodes {
+		look := redis.NewClient(&redis.Options{Addr: node.Addr(), MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+		info, err := look.Info(ctx, "server").Result()
+		if err = errors.Join(err, look.Close()); err != nil {
+			return nil, err
+		}
+		// Servers that descend from Redis also say which Redis they are like.
+		name := "redis"
+		for _, descendant := range []string{"valkey", "redict"} {
+			if strings.Contains(info, descendant+"_version:") {
+				name = descendant
+			}
+		}
+		_, version, _ := strings.Cut(info, name+"_version:")
+		version, _, _ = strings.Cut(version, "\r\n")
+		if name += " " + version; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // An embedded node forgets all when it is killed, as the others do.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/testcontainers/testcontainers-go/log"
+
+	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
 func TestMain(m *testing.M) {
@@ -55,13 +57,16 @@ func verdict() string {
 	var ran, missing []string
 	for _, k := range kinds {
 		if k.missing == nil {
-			ran = append(ran, k.name)
+			ran = append(ran, k.title)
 		} else {
 			missing = append(missing, fmt.Sprintf("%s: NOT RUN: %v", k.name, k.missing))
 		}
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		missing = append(missing, "the drivers' tests over real servers: NOT RUN: no redis-server in PATH (install redis-server)")
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		missing = append(missing, fmt.Sprintf("the tests of servers' clocks and disks: NOT RUN: %v", server.ErrNoCompiler))
 	}
 	return strings.Join(append([]string{"integration: " + strings.Join(ran, ", ") + " ran"}, missing...), "; ")
 }

@@ -4,7 +4,6 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +39,11 @@ func Await(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		err := ping(ctx, addr)
-		if err == nil {
-			return nil
+		// One answer may be lost: Docker's port proxy accepts before the server does.
+		_, err := do(ctx, addr, time.Second, "PING")
+		var refusal refusalError
+		if err == nil || errors.As(err, &refusal) && !strings.HasPrefix(err.Error(), "LOADING") {
+			return nil // also NOAUTH: it is there, and wants a password
 		}
 		select {
 		case <-ctx.Done():
@@ -50,29 +51,6 @@ func Await(ctx context.Context, addr string) error {
 		case <-time.After(time.Millisecond): // a refused dial returns at once
 		}
 	}
-}
-
-func ping(ctx context.Context, addr string) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	// One answer may be lost: Docker's port proxy accepts before the server does.
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return err
-	}
-	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
-		return err
-	}
-	reply, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		return err
-	}
-	if strings.HasPrefix(reply, "-LOADING") {
-		return errors.New(strings.TrimSpace(reply))
-	}
-	return nil // also -NOAUTH: it is there, and wants a password
 }
 
 // FreePort finds a port on loopback that nobody listens on. It lies below those

@@ -9,69 +9,23 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
+	"time"
 )
 
 // Process is a server that runs as a process of this machine, on loopback.
 type Process struct {
-	binary string
-	args   []string
-	port   int
-	dir    string
+	setup Setup
+	port  int
+	dir   string
+	ahead time.Duration // of the machine's clock
 
 	cmd  *exec.Cmd
 	gone <-chan struct{} // closed when the process has ended
 }
 
 var _ Node = (*Process)(nil)
-
-// ErrNoServer says that no server is installed.
-var ErrNoServer = errors.New("no redis-server or valkey-server in PATH (install redis-server)")
-
-// Find returns the server that processes run: the one that QUORUMLOCK_SERVER names,
-// else redis-server, else valkey-server.
-func Find() (string, error) {
-	if name := os.Getenv("QUORUMLOCK_SERVER"); name != "" {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			return "", fmt.Errorf("QUORUMLOCK_SERVER: %w", err)
-		}
-		return path, nil
-	}
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", ErrNoServer
-}
-
-// Launch starts a server on a free port of loopback, in a folder of its own, with
-// args behind its usual ones: no persistence, IPv4 and, where there is one, IPv6.
-// It returns when the server answers.
-func Launch(args ...string) (*Process, error) {
-	binary, err := Find()
-	if err != nil {
-		return nil, err
-	}
-	// Between the search for a port and its use somebody else may take it.
-	const tries = 3
-	for try := 1; ; try++ {
-		p := &Process{binary: binary, args: args}
-		if p.port, err = FreePort(); err != nil {
-			return nil, err
-		}
-		if p.dir, err = os.MkdirTemp("", "quorumlock-server-"); err != nil {
-			return nil, err
-		}
-		if err = p.Start(); err == nil {
-			return p, nil
-		}
-		if err = errors.Join(err, p.Close()); try == tries {
-			return nil, err
-		}
-	}
-}
 
 // Addr is where clients reach it.
 func (p *Process) Addr() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }
@@ -88,11 +42,13 @@ func (p *Process) Start() error {
 	defer func() { _ = log.Close() }() // the process has its own
 	args := append([]string{
 		"--port", strconv.Itoa(p.port), "--bind", "127.0.0.1", "-::1",
-		"--dir", p.dir, "--save", "", "--appendonly", "no",
-	}, p.args...)
-	cmd := exec.Command(p.binary, args...) //nolint:gosec,noctx // the installed server; Kill ends it
+		"--dir", p.data(), "--save", "", "--appendonly", "no",
+	}, p.setup.Args...)
+	cmd := exec.Command(p.setup.Program, args...) //nolint:gosec,noctx // the installed server; Kill ends it
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), "LC_ALL=C") // some refuse to start under a locale that they cannot find
+	if cmd.Env, err = p.environment(); err != nil {
+		return err
+	}
 	cmd.SysProcAttr = attributes()
 	alive, died := context.WithCancel(context.Background())
 	p.cmd, p.gone = cmd, alive.Done()
@@ -114,7 +70,7 @@ func (p *Process) Start() error {
 	}
 	if err := Await(alive, p.Addr()); err != nil {
 		text, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("%s: %w; its log: %s", filepath.Base(p.binary), err, text)
+		return fmt.Errorf("%s: %w; its log: %s", filepath.Base(p.setup.Program), err, text)
 	}
 	return nil
 }
@@ -133,6 +89,36 @@ func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
 
 // Continue lets it go on with SIGCONT.
 func (p *Process) Continue() error { return p.signal(syscall.SIGCONT) }
+
+// data is the server's own folder in p.dir.
+func (p *Process) data() string { return filepath.Join(p.dir, "data") }
+
+// environment is the test's own, and what puts shims under the server.
+func (p *Process) environment() ([]string, error) {
+	env := append(os.Environ(), "LC_ALL=C") // some refuse to start under a locale that they cannot find
+	var preload []string
+	if p.setup.Clock {
+		library, err := build("clock")
+		if err != nil {
+			return nil, err
+		}
+		preload, env = append(preload, library), append(env, "QUORUMLOCK_CLOCK="+p.clockFile())
+		if err := p.setClock(); err != nil {
+			return nil, err
+		}
+	}
+	if p.setup.Disk {
+		library, err := build("fsync")
+		if err != nil {
+			return nil, err
+		}
+		preload, env = append(preload, library), append(env, "QUORUMLOCK_FSYNCS="+p.fsyncsFile())
+	}
+	if preload != nil {
+		env = append(env, "LD_PRELOAD="+strings.Join(preload, ":"))
+	}
+	return env, nil
+}
 
 // Close kills the server and removes its folder.
 func (p *Process) Close() error {

@@ -1,10 +1,7 @@
 package server
 
 import (
-	"bufio"
-	"context"
 	"errors"
-	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -12,12 +9,18 @@ import (
 	"time"
 )
 
-// launch starts a server for one test, or skips the test where none is installed:
-// the suite of package integration says in one line that processes did not run.
+// launch starts an ordinary server for one test.
 func launch(t *testing.T, args ...string) *Process {
 	t.Helper()
-	p, err := Launch(args...)
-	if errors.Is(err, ErrNoServer) && !strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes") {
+	return launchAs(t, Setup{Args: args})
+}
+
+// launchAs starts a server for one test, or skips the test where it cannot run: the
+// suite of package integration says in one line that processes did not run.
+func launchAs(t *testing.T, setup Setup) *Process {
+	t.Helper()
+	p, err := setup.Launch()
+	if missing := errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoCompiler); missing && !strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes") {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -31,20 +34,14 @@ func launch(t *testing.T, args ...string) *Process {
 	return p
 }
 
-// say sends one line and returns the first line of the answer.
-func say(p *Process, line string, wait time.Duration) (string, error) {
-	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.Addr())
+// ask sends one command, which the server must take.
+func ask(t *testing.T, p *Process, words ...string) string {
+	t.Helper()
+	answer, err := p.Do(words...)
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(wait)); err != nil {
-		return "", err
-	}
-	if _, err := conn.Write([]byte(line + "\r\n")); err != nil {
-		return "", err
-	}
-	return bufio.NewReader(conn).ReadString('\n')
+	return answer
 }
 
 func TestKillAndStart(t *testing.T) {
@@ -53,19 +50,17 @@ func TestKillAndStart(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"no persistence", nil, "$-1\r\n"},
-		{"an append-only file", []string{"--appendonly", "yes", "--appendfsync", "always"}, "$1\r\n"},
+		{"no persistence", nil, ""},
+		{"an append-only file", []string{"--appendonly", "yes", "--appendfsync", "always"}, "1"},
 	} {
 		t.Run(tt.disk, func(t *testing.T) {
 			p := launch(t, tt.args...)
 			addr := p.Addr()
-			if got, err := say(p, "SET k 1", time.Second); got != "+OK\r\n" {
-				t.Fatalf("SET = %q, %v", got, err)
-			}
+			ask(t, p, "SET", "k", "1")
 			if err := p.Kill(); err != nil {
 				t.Fatalf("Kill: %v", err)
 			}
-			if _, err := say(p, "PING", time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
+			if _, err := p.Do("PING"); !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("a killed server: %v, want connection refused", err)
 			}
 			if err := p.Start(); err != nil {
@@ -74,8 +69,8 @@ func TestKillAndStart(t *testing.T) {
 			if p.Addr() != addr {
 				t.Errorf("the address went from %s to %s", addr, p.Addr())
 			}
-			if got, err := say(p, "GET k", time.Second); got != tt.want {
-				t.Errorf("GET after a restart with %s = %q, %v, want %q", tt.disk, got, err, tt.want)
+			if got := ask(t, p, "GET", "k"); got != tt.want {
+				t.Errorf("GET after a restart with %s = %q, want %q", tt.disk, got, tt.want)
 			}
 		})
 	}
@@ -86,14 +81,14 @@ func TestPauseAndContinue(t *testing.T) {
 	if err := p.Pause(); err != nil {
 		t.Fatalf("Pause: %v", err)
 	}
-	if got, err := say(p, "PING", 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if got, err := do(t.Context(), p.Addr(), 50*time.Millisecond, "PING"); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a paused server: PING = %q, %v, want silence", got, err)
 	}
 	if err := p.Continue(); err != nil {
 		t.Fatalf("Continue: %v", err)
 	}
-	if got, err := say(p, "PING", 5*time.Second); got != "+PONG\r\n" {
-		t.Errorf("a server that goes on: PING = %q, %v", got, err)
+	if got := ask(t, p, "PING"); got != "PONG" {
+		t.Errorf("a server that goes on: PING = %q", got)
 	}
 	if err := p.Pause(); err != nil {
 		t.Fatalf("Pause: %v", err)

@@ -1,0 +1,37 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Follow makes the server a replica of master, and returns when it has its data.
+func (p *Process) Follow(master *Process) error {
+	// By default a master waits 5s for others that want its data, too.
+	if _, err := master.Do("CONFIG", "SET", "repl-diskless-sync-delay", "0"); err != nil {
+		return err
+	}
+	if _, err := p.Do("REPLICAOF", "127.0.0.1", strconv.Itoa(master.port)); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(time.Millisecond) {
+		info, err := p.Do("INFO", "replication")
+		if err != nil {
+			return err
+		}
+		if strings.Contains(info, "master_link_status:up") {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("server at %s does not follow %s after %v: %s", p.Addr(), master.Addr(), startTimeout, info)
+		}
+	}
+}
+
+// Promote makes a replica a master, with the data that it has.
+func (p *Process) Promote() error {
+	_, err := p.Do("REPLICAOF", "NO", "ONE")
+	return err
+}
