@@ -141,7 +141,7 @@ func (l *Locker) hear(ctx context.Context, op *operation) error {
 	case dropped:
 		return fmt.Errorf("%w: %w", op.fail(op.blame()), interrupt)
 	}
-	if op.lock.ended != nil {
+	if op.lock != nil && op.lock.ended != nil {
 		return op.fail(op.lock.ended)
 	}
 	return op.fail(op.blame())
@@ -250,6 +250,22 @@ func worthWaiting(err error) bool {
 	return len(quorum.Votes)-refusals >= quorum.Need
 }
 
+// waitsForQuarantine reports whether a quorum is there, and will vote when the quarantine
+// of some nodes has passed.
+func waitsForQuarantine(err error) bool {
+	var quorum *QuorumError
+	if !errors.As(err, &quorum) {
+		return false
+	}
+	there := 0
+	for _, vote := range quorum.Votes {
+		if vote.Err == nil && vote.Answer != Pending || errors.Is(vote.Err, ErrQuarantine) {
+			there++
+		}
+	}
+	return there >= quorum.Need
+}
+
 // endOf says that ctx has ended, and why.
 func endOf(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
@@ -274,6 +290,11 @@ func (l *Locker) checkLease(ttl time.Duration) error {
 	}
 	if timeout := l.options.timeout(ttl); timeout >= ttl {
 		return &OptionError{"TTL", fmt.Sprintf("%v is not above the node time-out of %v: one silent node would eat the lease", ttl, timeout)}
+	}
+	for _, guard := range []time.Duration{l.options.guard, l.options.clockGuard} {
+		if guard != 0 && ttl > guard {
+			return &OptionError{"TTL", fmt.Sprintf("%v is longer than %v, the longest lease that the guard knows of: give all clients a longer one, or take a shorter TTL", ttl, guard)}
+		}
 	}
 	if left := clockdrift.Deadline(0, ttl, l.options.drift); left <= 0 {
 		return &OptionError{"TTL", fmt.Sprintf("the drift allowance eats all of %v: take a longer TTL or a smaller drift factor", ttl)}

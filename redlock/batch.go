@@ -39,6 +39,7 @@ type batch struct {
 	noisy    int
 	source   bool // send scripts with their source
 	timed    bool // it ends with TIME
+	guarded  bool // it grants, and it has to be seen whether that counts
 	last     bool // a broken connection is final
 }
 
@@ -73,6 +74,9 @@ func (b *batch) send(ctx context.Context) batch {
 // build gathers the commands, and drops the requests that need not be sent any more.
 func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	cmds := b.cmds[:0]
+	if b.guarded = b.node.locker.guards(b.requests); b.guarded {
+		cmds = append(cmds, b.node.locker.guarding...)
+	}
 	kept, noisy, quiet := b.requests[:0], b.sender.noisy[:0], b.sender.quiet[:0]
 	var needless, untagged []*request
 	for _, r := range b.requests {
@@ -109,7 +113,10 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	}
 	b.node.finish(needless, nil)
 	b.node.finish(untagged, errUntagged)
-	if b.timed = len(cmds) > 0 && b.node.timeDue(start); b.timed {
+	if len(kept) == 0 {
+		return nil
+	}
+	if b.timed = b.node.timeDue(start, b.guarded); b.timed {
 		cmds = append(cmds, askTime)
 		b.cmds = cmds
 	}
@@ -129,6 +136,10 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 		said, replies = replies[:count], replies[count:]
 		return said
 	}
+	var doubt error
+	if b.guarded {
+		doubt = b.judge(next(len(b.node.locker.guarding)), err, now)
+	}
 	for rest := b.requests; len(rest) > 0; {
 		g := b.front(rest)
 		rest = rest[len(g):]
@@ -141,7 +152,7 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 		switch {
 		case said == nil && broken, unknown && !b.source:
 			for _, r := range g {
-				r.op.heard(r, err, now, false)
+				r.op.heard(r, err, doubt, now, false)
 			}
 			again.requests = append(again.requests, g...)
 			again.source = again.source || unknown
@@ -153,8 +164,20 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 			finals = append(finals, g...)
 		}
 	}
-	b.node.settle(finals, err, now)
+	b.node.settle(finals, err, doubt, now)
 	return again
+}
+
+// judge says why the grants of the batch are no votes, if they are not. Where not all was
+// answered, a step of the clock may not have been seen.
+func (b *batch) judge(said []driver.Reply, err error, now clockdrift.Instant) error {
+	switch {
+	case said == nil:
+		return err
+	case err != nil && b.node.locker.options.clockGuard > 0:
+		return err
+	}
+	return b.node.judge(said, now)
 }
 
 // front returns the first requests of rest that share replies. Of the batch's

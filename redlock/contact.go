@@ -105,6 +105,14 @@ func (n *node) examine(replies []driver.Reply) (found finding, err error) {
 			"%w: TIME is not allowed, so fences do not follow its clock: allow +time", err)})
 	}
 	found.cluster = facts["redis_mode"] == "cluster"
+	switch o := &n.locker.options; {
+	case o.guard > 0 && found.cluster:
+		return found, fmt.Errorf("%w: it is a Redis Cluster, whose servers come and go by themselves: WithRestartGuard needs single servers", ErrNode)
+	case o.guard > 0 && facts["master_replid"] == "":
+		return found, errNoHistory
+	case o.clockGuard > 0 && replies[len(inquiry)-1].Kind != driver.Array:
+		return found, fmt.Errorf("%w: it does not tell its time, which WithClockGuard needs: allow +time", ErrNode)
+	}
 	if policy := facts["maxmemory_policy"]; facts["maxmemory"] != "0" && policy != "" && policy != "noeviction" {
 		err := fmt.Errorf("%w: it evicts keys when its memory is full, and live locks with them (maxmemory %s, maxmemory-policy %s): set maxmemory-policy noeviction",
 			ErrNode, facts["maxmemory"], policy)

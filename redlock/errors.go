@@ -43,6 +43,10 @@ var (
 	// its holders. Try again; the message says if something has to be mended first.
 	ErrFence = errors.New("no fence")
 
+	// ErrQuarantine says that a node may have forgotten who holds what, and does not vote
+	// for a while: see [WithRestartGuard] and [WithClockGuard]. Wait.
+	ErrQuarantine = errors.New("in quarantine")
+
 	// ErrNode says that a server must not be one of the nodes: it is a replica,
 	// evicts keys, or is a node already. The message says which and what to do.
 	ErrNode = errors.New("unfit node")

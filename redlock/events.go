@@ -26,17 +26,23 @@ const (
 	// NodeClockDrifts: the node's clock runs faster or slower than ours than any that a
 	// time service keeps. Leases allow for so much as [WithDriftFactor] says.
 	NodeClockDrifts
+	// NodeQuarantined: the node may have forgotten who holds what, and does not vote. Err
+	// says why and for how long: see [WithRestartGuard] and [WithClockGuard].
+	NodeQuarantined
+	// NodeAdmitted: a node that was in quarantine votes again.
+	NodeAdmitted
 )
 
 func (k EventKind) String() string {
-	return name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted", "node's clock stepped", "node's clock drifts")
+	return name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted", "node's clock stepped", "node's clock drifts",
+		"node quarantined", "node admitted")
 }
 
 // Event is something that an operator may want to know and that no call returns.
 type Event struct {
 	Kind EventKind
 	Node string // its name
-	Err  error  // why; nil for NodeUp
+	Err  error  // why; nil for NodeUp and NodeAdmitted
 }
 
 func (e Event) String() string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ type fakeNode struct {
 	cuts       int // so many calls fail before anything arrives
 	fences     map[string]fakeFence
 	skew       time.Duration // its clock is so far ahead
+	starts     int           // over
 }
 
 type fakeFence struct {
@@ -58,7 +60,7 @@ func newFakeNode(name string) *fakeNode {
 	return &fakeNode{
 		name: name,
 		keys: map[string]fakeKey{}, loaded: map[string]bool{}, fences: map[string]fakeFence{},
-		info: "run_id:" + name + "\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n",
+		info: "run_id:" + name + "\r\nmaster_replid:" + name + "\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n",
 	}
 }
 
@@ -192,7 +194,11 @@ func (f *fakeNode) one(args []any) driver.Reply {
 	switch arg(0) {
 	case "INFO":
 		return driver.Reply{Kind: driver.String, Str: f.info}
-	case "SET": // SET key token NX GET PX ttl
+	case "SET": // SET key token NX GET PX ttl, or of a marker SET key value
+		if len(args) == 3 {
+			f.keys[arg(1)] = fakeKey{arg(2), f.now().Add(1000 * time.Hour)}
+			return driver.Reply{Kind: driver.String, Str: "OK"}
+		}
 		if old, ok := f.get(arg(1)); ok {
 			return driver.Reply{Kind: driver.String, Str: old.token}
 		}
@@ -206,13 +212,13 @@ func (f *fakeNode) one(args []any) driver.Reply {
 	case "PTTL":
 		left := int64(-2)
 		if key, ok := f.get(arg(1)); ok {
-			left = time.Until(key.until).Milliseconds()
+			left = key.until.Sub(f.now()).Milliseconds()
 		}
 		return driver.Reply{Kind: driver.Integer, Int: left}
 	case "EVAL", "EVALSHA":
 		return f.script(args)
 	case "TIME":
-		now := time.Now().Add(f.skew)
+		now := f.now()
 		return driver.Reply{Kind: driver.Array, Elems: []driver.Reply{
 			{Kind: driver.String, Str: strconv.FormatInt(now.Unix(), 10)},
 			{Kind: driver.String, Str: strconv.Itoa(now.Nanosecond() / 1000)},
@@ -228,18 +234,18 @@ func (f *fakeNode) one(args []any) driver.Reply {
 func (f *fakeNode) counter(args []any) driver.Reply {
 	key := args[1].(string)
 	known := f.fences[key]
-	if !time.Now().Before(known.until) {
+	if !f.now().Before(known.until) {
 		known = fakeFence{}
 	}
 	reply := driver.Reply{Kind: driver.Integer}
 	switch args[0] {
 	case "ZADD":
 		if p, _ := strconv.ParseInt(args[4].(string), 10, 64); p > known.number {
-			f.fences[key] = fakeFence{p, time.Now().Add(1000 * time.Hour)}
+			f.fences[key] = fakeFence{p, f.now().Add(1000 * time.Hour)}
 			reply.Int = 1
 		}
 	case "PEXPIRE":
-		f.fences[key] = fakeFence{known.number, expiry(args[2].(string))}
+		f.fences[key] = fakeFence{known.number, f.expiry(args[2].(string))}
 		reply.Int = 1
 	case "ZSCORE":
 		reply = driver.Reply{}
@@ -279,7 +285,7 @@ func (f *fakeNode) script(args []any) driver.Reply {
 	case held.token != token:
 		return integer(0)
 	}
-	if until := expiry(args[5].(string)); until.After(held.until) {
+	if until := f.expiry(args[5].(string)); until.After(held.until) {
 		f.keys[key] = fakeKey{token, until}
 	}
 	return integer(1)
@@ -313,18 +319,21 @@ func (f *fakeNode) release(args []any) (deleted int64) {
 
 func (f *fakeNode) get(key string) (fakeKey, bool) {
 	held, ok := f.keys[key]
-	if ok && !time.Now().Before(held.until) {
+	if ok && !f.now().Before(held.until) {
 		delete(f.keys, key)
 		return fakeKey{}, false
 	}
 	return held, ok
 }
 
-func (f *fakeNode) set(key, token, ms string) { f.keys[key] = fakeKey{token, expiry(ms)} }
+func (f *fakeNode) set(key, token, ms string) { f.keys[key] = fakeKey{token, f.expiry(ms)} }
 
-func expiry(ms string) time.Time {
+// now is the server's clock.
+func (f *fakeNode) now() time.Time { return time.Now().Add(f.skew) }
+
+func (f *fakeNode) expiry(ms string) time.Time {
 	n, _ := strconv.ParseInt(ms, 10, 64)
-	return time.Now().Add(time.Duration(n) * time.Millisecond)
+	return f.now().Add(time.Duration(n) * time.Millisecond)
 }
 
 // change changes the node's settings.
@@ -353,17 +362,28 @@ func (f *fakeNode) resume() {
 	})
 }
 
+// restart starts the server anew and empty, as another history of its own.
+func (f *fakeNode) restart() {
+	f.change(func(f *fakeNode) {
+		f.starts++
+		f.info = strings.ReplaceAll(newFakeNode(f.name).info, "id:"+f.name, "id:"+f.name+"/"+strconv.Itoa(f.starts))
+		clear(f.keys)
+		clear(f.fences)
+		clear(f.loaded)
+	})
+}
+
 // token returns who has the key at the node, and for how long.
 func (f *fakeNode) token(key string) (string, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	held, _ := f.get(key)
-	return held.token, time.Until(held.until)
+	return held.token, held.until.Sub(f.now())
 }
 
 // plant sets a key as somebody else does.
 func (f *fakeNode) plant(key, token string, ttl time.Duration) {
-	f.change(func(f *fakeNode) { f.keys[key] = fakeKey{token, time.Now().Add(ttl)} })
+	f.change(func(f *fakeNode) { f.keys[key] = fakeKey{token, f.now().Add(ttl)} })
 }
 
 // count returns how often a command arrived.

@@ -30,6 +30,7 @@ type Locker struct {
 	fences    fences
 	fenceIdle any         // how long a counter is kept, as servers take it, boxed once
 	met       atomic.Bool // a quorum has been reached, and has told its clocks
+	guarding  []driver.Command
 
 	lanes  lanes
 	debts  debts
@@ -80,6 +81,7 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 		closing: make(chan struct{}),
 	}
 	l.usualTTL = strconv.FormatInt(o.acquire.ttl.Milliseconds(), 10)
+	l.guarding = guardedBy(&o)
 	l.fenceIdle = strconv.FormatInt(o.fenceIdle.Milliseconds(), 10)
 	l.tries = make(chan struct{}, maxTries)
 	l.lanes.byKey = make(map[string]*lane)

@@ -39,6 +39,7 @@ type node struct {
 	health    health
 	answered  clockdrift.Instant // the last batch
 	clock     nodeClock
+	guard     guard
 	news      []Event // not told yet
 	telling   bool
 }
@@ -182,6 +183,7 @@ func (n *node) postpone(r *request, now clockdrift.Instant) {
 func (n *node) close() {
 	n.mu.Lock()
 	n.closed = true
+	n.admitted()
 	n.wake.Broadcast()
 	n.fail(ErrClosed)
 	n.mu.Unlock()

@@ -24,11 +24,13 @@ const clockPeriod = time.Second
 
 var askTime = driver.Command{Args: []any{"TIME"}}
 
-// timeDue reports whether a batch that leaves now is to ask for the time.
-func (n *node) timeDue(now clockdrift.Instant) bool {
+// timeDue reports whether a batch that leaves now is to ask for the time: once a second,
+// and with every grant that a step of the clock may spoil.
+func (n *node) timeDue(now clockdrift.Instant, guarded bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.clock.silent || now < n.clock.due {
+	always := guarded && n.locker.options.clockGuard > 0
+	if n.clock.silent || now < n.clock.due && !always {
 		return false
 	}
 	n.clock.due = now.Add(clockPeriod)
@@ -42,7 +44,9 @@ func (n *node) told(reply driver.Reply, sent, received clockdrift.Instant) {
 	n.mu.Lock()
 	n.clock.silent, n.clock.due = !ok, sent.Add(clockPeriod)
 	if ok {
-		n.compare(clockdrift.Sample{Sent: sent, Received: received, Node: shown})
+		if n.compare(clockdrift.Sample{Sent: sent, Received: received, Node: shown}) && n.locker.options.clockGuard > 0 {
+			n.guard.stepped = received.Add(n.locker.sitOut(n.locker.options.clockGuard))
+		}
 	}
 	n.mu.Unlock()
 	if ok {
@@ -75,7 +79,7 @@ const worthTelling = 500e-6
 func stepError(step clockdrift.Bounds) error {
 	switch {
 	case step.Low > 0:
-		return fmt.Errorf("its clock was set forward by %v to %v, so keys may have expired early there: let a time service slew it", round(step.Low), round(step.High))
+		return fmt.Errorf("its clock was set forward by %v to %v, so keys may have expired early there (see WithClockGuard): let a time service slew it", round(step.Low), round(step.High))
 	default:
 		return fmt.Errorf("its clock was set back by %v to %v, so keys stay longer there: let a time service slew it", round(-step.High), round(-step.Low))
 	}

@@ -50,6 +50,8 @@ type lockerOptions struct {
 	evictingOK  bool
 	fences      bool
 	fenceIdle   time.Duration
+	guard       time.Duration // the longest TTL; 0: none
+	clockGuard  time.Duration // the same for steps of a node's clock
 	events      func(Event)
 	clock       *clockdrift.Clock
 }
@@ -227,6 +229,34 @@ func WithFenceIdle(d time.Duration) Option {
 	return option(func(o *lockerOptions) { o.fenceIdle = d })
 }
 
+// WithRestartGuard keeps a node from voting that may have forgotten votes: one that was
+// started anew, empty or from its file, or a replica that was promoted, until so much time
+// has passed as the longest lease that any client of its keys takes. Without it, two
+// holders are possible when a node comes back empty within a lease, and fences lose their
+// order. All clients of a key need the option, with the same time. A longer lease is
+// refused.
+//
+// Nodes have to be admitted before they vote: call [Locker.Admit] at the first deployment,
+// or let the time pass once. A process that lives shorter than that cannot end a
+// quarantine; any other does. It costs a node two small commands a batch. Nodes that do
+// not tell their master_replid (INFO replication), and Redis Clusters, are refused.
+//
+// A node's master_replid also changes when its first replica attaches, and when no replica
+// has been there for repl-backlog-ttl: set repl-backlog-ttl 0. That a machine was restored
+// from a snapshot is not seen.
+func WithRestartGuard(longest time.Duration) Option {
+	return option(func(o *lockerOptions) { o.guard = longest })
+}
+
+// WithClockGuard keeps a node from voting whose clock was set forward, which may have
+// ended leases early there, until so much time has passed as the longest lease that any
+// client of its keys takes. A longer lease is refused. It costs a node one small command a
+// batch. A process sees only what happens while it runs. By default a step is reported as
+// [NodeClockStepped] and the node goes on to vote.
+func WithClockGuard(longest time.Duration) Option {
+	return option(func(o *lockerOptions) { o.clockGuard = longest })
+}
+
 // WithEvents sets a function that is told what happens to the nodes. It is called
 // from the library's own goroutines, one call at a time for each node, and must not
 // block. By default nobody is told.
@@ -250,6 +280,10 @@ func (o *lockerOptions) check() error {
 		return &OptionError{"CleanupBound", fmt.Sprintf("%v is less than 0", o.cleanup)}
 	case o.fenceIdle <= 0 || o.fenceIdle > MaxTTL || o.fenceIdle%time.Millisecond != 0:
 		return &OptionError{"FenceIdle", fmt.Sprintf("%v is not a whole number of milliseconds above 0 and up to %v", o.fenceIdle, MaxTTL)}
+	case o.guard != 0 && (o.guard < o.acquire.ttl || o.guard > MaxTTL || o.guard%time.Millisecond != 0):
+		return &OptionError{"RestartGuard", fmt.Sprintf("%v is not a whole number of milliseconds from the TTL of %v to %v", o.guard, o.acquire.ttl, MaxTTL)}
+	case o.clockGuard != 0 && (o.clockGuard < o.acquire.ttl || o.clockGuard > MaxTTL):
+		return &OptionError{"ClockGuard", fmt.Sprintf("%v is not between the TTL of %v and %v", o.clockGuard, o.acquire.ttl, MaxTTL)}
 	case o.events == nil:
 		return &OptionError{"Events", "the function is nil"}
 	}

@@ -179,8 +179,8 @@ func (w *waiter) look() (wait time.Duration, news <-chan struct{}) {
 		}
 		qs.forget(w, holder)
 	}
-	if vigil != nil {
-		news = vigil.news
+	if vigil != nil && (w.last == nil || errors.Is(w.last, ErrHeld)) {
+		news = vigil.news // where nobody holds it, the news would be of our own tries
 	}
 	return max(w.due, rest).Sub(w.locker.clock.Now()), news
 }
@@ -208,7 +208,7 @@ func (w *waiter) over(err error) bool {
 		return true
 	}
 	w.last = err
-	held := errors.Is(err, ErrHeld)
+	held := errors.Is(err, ErrHeld) || waitsForQuarantine(err)
 	switch {
 	case held:
 		w.outage = 0

@@ -1,0 +1,380 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// admitted returns a Locker with a guard of 10s on nodes that it has admitted.
+func admitted(t *testing.T, n int, options ...Option) (*Locker, []*fakeNode) {
+	t.Helper()
+	locker, fakes := newLocker(t, n, append([]Option{WithRestartGuard(10 * time.Second)}, options...)...)
+	admit(t, locker)
+	return locker, fakes
+}
+
+func admit(t *testing.T, locker *Locker) {
+	t.Helper()
+	if err := locker.Admit(t.Context()); err != nil {
+		t.Fatalf("Admit = %v", err)
+	}
+	synctest.Wait()
+}
+
+// A vote that a node forgot is given to somebody else: the pair of holders that the
+// guard is there against.
+func TestANodeThatComesBackEmptyMakesTwoHoldersWithoutTheGuardAndNoneWithIt(t *testing.T) {
+	for _, guarded := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var options []Option
+			if guarded {
+				options = append(options, WithRestartGuard(10*time.Second))
+			}
+			one, fakes := newLocker(t, 3, options...)
+			two := another(t, fakes, options...)
+			if guarded {
+				admit(t, one)
+			}
+			fakes[0].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+			first := mustAcquire(t, one, "k") // at nodes 2 and 3
+			fakes[0].change(func(f *fakeNode) { f.refused = nil })
+			fakes[1].restart()
+			time.Sleep(2 * time.Second)
+			second, err := two.TryAcquire(t.Context(), "k")
+			switch both := err == nil && first.Valid() && second.Valid(); {
+			case both && guarded:
+				t.Error("with the guard there are two holders")
+			case !both && !guarded:
+				t.Errorf("without the guard TryAcquire = %v: this test does not show what the guard is for", err)
+			case guarded && !errors.Is(err, ErrQuarantine):
+				t.Errorf("TryAcquire = %v, want ErrQuarantine in it", err)
+			}
+		})
+	}
+}
+
+func TestAnUnadmittedNodeDoesNotVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithRestartGuard(10*time.Second))
+		_, err := locker.TryAcquire(t.Context(), "k")
+		if !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "Locker.Admit") {
+			t.Errorf("TryAcquire = %v, want ErrNoQuorum and ErrQuarantine that name Locker.Admit", err)
+		}
+		synctest.Wait()
+		if names := stray(fakes, "k"); len(names) > 0 {
+			t.Errorf("grants that were no votes are left at %v", names)
+		}
+		admit(t, locker)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		mustAcquire(t, another(t, fakes, WithRestartGuard(10*time.Second)), "k")
+	})
+}
+
+func TestAdmitNamesTheNodesThatAreNotThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithRestartGuard(10*time.Second))
+		fakes[1].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+		if err := locker.Admit(t.Context()); err == nil || !strings.Contains(err.Error(), "node-2") || strings.Contains(err.Error(), "node-1") {
+			t.Errorf("Admit = %v, want an error that names node-2 alone", err)
+		}
+		mustAcquire(t, locker, "k")
+		unguarded := another(t, fakes)
+		if err := unguarded.Admit(t.Context()); !errors.Is(err, ErrOption) {
+			t.Errorf("Admit without the guard = %v, want ErrOption", err)
+		}
+	})
+}
+
+func TestAQuarantineEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen recorder
+		locker, fakes := admitted(t, 3, seen.option())
+		fakes[0].restart()
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		lock := mustAcquire(t, locker, "k")
+		if vote := lock.Votes()[0]; !errors.Is(vote.Err, ErrQuarantine) {
+			t.Fatalf("%v, want the restarted node in quarantine", vote)
+		}
+		mustRelease(t, lock)
+		time.Sleep(10 * time.Second)
+		lock = mustAcquire(t, locker, "k")
+		if vote := lock.Votes()[0]; !errors.Is(vote.Err, ErrQuarantine) {
+			t.Errorf("%v after the longest TTL and without the drift allowance, want it in quarantine", vote)
+		}
+		mustRelease(t, lock)
+		time.Sleep(200 * time.Millisecond)
+		if vote := mustAcquire(t, locker, "k").Votes()[0]; vote.Answer != Granted {
+			t.Errorf("%v after the quarantine, want its vote", vote)
+		}
+		if want := []EventKind{NodeUp, NodeQuarantined, NodeAdmitted}; !slices.Equal(seen.kinds(), want) {
+			t.Errorf("the events are %v, want %v", seen.kinds(), want)
+		}
+	})
+}
+
+func TestAQuarantineBeginsAnewWithEachRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admitted(t, 3)
+		for range 3 {
+			fakes[0].restart()
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			synctest.Wait()
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			time.Sleep(6 * time.Second)
+		}
+		if vote := mustAcquire(t, locker, "k").Votes()[0]; !errors.Is(vote.Err, ErrQuarantine) {
+			t.Errorf("%v 6s after its last restart, want it in quarantine", vote)
+		}
+	})
+}
+
+// Who comes later has not seen the history for long enough, and cannot end it sooner.
+func TestAFreshProcessDoesNotEndAQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, fakes := admitted(t, 1)
+		fakes[0].restart()
+		time.Sleep(time.Hour)
+		two := another(t, fakes, WithRestartGuard(10*time.Second))
+		_, _ = two.TryAcquire(t.Context(), "k")
+		if _, err := two.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
+			t.Errorf("TryAcquire = %v, want ErrQuarantine", err)
+		}
+	})
+}
+
+func TestWaitersOutlastAQuarantineOfAllNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admitted(t, 3)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		for _, f := range fakes {
+			f.restart()
+		}
+		start := time.Now()
+		lock, err := locker.Acquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("Acquire = %v after %v, want it to wait for the nodes", err, time.Since(start))
+		}
+		if waited := time.Since(start); waited < 10*time.Second || waited > 11*time.Second {
+			t.Errorf("Acquire took %v, want the longest TTL and little more", waited)
+		}
+		mustRelease(t, lock)
+	})
+}
+
+func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admitted(t, 3)
+		mustRelease(t, mustAcquire(t, locker, "warm"))
+		synctest.Wait()
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.log = nil })
+		}
+		var all sync.WaitGroup
+		for range 64 {
+			all.Go(func() {
+				if _, err := locker.TryAcquire(t.Context(), newToken()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		if looks, sets := fakes[0].count("INFO"), fakes[0].count("SET"); sets != 64 || looks > 8 {
+			t.Errorf("%d grants came with %d looks at the history, want 64 and one a batch", sets, looks)
+		}
+	})
+}
+
+func TestAMarkerForShorterLeasesAdmitsNobodyAndIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, fakes := admitted(t, 3)
+		longer := another(t, fakes, WithRestartGuard(30*time.Second))
+		_, err := longer.TryAcquire(t.Context(), "k")
+		if !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "leases up to 10s and not 30s") {
+			t.Errorf("TryAcquire = %v, want ErrQuarantine that names both times", err)
+		}
+		time.Sleep(31 * time.Second)
+		mustAcquire(t, longer, "k")
+	})
+}
+
+func TestALostMarkerClosesTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admitted(t, 3)
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { clear(f.keys) }) // FLUSHALL
+		}
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
+			t.Errorf("TryAcquire after FLUSHALL = %v, want ErrQuarantine", err)
+		}
+	})
+}
+
+func TestAHolderGoesOnOverNodesInQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admitted(t, 3)
+		lock := mustAcquire(t, locker, "k")
+		got := waitFor(t.Context(), locker)
+		for _, f := range fakes[:2] { // their marker is gone, their keys are not
+			f.change(func(f *fakeNode) { delete(f.keys, markerKey) })
+		}
+		time.Sleep(time.Second)
+		if err := lock.Extend(t.Context(), 10*time.Second); err != nil {
+			t.Errorf("Extend = %v, want none", err)
+		}
+		mustRelease(t, lock)
+		if heir := <-got; heir.err != nil {
+			t.Errorf("the hand-over = %v, want none: it overwrites what is there", heir.err)
+		} else {
+			mustRelease(t, heir.lock)
+		}
+	})
+}
+
+// A failed acquire with a token of the user's own leaves that where a node in quarantine
+// has set it: the retry must not take it for a vote.
+func TestATokenOfOnesOwnInQuarantineIsNoVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithRestartGuard(10*time.Second))
+		for range 2 {
+			if _, err := locker.TryAcquire(t.Context(), "k", WithToken("mine")); !errors.Is(err, ErrQuarantine) {
+				t.Fatalf("TryAcquire = %v, want ErrQuarantine", err)
+			}
+			synctest.Wait()
+		}
+		if token, _ := fakes[0].token("k"); token != "mine" {
+			t.Fatalf("the node has the token %q: this test does not show what it is for", token)
+		}
+	})
+}
+
+func TestTheGuardBoundsLeases(t *testing.T) {
+	_, nodes := fakeNodes(3)
+	for _, options := range [][]Option{
+		{WithRestartGuard(5 * time.Second)},
+		{WithRestartGuard(-1)},
+		{WithRestartGuard(time.Minute + 1)},
+		{WithClockGuard(5 * time.Second)},
+		{WithClockGuard(-1)},
+	} {
+		if _, err := New(nodes, options...); !errors.Is(err, ErrOption) {
+			t.Errorf("New with a guard that does not fit the TTL = %v, want ErrOption", err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := admitted(t, 3)
+		if _, err := locker.Acquire(t.Context(), "k", WithTTL(time.Minute)); !errors.Is(err, ErrOption) {
+			t.Errorf("Acquire for longer than the guard knows of = %v, want ErrOption", err)
+		}
+		if err := mustAcquire(t, locker, "k").Extend(t.Context(), time.Minute); !errors.Is(err, ErrOption) {
+			t.Errorf("Extend for longer than the guard knows of = %v, want ErrOption", err)
+		}
+	})
+}
+
+func TestNodesThatTheGuardCannotJudgeAreRefused(t *testing.T) {
+	for what, change := range map[string]func(f *fakeNode){
+		"Redis Cluster": func(f *fakeNode) { f.info += "redis_mode:cluster\r\n" },
+		"master_replid": func(f *fakeNode) { f.info = strings.ReplaceAll(f.info, "master_replid", "other") },
+		"+time":         func(f *fakeNode) { f.answer = failing("TIME", "NOPERM this user may not") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 1, WithRestartGuard(10*time.Second), WithClockGuard(10*time.Second))
+			fakes[0].change(change)
+			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), what) {
+				t.Errorf("TryAcquire = %v, want ErrNode that names %s", err, what)
+			}
+		})
+	}
+}
+
+// The marker comes with the data that a replica copies. Until it is promoted it is none
+// of the masters.
+func TestAReplicaIsNoVoteWhateverItsMarker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admitted(t, 1)
+		fakes[0].change(func(f *fakeNode) { f.info = strings.ReplaceAll(f.info, "role:master", "role:slave") })
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNode) {
+			t.Errorf("TryAcquire = %v, want ErrNode", err)
+		}
+	})
+}
+
+func TestAStepOfANodesClock(t *testing.T) {
+	for _, tt := range []struct {
+		step    time.Duration
+		options []Option
+		out     bool
+	}{
+		{time.Minute, []Option{WithClockGuard(10 * time.Second)}, true},
+		{-time.Minute, []Option{WithClockGuard(10 * time.Second)}, false},
+		{time.Minute, nil, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var seen recorder
+			locker, fakes := newLocker(t, 3, append(tt.options, seen.option())...)
+			lock := mustAcquire(t, locker, "k")
+			fakes[0].change(func(f *fakeNode) { f.skew = tt.step })
+			time.Sleep(1500 * time.Millisecond)
+			if err := lock.Extend(t.Context(), 10*time.Second); err != nil {
+				t.Errorf("a clock was stepped by %v: Extend = %v", tt.step, err)
+			}
+			mustRelease(t, lock)
+			synctest.Wait()
+			vote := mustAcquire(t, locker, "other").Votes()[0]
+			if out := errors.Is(vote.Err, ErrQuarantine); out != tt.out {
+				t.Errorf("a clock was stepped by %v: %v, want in quarantine: %v", tt.step, vote, tt.out)
+			}
+			if !slices.Contains(seen.kinds(), NodeClockStepped) {
+				t.Errorf("a clock was stepped by %v: the events are %v, want NodeClockStepped", tt.step, seen.kinds())
+			}
+			time.Sleep(11 * time.Second)
+			if vote := mustAcquire(t, locker, "third").Votes()[0]; vote.Answer != Granted {
+				t.Errorf("11s after a clock was stepped by %v: %v, want its vote", tt.step, vote)
+			}
+		})
+	}
+}
+
+// The step is seen in the very batch that grants.
+func TestAStepBetweenTwoBatchesSpoilsTheSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, WithClockGuard(10*time.Second))
+		holder := mustAcquire(t, locker, "k")
+		fakes[0].change(func(f *fakeNode) { f.skew = time.Minute })
+		two := another(t, fakes, WithClockGuard(10*time.Second))
+		_ = two // it knows nothing of the time before
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
+			t.Errorf("TryAcquire in the first batch after the step = %v, want ErrQuarantine; the holder is valid: %v", err, holder.Valid())
+		}
+	})
+}
+
+func TestADriftingClockIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen recorder
+		locker, fakes := newLocker(t, 3, seen.option())
+		for range 60 { // 800 ppm
+			fakes[0].change(func(f *fakeNode) { f.skew += 1600 * time.Microsecond })
+			time.Sleep(2 * time.Second)
+			lock, err := locker.TryAcquire(context.WithoutCancel(t.Context()), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustRelease(t, lock)
+			synctest.Wait() // node-1 may not have been among the first
+		}
+		if n := len(slices.DeleteFunc(seen.kinds(), func(k EventKind) bool { return k != NodeClockDrifts })); n != 1 {
+			t.Errorf("a clock that runs 800 ppm fast is reported %d times (%v), want once", n, seen.events)
+		}
+	})
+}
