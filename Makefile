@@ -1,6 +1,6 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration matrix bench check format vet lint boundaries image
+.PHONY: help demo test unit integration matrix model bench check format vet lint boundaries image
 
 # All modules of the workspace, as folders.
 MODULES = $(shell go list -m -f '{{.Dir}}')
@@ -35,6 +35,9 @@ integration: ## Run the tests over embedded nodes, server processes and containe
 
 matrix: ## Run the suite on each server that users may have (10 minutes)
 	cd test/integration && go run ./matrix $(RACE)
+
+model: ## Search the models of lock and fences (10 minutes; needs spin and gcc)
+	test/model/run
 
 bench: ## Measure beside redsync (minutes, on five local servers)
 	cd test/bench && go run .
