@@ -203,7 +203,7 @@ func begin(op *operation, now clockdrift.Instant) {
 func (l *Lock) hold(op *operation, now clockdrift.Instant) bool {
 	l.until = op.deadline()
 	switch {
-	case now >= l.until:
+	case now >= l.until, op.fence != 0 && now >= op.asked.Add(op.ttl): // a number so old may be below one that a node has forgotten
 		l.ended = ErrExpired
 	case !l.claim.locker.holds.add(l):
 		l.ended = ErrClosed

@@ -39,7 +39,7 @@ type batch struct {
 	noisy    int
 	source   bool // send scripts with their source
 	timed    bool // it ends with TIME
-	guarded  bool // it grants, and it has to be seen whether that counts
+	guarded  bool // it may set keys, and it has to be seen whether that counts
 	last     bool // a broken connection is final
 }
 

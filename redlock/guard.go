@@ -17,9 +17,14 @@ import (
 //
 // A server takes a new master_replid whenever its history may have forked: at every start,
 // empty or from its file, and at every promotion. An admitted node keeps a marker with
-// the master_replid that was admitted. A batch that may grant a key that is missing begins
-// with a look at both, on the same connection, and its grants are votes only if they
-// agree. A marker for a history that has ended admits nobody, so nothing races.
+// the master_replid that was admitted. A batch that may set keys begins with a look at
+// both, on the same connection, and its grants are votes only if they agree. A marker for
+// a history that has ended admits nobody, so nothing races.
+//
+// That goes for extensions and hand-overs, too, whose token is there: the vote that the
+// node forgot may be part of a quorum that somebody else is about to complete (test/model
+// shows how, with MUTANT_UNGUARDED_EXTENSION and MUTANT_UNGUARDED_HANDOVER). Only releases
+// need no look.
 //
 // Whoever has seen one master_replid for the longest TTL knows that every lease has run
 // out that an earlier history could have granted, and sets the marker to it.
@@ -59,7 +64,7 @@ func (l *Locker) sitOut(longest time.Duration) time.Duration {
 // guards reports whether a batch with these requests has to be judged.
 func (l *Locker) guards(requests []*request) bool {
 	return (l.options.guard > 0 || l.options.clockGuard > 0) &&
-		slices.ContainsFunc(requests, func(r *request) bool { return r.op.task.grants })
+		slices.ContainsFunc(requests, func(r *request) bool { return r.op.task.sets })
 }
 
 // judge says why the grants of a batch are no votes, or nil if they are: by what the node

@@ -15,8 +15,6 @@ type task struct {
 	// sets says that the commands may leave the token at a node, so that an unknown
 	// outcome is owed a release.
 	sets bool
-	// grants says that they may make somebody the holder who was not.
-	grants bool
 	// read turns a node's replies into its answer.
 	read func(token string, replies []driver.Reply) (Answer, error)
 	// fence, if there is one, turns the replies of a node that has granted the key into
@@ -200,9 +198,9 @@ func (op *operation) leave(r *request, now clockdrift.Instant) bool {
 	return true
 }
 
-// heard notes what came of a sending of r: the reply, or else err. Doubt is why a grant of
-// the node is no vote: only the one who held the key may rely on it then. If it counts, it
-// is the final answer; otherwise r is sent once more, or has run out of time before.
+// heard notes what came of a sending of r: the reply, or else err. Doubt is why the node has
+// no vote, whatever it did. If it counts, it is the final answer; otherwise r is sent once
+// more, or has run out of time before.
 func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant, counts bool) {
 	answer := Failed
 	if r.reply != nil {
@@ -211,7 +209,7 @@ func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant,
 	set := answer == Granted
 	switch {
 	case !set:
-	case doubt != nil && op.task.grants && r.reply[0].Int != takenOver:
+	case doubt != nil && op.task.sets:
 		answer, err = Failed, doubt
 	case op.fence != 0 && op.task.fence != nil:
 		answer, err = op.task.fence(op.claim.token, r.reply)

@@ -233,8 +233,9 @@ func WithFenceIdle(d time.Duration) Option {
 // started anew, empty or from its file, or a replica that was promoted, until so much time
 // has passed as the longest lease that any client of its keys takes. Without it, two
 // holders are possible when a node comes back empty within a lease, and fences lose their
-// order. All clients of a key need the option, with the same time. A longer lease is
-// refused.
+// order. Such a node does not count for extensions either, so where a majority restarts at
+// once, locks are lost at their deadline. All clients of a key need the option, with the
+// same time. A longer lease is refused.
 //
 // Nodes have to be admitted before they vote: call [Locker.Admit] at the first deployment,
 // or let the time pass once. A process that lives shorter than that cannot end a
