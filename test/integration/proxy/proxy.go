@@ -25,10 +25,11 @@ const (
 // for concurrent use. What they change holds for the connections that are open and
 // for those to come.
 type Proxy struct {
-	target, addr string
-	running      sync.WaitGroup
+	addr    string
+	running sync.WaitGroup
 
 	mu       sync.Mutex
+	target   string
 	listener net.Listener // nil while it refuses
 	links    map[*link]struct{}
 	delay    time.Duration
@@ -39,20 +40,26 @@ type Proxy struct {
 
 // New starts a proxy to the server at target, on a free port of loopback.
 func New(target string) (*Proxy, error) {
-	port, err := server.FreePort()
-	if err != nil {
-		return nil, err
-	}
 	open := make(chan struct{})
 	close(open)
 	p := &Proxy{
 		target:   target,
-		addr:     fmt.Sprintf("127.0.0.1:%d", port),
 		links:    map[*link]struct{}{},
 		gates:    map[Direction]chan struct{}{Requests: open, Replies: open},
 		truncate: -1,
 	}
-	return p, p.Accept()
+	// Between the search for a port and its use somebody else may take it.
+	const tries = 3
+	for try := 1; ; try++ {
+		port, err := server.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		p.addr = fmt.Sprintf("127.0.0.1:%d", port)
+		if err = p.Accept(); err == nil || try == tries {
+			return p, err
+		}
+	}
 }
 
 // Addr is where clients reach it. It stays the same for life.
@@ -101,6 +108,15 @@ func (p *Proxy) Reset() {
 	for l := range p.links {
 		l.reset()
 	}
+}
+
+// Move forwards to another server from now on, as when a replica takes over an address.
+// What is connected to the one before is reset.
+func (p *Proxy) Move(target string) {
+	p.mu.Lock()
+	p.target = target
+	p.mu.Unlock()
+	p.Reset()
 }
 
 // Truncate lets n bytes of the next reply through and then closes that connection.
@@ -163,7 +179,10 @@ func (p *Proxy) serve(listener net.Listener) {
 
 // connect forwards one connection until it ends. A server that is not there resets it.
 func (p *Proxy) connect(client *net.TCPConn, accepted net.Listener) {
-	upstream, err := net.Dial("tcp", p.target) //nolint:noctx // loopback
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	upstream, err := net.Dial("tcp", target) //nolint:noctx // loopback
 	if err != nil {
 		abort(client)
 		return
@@ -171,7 +190,7 @@ func (p *Proxy) connect(client *net.TCPConn, accepted net.Listener) {
 	l := &link{proxy: p, client: client, server: upstream.(*net.TCPConn), ended: make(chan struct{}), rest: -1}
 	p.mu.Lock()
 	p.links[l] = struct{}{}
-	if p.listener != accepted { // Refuse has been here, and did not see this link
+	if p.listener != accepted || p.target != target { // Refuse or Move has been here, and did not see this link
 		l.reset()
 	}
 	p.mu.Unlock()

@@ -1,0 +1,212 @@
+package integration
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/integration/proxy"
+	"github.com/quorumlock/quorumlock/test/integration/server"
+)
+
+// longest is the longest lease of these tests: what a quarantine takes.
+const longest = 3 * time.Second
+
+// trio are three servers of a test's own, each behind a proxy that stays where it is.
+type trio struct {
+	*site
+	servers [3]*server.Process
+	ways    [3]*proxy.Proxy
+}
+
+// onTrio runs the test over each client, with and without the guard: without it two
+// holders have to be seen, or the test does not show what the guard is for.
+func onTrio(t *testing.T, setup server.Setup, test func(t *trio, guarded bool)) {
+	t.Helper()
+	processes := kinds[1]
+	if processes.missing != nil {
+		return // the line that TestMain prints says so
+	}
+	for _, c := range clients {
+		for _, guarded := range []bool{false, true} {
+			name := c.name + " without the guard"
+			if guarded {
+				name = c.name + " with the guard"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				three := &trio{site: &site{T: t, kind: processes, client: c, key: "k", down: map[int]bool{}, paused: map[int]bool{}, harmed: true}}
+				for i := range three.servers {
+					three.servers[i] = launch(t, setup)
+					way, err := proxy.New(three.servers[i].Addr())
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = way.Close() })
+					three.ways[i] = way
+				}
+				test(three, guarded)
+			})
+		}
+	}
+}
+
+func launch(t *testing.T, setup server.Setup) *server.Process {
+	t.Helper()
+	p, err := setup.Launch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func (t *trio) must(err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// guardedLocker is a Locker on the three, which has admitted them the first time.
+func (t *trio) guardedLocker(guard redlock.Option, admit bool) *redlock.Locker {
+	t.Helper()
+	options := []redlock.Option{redlock.WithTTL(longest), redlock.WithNodeTimeout(longest / 3)}
+	if guard != nil {
+		options = append(options, guard)
+	}
+	var addrs []string
+	for _, way := range t.ways {
+		addrs = append(addrs, way.Addr())
+	}
+	locker := t.lockerOn(addrs, options...)
+	if guard != nil && admit {
+		t.must(locker.Admit(t.Context()))
+	}
+	return locker
+}
+
+// meet lets the locker find out about all nodes, with a key of its own.
+func (t *trio) meet(locker *redlock.Locker) {
+	t.Helper()
+	t.eventually("all nodes vote", func() bool {
+		lock, err := locker.TryAcquire(t.Context(), "meeting "+t.Name())
+		t.must(err)
+		defer t.release(lock)
+		t.eventually("all nodes answer", func() bool { return !anyVote(lock, redlock.Pending) })
+		return !anyVote(lock, redlock.Failed)
+	})
+}
+
+func anyVote(lock *redlock.Lock, answer redlock.Answer) bool {
+	return slices.ContainsFunc(lock.Votes(), func(v redlock.Vote) bool { return v.Answer == answer })
+}
+
+// hold takes the lock at nodes 2 and 3 alone, as when node 1 is cut off for a moment.
+func (t *trio) hold(locker *redlock.Locker) *redlock.Lock {
+	t.Helper()
+	t.meet(locker)
+	t.must(t.ways[0].Refuse())
+	lock := t.acquire(locker)
+	t.eventually("node 1 has failed", func() bool { return anyVote(lock, redlock.Failed) })
+	t.must(t.ways[0].Accept())
+	return lock
+}
+
+// contend lets another process try for the lock again and again while it is held, and
+// says what came of that.
+func (t *trio) contend(locker *redlock.Locker, holder *redlock.Lock, guarded bool) {
+	t.Helper()
+	both := false
+	var last error
+	for holder.Valid() && !both {
+		second, err := locker.TryAcquire(t.Context(), t.key)
+		last = err
+		// In this order: the second is a holder, and the first is one still.
+		both = err == nil && second.Valid() && holder.Valid()
+		time.Sleep(10 * time.Millisecond) // between two tries
+	}
+	switch {
+	case both && guarded:
+		t.Errorf("with the guard there are two holders")
+	case !both && !guarded:
+		t.Errorf("without the guard there is one holder (%v): this does not show what the guard is for", last)
+	case !guarded:
+		return
+	}
+	third, err := locker.Acquire(t.Context(), t.key, redlock.WithMaxWait(patience))
+	if err != nil {
+		t.Fatalf("after the quarantine: Acquire = %v", err)
+	}
+	t.release(third)
+}
+
+func guardIf(guarded bool) redlock.Option {
+	if guarded {
+		return redlock.WithRestartGuard(longest)
+	}
+	return nil
+}
+
+func TestANodeThatIsKilledAndComesBackEmpty(t *testing.T) {
+	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
+		one, two := t.guardedLocker(guardIf(guarded), true), t.guardedLocker(guardIf(guarded), false)
+		t.meet(two)
+		holder := t.hold(one)
+		t.must(t.servers[1].Kill())
+		t.must(t.servers[1].Start())
+		t.contend(two, holder, guarded)
+	})
+}
+
+// Redis copies to its replicas after it has answered. This one has lost its link before
+// the vote, and is promoted without it.
+func TestAReplicaThatLacksAVoteIsPromoted(t *testing.T) {
+	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
+		replica := launch(t.T, server.Setup{})
+		t.must(replica.Follow(t.servers[1]))
+		one, two := t.guardedLocker(guardIf(guarded), true), t.guardedLocker(guardIf(guarded), false)
+		t.meet(two)
+		t.must(replica.Promote())
+		holder := t.hold(one)
+		t.must(t.servers[1].Kill())
+		t.ways[1].Move(replica.Addr())
+		t.contend(two, holder, guarded)
+	})
+}
+
+// A server whose clock is set forward forgets leases early.
+func TestANodesClockIsSetForward(t *testing.T) {
+	onTrio(t, server.Setup{Clock: true}, func(t *trio, guarded bool) {
+		var guard redlock.Option
+		if guarded {
+			guard = redlock.WithClockGuard(longest)
+		}
+		one, two := t.guardedLocker(guard, false), t.guardedLocker(guard, false)
+		t.meet(two)
+		holder := t.hold(one)
+		t.must(t.servers[1].StepClock(time.Minute))
+		t.contend(two, holder, guarded)
+	})
+}
+
+func TestNodesThatNobodyAdmittedSayWhatToDo(t *testing.T) {
+	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
+		locker := t.guardedLocker(guardIf(guarded), false)
+		lock, err := locker.TryAcquire(t.Context(), t.key)
+		switch {
+		case guarded && (!errors.Is(err, redlock.ErrQuarantine) || !mentions(err, "Locker.Admit")):
+			t.Errorf("TryAcquire on nodes that nobody admitted = %v, want ErrQuarantine that names Locker.Admit", err)
+		case !guarded && err != nil:
+			t.Errorf("TryAcquire without the guard = %v, want no error", err)
+		case !guarded:
+			t.release(lock)
+		}
+	})
+}
