@@ -17,7 +17,7 @@ type Case struct {
 }
 
 // cases are all of them, in their order. A new one is a file and a line here.
-var cases = []Case{throughput, distance, faults, leftovers, closing, outage, handover, contended, processes, parked, cut}
+var cases = []Case{throughput, distance, faults, leftovers, closing, outage, handover, contended, processes, parked, cut, safety}
 
 // Bench is what every case works with.
 type Bench struct {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // ttl is the lease that all contenders ask for: redsync's default.
@@ -33,6 +35,9 @@ type Setup struct {
 
 	// Renewed asks for holds that renew their leases, which only ours do.
 	Renewed bool
+
+	// Options are further ones of ours.
+	Options []redlock.Option
 }
 
 // Session is a contender that is connected to nodes. It is safe for concurrent use.

@@ -70,7 +70,7 @@ func newRedlockSession(nodes []driver.Node, err error, clients io.Closer, setup 
 	if err != nil {
 		return nil, errors.Join(err, clients.Close())
 	}
-	options := []redlock.Option{redlock.WithTTL(setup.TTL)}
+	options := append([]redlock.Option{redlock.WithTTL(setup.TTL)}, setup.Options...)
 	if setup.Renewed {
 		options = append(options, redlock.WithRenewal())
 	}
