@@ -25,7 +25,7 @@ func (g group) call(args []any, loud, always bool) []any {
 		args = append(args, r.op.claim.tokenArg)
 	}
 	if loud {
-		args = append(args, wakeChannel+g[0].op.claim.locker.options.prefix)
+		args = append(args, wakeChannel) // the keys have their prefix
 	}
 	if loud && always {
 		args = append(args, "1")
