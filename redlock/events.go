@@ -20,10 +20,13 @@ const (
 	// NodeMuted: waiters do not hear of releases at the node, and poll it. Err says why,
 	// and what to allow if the user's ACL forbids it.
 	NodeMuted
+	// NodeLimited: the node's user may not run scripts, and the server has no commands
+	// that stand in for them. Err says what does not work there, and what to allow.
+	NodeLimited
 )
 
 func (k EventKind) String() string {
-	return name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted")
+	return name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted", "node limited")
 }
 
 // Event is something that an operator may want to know and that no call returns.

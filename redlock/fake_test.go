@@ -40,6 +40,8 @@ type fakeNode struct {
 	published  []string
 	subscribed int // calls of Subscribe
 	cuts       int // so many calls fail before anything arrives
+	kind       fakeKind
+	scriptless bool // the user may not run scripts
 }
 
 type fakeKey struct {
@@ -129,7 +131,7 @@ func (f *fakeNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Repl
 	var wait <-chan struct{}
 	for _, cmd := range cmds {
 		if f.hold != nil && wait == nil {
-			wait = f.hold(cmd.Args[0].(string))
+			wait = f.hold(commandName(cmd.Args))
 		}
 	}
 	f.mu.Unlock()
@@ -163,7 +165,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // run runs the commands in order, up to the first whose reply is lost. f.mu is held.
 func (f *fakeNode) run(cmds []driver.Command) (replies []driver.Reply, lost bool) {
 	for _, cmd := range cmds {
-		name := cmd.Args[0].(string)
+		name := commandName(cmd.Args)
 		f.log = append(f.log, name)
 		if f.answer != nil {
 			if reply := f.answer(cmd.Args); reply != nil {
@@ -182,6 +184,9 @@ func (f *fakeNode) run(cmds []driver.Command) (replies []driver.Reply, lost bool
 
 func (f *fakeNode) one(args []any) driver.Reply {
 	arg := func(i int) string { return args[i].(string) }
+	if reply := f.native(args); reply != nil {
+		return *reply
+	}
 	switch arg(0) {
 	case "INFO":
 		return driver.Reply{Kind: driver.String, Str: f.info}

@@ -16,6 +16,10 @@ func (l *Lock) handOver() *operation {
 	if w == nil {
 		return nil
 	}
+	if !c.locker.swaps() {
+		w.gift <- nil
+		return nil
+	}
 	heir, err := c.locker.newLock(w.ctx, c.key, w.options, false)
 	if err != nil { // the waiter's own token is spent: let him hear of it
 		w.gift <- nil

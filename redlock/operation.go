@@ -100,6 +100,7 @@ type request struct {
 	older, newer *request // in the node's list of requests by age
 
 	reply []driver.Reply // to its last sending; its sender's own
+	half  []driver.Reply // to its first, if the second prolongs; likewise: see [dialect.hold]
 
 	start    clockdrift.Instant // the clock before its first byte left; 0: nothing has
 	answered clockdrift.Instant
