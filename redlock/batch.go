@@ -16,9 +16,10 @@ import (
 //
 // A few things are sent once more, within the same time-out: what needs a script that
 // the node does not know, with the script's source; releases that the node does not
-// take together, one by one; and all that a broken connection left unanswered, for an
-// idle connection that the server has closed fails at its next use. That is safe
-// because a request that is run twice finds its own token.
+// take together, one by one, or not by the command that it had; what is prolonged
+// without a script, as its second half (see [dialect.hold]); and all that a broken
+// connection left unanswered, for an idle connection that the server has closed fails at
+// its next use. That is safe because a request that is run twice finds its own token.
 func (s *sender) send(requests []*request) {
 	patience := s.node.locker.timeout
 	for _, r := range requests {

@@ -78,7 +78,7 @@ func (f *fakeNode) native(args []any) *driver.Reply {
 	switch {
 	case name == "PEXPIRE" && len(args) == 4: // PEXPIRE key ms GT
 		until := expiry(args[2].(string))
-		if !ok || !until.After(held.until) {
+		if !ok || args[3] == "GT" && !until.After(held.until) {
 			return integer(0)
 		}
 		f.keys[key] = fakeKey{held.token, until}

@@ -12,9 +12,9 @@ import (
 //
 // Commands delete wherever they are there. On Valkey 9.1 a release takes 1.2 µs of the
 // server's time by DELIFEQ (0.5 µs in the command itself) and 2.4 µs (2.0 µs) by the
-// script, where that takes 32 of them in one call; alone it takes 3.7 µs (2.6 µs).
-// Setting is left to the script where its user may run it: that prolongs, sets or takes
-// over in one command.
+// script that takes 32 of them in one call; in a call of its own it takes 3.7 µs (2.6 µs).
+// A lock and its release take 3.7 µs then instead of 6, at 128 callers. Setting is left to
+// the script where the user may run it: that prolongs, sets or takes over at once.
 type dialect struct {
 	deletes    deletion
 	swaps      swap
