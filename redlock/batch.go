@@ -14,18 +14,19 @@ import (
 
 // send sends requests as one batch and gives every reply to its request.
 //
-// Three things are sent once more, within the same time-out: what needs a script that
+// A few things are sent once more, within the same time-out: what needs a script that
 // the node does not know, with the script's source; releases that the node does not
-// take together, one by one; and all that a broken connection left unanswered, for an
-// idle connection that the server has closed fails at its next use. That is safe
-// because a request that is run twice finds its own token.
+// take together, one by one, or not by the command that it had; what is prolonged
+// without a script, as its second half (see [dialect.hold]); and all that a broken
+// connection left unanswered, for an idle connection that the server has closed fails at
+// its next use. That is safe because a request that is run twice finds its own token.
 func (s *sender) send(requests []*request) {
 	patience := s.node.locker.timeout
 	for _, r := range requests {
 		patience = max(patience, r.op.patience())
 	}
 	b := batch{sender: s, requests: requests, manner: s.node.manner()}
-	for len(b.requests) > 0 {
+	for len(b.requests) > 0 || len(b.untold) > 0 {
 		b = b.send(s.context(patience))
 	}
 }
@@ -37,10 +38,11 @@ type batch struct {
 	requests []*request // the releases stand behind the others, the loud ones first
 	quiet    int        // releases
 	noisy    int
-	source   bool // send scripts with their source
-	timed    bool // it ends with TIME
-	guarded  bool // it may set keys, and it has to be seen whether that counts
-	last     bool // a broken connection is final
+	source   bool       // send scripts with their source
+	timed    bool       // it ends with TIME
+	guarded  bool       // it may set keys, and it has to be seen whether that counts
+	last     bool       // a broken connection is final
+	untold   []*request // releases of the batch before that are to be announced
 }
 
 // send sends the batch, and returns what is to be sent once more.
@@ -56,7 +58,7 @@ func (b *batch) send(ctx context.Context) batch {
 	now := clock.Recent()
 	if err == nil && b.timed {
 		now = clock.Fresh()
-		n.told(replies[len(replies)-1], start, now)
+		n.heardTime(replies[len(replies)-1], start, now)
 	}
 	if err == nil {
 		n.measured(now.Sub(start), now)
@@ -91,7 +93,7 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 			quiet = append(quiet, r)
 		default:
 			kept = append(kept, r)
-			cmds = append(cmds, r.op.cmds...)
+			cmds = b.ask(cmds, r)
 		}
 	}
 	kept = append(append(kept, noisy...), quiet...)
@@ -99,11 +101,10 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	args := b.args[:0]
 	for i, releases := range [...]group{noisy, quiet} {
 		for g := range slices.Chunk(releases, b.group) {
-			from := len(args)
-			args = g.call(args, i == 0, b.always)
-			cmds = append(cmds, driver.Command{Args: args[from:], FirstKey: 3, Keys: len(g)})
+			cmds, args = b.release(cmds, args, g, i == 0)
 		}
 	}
+	cmds = b.tell(cmds)
 	b.cmds, b.args = cmds, args
 	b.sender.noisy, b.sender.quiet = noisy, quiet
 	if b.source {
@@ -113,7 +114,7 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	}
 	b.node.finish(needless, nil)
 	b.node.finish(untagged, errUntagged)
-	if len(kept) == 0 {
+	if len(kept) == 0 && len(b.untold) == 0 {
 		return nil
 	}
 	if b.timed = b.node.timeDue(start, b.guarded); b.timed {
@@ -143,19 +144,23 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 	for rest := b.requests; len(rest) > 0; {
 		g := b.front(rest)
 		rest = rest[len(g):]
-		said := next(g.replies())
+		said, half := b.hear(g[0], next(b.replies(g[0])))
 		unknown := lacksScript(said)
 		whole := g.share(said)
-		if said != nil && g[0].op.loud && said[0].Kind == driver.Integer {
+		if said != nil && g[0].op.loud && b.deletes == byScript && said[0].Kind == driver.Integer {
 			b.node.announced(said[0])
 		}
 		switch {
-		case said == nil && broken, unknown && !b.source:
+		case said == nil && broken, unknown && !b.source, half:
 			for _, r := range g {
 				r.op.heard(r, err, doubt, now, false)
 			}
 			again.requests = append(again.requests, g...)
 			again.source = again.source || unknown
+		case g[0].op.task == release && b.deletes.disowned(said):
+			again.requests = append(again.requests, g[0])
+			again.deletes = byScript
+			b.node.forget()
 		case !whole:
 			again.requests = append(again.requests, g...)
 			again.group = 1
@@ -163,6 +168,16 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 		default:
 			finals = append(finals, g...)
 		}
+	}
+	again.untold = b.told(next)
+	if broken && len(replies) == 0 {
+		again.untold = append(again.untold, b.untold...)
+	}
+	if len(again.untold) > 0 {
+		b.node.locker.lanes.owe(+1) // Close waits for announcements
+	}
+	if len(b.untold) > 0 {
+		b.node.locker.lanes.owe(-1)
 	}
 	b.node.settle(finals, err, doubt, now)
 	return again

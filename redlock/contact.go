@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -27,18 +28,19 @@ func (n *node) contact() {
 		timeout *= firstContact
 	}
 	ctx, cancel := context.WithTimeout(l.life, timeout)
-	replies, err := n.do(ctx, inquiry)
+	replies, err := n.do(ctx, append(slices.Clip(inquiry), probes(n.head())...))
 	if err != nil {
 		err = n.explain(ctx, err)
 	}
 	cancel()
 	var found finding
 	if err == nil {
-		found, err = n.examine(replies)
+		found, err = n.examine(replies[:len(inquiry)])
+		found.heed(n, replies[len(inquiry):])
 	}
 	now := l.clock.Fresh()
 	if err == nil {
-		n.told(replies[len(inquiry)-1], started, now)
+		n.heardTime(replies[len(inquiry)-1], started, now)
 	}
 
 	n.mu.Lock()
@@ -57,7 +59,8 @@ func (n *node) contact() {
 		n.news = append(append(n.news, found.warnings...), Event{NodeUp, n.name, nil})
 		n.window.note(now.Sub(started))
 		n.cluster, n.apart, n.muted = found.cluster, found.cluster, false
-		n.listeners = 0
+		n.listeners, n.unasked = 0, true
+		n.dialect = found.dialect
 		n.summon()
 	}
 	n.mu.Unlock()
@@ -73,6 +76,7 @@ type finding struct {
 	warnings []Event // what it would not say
 	reborn   bool    // it is another server than before
 	cluster  bool    // keys live on several servers
+	dialect  dialect
 }
 
 // examine reads what the node says of itself. What may not be is an error.
@@ -122,6 +126,14 @@ func (n *node) examine(replies []driver.Reply) (found finding, err error) {
 		found.warnings = append(found.warnings, Event{NodeEvicts, n.name, err})
 	}
 	return found, nil
+}
+
+// heed reads what the node can do without scripts.
+func (f *finding) heed(n *node, replies []driver.Reply) {
+	f.dialect = heed(replies)
+	if err := f.dialect.limits(); err != nil {
+		f.warnings = append(f.warnings, Event{NodeLimited, n.name, err})
+	}
 }
 
 // answers reports whether a node that refused INFO may be ready for work all the same.

@@ -31,11 +31,14 @@ const (
 	NodeQuarantined
 	// NodeAdmitted: a node that was in quarantine votes again.
 	NodeAdmitted
+	// NodeLimited: the node's user may not run scripts, and the server has no commands
+	// that stand in for them. Err says what does not work there, and what to allow.
+	NodeLimited
 )
 
 func (k EventKind) String() string {
 	return name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted", "node's clock stepped", "node's clock drifts",
-		"node quarantined", "node admitted")
+		"node quarantined", "node admitted", "node limited")
 }
 
 // Event is something that an operator may want to know and that no call returns.

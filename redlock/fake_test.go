@@ -44,6 +44,8 @@ type fakeNode struct {
 	fences     map[string]fakeFence
 	skew       time.Duration // its clock is so far ahead
 	starts     int           // over
+	kind       fakeKind
+	scriptless bool // the user may not run scripts
 }
 
 type fakeFence struct {
@@ -138,7 +140,7 @@ func (f *fakeNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Repl
 	var wait <-chan struct{}
 	for _, cmd := range cmds {
 		if f.hold != nil && wait == nil {
-			wait = f.hold(cmd.Args[0].(string))
+			wait = f.hold(commandName(cmd.Args))
 		}
 	}
 	f.mu.Unlock()
@@ -172,7 +174,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // run runs the commands in order, up to the first whose reply is lost. f.mu is held.
 func (f *fakeNode) run(cmds []driver.Command) (replies []driver.Reply, lost bool) {
 	for _, cmd := range cmds {
-		name := cmd.Args[0].(string)
+		name := commandName(cmd.Args)
 		f.log = append(f.log, name)
 		if f.answer != nil {
 			if reply := f.answer(cmd.Args); reply != nil {
@@ -191,6 +193,9 @@ func (f *fakeNode) run(cmds []driver.Command) (replies []driver.Reply, lost bool
 
 func (f *fakeNode) one(args []any) driver.Reply {
 	arg := func(i int) string { return args[i].(string) }
+	if reply := f.native(args); reply != nil {
+		return *reply
+	}
 	switch arg(0) {
 	case "INFO":
 		return driver.Reply{Kind: driver.String, Str: f.info}

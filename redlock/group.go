@@ -25,16 +25,13 @@ func (g group) call(args []any, loud, always bool) []any {
 		args = append(args, r.op.claim.tokenArg)
 	}
 	if loud {
-		args = append(args, wakeChannel+g[0].op.claim.locker.options.prefix)
+		args = append(args, wakeChannel) // the keys have their prefix
 	}
 	if loud && always {
 		args = append(args, "1")
 	}
 	return args
 }
-
-// replies is how many replies are the group's.
-func (g group) replies() int { return max(1, len(g[0].op.cmds)) }
 
 // The answers of a node to one release.
 var (
@@ -77,16 +74,22 @@ func released(reply driver.Reply) (bits, listeners int64, muted bool) {
 
 // manner is how a node takes releases.
 type manner struct {
-	group  int  // so many go together
-	loud   bool // they may be announced
-	always bool // it cannot know whether anybody listens
+	dialect
+	group   int  // so many go together
+	loud    bool // they may be announced
+	always  bool // it cannot know whether anybody listens
+	publish bool // somebody may listen: see [batch.release]
 }
 
 func (n *node) manner() manner {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	m := manner{maxGroup, !n.muted, n.cluster}
-	if n.apart {
+	m := manner{
+		dialect: n.dialect, group: maxGroup, loud: !n.muted, always: n.cluster,
+		// In a Cluster it might arrive before what it announces has happened.
+		publish: !n.muted && !n.cluster && (n.unasked || n.listeners > 0),
+	}
+	if n.apart || n.dialect.deletes != byScript {
 		m.group = 1
 	}
 	return m
@@ -100,13 +103,27 @@ func (n *node) ungroup() {
 	n.mu.Unlock()
 }
 
-// announced notes what the reply to a loud release says: how many listen at the node, and
-// that it does not let releases be announced, which the user is told.
+// announced notes what the reply to a loud release by script says: how many listen at the
+// node, and that it does not let releases be announced.
 func (n *node) announced(reply driver.Reply) {
 	_, listeners, muted := released(reply)
+	n.listening(listeners)
+	if muted {
+		n.mute()
+	}
+}
+
+// listening notes how many listen at the node.
+func (n *node) listening(listeners int64) {
 	n.mu.Lock()
-	n.listeners = listeners
-	if muted && !n.muted {
+	n.listeners, n.unasked = listeners, false
+	n.mu.Unlock()
+}
+
+// mute notes that the node does not let releases be announced, which the user is told.
+func (n *node) mute() {
+	n.mu.Lock()
+	if !n.muted {
 		n.muted = true
 		n.news = append(n.news, Event{NodeMuted, n.name, errForbidden})
 	}

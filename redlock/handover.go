@@ -16,6 +16,10 @@ func (l *Lock) handOver() *operation {
 	if w == nil {
 		return nil
 	}
+	if !c.locker.swaps() {
+		w.gift <- nil
+		return nil
+	}
 	heir, err := c.locker.newLock(w.ctx, c.key, w.options, false)
 	if err != nil { // the waiter's own token is spent: let him hear of it
 		w.gift <- nil
@@ -38,10 +42,10 @@ func (l *Lock) handOver() *operation {
 }
 
 // bequeath tells the old lock's release what a node's final answer to a hand-over
-// means for it.
-func (op *operation) bequeath(r *request, answer Answer) {
+// means for it, if it has answered. That need not be a vote.
+func (op *operation) bequeath(r *request, answered bool) {
 	old := &op.old.requests[r.node.index]
-	if answer == Failed {
+	if !answered {
 		r.node.submit(old)
 		return
 	}

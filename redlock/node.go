@@ -33,6 +33,8 @@ type node struct {
 	apart   bool // releases go one by one
 	cluster bool // it is a Redis Cluster
 	muted   bool // it does not let us announce a release
+	dialect dialect
+	unasked bool // nobody has asked yet how many listen
 	// listeners is how many Lockers waited when a release was last announced; ours counts.
 	listeners int64
 	closed    bool

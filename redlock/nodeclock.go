@@ -37,9 +37,9 @@ func (n *node) timeDue(now clockdrift.Instant, guarded bool) bool {
 	return true
 }
 
-// told takes in what the node's clock showed between two moments. A step, and a drift
+// heardTime takes in what the node's clock showed between two moments. A step, and a drift
 // that leases do not allow for, are reported.
-func (n *node) told(reply driver.Reply, sent, received clockdrift.Instant) {
+func (n *node) heardTime(reply driver.Reply, sent, received clockdrift.Instant) {
 	shown, ok := readTime(reply)
 	n.mu.Lock()
 	n.clock.silent, n.clock.due = !ok, sent.Add(clockPeriod)

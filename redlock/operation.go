@@ -107,6 +107,7 @@ type request struct {
 	older, newer *request // in the node's list of requests by age
 
 	reply []driver.Reply // to its last sending; its sender's own
+	half  []driver.Reply // to its first, if the second prolongs; likewise: see [dialect.hold]
 
 	start    clockdrift.Instant // the clock before its first byte left; 0: nothing has
 	answered clockdrift.Instant
@@ -239,7 +240,7 @@ func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant,
 	}
 	op.unlock()
 	if counts && op.old != nil {
-		op.bequeath(r, answer)
+		op.bequeath(r, set || answer != Failed)
 	}
 }
 
@@ -249,7 +250,7 @@ func (op *operation) vote(r *request, answer Answer, err error, now clockdrift.I
 	op.tally(r, answer, err, now)
 	op.unlock()
 	if op.old != nil {
-		op.bequeath(r, answer)
+		op.bequeath(r, answer != Failed)
 	}
 }
 

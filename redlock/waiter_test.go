@@ -71,6 +71,22 @@ func TestAReleaseWakesAnotherProcess(t *testing.T) {
 	})
 }
 
+func TestAReleaseUnderAPrefixWakesAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 3, WithKeyPrefix("shop:"))
+		lock := mustAcquire(t, another(t, fakes, WithKeyPrefix("shop:")), "k")
+		next := waitFor(t.Context(), ours)
+		time.Sleep(time.Second)
+		released := time.Now()
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatalf("Release = %v", err)
+		}
+		if got := <-next; got.err != nil || got.at.Sub(released) > 0 {
+			t.Errorf("Acquire under a prefix = %v, %v after the release", got.err, got.at.Sub(released))
+		}
+	})
+}
+
 func TestAWaiterAsksNobodyUnderAHolderOfOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, fakes := newLocker(t, 5)

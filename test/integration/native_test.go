@@ -1,0 +1,214 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// A user who may not run scripts, as many managed servers have it.
+var scriptless = []string{"--user", "locker", "on", ">secret", "~*", "&*", "+@all", "-eval", "-evalsha"}
+
+// scriptlessNodes starts three servers, and says whether they have commands that stand in
+// for scripts.
+func scriptlessNodes(t *testing.T) (urls []string, looks []*redis.Client, native bool) {
+	t.Helper()
+	for range 3 {
+		p := process(t, scriptless...)
+		urls = append(urls, fmt.Sprintf("redis://locker:secret@%s", p.Addr()))
+		looks = append(looks, look(t, p))
+	}
+	_, err := looks[0].Do(t.Context(), "SET", "nobody's", "x", "IFEQ", "y").Result()
+	return urls, looks, errors.Is(err, redis.Nil)
+}
+
+// An eventLog keeps the events of a Locker.
+type eventLog struct {
+	mu     sync.Mutex
+	events []redlock.Event
+}
+
+func (r *eventLog) note(e redlock.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+func (r *eventLog) count(kind redlock.EventKind) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// The life of a lock where scripts are forbidden: by the server's own commands where it
+// has them (Valkey 8.1, Redis 8.4 and later), and otherwise to the TTL, which is said.
+func TestWithoutScripts(t *testing.T) {
+	onProcesses(t, "", func(t *testing.T, c client) {
+		urls, looks, native := scriptlessNodes(t)
+		var seen eventLog
+		locker := func() *redlock.Locker {
+			nodes, err := c.open(urls...)
+			must(t, err)
+			l, err := redlock.New(nodes, redlock.WithNodeTimeout(generous), redlock.WithTTL(time.Minute), redlock.WithEvents(seen.note))
+			must(t, err)
+			t.Cleanup(func() {
+				if err := l.Close(); err != nil && native {
+					t.Errorf("Close = %v", err)
+				}
+			})
+			return l
+		}
+		ours, theirs := locker(), locker()
+		holds := func(want string) {
+			t.Helper()
+			for i, l := range looks {
+				until(t, fmt.Sprintf("node %d holds %q", i+1, want), func() bool { return l.Get(t.Context(), "job").Val() == want })
+			}
+		}
+
+		lock, err := ours.TryAcquire(t.Context(), "job")
+		must(t, err)
+		holds(lock.Token())
+		must(t, looks[0].Del(t.Context(), "job").Err())
+		must(t, lock.Extend(t.Context(), 2*time.Minute))
+		must(t, lock.Extend(t.Context(), 5*time.Second))
+		holds(lock.Token())
+		for i, l := range looks {
+			if left := l.PTTL(t.Context(), "job").Val(); left < 100*time.Second {
+				t.Errorf("after extensions to 2m and 5s node %d has %v left", i+1, left)
+			}
+		}
+		if !native {
+			limited(t, lock, &seen)
+			return
+		}
+
+		stranger := contend(t, theirs)
+		until(t, "the stranger listens", func() bool { return subscribed(t, looks[0]) > 0 })
+		var line []<-chan error
+		for range 5 {
+			line = append(line, contend(t, ours))
+		}
+		must(t, lock.Release(t.Context()))
+		for _, contender := range append(line, stranger) {
+			must(t, <-contender)
+		}
+		holds("")
+
+		own := redlock.WithToken("a token of the test's own")
+		lock, err = ours.TryAcquire(t.Context(), "job", own)
+		must(t, err)
+		if _, err := theirs.TryAcquire(t.Context(), "job", own, redlock.WithTTL(20*time.Second)); err != nil {
+			t.Errorf("a retry with the same token = %v", err)
+		}
+		if left := looks[0].PTTL(t.Context(), "job").Val(); left < 50*time.Second {
+			t.Errorf("a retry for 20s has cut the lease of 1m to %v", left)
+		}
+		must(t, looks[1].Del(t.Context(), "job").Err())
+		must(t, looks[1].RPush(t.Context(), "job", "no lock").Err())
+		must(t, lock.Release(t.Context()))
+		must(t, looks[1].Del(t.Context(), "job").Err())
+		holds("")
+		for i, l := range looks {
+			until(t, fmt.Sprintf("node %d has no keys", i+1), func() bool { return len(l.Keys(t.Context(), "job*").Val()) == 0 })
+		}
+		if n := seen.count(redlock.NodeLimited) + seen.count(redlock.NodeMuted); n > 0 {
+			t.Errorf("nodes that can do all were reported: %v", seen.events)
+		}
+	})
+}
+
+// limited checks what a lock can and cannot do at nodes that have neither.
+func limited(t *testing.T, lock *redlock.Lock, seen *eventLog) {
+	t.Helper()
+	if err := lock.Release(t.Context()); !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, "NOPERM", "+eval", "+evalsha") {
+		t.Errorf("Release = %v, want ErrNoQuorum and what to allow", err)
+	}
+	until(t, "each Locker has reported each node it asked", func() bool { return seen.count(redlock.NodeLimited) >= 3 })
+	if n := seen.count(redlock.NodeLimited); n != 3 {
+		t.Errorf("NodeLimited was reported %d times, want once a node", n)
+	}
+}
+
+// The questions for a server's commands change nothing, whatever holds the key.
+func TestTheFirstContactChangesNothing(t *testing.T) {
+	onProcesses(t, "", func(t *testing.T, c client) {
+		p := process(t)
+		nodes, err := c.open("redis://" + p.Addr())
+		must(t, err)
+		l := look(t, p)
+		for key, plant := range map[string]func(context.Context) error{
+			"text": func(ctx context.Context) error { return l.Set(ctx, "text", "another", time.Hour).Err() },
+			"list": func(ctx context.Context) error { return l.RPush(ctx, "list", "another").Err() },
+			"none": func(context.Context) error { return nil },
+		} {
+			must(t, l.FlushAll(t.Context()).Err())
+			must(t, plant(t.Context()))
+			before := l.Dump(t.Context(), key).Val()
+			must(t, l.ConfigResetStat(t.Context()).Err())
+			locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
+			must(t, err)
+			lock, err := locker.TryAcquire(t.Context(), key)
+			if (err == nil) != (key == "none") {
+				t.Errorf("TryAcquire of a key with %s = %v", key, err)
+			}
+			if err == nil {
+				must(t, lock.Release(t.Context()))
+			}
+			if after := l.Dump(t.Context(), key).Val(); after != before {
+				t.Errorf("contact has changed a key with %s from %q to %q", key, before, after)
+			}
+			if left := l.PTTL(t.Context(), key).Val(); key == "text" && left < time.Hour-time.Minute {
+				t.Errorf("contact has cut another's lease of 1h to %v", left)
+			}
+			if keys := l.Keys(t.Context(), "*").Val(); len(slices.DeleteFunc(keys, func(k string) bool { return k == key })) > 0 {
+				t.Errorf("contact has left keys: %v", keys)
+			}
+			must(t, locker.Close())
+			nodes, err = c.open("redis://" + p.Addr())
+			must(t, err)
+		}
+	})
+}
+
+// contend waits for the lock in a goroutine, and gives it back at once.
+func contend(t *testing.T, locker *redlock.Locker) <-chan error {
+	t.Helper()
+	result := make(chan error, 1)
+	go func() {
+		result <- locker.Do(t.Context(), "job", func(context.Context) error { return nil }, redlock.WithMaxWait(patience))
+	}()
+	return result
+}
+
+// subscribed is how many listen for a release of the key.
+func subscribed(t *testing.T, l *redis.Client) int64 {
+	t.Helper()
+	const channel = "ql:free:job"
+	counts, err := l.PubSubNumSub(t.Context(), channel).Result()
+	must(t, err)
+	return counts[channel]
+}
+
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v it is not so that %s", patience, what)
+		}
+		time.Sleep(time.Millisecond) // between two looks
+	}
+}
