@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
@@ -20,7 +21,7 @@ import (
 // idle connection that the server has closed fails at its next use. That is safe
 // because a request that is run twice finds its own token.
 func (s *sender) send(requests []*request) {
-	patience := s.node.locker.timeout
+	patience := s.line.timeout
 	for _, r := range requests {
 		patience = max(patience, r.op.patience())
 	}
@@ -39,6 +40,7 @@ type batch struct {
 	noisy    int
 	source   bool // send scripts with their source
 	last     bool // a broken connection is final
+	proof    proof
 }
 
 // send sends the batch, and returns what is to be sent once more.
@@ -50,15 +52,17 @@ func (b *batch) send(ctx context.Context) batch {
 	if len(cmds) == 0 {
 		return batch{}
 	}
+	cmds = b.seal(cmds, start)
 	replies, err := n.do(ctx, cmds)
+	replies = b.unseal(replies)
 	now := clock.Recent()
 	if err == nil {
-		n.measured(now.Sub(start), now)
+		b.line.measured(now.Sub(start), now)
 		return b.read(replies, nil, false, now)
 	}
 	broken := ctx.Err() == nil && !b.last
 	if !broken {
-		err = n.explain(ctx, err)
+		err = n.explain(ctx, err, b.line.timeout)
 		n.fails(err)
 	}
 	b.giveUp()
@@ -106,7 +110,7 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 // read gives the replies to the requests, and err to those that have none. It returns
 // those that are to be sent once more.
 func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdrift.Instant) batch {
-	again := batch{sender: b.sender, manner: b.manner, last: b.last || broken, source: b.source}
+	again := batch{sender: b.sender, manner: b.manner, last: b.last || broken, source: b.source, proof: b.proof}
 	finals := b.requests[:0]
 	next := func(count int) (said []driver.Reply) {
 		if len(replies) < count {
@@ -122,6 +126,7 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 		said := next(g.replies())
 		unknown := lacksScript(said)
 		whole := g.share(said)
+		g[0].fault = b.fault(g[0])
 		if said != nil && g[0].op.loud && said[0].Kind == driver.Integer {
 			b.node.announced(said[0])
 		}
@@ -167,15 +172,15 @@ func lacksScript(replies []driver.Reply) bool {
 
 // explain words a failed batch for the user. The context's own errors are left out:
 // a user who looks for them means the context of the call.
-func (n *node) explain(ctx context.Context, err error) error {
+func (n *node) explain(ctx context.Context, err error, timeout time.Duration) error {
 	switch {
 	case n.locker.life.Err() != nil:
 		return ErrClosed
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		if neverSent(err) {
-			return driver.NotSent(&silence{n.locker.timeout})
+			return driver.NotSent(&silence{timeout})
 		}
-		return &silence{n.locker.timeout}
+		return &silence{timeout}
 	}
 	return advised(err)
 }

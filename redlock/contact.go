@@ -28,13 +28,16 @@ func (n *node) contact() {
 	ctx, cancel := context.WithTimeout(l.life, timeout)
 	replies, err := n.do(ctx, inquiry)
 	if err != nil {
-		err = n.explain(ctx, err)
+		err = n.explain(ctx, err, l.timeout)
 	}
-	cancel()
 	var found finding
 	if err == nil {
 		found, err = n.examine(replies)
 	}
+	if err == nil {
+		err = n.tryProof(ctx, found)
+	}
+	cancel()
 	now := l.clock.Now()
 
 	n.mu.Lock()
@@ -51,10 +54,14 @@ func (n *node) contact() {
 			n.health.reborn = started
 		}
 		n.news = append(append(n.news, found.warnings...), Event{NodeUp, n.name, nil})
-		n.window.note(now.Sub(started))
+		for i := range n.lines {
+			n.lines[i].window.note(now.Sub(started))
+		}
 		n.cluster, n.apart, n.muted = found.cluster, found.cluster, false
 		n.listeners = 0
-		n.summon()
+		for i := range n.lines {
+			n.lines[i].summon()
+		}
 	}
 	n.mu.Unlock()
 	n.announce()

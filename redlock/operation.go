@@ -15,6 +15,8 @@ type task struct {
 	// sets says that the commands may leave the token at a node, so that an unknown
 	// outcome is owed a release.
 	sets bool
+	// finds says that a grant may be the token of an earlier sending, with nothing written.
+	finds bool
 	// read turns a node's replies into its answer.
 	read func(token string, replies []driver.Reply) (Answer, error)
 	// agrees says which answers count towards the quorum.
@@ -100,6 +102,7 @@ type request struct {
 	older, newer *request // in the node's list of requests by age
 
 	reply []driver.Reply // to its last sending; its sender's own
+	fault error          // why that makes no vote of a grant; its sender's own
 
 	start    clockdrift.Instant // the clock before its first byte left; 0: nothing has
 	answered clockdrift.Instant
@@ -157,6 +160,9 @@ func (op *operation) enter(nodes []*node, need int) bool {
 		op.requests = make([]request, len(nodes))
 	}
 	op.due = op.asked.Add(l.options.timeout(op.ttl))
+	if op.task.sets {
+		op.due = op.due.Add(l.durability.timeout)
+	}
 	for i, n := range nodes {
 		op.requests[i] = request{op: op, node: n, due: op.due}
 	}
@@ -198,6 +204,10 @@ func (op *operation) heard(r *request, err error, now clockdrift.Instant, counts
 	if r.reply != nil {
 		answer, err = op.task.read(op.claim.token, r.reply)
 	}
+	vote := answer
+	if answer == Granted && r.fault != nil {
+		vote, err = Failed, r.fault
+	}
 	c := op.claim
 	c.mu.Lock()
 	t := &c.traces[r.node.index]
@@ -215,7 +225,7 @@ func (op *operation) heard(r *request, err error, now clockdrift.Instant, counts
 		op.see(r, now)
 	}
 	if counts {
-		op.tally(r, answer, err, now)
+		op.tally(r, vote, err, now)
 	}
 	op.unlock()
 	if counts && op.old != nil {

@@ -48,8 +48,12 @@ type lockerOptions struct {
 	prefix      string
 	cleanup     time.Duration
 	evictingOK  bool
-	events      func(Event)
-	clock       *clockdrift.Clock
+	replicated  *int // replicas that must have a vote; nil: none
+	synced      *int // replicas that must have it on disk; nil: nor need the node
+
+	durableTimeout time.Duration
+	events         func(Event)
+	clock          *clockdrift.Clock
 }
 
 type acquireOptions struct {
@@ -79,6 +83,8 @@ func defaults() lockerOptions {
 		drift:       clockdrift.DefaultFactor,
 		cleanup:     2 * time.Second,
 		events:      func(Event) {},
+
+		durableTimeout: byTTL,
 	}
 }
 
@@ -228,7 +234,7 @@ func (o *lockerOptions) check() error {
 	case o.events == nil:
 		return &OptionError{"Events", "the function is nil"}
 	}
-	return nil
+	return o.checkDurability()
 }
 
 // maxDrift is far beyond any clock that deserves the name.

@@ -11,7 +11,7 @@ import (
 var (
 	// acquire sets the key where it is missing. The reply is what was there before:
 	// nothing, or our own token from an earlier send whose reply was lost.
-	acquire = &task{name: "acquire", sets: true, agrees: granted, read: readSet, decided: begin}
+	acquire = &task{name: "acquire", sets: true, finds: true, agrees: granted, read: readSet, decided: begin}
 
 	// adopt is acquire with a token of the user's own, which it prolongs.
 	adopt = &task{name: "acquire", sets: true, agrees: granted, read: readHold(setAnew), decided: begin}
