@@ -126,14 +126,13 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 		said := next(g.replies())
 		unknown := lacksScript(said)
 		whole := g.share(said)
-		g[0].fault = b.fault(g[0])
 		if said != nil && g[0].op.loud && said[0].Kind == driver.Integer {
 			b.node.announced(said[0])
 		}
 		switch {
 		case said == nil && broken, unknown && !b.source:
 			for _, r := range g {
-				r.op.heard(r, err, now, false)
+				r.op.heard(r, err, b.proof.fault, now, false)
 			}
 			again.requests = append(again.requests, g...)
 			again.source = again.source || unknown
@@ -145,7 +144,7 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 			finals = append(finals, g...)
 		}
 	}
-	b.node.settle(finals, err, now)
+	b.node.settle(finals, err, b.proof.fault, now)
 	return again
 }
 

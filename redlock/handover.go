@@ -48,6 +48,6 @@ func (op *operation) bequeath(r *request, answer Answer) {
 	if r.reply[0].Int == takenOver {
 		old.reply = deleted
 	}
-	op.old.heard(old, nil, op.claim.locker.clock.Now(), true)
+	op.old.heard(old, nil, nil, op.claim.locker.clock.Now(), true)
 	r.node.pass([]*request{old})
 }

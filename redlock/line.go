@@ -14,7 +14,6 @@ import (
 type line struct {
 	node    *node
 	proves  bool          // its grants are votes only with a proof: see [durability]
-	most    int           // batches at once
 	timeout time.Duration // of a request with the default TTL
 
 	// Guarded by node.mu.
@@ -33,9 +32,9 @@ type line struct {
 const maxProofs = 2
 
 func newLines(n *node) []line {
-	lines := []line{{node: n, most: maxWindow, timeout: n.locker.timeout}}
+	lines := []line{{node: n, timeout: n.locker.timeout}}
 	if d := &n.locker.durability; d.command != "" {
-		lines = append(lines, line{node: n, proves: true, most: maxProofs, timeout: n.locker.timeout + d.timeout})
+		lines = append(lines, line{node: n, proves: true, timeout: n.locker.timeout + d.timeout})
 	}
 	for i := range lines {
 		lines[i].wake.L = &n.mu
@@ -85,7 +84,7 @@ func (ln *line) summon() {
 	switch {
 	case ln.idle >= ln.calls:
 		ln.wake.Signal()
-	case ln.senders < ln.most:
+	case ln.senders < maxWindow:
 		ln.senders++
 		ln.node.locker.work.Go(ln.serve)
 	}
@@ -98,10 +97,18 @@ func (ln *line) ready() bool {
 	case len(ln.queue) == 0:
 		return false
 	case n.health.state != up:
-		return !n.called() && !n.asking && ln.out < ln.most
+		return !n.called() && !n.asking && ln.out < maxWindow
 	default:
-		return ln.out+ln.calls < min(ln.window.size(), ln.most)
+		return ln.out+ln.calls < ln.room()
 	}
+}
+
+// room is how many batches may be out. How far the node is says nothing of its disk.
+func (ln *line) room() int {
+	if ln.proves {
+		return maxProofs
+	}
+	return ln.window.size()
 }
 
 // least is the time that a request of op must have left when it is sent. One whose vote

@@ -102,7 +102,6 @@ type request struct {
 	older, newer *request // in the node's list of requests by age
 
 	reply []driver.Reply // to its last sending; its sender's own
-	fault error          // why that makes no vote of a grant; its sender's own
 
 	start    clockdrift.Instant // the clock before its first byte left; 0: nothing has
 	answered clockdrift.Instant
@@ -197,16 +196,19 @@ func (op *operation) leave(r *request, now clockdrift.Instant) bool {
 	return true
 }
 
-// heard notes what came of a sending of r: the reply, or else err. If it counts, it
-// is the final answer; otherwise r is sent once more, or has run out of time before.
-func (op *operation) heard(r *request, err error, now clockdrift.Instant, counts bool) {
+// heard notes what came of a sending of r: the reply, or else err. Fault is why a grant is
+// no vote. If it counts, it is the final answer; otherwise r is sent once more, or has run
+// out of time before.
+func (op *operation) heard(r *request, err, fault error, now clockdrift.Instant, counts bool) {
 	answer := Failed
 	if r.reply != nil {
 		answer, err = op.task.read(op.claim.token, r.reply)
 	}
 	vote := answer
-	if answer == Granted && r.fault != nil {
-		vote, err = Failed, r.fault
+	if answer == Granted {
+		if fault = r.unproved(fault); fault != nil {
+			vote, err = Failed, fault
+		}
 	}
 	c := op.claim
 	c.mu.Lock()

@@ -171,14 +171,15 @@ func (n *node) finish(rs []*request, err error) {
 	n.pass(rs)
 }
 
-// settle gives requests that were sent their replies, or err where they have none.
-func (n *node) settle(rs []*request, err error, now clockdrift.Instant) {
+// settle gives requests that were sent their replies, or err where they have none. Fault
+// is why grants are no votes.
+func (n *node) settle(rs []*request, err, fault error, now clockdrift.Instant) {
 	rs, late := n.retire(rs)
 	for _, r := range rs {
-		r.op.heard(r, err, now, true)
+		r.op.heard(r, err, fault, now, true)
 	}
 	for _, r := range late {
-		r.op.heard(r, err, now, false)
+		r.op.heard(r, err, fault, now, false)
 	}
 	n.pass(rs)
 }

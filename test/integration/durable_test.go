@@ -356,6 +356,35 @@ int fsync(int fd) { return sync_and_note(fd, SYS_fsync); }
 int fdatasync(int fd) { return sync_and_note(fd, SYS_fdatasync); }
 `
 
+// A retry with the user's own token finds the key there. It must write all the same, or
+// the node would prove what another connection has written.
+func TestOnesOwnTokenIsWrittenAgain(t *testing.T) {
+	onProcesses(t, "", func(t *testing.T, c client) {
+		node := process(t, "--appendonly", "yes")
+		size := func() string {
+			info, err := look(t, node).Info(t.Context(), "persistence").Result()
+			must(t, err)
+			_, size, _ := strings.Cut(info, "aof_current_size:")
+			size, _, _ = strings.Cut(size, "\r\n")
+			return size
+		}
+		locker, err := redlock.New(c.nodes(t, []string{node.Addr()}), redlock.WithTTL(powerTTL), redlock.WithNodeTimeout(generous))
+		must(t, err)
+		defer locker.Close()
+		var sizes []string
+		for range 3 {
+			_, err := locker.TryAcquire(t.Context(), t.Name(), redlock.WithToken("mine"), redlock.WithTTL(powerTTL/2))
+			must(t, err)
+			sizes = append(sizes, size())
+			must(t, look(t, node).PExpire(t.Context(), t.Name(), powerTTL).Err()) // so that there is nothing to prolong
+			sizes = append(sizes, size())
+		}
+		if slices.Sort(sizes); len(slices.Compact(sizes)) != 6 {
+			t.Errorf("a retry has written nothing: the file had these sizes: %v", sizes)
+		}
+	})
+}
+
 // Which servers can prove their votes is found out when they are first asked.
 func TestServersThatCannotProveTheirVotesAreRefused(t *testing.T) {
 	onProcesses(t, "", func(t *testing.T, c client) {
