@@ -214,8 +214,14 @@ func TestAReleaseDoesNotWaitBehindAProof(t *testing.T) {
 		if took := time.Since(began); took > 2*time.Millisecond {
 			t.Errorf("Held and Release behind votes that take 1s took %v on nodes 1ms away", took)
 		}
+		slowly(fakes, 1990*time.Millisecond) // for those who have waited for a second
 		group.Wait()
 		synctest.Wait()
+		for _, f := range fakes {
+			if f.most != 2 {
+				t.Errorf("%d batches with proofs were out at %s at once, want 2", f.most, f.name)
+			}
+		}
 		for _, n := range locker.nodes {
 			if trip := n.lines[0].window.trip(); trip > time.Millisecond {
 				t.Errorf("%s is thought to be %v away, and is 1ms", n.name, trip)
@@ -435,11 +441,15 @@ func TestANodeThatIsSlowToProveIsNotTakenForDead(t *testing.T) {
 			t.Errorf("the node was taken for dead: %v", kinds)
 		}
 		// But one that says nothing at all is.
+		time.Sleep(10 * time.Second) // until nothing is to be cleaned up
+		slowly(fakes, 0)
 		fakes[0].stop()
+		began = time.Now()
 		_, _ = locker.TryAcquire(t.Context(), "third")
-		time.Sleep(3 * time.Second)
-		if kinds := events.kinds(); !slices.Contains(kinds, NodeDown) {
-			t.Errorf("a silent node is thought to be slow: %v", kinds)
+		time.Sleep(time.Until(began.Add(2250 * time.Millisecond)))
+		synctest.Wait()
+		if !slices.ContainsFunc(events.events, func(e Event) bool { return e.Kind == NodeDown && strings.Contains(e.Err.Error(), "2.25s") }) {
+			t.Errorf("a silent node is thought to be slow after 2.25s: %v", events.events)
 		}
 		fakes[0].resume()
 	})
