@@ -299,5 +299,8 @@ func (l *Locker) checkLease(ttl time.Duration) error {
 	if left := clockdrift.Deadline(0, ttl, l.options.drift); left <= 0 {
 		return &OptionError{"TTL", fmt.Sprintf("the drift allowance eats all of %v: take a longer TTL or a smaller drift factor", ttl)}
 	}
+	if !l.durability.fits(&l.options, ttl) {
+		return &OptionError{"TTL", fmt.Sprintf("%v has no room for the node time-out and %v that a durable vote may take: take a longer TTL or a shorter DurableTimeout", ttl, l.durability.timeout)}
+	}
 	return nil
 }

@@ -1,11 +1,13 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
@@ -21,7 +23,7 @@ import (
 // connection left unanswered, for an idle connection that the server has closed fails at
 // its next use. That is safe because a request that is run twice finds its own token.
 func (s *sender) send(requests []*request) {
-	patience := s.node.locker.timeout
+	patience := s.line.timeout
 	for _, r := range requests {
 		patience = max(patience, r.op.patience())
 	}
@@ -43,6 +45,7 @@ type batch struct {
 	guarded  bool       // it may set keys, and it has to be seen whether that counts
 	last     bool       // a broken connection is final
 	untold   []*request // releases of the batch before that are to be announced
+	proof    proof
 }
 
 // send sends the batch, and returns what is to be sent once more.
@@ -54,19 +57,21 @@ func (b *batch) send(ctx context.Context) batch {
 	if len(cmds) == 0 {
 		return batch{}
 	}
+	cmds = b.seal(cmds, start)
 	replies, err := n.do(ctx, cmds)
+	replies = b.unseal(replies)
 	now := clock.Recent()
 	if err == nil && b.timed {
 		now = clock.Fresh()
 		n.heardTime(replies[len(replies)-1], start, now)
 	}
 	if err == nil {
-		n.measured(now.Sub(start), now)
+		b.line.measured(now.Sub(start), now)
 		return b.read(replies, nil, false, now)
 	}
 	broken := ctx.Err() == nil && !b.last
 	if !broken {
-		err = n.explain(ctx, err)
+		err = n.explain(ctx, err, b.line.timeout)
 		n.fails(err)
 	}
 	b.giveUp()
@@ -117,7 +122,7 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	if len(kept) == 0 && len(b.untold) == 0 {
 		return nil
 	}
-	if b.timed = b.node.timeDue(start, b.guarded); b.timed {
+	if b.timed = b.node.timeDue(start, b.guarded, b.line.proves); b.timed {
 		cmds = append(cmds, askTime)
 		b.cmds = cmds
 	}
@@ -127,7 +132,7 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 // read gives the replies to the requests, and err to those that have none. It returns
 // those that are to be sent once more.
 func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdrift.Instant) batch {
-	again := batch{sender: b.sender, manner: b.manner, last: b.last || broken, source: b.source}
+	again := batch{sender: b.sender, manner: b.manner, last: b.last || broken, source: b.source, proof: b.proof}
 	finals := b.requests[:0]
 	next := func(count int) (said []driver.Reply) {
 		if len(replies) < count {
@@ -137,9 +142,9 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 		said, replies = replies[:count], replies[count:]
 		return said
 	}
-	var doubt error
+	doubt := b.proof.fault
 	if b.guarded {
-		doubt = b.judge(next(len(b.node.locker.guarding)), err, now)
+		doubt = cmp.Or(b.judge(next(len(b.node.locker.guarding)), err, now), doubt)
 	}
 	for rest := b.requests; len(rest) > 0; {
 		g := b.front(rest)
@@ -218,15 +223,15 @@ func lacksScript(replies []driver.Reply) bool {
 
 // explain words a failed batch for the user. The context's own errors are left out:
 // a user who looks for them means the context of the call.
-func (n *node) explain(ctx context.Context, err error) error {
+func (n *node) explain(ctx context.Context, err error, timeout time.Duration) error {
 	switch {
 	case n.locker.life.Err() != nil:
 		return ErrClosed
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		if neverSent(err) {
-			return driver.NotSent(&silence{n.locker.timeout})
+			return driver.NotSent(&silence{timeout})
 		}
-		return &silence{n.locker.timeout}
+		return &silence{timeout}
 	}
 	return advised(err)
 }

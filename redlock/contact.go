@@ -30,9 +30,8 @@ func (n *node) contact() {
 	ctx, cancel := context.WithTimeout(l.life, timeout)
 	replies, err := n.do(ctx, append(slices.Clip(inquiry), probes(n.head())...))
 	if err != nil {
-		err = n.explain(ctx, err)
+		err = n.explain(ctx, err, l.timeout)
 	}
-	cancel()
 	var found finding
 	if err == nil {
 		found, err = n.examine(replies[:len(inquiry)])
@@ -42,6 +41,10 @@ func (n *node) contact() {
 	if err == nil {
 		n.heardTime(replies[len(inquiry)-1], started, now)
 	}
+	if err == nil {
+		err = n.tryProof(ctx, found)
+	}
+	cancel()
 
 	n.mu.Lock()
 	if err != nil {
@@ -57,11 +60,13 @@ func (n *node) contact() {
 			n.health.reborn = started
 		}
 		n.news = append(append(n.news, found.warnings...), Event{NodeUp, n.name, nil})
-		n.window.note(now.Sub(started))
+		n.lines[0].window.note(now.Sub(started))
 		n.cluster, n.apart, n.muted = found.cluster, found.cluster, false
 		n.listeners, n.unasked = 0, true
 		n.dialect = found.dialect
-		n.summon()
+		for i := range n.lines {
+			n.lines[i].summon()
+		}
 	}
 	n.mu.Unlock()
 	n.announce()

@@ -197,7 +197,7 @@ func TestAnIdleLockerStartsNoTimersAndSendsNothing(t *testing.T) {
 		}
 		for _, n := range locker.nodes {
 			n.mu.Lock()
-			if n.ages.armed {
+			if n.lines[0].ages.armed {
 				t.Errorf("the timer of %s still ticks", n.name)
 			}
 			n.mu.Unlock()

@@ -64,7 +64,7 @@ func (l *Locker) sitOut(longest time.Duration) time.Duration {
 // guards reports whether a batch with these requests has to be judged.
 func (l *Locker) guards(requests []*request) bool {
 	return (l.options.guard > 0 || l.options.clockGuard > 0) &&
-		slices.ContainsFunc(requests, func(r *request) bool { return r.op.task.sets })
+		slices.ContainsFunc(requests, func(r *request) bool { return r.op.task.votes })
 }
 
 // judge says why the grants of a batch are no votes, or nil if they are: by what the node

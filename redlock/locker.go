@@ -22,6 +22,8 @@ type Locker struct {
 	timeout time.Duration // a node's, for an operation with the default TTL
 	nodes   []*node
 	quorum  int
+	// durability is what votes need besides the nodes' grants.
+	durability durability
 	// usualTTL is the default TTL as servers take it, boxed once.
 	usualTTL any
 	clock    *clockdrift.Clock
@@ -78,6 +80,9 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 		timeout: o.timeout(o.acquire.ttl),
 		quorum:  len(nodes)/2 + 1,
 		clock:   o.clock,
+
+		durability: o.durability(),
+
 		closing: make(chan struct{}),
 	}
 	l.usualTTL = strconv.FormatInt(o.acquire.ttl.Milliseconds(), 10)
@@ -183,7 +188,9 @@ func (l *Locker) closeDrivers() []error {
 	failures := make([]error, len(l.nodes))
 	var group sync.WaitGroup
 	for i, n := range l.nodes {
-		n.ages.stop()
+		for i := range n.lines {
+			n.lines[i].ages.stop()
+		}
 		if c, ok := n.driver.(io.Closer); ok {
 			group.Go(func() {
 				if err := c.Close(); err != nil {

@@ -175,8 +175,10 @@ func (l *Locker) swaps() bool {
 func (n *node) head() any {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.queue) > 0 {
-		return n.queue[0].op.claim.keyArg
+	for i := range n.lines {
+		if queue := n.lines[i].queue; len(queue) > 0 {
+			return queue[0].op.claim.keyArg
+		}
 	}
 	return n.locker.options.prefix
 }

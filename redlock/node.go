@@ -10,9 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// A node is one master with its queue. All requests go through the queue; senders
-// take what has gathered there and send it as one batch, so that while one batch is
-// out the next one fills.
+// A node is one master with the lines to it.
 type node struct {
 	locker *Locker
 	index  int
@@ -21,18 +19,11 @@ type node struct {
 	ear    ear
 
 	mu      sync.Mutex
-	wake    sync.Cond // senders wait here
-	queue   []*request
-	ages    ageList
-	senders int
-	idle    int  // of them
-	calls   int  // to senders that have not taken anything yet
-	out     int  // batches
-	asking  bool // one of them is the question what the node is
-	window  window
-	apart   bool // releases go one by one
-	cluster bool // it is a Redis Cluster
-	muted   bool // it does not let us announce a release
+	lines   []line // the last is that of the votes: see [node.line]
+	asking  bool   // one of the batches that are out is the question what the node is
+	apart   bool   // releases go one by one
+	cluster bool   // it is a Redis Cluster
+	muted   bool   // it does not let us announce a release
 	dialect dialect
 	unasked bool // nobody has asked yet how many listen
 	// listeners is how many Lockers waited when a release was last announced; ours counts.
@@ -48,9 +39,8 @@ type node struct {
 
 func newNode(l *Locker, index int, n driver.Node) *node {
 	made := &node{locker: l, index: index, name: n.Name, driver: n.Driver}
-	made.wake.L = &made.mu
+	made.lines = newLines(made)
 	made.clock.estimator, _ = clockdrift.NewEstimator(clockdrift.DefaultRate) // whose rate is valid
-	made.ages.expire = made.expire
 	made.ear.node = made
 	made.ear.subscriber, _ = n.Driver.(driver.Subscriber)
 	return made
@@ -74,7 +64,7 @@ func (n *node) submit(r *request) {
 		n.pass([]*request{r})
 		return
 	}
-	n.ages.add(r, n.locker.clock)
+	n.line(r.op).ages.add(r, n.locker.clock)
 	if last := r.op.lane.last[n.index]; last != nil {
 		last.behind = r
 	} else {
@@ -91,7 +81,7 @@ func (n *node) refuses(now clockdrift.Instant) error {
 		return ErrClosed
 	case n.health.resting(now):
 		return &restingError{n.health.cause}
-	case n.health.state == down && len(n.queue) >= maxWaiting:
+	case n.health.state == down && n.waiting() >= maxWaiting:
 		return fmt.Errorf("%w: %w", errBusy, n.health.cause)
 	}
 	return nil
@@ -107,78 +97,56 @@ func (e *restingError) Unwrap() error { return e.cause }
 // enqueue puts r, which is at the front of its lane, in the queue for the next batch.
 // n.mu is held.
 func (n *node) enqueue(r *request) {
+	ln := n.line(r.op)
 	r.stage, r.ahead = queued, true
-	n.queue = append(n.queue, r)
-	n.summon()
-}
-
-// summon gets a sender for what is in the queue, if one may send now. n.mu is held.
-func (n *node) summon() {
-	if !n.ready() {
-		return
-	}
-	n.calls++
-	switch {
-	case n.idle >= n.calls:
-		n.wake.Signal()
-	case n.senders < maxWindow:
-		n.senders++
-		n.locker.work.Go(n.serve)
-	}
-}
-
-// ready reports whether there is work for one more sender. While the node's health
-// is in question there is one batch, the one that asks. n.mu is held.
-func (n *node) ready() bool {
-	switch {
-	case len(n.queue) == 0:
-		return false
-	case n.health.state != up:
-		return n.calls == 0 && !n.asking && n.out < maxWindow
-	default:
-		return n.out+n.calls < n.window.size()
-	}
+	ln.queue = append(ln.queue, r)
+	ln.summon()
 }
 
 // expire fails the requests whose time is up.
-func (n *node) expire() {
+func (ln *line) expire() {
+	n := ln.node
 	now := n.locker.clock.Now()
 	n.mu.Lock()
 	var late []*request
 	silent := false
-	for r := n.ages.oldest; r != nil && r.due <= now; r = n.ages.oldest {
-		n.ages.remove(r)
+	for r := ln.ages.oldest; r != nil && r.due <= now; r = ln.ages.oldest {
+		ln.ages.remove(r)
 		if n.advances(r) {
-			n.postpone(r, now)
+			ln.postpone(r, now)
 			continue
 		}
 		// A lease that is so short that it leaves the node little time says nothing
 		// about the node.
-		silent = silent || r.stage == sending && r.op.patience() >= n.locker.timeout
+		silent = silent || r.stage == sending && r.op.patience() >= ln.timeout
 		r.stage = final
 		late = append(late, r)
 	}
-	n.ages.arm(n.locker.clock)
+	ln.ages.arm(n.locker.clock)
 	n.mu.Unlock()
 	for _, r := range late {
 		r.op.vote(r, Failed, &silence{r.op.patience()}, now)
 	}
 	n.pass(late)
 	if silent {
-		n.fails(&silence{n.locker.timeout})
+		n.fails(&silence{ln.timeout})
 	}
 }
 
 // advances reports whether r has only waited for others so far, whom the node has gone on
-// to answer: then it is this process that is slow. n.mu is held.
+// to answer: then it is this process that is slow. Or it stands in its lane, and votes are
+// out that may take their time. n.mu is held.
 func (n *node) advances(r *request) bool {
-	return r.stage != sending && n.health.state == up && n.answered > r.due.Add(-r.op.patience())
+	if r.stage == sending || n.health.state != up {
+		return false
+	}
+	return n.answered > r.due.Add(-r.op.patience()) || r.stage == waiting && n.proving()
 }
 
 // postpone gives r, which is not in the list, its whole time once more. n.mu is held.
-func (n *node) postpone(r *request, now clockdrift.Instant) {
+func (ln *line) postpone(r *request, now clockdrift.Instant) {
 	r.due = now.Add(r.op.patience())
-	n.ages.add(r, n.locker.clock)
+	ln.ages.add(r, ln.node.locker.clock)
 }
 
 // close makes the node's senders end once their batches are back.
@@ -186,7 +154,9 @@ func (n *node) close() {
 	n.mu.Lock()
 	n.closed = true
 	n.admitted()
-	n.wake.Broadcast()
+	for i := range n.lines {
+		n.lines[i].wake.Broadcast()
+	}
 	n.fail(ErrClosed)
 	n.mu.Unlock()
 }

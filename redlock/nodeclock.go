@@ -25,12 +25,14 @@ const clockPeriod = time.Second
 var askTime = driver.Command{Args: []any{"TIME"}}
 
 // timeDue reports whether a batch that leaves now is to ask for the time: once a second,
-// and with every grant that a step of the clock may spoil.
-func (n *node) timeDue(now clockdrift.Instant, guarded bool) bool {
+// and with every vote that a step of the clock may spoil. A batch that waits for a disk
+// tells little, for its replies come late.
+func (n *node) timeDue(now clockdrift.Instant, guarded, proves bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	always := guarded && n.locker.options.clockGuard > 0
-	if n.clock.silent || now < n.clock.due && !always {
+	due := now >= n.clock.due && !proves
+	if n.clock.silent || !due && !always {
 		return false
 	}
 	n.clock.due = now.Add(clockPeriod)

@@ -15,6 +15,11 @@ type task struct {
 	// sets says that the commands may leave the token at a node, so that an unknown
 	// outcome is owed a release.
 	sets bool
+	// finds says that a grant may be the token of an earlier sending, with nothing written.
+	finds bool
+	// votes says that a node's agreement is a vote for a holder, which may want a guard and
+	// a proof.
+	votes bool
 	// read turns a node's replies into its answer.
 	read func(token string, replies []driver.Reply) (Answer, error)
 	// fence, if there is one, turns the replies of a node that has granted the key into
@@ -165,6 +170,9 @@ func (op *operation) enter(nodes []*node, need int) bool {
 		op.requests = make([]request, len(nodes))
 	}
 	op.due = op.asked.Add(l.options.timeout(op.ttl))
+	if op.task.votes {
+		op.due = op.due.Add(l.durability.timeout)
+	}
 	for i, n := range nodes {
 		op.requests[i] = request{op: op, node: n, due: op.due}
 	}
@@ -208,9 +216,12 @@ func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant,
 		answer, err = op.task.read(op.claim.token, r.reply)
 	}
 	set := answer == Granted
+	if set && op.task.votes {
+		doubt = r.unproved(doubt)
+	}
 	switch {
 	case !set:
-	case doubt != nil && op.task.sets:
+	case doubt != nil && op.task.votes:
 		answer, err = Failed, doubt
 	case op.fence != 0 && op.task.fence != nil:
 		answer, err = op.task.fence(op.claim.token, r.reply)

@@ -52,8 +52,12 @@ type lockerOptions struct {
 	fenceIdle   time.Duration
 	guard       time.Duration // the longest TTL; 0: none
 	clockGuard  time.Duration // the same for steps of a node's clock
-	events      func(Event)
-	clock       *clockdrift.Clock
+	replicated  *int          // replicas that must have a vote; nil: none
+	synced      *int          // replicas that must have it on disk; nil: nor need the node
+
+	durableTimeout time.Duration
+	events         func(Event)
+	clock          *clockdrift.Clock
 }
 
 type acquireOptions struct {
@@ -84,6 +88,8 @@ func defaults() lockerOptions {
 		cleanup:     2 * time.Second,
 		fenceIdle:   24 * time.Hour,
 		events:      func(Event) {},
+
+		durableTimeout: byTTL,
 	}
 }
 
@@ -288,7 +294,7 @@ func (o *lockerOptions) check() error {
 	case o.events == nil:
 		return &OptionError{"Events", "the function is nil"}
 	}
-	return nil
+	return o.checkDurability()
 }
 
 // maxDrift is far beyond any clock that deserves the name.

@@ -12,7 +12,7 @@ func (l *Locker) trip() time.Duration {
 	trips := make([]time.Duration, 0, len(l.nodes))
 	for _, n := range l.nodes {
 		n.mu.Lock()
-		if trip := n.window.trip(); trip > 0 {
+		if trip := n.lines[0].window.trip(); trip > 0 {
 			trips = append(trips, trip)
 		}
 		n.mu.Unlock()

@@ -18,7 +18,7 @@ const maxRaises = 4
 var counters = &task{name: "acquire", agrees: granted, read: readCounter}
 
 // raise proposes a greater fence for a key that a quorum has granted.
-var raise = &task{name: "acquire", agrees: granted, read: readFence, decided: raised}
+var raise = &task{name: "acquire", votes: true, agrees: granted, read: readFence, decided: raised}
 
 // raise finds a greater fence for an attempt that has the key at a quorum, where too many
 // nodes have accepted the same or a greater one before: by a client whose clock reads

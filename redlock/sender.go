@@ -9,9 +9,10 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// A sender takes what has gathered in a node's queue, sends it, and waits for more.
+// A sender takes what has gathered in a line, sends it, and waits for more.
 type sender struct {
 	node *node
+	line *line
 	// What the batch before leaves to the next one.
 	requests     []*request
 	noisy, quiet []*request // the releases of requests
@@ -47,33 +48,34 @@ func (s *sender) giveUp() {
 }
 
 // serve is the life of a sender, until the node is closed.
-func (n *node) serve() {
-	s := sender{node: n}
+func (ln *line) serve() {
+	n := ln.node
+	s := sender{node: n, line: ln}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for {
-		for n.calls == 0 && !n.ready() {
+		for ln.calls == 0 && !ln.ready() {
 			if n.closed {
-				n.senders--
+				ln.senders--
 				s.giveUp()
 				return
 			}
-			n.idle++
-			n.wake.Wait()
-			n.idle--
+			ln.idle++
+			ln.wake.Wait()
+			ln.idle--
 		}
-		n.calls = max(0, n.calls-1)
+		ln.calls = max(0, ln.calls-1)
 		if n.health.resting(n.locker.clock.Now()) {
 			n.fail(n.health.cause)
 			continue
 		}
 		known := n.health.state == up
-		n.out++
+		ln.out++
 		n.asking = !known
-		queued := len(n.queue)
+		queued := len(ln.queue)
 		n.mu.Unlock()
 		if known {
-			n.board(queued)
+			ln.board(queued)
 			s.send(s.take())
 			clear(s.requests) // whose locks would live on
 			clear(s.noisy)
@@ -84,7 +86,7 @@ func (n *node) serve() {
 			n.contact()
 		}
 		n.mu.Lock()
-		n.out--
+		ln.out--
 		n.asking = n.asking && known
 	}
 }
@@ -94,13 +96,13 @@ const maxYields = 16
 
 // board lets callers that are ready get on board of the batch, for as long as they do:
 // so many were in the queue before.
-func (n *node) board(queued int) {
+func (ln *line) board(queued int) {
 	for range maxYields {
 		before := queued
 		runtime.Gosched()
-		n.mu.Lock()
-		queued = len(n.queue)
-		n.mu.Unlock()
+		ln.node.mu.Lock()
+		queued = len(ln.queue)
+		ln.node.mu.Unlock()
 		if queued <= before {
 			return
 		}
@@ -113,25 +115,25 @@ const maxBatch = 1000
 // take removes the next batch from the queue. Those that ran out of time there are
 // left out.
 func (s *sender) take() []*request {
-	n := s.node
+	n, ln := s.node, s.line
 	now := n.locker.clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	taken := n.queue
-	n.queue = s.requests[:0]
+	taken := ln.queue
+	ln.queue = s.requests[:0]
 	if len(taken) > maxBatch {
-		n.queue = append(n.queue, taken[maxBatch:]...)
+		ln.queue = append(ln.queue, taken[maxBatch:]...)
 		taken = taken[:maxBatch]
-		n.summon()
+		ln.summon()
 	}
 	s.requests = taken
 	batch := taken[:0]
 	for _, r := range taken {
 		if r.stage == queued {
 			r.stage = sending
-			if r.due.Sub(now) < r.op.patience()/2 { // it has waited long, and the node not begun
-				n.ages.remove(r)
-				n.postpone(r, now)
+			if r.due.Sub(now) < ln.least(r.op) { // it has waited long, and the node not begun
+				ln.ages.remove(r)
+				ln.postpone(r, now)
 			}
 			batch = append(batch, r)
 		}
@@ -139,10 +141,13 @@ func (s *sender) take() []*request {
 	return batch
 }
 
-// fail fails all that is in the queue. n.mu is held, but not all the time.
+// fail fails all that is in the queues. n.mu is held, but not all the time.
 func (n *node) fail(cause error) {
-	queue := n.queue
-	n.queue = nil
+	var queue []*request
+	for i := range n.lines {
+		queue = append(queue, n.lines[i].queue...)
+		n.lines[i].queue = nil
+	}
 	n.mu.Unlock()
 	n.finish(queue, cause)
 	n.mu.Lock()
@@ -192,7 +197,7 @@ func (n *node) retire(rs []*request) (fresh, late []*request) {
 			continue
 		}
 		r.stage = final
-		n.ages.remove(r)
+		n.line(r.op).ages.remove(r)
 		fresh = append(fresh, r)
 	}
 	return fresh, late

@@ -46,9 +46,9 @@ func (w *window) trip() time.Duration {
 func (w *window) size() int { return min(1+int(w.trip()/windowStep), maxWindow) }
 
 // measured notes the round trip of a batch that is back.
-func (n *node) measured(trip time.Duration, now clockdrift.Instant) {
-	n.mu.Lock()
-	n.window.note(trip)
-	n.answered = now
-	n.mu.Unlock()
+func (ln *line) measured(trip time.Duration, now clockdrift.Instant) {
+	ln.node.mu.Lock()
+	ln.window.note(trip)
+	ln.node.answered = now
+	ln.node.mu.Unlock()
 }

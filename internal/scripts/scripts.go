@@ -26,7 +26,7 @@ var hold string
 // The scripts.
 var (
 	Release = &Script{release, "e444f99c5753dc885a0f67f6fb0c66ffefda1981"}
-	Hold    = &Script{hold, "6aece3f25a9ddf7050d009fec0975e8d2eaf4ab9"}
+	Hold    = &Script{hold, "5e4a79d1bbfa712efe74eb855dff5e33949cea3e"}
 )
 
 var byDigest = map[string]*Script{Release.Digest: Release, Hold.Digest: Hold}
