@@ -48,8 +48,8 @@ func TestTheJobIsDoneAndTheKeyGivenBack(t *testing.T) {
 			}
 		}
 		for _, node := range nodes {
-			if node.Count("SET") != 1 || len(node.Keys()) > 0 {
-				t.Errorf("%s: node %s was sent %v and keeps %q, want one SET and no key left", client, node.Addr(), node.Counts(), node.Keys())
+			if node.Count("SET") != 2 || len(node.Keys()) > 0 {
+				t.Errorf("%s: node %s was sent %v and keeps %q, want two SETs (one asks what the node can do) and no key left", client, node.Addr(), node.Counts(), node.Keys())
 			}
 		}
 	}
