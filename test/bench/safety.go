@@ -30,6 +30,8 @@ var safety = Case{
 		{"share", "of the plain", percent},
 		{"lock p50", "lock p50", duration},
 		{"lock p99", "p99", duration},
+		{"allocs", "allocs", decimal},
+		{"client cpu", "client CPU", duration},
 		{"server cpu", "all servers' CPU", duration},
 		{"seconds", "second rounds", twofold},
 		{"failed", "failed", whole},
