@@ -29,22 +29,36 @@
 //
 // A lock is a lease. Between the return of Acquire and [Lock.Until] nobody else is
 // granted the key, on three assumptions: the clocks of the nodes and of this machine
-// run at about the same speed (see [WithDriftFactor]) and are not stepped; a node that
-// was restarted without its data stays away for one TTL; and this process is not
+// run at about the same speed (see [WithDriftFactor]), and no node's is set forward
+// ([WithClockGuard] keeps out one that was); a node that was restarted without its data
+// stays away for one TTL ([WithRestartGuard] sees to that); and this process is not
 // stopped for so long that it acts upon a check that is out of date. [Lock.Context]
 // ends at the deadline by a local timer, whatever the network does.
 //
 // What a lease cannot do is keep a process that was stopped in the wrong moment from
-// sending one late write. Where that must not happen, the store itself has to refuse it.
+// sending one late write. Where that must not happen, the store itself has to refuse it,
+// by the number of its writer's lock: see [WithFences], [Lock.Fence], and package fence.
+// Why all of this holds: docs/safety.md in the repository.
 //
 // # Holding and waiting
 //
 // [Locker.Do] holds a lock while a function runs; [WithRenewal] keeps one alive from
 // its acquire to its release. Waiters of one Locker are served in the order in which
 // they came, and are handed a lock that is released here; those of other processes are
-// woken by it, over the channel "ql:free:" and the key. Let the user's ACL allow that:
-// +publish +subscribe +unsubscribe +pubsub +ping +echo &ql:free:*. Where it does not,
-// waiters poll, and [NodeMuted] says so.
+// woken by it, over the channel "ql:free:" and the key.
+//
+// # What the user's ACL has to allow
+//
+//	locks                  ~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time
+//	waiters are woken      &ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo
+//	WithFences             ~{KEYS}:fence +zadd +zscore (~KEYS:fence if they have a hash tag)
+//	WithRestartGuard       ~PREFIXql:admitted, where PREFIX is that of WithKeyPrefix
+//	WithReplicatedVotes    +wait
+//	WithDurableVotes       +waitaof
+//
+// Where channels are forbidden, waiters poll, and [NodeMuted] says so. Where scripts are,
+// the server's own commands stand in for them (DELIFEQ, DELEX, CAD, CAS, SET with IFEQ),
+// if it has them and they are allowed, or [NodeLimited] says what does not work.
 //
 // # What Extend and Release return
 //

@@ -145,7 +145,7 @@ func (v Vote) String() string {
 // each. It matches the sentinel that says why, such as [ErrHeld] or [ErrNoQuorum],
 // and what the nodes' errors match.
 type QuorumError struct {
-	Op     string // acquire, extend, release or held
+	Op     string // acquire, extend, renew, release, held or admit
 	Key    string
 	Need   int // the votes that make a quorum
 	Votes  []Vote
@@ -177,7 +177,7 @@ func (e *QuorumError) Unwrap() []error {
 var advice = map[string]string{
 	"READONLY":  "the node is a replica: give the master's address",
 	"OOM":       "the node is out of memory: raise its maxmemory, or give locks a node of their own",
-	"NOPERM":    "the user's ACL forbids it: allow ~KEYS with +set +get +del +pttl +pexpire +eval +evalsha +time",
+	"NOPERM":    "the user's ACL forbids it: allow ~KEYS with +info +time +set +get +del +pttl +pexpire +eval +evalsha",
 	"NOAUTH":    "the node wants a password: give one in the URL or the client's options",
 	"WRONGPASS": "user or password is wrong",
 	"WRONGTYPE": "the key holds something that is not a lock: use another key or a key prefix",
