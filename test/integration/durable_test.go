@@ -1,23 +1,16 @@
 package integration
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
@@ -30,7 +23,11 @@ const powerTTL = time.Minute
 // quorum somebody else gets the lock while its holder has it. With the option no vote
 // that counted is lost.
 func TestAPowerCutTakesNoDurableVote(t *testing.T) {
-	nodes := powered(t, five, "--appendonly", "yes", "--appendfsync", "everysec")
+	program, err := powerServer()
+	if err != nil {
+		return // the line that TestMain prints says so
+	}
+	nodes := powered(t, program, five, "--appendonly", "yes", "--appendfsync", "everysec")
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
 			t.Run("without the option", func(t *testing.T) { testLoss(t, c, nodes) })
@@ -42,7 +39,7 @@ func TestAPowerCutTakesNoDurableVote(t *testing.T) {
 }
 
 // testLoss shows that a lock is lost without the option, or the other tests show nothing.
-func testLoss(t *testing.T, c client, nodes []*poweredNode) {
+func testLoss(t *testing.T, c client, nodes []*server.Process) {
 	const tries = 10 // a second may end between a vote and the cut
 	for try := range tries {
 		key := fmt.Sprint(t.Name(), try)
@@ -53,7 +50,7 @@ func testLoss(t *testing.T, c client, nodes []*poweredNode) {
 		cutPower(t, cut)
 		lost := 0
 		for _, n := range cut {
-			if n.get(t, key) == "" {
+			if value(t, n, key) == "" {
 				lost++
 			}
 		}
@@ -67,11 +64,12 @@ func testLoss(t *testing.T, c client, nodes []*poweredNode) {
 	t.Errorf("after %d power cuts of a quorum no lock was lost", tries)
 }
 
-func testNoLoss(t *testing.T, c client, nodes []*poweredNode, policy string) {
+func testNoLoss(t *testing.T, c client, nodes []*server.Process, policy string) {
 	const cuts = 3
 	for cut := range cuts {
 		for _, n := range nodes { // who forget it
-			must(t, n.look(t).ConfigSet(t.Context(), "appendfsync", policy).Err())
+			_, err := n.Do("CONFIG", "SET", "appendfsync", policy)
+			must(t, err)
 		}
 		key := fmt.Sprint(t.Name(), cut)
 		lock := powerLock(t, c, nodes, key, redlock.WithDurableVotes(0))
@@ -83,7 +81,7 @@ func testNoLoss(t *testing.T, c client, nodes []*poweredNode, policy string) {
 				continue
 			}
 			granted++
-			if got := nodes[i].get(t, key); got != lock.Token() {
+			if got := value(t, nodes[i], key); got != lock.Token() {
 				t.Errorf("%v is lost: the node holds %q", vote, got)
 			}
 		}
@@ -111,7 +109,7 @@ func TestAReplicatedVoteOutlivesItsNode(t *testing.T) {
 			)
 			for range three {
 				master, replica := process(t), process(t)
-				follow(t, look(t, replica), look(t, master), master.Port())
+				must(t, replica.Follow(master))
 				masters, replicas, addrs = append(masters, master), append(replicas, replica), append(addrs, master.Addr())
 			}
 			locker, err := redlock.New(c.nodes(t, addrs), redlock.WithReplicatedVotes(1), redlock.WithTTL(powerTTL),
@@ -140,9 +138,8 @@ func TestAReplicatedVoteOutlivesItsNode(t *testing.T) {
 				must(t, master.Kill())
 			}
 			for i, vote := range lock.Votes() {
-				r := look(t, replicas[i])
-				must(t, r.ReplicaOf(t.Context(), "NO", "ONE").Err())
-				if got := r.Get(t.Context(), key).Val(); vote.Answer == redlock.Granted && got != lock.Token() {
+				must(t, replicas[i].Promote())
+				if got := value(t, replicas[i], key); vote.Answer == redlock.Granted && got != lock.Token() {
 					t.Errorf("%v is lost: the replica that was promoted holds %q", vote, got)
 				}
 			}
@@ -150,33 +147,15 @@ func TestAReplicatedVoteOutlivesItsNode(t *testing.T) {
 	}
 }
 
-// follow makes a server a replica, and returns when it has its master's data.
-func follow(t *testing.T, replica, master *redis.Client, port int) {
-	t.Helper()
-	// By default a master waits 5s for others that want its data, too.
-	must(t, master.ConfigSet(t.Context(), "repl-diskless-sync-delay", "0").Err())
-	must(t, replica.ReplicaOf(t.Context(), "127.0.0.1", strconv.Itoa(port)).Err())
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // between two looks
-		info, err := replica.Info(t.Context(), "replication").Result()
-		must(t, err)
-		if strings.Contains(info, "master_link_status:up") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v the replica has no data: %s", patience, info)
-		}
-	}
-}
-
 // powerLock takes the key by a Locker of its own.
-func powerLock(t *testing.T, c client, nodes []*poweredNode, key string, options ...redlock.Option) *redlock.Lock {
+func powerLock(t *testing.T, c client, nodes []*server.Process, key string, options ...redlock.Option) *redlock.Lock {
 	t.Helper()
 	lock, err := newPowerLocker(t, c, nodes, options...).TryAcquire(t.Context(), key, redlock.WithTTL(powerTTL))
 	must(t, err)
 	return lock
 }
 
-func newPowerLocker(t *testing.T, c client, nodes []*poweredNode, options ...redlock.Option) *redlock.Locker {
+func newPowerLocker(t *testing.T, c client, nodes []*server.Process, options ...redlock.Option) *redlock.Locker {
 	t.Helper()
 	addrs := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -189,172 +168,65 @@ func newPowerLocker(t *testing.T, c client, nodes []*poweredNode, options ...red
 	return locker
 }
 
-// A poweredNode is a server that forgets what is not on its disk when its power is cut.
-type poweredNode struct {
-	*server.Process
-	notes string // an inode and the length that is on the disk, a line each
-	data  string
-	env   func(t *testing.T)
-}
-
-// powered starts servers that know WAITAOF, on disks that can lose their power.
-func powered(t *testing.T, count int, args ...string) (nodes []*poweredNode) {
-	t.Helper()
-	program := programWithWAITAOF(t)
-	shim := buildShim(t)
-	for i := range count {
-		n := &poweredNode{notes: filepath.Join(t.TempDir(), fmt.Sprint("fsyncs", i))}
-		n.env = func(t *testing.T) {
-			t.Setenv("QUORUMLOCK_SERVER", program)
-			t.Setenv("FSYNCS", n.notes)
-			t.Setenv("LD_PRELOAD", shim)
-		}
-		n.env(t)
-		n.Process = process(t, args...)
-		dir, err := n.look(t).ConfigGet(t.Context(), "dir").Result()
-		must(t, err)
-		n.data = dir["dir"]
-		nodes = append(nodes, n)
+// powerServer is a server that knows WAITAOF and can lose its power: the one that
+// processes run, or the one that test/tools/servers has fetched.
+var powerServer = sync.OnceValues(func() (string, error) {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		return "", server.ErrNoCompiler
 	}
-	must(t, os.Unsetenv("LD_PRELOAD")) // the test's other children need none
-	return nodes
-}
-
-// programWithWAITAOF returns a server.
-func programWithWAITAOF(t *testing.T) string {
-	t.Helper()
 	program, err := server.Find()
-	if cache, none := os.UserCacheDir(); none == nil && os.Getenv("QUORUMLOCK_SERVER") == "" {
-		if kept := filepath.Join(cache, "quorumlock", "servers", "redis-8.0", "bin", "redis-server"); exists(kept) {
-			program, err = kept, nil
+	if err == nil && knowsWAITAOF(program) {
+		return program, nil
+	}
+	if cache, err := os.UserCacheDir(); err == nil {
+		if kept := filepath.Join(cache, "quorumlock", "servers", "redis-8.0", "bin", "redis-server"); knowsWAITAOF(kept) {
+			return kept, nil
 		}
 	}
-	if err != nil {
-		t.Skipf("no power was cut: %v", err)
-	}
-	t.Setenv("QUORUMLOCK_SERVER", program)
-	c := look(t, process(t))
-	if err := c.Do(t.Context(), "WAITAOF", 0, 0, 1).Err(); err != nil {
-		t.Skipf("no power was cut: %s: %v (set QUORUMLOCK_SERVER to Redis 7.2, Valkey 8.0 or later)", program, err)
-	}
-	return program
-}
+	return "", errors.New("no server knows WAITAOF (run test/tools/servers redis-8.0)")
+})
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
+func knowsWAITAOF(program string) bool {
+	p, err := server.Setup{Program: program}.Launch()
+	if err != nil {
+		return false
+	}
+	defer func() { _ = p.Close() }()
+	_, err = p.Do("WAITAOF", "0", "0", "1")
 	return err == nil
 }
 
-func (n *poweredNode) look(t *testing.T) *redis.Client {
+// powered starts servers on disks that can lose their power.
+func powered(t *testing.T, program string, count int, args ...string) (nodes []*server.Process) {
 	t.Helper()
-	return look(t, n.Process)
-}
-
-func (n *poweredNode) get(t *testing.T, key string) string {
-	t.Helper()
-	value, err := n.look(t).Get(t.Context(), key).Result()
-	if !errors.Is(err, redis.Nil) {
-		must(t, err)
+	for range count {
+		nodes = append(nodes, launch(t, server.Setup{Program: program, Args: args, Disk: true}))
 	}
-	return value
+	return nodes
 }
 
 // cutPower cuts the power of all the nodes at once, and starts them again.
-func cutPower(t *testing.T, nodes []*poweredNode) {
+func cutPower(t *testing.T, nodes []*server.Process) {
 	t.Helper()
+	errs := make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, n := range nodes {
+		all.Go(func() { errs[i] = n.PowerCut() })
+	}
+	all.Wait()
+	must(t, errors.Join(errs...))
 	for _, n := range nodes {
-		must(t, n.Kill())
-	}
-	for _, n := range nodes {
-		must(t, n.forget())
-		n.start(t)
+		must(t, n.Start())
 	}
 }
 
-func (n *poweredNode) start(t *testing.T) {
+// value returns what a node holds at key, or "".
+func value(t *testing.T, n *server.Process, key string) string {
 	t.Helper()
-	n.env(t)
-	must(t, n.Start())
-	must(t, os.Unsetenv("LD_PRELOAD"))
+	value, err := n.Do("GET", key)
+	must(t, err)
+	return value
 }
-
-// forget cuts the files to what is known to be on the disk.
-func (n *poweredNode) forget() error {
-	safe := map[uint64]int64{}
-	notes, err := os.ReadFile(n.notes)
-	if err != nil {
-		return err
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(notes)); lines.Scan(); {
-		var (
-			inode  uint64
-			length int64
-		)
-		if _, err := fmt.Sscan(lines.Text(), &inode, &length); err != nil {
-			return err
-		}
-		safe[inode] = length
-	}
-	return filepath.WalkDir(n.data, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || entry.Name() == "log" {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		if length := safe[info.Sys().(*syscall.Stat_t).Ino]; info.Size() > length {
-			return os.Truncate(path, length)
-		}
-		return nil
-	})
-}
-
-// buildShim builds what notes the length of a file whenever a sync of it has ended: the
-// one that it had when the sync began.
-func buildShim(t *testing.T) string {
-	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no power was cut: no gcc in PATH (install gcc)")
-	}
-	shim := filepath.Join(t.TempDir(), "fsync.so")
-	build := exec.CommandContext(context.Background(), gcc, "-O2", "-shared", "-fPIC", "-xc", "-o", shim, "-") //nolint:gosec // our own source
-	build.Stdin = strings.NewReader(shimSource)
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
-	return shim
-}
-
-const shimSource = `
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-static int sync_and_note(int fd, long call) {
-	struct stat file;
-	const char *notes = getenv("FSYNCS");
-	int known = notes && fstat(fd, &file) == 0;
-	int result = syscall(call, fd);
-	if (known && result == 0) {
-		char line[64];
-		int length = snprintf(line, sizeof line, "%llu %lld\n",
-			(unsigned long long)file.st_ino, (long long)file.st_size);
-		int to = open(notes, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-		if (to >= 0) {
-			if (write(to, line, length) != length) abort();
-			close(to);
-		}
-	}
-	return result;
-}
-int fsync(int fd) { return sync_and_note(fd, SYS_fsync); }
-int fdatasync(int fd) { return sync_and_note(fd, SYS_fdatasync); }
-`
 
 // A retry with the user's own token finds the key there. It must write all the same, or
 // the node would prove what another connection has written.

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"errors"
+	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -28,6 +29,9 @@ func onTrio(t *testing.T, setup server.Setup, test func(t *trio, guarded bool)) 
 	processes := kinds[1]
 	if processes.missing != nil {
 		return // the line that TestMain prints says so
+	}
+	if _, err := exec.LookPath("gcc"); setup.Clock && err != nil {
+		return // it says so, too
 	}
 	for _, c := range clients {
 		for _, guarded := range []bool{false, true} {

@@ -48,6 +48,9 @@ func startKinds() error {
 			return fmt.Errorf("%s are required (QUORUMLOCK_REQUIRE)", k.name)
 		}
 	}
+	if _, err := powerServer(); err != nil && strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "power") {
+		return fmt.Errorf("power cuts are required (QUORUMLOCK_REQUIRE): %w", err)
+	}
 	return nil
 }
 
@@ -67,6 +70,9 @@ func verdict() string {
 	}
 	if _, err := exec.LookPath("gcc"); err != nil {
 		missing = append(missing, fmt.Sprintf("the tests of servers' clocks and disks: NOT RUN: %v", server.ErrNoCompiler))
+	}
+	if _, err := powerServer(); err != nil {
+		missing = append(missing, fmt.Sprintf("power cuts: NOT RUN: %v", err))
 	}
 	return strings.Join(append([]string{"integration: " + strings.Join(ran, ", ") + " ran"}, missing...), "; ")
 }
