@@ -150,6 +150,9 @@ func (l *Locker) hear(ctx context.Context, op *operation) error {
 // newLock makes what one attempt needs, if it succeeds to the end of the hold, in few
 // pieces of memory. One that waits also wants to know how long the key is held.
 func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, waits bool) (*Lock, error) {
+	if l.options.fences && l.microseconds() >= maxFence {
+		return nil, &stateError{"acquire", key, fmt.Errorf("%w: by most nodes' clocks it is later than the year 2255: mend them", ErrFence)}
+	}
 	lock := &Lock{parent: ctx}
 	if o.renews {
 		lock.renewal = &renewal{lock: lock, options: o}

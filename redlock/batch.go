@@ -42,6 +42,7 @@ type batch struct {
 	noisy    int
 	source   bool       // send scripts with their source
 	timed    bool       // it ends with TIME
+	blind    bool       // but the node did not tell it
 	guarded  bool       // it may set keys, and it has to be seen whether that counts
 	last     bool       // a broken connection is final
 	untold   []*request // releases of the batch before that are to be announced
@@ -63,7 +64,7 @@ func (b *batch) send(ctx context.Context) batch {
 	now := clock.Recent()
 	if err == nil && b.timed {
 		now = clock.Fresh()
-		n.heardTime(replies[len(replies)-1], start, now)
+		b.blind = !n.heardTime(replies[len(replies)-1], start, now)
 	}
 	if err == nil {
 		b.line.measured(now.Sub(start), now)
@@ -194,11 +195,14 @@ func (b *batch) judge(said []driver.Reply, err error, now clockdrift.Instant) er
 	switch {
 	case said == nil:
 		return err
-	case err != nil && b.node.locker.options.clockGuard > 0:
-		return err
+	case b.node.locker.options.clockGuard > 0 && (err != nil || b.blind):
+		return cmp.Or(err, errBlind)
 	}
 	return b.node.judge(said, now)
 }
+
+// errBlind keeps a node from voting whose clock nobody can see.
+var errBlind = errors.New("it did not tell its time, so nobody knows whether its clock was set forward (WithClockGuard)")
 
 // front returns the first requests of rest that share replies. Of the batch's
 // requests, rest is what is left.

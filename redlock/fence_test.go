@@ -384,3 +384,23 @@ func TestAClusterWantsATaggedKeyForAFence(t *testing.T) {
 		}
 	})
 }
+
+func TestClocksBeyondTheLastFenceAreAnErrorBeforeAnythingIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes, nodes := fakeNodes(3)
+		for _, f := range fakes {
+			f.skew = 270 * 365 * 24 * time.Hour
+		}
+		locker, err := New(nodes, WithFences())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = locker.Close() }()
+		if _, err := locker.Acquire(t.Context(), "k"); !errors.Is(err, ErrFence) || !strings.Contains(err.Error(), "2255") {
+			t.Errorf("Acquire by clocks in the year 2270 = %v, want ErrFence that names the year", err)
+		}
+		if n := fakes[0].count("ZADD") + fakes[0].count("SET"); n != 0 {
+			t.Errorf("the node was sent %d commands, want none", n)
+		}
+	})
+}

@@ -34,6 +34,7 @@ type guard struct {
 	stepped clockdrift.Instant // until then a step of the clock keeps the node out
 	closed  bool               // the user was told that the node is in quarantine
 	timer   *time.Timer        // admits the history
+	retries clockdrift.Instant // when that may be tried again
 }
 
 // markerKey is where an admitted node keeps its marker, behind the key prefix.
@@ -118,8 +119,9 @@ func (n *node) doubt(said []driver.Reply, now clockdrift.Instant) error {
 		why = unexpected(said[1]).Error()
 	}
 	left := n.guard.since.Add(l.sitOut(l.options.guard)).Sub(now)
-	if left <= 0 {
-		n.guard.timer.Reset(firstPause) // the marker was not set, or is gone
+	if left <= 0 && now >= n.guard.retries {
+		n.guard.retries = now.Add(lastPause)
+		n.guard.timer.Reset(0) // the marker was not set, or is gone
 	}
 	return &quarantineError{why, left}
 }

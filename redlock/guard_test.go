@@ -388,3 +388,50 @@ func TestADriftingClockIsReported(t *testing.T) {
 		}
 	})
 }
+
+// A server that is busy with a script answers nothing but BUSY for a moment.
+func TestANodeThatDoesNotTellItsTimeHasNoVoteWithTheClockGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, WithClockGuard(10*time.Second))
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		fakes[0].change(func(f *fakeNode) { f.answer = failing("TIME", "BUSY Redis is busy running a script") })
+		for range 2 {
+			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "its time") {
+				t.Errorf("TryAcquire at a node that does not tell its time = %v, want ErrNoQuorum that says so", err)
+			}
+			synctest.Wait()
+		}
+		fakes[0].change(func(f *fakeNode) { f.answer = nil })
+		mustRelease(t, mustAcquire(t, locker, "k"))
+	})
+}
+
+// The marker is set while others go on to acquire, and again if that fails.
+func TestAQuarantineEndsUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, WithRestartGuard(10*time.Second))
+		sets := 0
+		fakes[0].change(func(f *fakeNode) {
+			f.answer = func(args []any) *driver.Reply {
+				if args[0] == "SET" && args[1] == markerKey {
+					if sets++; sets < 3 {
+						return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed"}
+					}
+				}
+				return nil
+			}
+		})
+		start := time.Now()
+		for {
+			lock, err := locker.TryAcquire(t.Context(), "k")
+			if err == nil {
+				mustRelease(t, lock)
+				break
+			}
+			if time.Since(start) > 12*time.Second {
+				t.Fatalf("after %v: %v", time.Since(start), err)
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+}

@@ -32,19 +32,19 @@ func (n *node) timeDue(now clockdrift.Instant, guarded, proves bool) bool {
 	defer n.mu.Unlock()
 	always := guarded && n.locker.options.clockGuard > 0
 	due := now >= n.clock.due && !proves
-	if n.clock.silent || !due && !always {
+	if !always && (n.clock.silent || !due) {
 		return false
 	}
 	n.clock.due = now.Add(clockPeriod)
 	return true
 }
 
-// heardTime takes in what the node's clock showed between two moments. A step, and a drift
-// that leases do not allow for, are reported.
-func (n *node) heardTime(reply driver.Reply, sent, received clockdrift.Instant) {
+// heardTime takes in what the node's clock showed between two moments, and reports false if
+// it did not show it. A step, and a drift that no time service leaves, are reported.
+func (n *node) heardTime(reply driver.Reply, sent, received clockdrift.Instant) (ok bool) {
 	shown, ok := readTime(reply)
 	n.mu.Lock()
-	n.clock.silent, n.clock.due = !ok, sent.Add(clockPeriod)
+	n.clock.silent, n.clock.due = says(reply, "NOPERM") || says(reply, "ERR"), sent.Add(clockPeriod)
 	if ok {
 		if n.compare(clockdrift.Sample{Sent: sent, Received: received, Node: shown}) && n.locker.options.clockGuard > 0 {
 			n.guard.stepped = received.Add(n.locker.sitOut(n.locker.options.clockGuard))
@@ -55,6 +55,7 @@ func (n *node) heardTime(reply driver.Reply, sent, received clockdrift.Instant) 
 		n.locker.synchronize()
 	}
 	n.announce()
+	return ok
 }
 
 // compare takes a sample in, and reports whether the clock was set forward since the one

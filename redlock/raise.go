@@ -24,38 +24,38 @@ var raise = &task{name: "acquire", votes: true, agrees: granted, read: readFence
 // nodes have accepted the same or a greater one before: by a client whose clock reads
 // more, or before a node forgot. It costs two round trips more, inside the lease.
 func (l *Locker) raise(ctx context.Context, lock *Lock) error {
-	c := &lock.claim
-	err := error(&stateError{"acquire", c.key, ErrClosed})
-	for range maxRaises {
-		look := &operation{task: counters, claim: c, lock: lock, ttl: lock.acquire.ttl}
-		look.say(new(words), driver.Command{Args: []any{"ZSCORE", c.fenceArg, "f"}, FirstKey: 1, Keys: 1})
-		if !look.ask(l.nodes, l.quorum) {
-			break
-		}
-		if err = l.hear(ctx, look); err != nil {
-			break
-		}
-		p := max(l.propose(), look.greatest()+1)
-		if p >= maxFence {
-			err = &stateError{"acquire", c.key, fmt.Errorf("%w: its counter %q has come to its end: delete it at all nodes while nobody works under the key", ErrFence, c.fenceArg)}
-			break
-		}
-		op := &operation{task: raise, claim: c, lock: lock, ttl: look.ttl}
-		op.carries(p)
-		if !op.ask(l.nodes, l.quorum) {
-			break
-		}
-		if err = l.hear(ctx, op); err == nil {
+	var err error
+	again := true
+	for i := 0; again && i < maxRaises; i++ {
+		if again, err = l.raiseOnce(ctx, lock); err == nil {
 			return nil
 		}
-		if op.outcome != outbid {
-			break
-		}
 	}
-	if !c.own {
-		c.clear()
+	if !lock.claim.own {
+		lock.claim.clear()
 	}
 	return err
+}
+
+// raiseOnce reads the counters and proposes more. Again says that somebody else has done so
+// in between.
+func (l *Locker) raiseOnce(ctx context.Context, lock *Lock) (again bool, err error) {
+	c := &lock.claim
+	look := &operation{task: counters, claim: c, lock: lock, ttl: lock.acquire.ttl}
+	look.say(new(words), driver.Command{Args: []any{"ZSCORE", c.fenceArg, "f"}, FirstKey: 1, Keys: 1})
+	look.ask(l.nodes, l.quorum) // it sets nothing, and is let in even while the Locker is closed
+	if err := l.hear(ctx, look); err != nil {
+		return false, err
+	}
+	p := max(l.propose(), look.greatest()+1)
+	if p >= maxFence {
+		return false, &stateError{"acquire", c.key, fmt.Errorf("%w: its counter %q has come to its end: delete it at all nodes while nobody works under the key", ErrFence, c.fenceArg)}
+	}
+	op := &operation{task: raise, claim: c, lock: lock, ttl: look.ttl}
+	op.carries(p)
+	op.ask(l.nodes, l.quorum)
+	err = l.hear(ctx, op)
+	return op.outcome == outbid, err
 }
 
 // raised takes the deciding vote of a raise. The lease runs since the acquire, of which any
