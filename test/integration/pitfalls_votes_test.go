@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/test/integration/proxy"
 )
 
 // A try that is lost leaves nothing on the nodes that had voted for it, or would have.
@@ -50,18 +49,7 @@ func TestPitfall04LostTriesLeaveNothing(t *testing.T) {
 // token must count as held, and not as another's.
 func TestPitfall07LostReplyIsNotHeldByAnother(t *testing.T) {
 	onEach(t, func(s *site) {
-		var (
-			addrs   []string
-			proxies []*proxy.Proxy
-		)
-		for _, addr := range s.addrs() {
-			p, err := proxy.New(addr)
-			if err != nil {
-				s.Fatal(err)
-			}
-			s.Cleanup(func() { _ = p.Close() })
-			addrs, proxies = append(addrs, p.Addr()), append(proxies, p)
-		}
+		proxies, addrs := s.proxies()
 		s.harmed = true
 		locker := s.lockerOn(addrs, redlock.WithTTL(5*time.Minute))
 		for _, rest := range []int{0, 2} { // bytes of the reply that arrive

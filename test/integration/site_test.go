@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/integration/proxy"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
@@ -117,6 +118,20 @@ func (s *site) addrs() []string {
 		addrs = append(addrs, node.Addr())
 	}
 	return addrs
+}
+
+// proxies puts a proxy before each node.
+func (s *site) proxies() (proxies []*proxy.Proxy, addrs []string) {
+	s.Helper()
+	for _, addr := range s.addrs() {
+		p, err := proxy.New(addr)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Cleanup(func() { _ = p.Close() })
+		proxies, addrs = append(proxies, p), append(addrs, p.Addr())
+	}
+	return proxies, addrs
 }
 
 // kill ends the nodes. The test's end starts them again.

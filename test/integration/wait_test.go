@@ -254,18 +254,7 @@ func TestForbiddenChannels(t *testing.T) {
 // its deadline, and nobody else has the lock before.
 func TestPitfall10SilentLinkEndsTheContextAtTheDeadline(t *testing.T) {
 	onEach(t, func(s *site) {
-		var (
-			addrs   []string
-			proxies []*proxy.Proxy
-		)
-		for _, addr := range s.addrs() {
-			p, err := proxy.New(addr)
-			if err != nil {
-				s.Fatal(err)
-			}
-			s.Cleanup(func() { _ = p.Close() })
-			proxies, addrs = append(proxies, p), append(addrs, p.Addr())
-		}
+		proxies, addrs := s.proxies()
 		ours, theirs := s.lockerOn(addrs, redlock.WithNodeTimeout(brief), redlock.WithCleanupBound(patience)), s.locker(redlock.WithNodeTimeout(brief))
 		lock := s.acquire(ours, redlock.WithTTL(3*time.Second), redlock.WithRenewal())
 		ctx := lock.Context()
