@@ -122,14 +122,21 @@ func (e *ear) ends(must bool) bool {
 // tell lets the user know that waiters poll this node, if it is not the node that is down.
 func (e *ear) tell(err error) {
 	n := e.node
+	n.mu.Lock()
+	answers := n.health.state == up && n.locker.life.Err() == nil
+	n.mu.Unlock()
+	if !answers {
+		return // it may be told the next time
+	}
 	e.mu.Lock()
 	told := e.told
 	e.told = true
 	e.mu.Unlock()
-	n.mu.Lock()
-	if !told && n.health.state == up && n.locker.life.Err() == nil {
-		n.news = append(n.news, Event{NodeMuted, n.name, err})
+	if told {
+		return
 	}
+	n.mu.Lock()
+	n.news = append(n.news, Event{NodeMuted, n.name, err})
 	n.mu.Unlock()
 	n.announce()
 }

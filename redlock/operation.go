@@ -66,18 +66,19 @@ type operation struct {
 	need  int
 
 	// Guarded by claim.mu.
-	requests []request
-	outcome  outcome
-	agreed   int
-	open     int                // requests without a final answer
-	start    clockdrift.Instant // of the votes that agreed, the earliest that left
-	decided  bool               // done is to be closed when claim.mu is free
-	clears   bool               // and the claim to be cleared before
-	complete bool               // all nodes have answered, and that is to be told
-	doubt    bool               // a release was sent and not heard of
-	sights   []sight            // who holds the key, one a node; nil: nobody that is known
-	outbid   int                // nodes that have granted the key and accepted a greater fence before
-	counter  int64              // the greatest fence that a node was asked for
+	requests  []request
+	outcome   outcome
+	agreed    int
+	open      int                // requests without a final answer
+	start     clockdrift.Instant // of the votes that agreed, the earliest that left
+	decided   bool               // done is to be closed when claim.mu is free
+	clears    bool               // and the claim to be cleared before
+	submitted bool               // to all nodes
+	complete  bool               // all nodes have answered, and that is to be told
+	doubt     bool               // a release was sent and not heard of
+	sights    []sight            // who holds the key, one a node; nil: nobody that is known
+	outbid    int                // nodes that have granted the key and accepted a greater fence before
+	counter   int64              // the greatest fence that a node was asked for
 }
 
 // words are the memory of an operation's commands, which saves what they allocate.
@@ -144,10 +145,17 @@ func (op *operation) ask(nodes []*node, need int) bool {
 	return true
 }
 
-// submit puts the requests of an operation that has entered in the nodes' queues.
+// submit puts the requests of an operation that has entered in the nodes' queues. It may be
+// decided before it is in all of them, by nodes that refuse at once. What it has set is
+// cleared only behind its last request, or the clean-up would be before that in the lane.
 func (op *operation) submit(nodes []*node) {
 	for i, n := range nodes {
 		n.submit(&op.requests[i])
+	}
+	if op.task.sets {
+		op.claim.mu.Lock()
+		op.submitted = true
+		op.unlock()
 	}
 }
 
@@ -305,8 +313,8 @@ func (op *operation) tally(r *request, answer Answer, err error, now clockdrift.
 // again must find the clean-up in the lanes before him, or his own previous try would
 // refuse him: so he hears of the decision last.
 func (op *operation) unlock() {
-	decided, clears, complete := op.decided, op.clears, op.complete
-	op.decided, op.clears, op.complete = false, false, false
+	decided, clears, complete := op.decided, op.clears && op.submitted, op.complete
+	op.decided, op.clears, op.complete = false, op.clears && !op.submitted, false
 	op.claim.mu.Unlock()
 	if clears {
 		op.claim.clear()

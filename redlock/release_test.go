@@ -316,3 +316,31 @@ func TestCloseGivesUpOnADriverThatNeverReturns(t *testing.T) {
 		close(forever)
 	})
 }
+
+// Nodes that refuse at once decide an attempt before all nodes have it. Its clean-up must
+// come behind it all the same, or what it sets there keeps out the next attempt.
+func TestACleanUpStandsBehindTheWholeAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		for i := range 2 {
+			fakes[i].change(refuse)
+			locker.nodes[i].fails(errRefused)
+			locker.nodes[i].mu.Lock()
+			locker.nodes[i].health.rest(locker.clock.Now(), time.Minute)
+			locker.nodes[i].mu.Unlock()
+		}
+		fakes[2].change(func(f *fakeNode) { f.log = nil })
+		o, err := locker.prepare("k", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := locker.try(t.Context(), "k", o, true); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("try = %v, want ErrNoQuorum", err)
+		}
+		synctest.Wait()
+		if want := []string{"SET", "PTTL", "EVALSHA"}; !slices.Equal(fakes[2].log, want) {
+			t.Errorf("the node got %v, want %v", fakes[2].log, want)
+		}
+	})
+}
