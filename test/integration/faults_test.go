@@ -52,7 +52,7 @@ func TestFencesAndGuardUnderFaults(t *testing.T) {
 		must(t, err)
 		goal = n
 	}
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+	seed := uint64(time.Now().UnixNano())
 	var nodes []*server.Process
 	var addrs []string
 	for range five {
