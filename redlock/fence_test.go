@@ -169,7 +169,7 @@ func TestAClockThatIsYearsOffPoisonsNothing(t *testing.T) {
 	})
 }
 
-func TestAnIdleCounterIsForgottenAndOrderStays(t *testing.T) {
+func TestPitfall22AnIdleCounterIsForgottenAndOrderStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5, WithFences(), WithFenceIdle(time.Hour))
 		first := mustAcquire(t, locker, "k")

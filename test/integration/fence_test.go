@@ -112,6 +112,28 @@ func TestFencesGrowWhileAMinorityIsDead(t *testing.T) {
 	})
 }
 
+// Counters that never expire were 25 of a service's 75 million keys.
+func TestPitfall22IdleCountersExpire(t *testing.T) {
+	onEach(t, func(s *site) {
+		locker := s.locker(redlock.WithFences(), redlock.WithFenceIdle(4*time.Second), redlock.WithTTL(2*time.Second), redlock.WithNodeTimeout(time.Second))
+		first := s.acquire(locker)
+		s.release(first)
+		s.eventually("no node has a counter", func() bool {
+			for i := range five {
+				if s.counter(i) != 0 {
+					return false
+				}
+			}
+			return true
+		})
+		second := s.acquire(locker)
+		if second.Fence() <= first.Fence() {
+			s.Errorf("after the counters were forgotten the fence is %d, want more than %d", second.Fence(), first.Fence())
+		}
+		s.release(second)
+	})
+}
+
 // Many processes' worth of Lockers contend, and a register takes only greater fences.
 func TestFencesOrderContenders(t *testing.T) {
 	onEach(t, func(s *site) {
