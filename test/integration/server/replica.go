@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Follow makes the server a replica of master, and returns when it has its data.
+// Follow makes the server a replica of master, and returns when it has its data and the
+// master knows, which hears of it only once a second.
 func (p *Process) Follow(master *Process) error {
 	// By default a master waits 5s for others that want its data, too.
 	if _, err := master.Do("CONFIG", "SET", "repl-diskless-sync-delay", "0"); err != nil {
@@ -21,7 +22,11 @@ func (p *Process) Follow(master *Process) error {
 		if err != nil {
 			return err
 		}
-		if strings.Contains(info, "master_link_status:up") {
+		known, err := master.Do("INFO", "replication")
+		if err != nil {
+			return err
+		}
+		if strings.Contains(info, "master_link_status:up") && strings.Contains(known, fmt.Sprintf("port=%d,state=online", p.port)) {
 			return nil
 		}
 		if time.Now().After(deadline) {
