@@ -98,38 +98,6 @@ const (
 	dropped           // by the caller, before it was decided
 )
 
-// A request is an operation's part at one node.
-type request struct {
-	op   *operation
-	node *node
-
-	// Guarded by node.mu.
-	stage        stage
-	ahead        bool   // it has come to the front of its lane
-	last         bool   // it was the operation's last to be answered; its sender's own
-	answer       Answer // guarded by claim.mu, as is what stands at the end
-	due          clockdrift.Instant
-	behind       *request // the next in its lane
-	older, newer *request // in the node's list of requests by age
-
-	reply []driver.Reply // to its last sending; its sender's own
-	half  []driver.Reply // to its first, if the second prolongs; likewise: see [dialect.hold]
-
-	start    clockdrift.Instant // the clock before its first byte left; 0: nothing has
-	answered clockdrift.Instant
-	err      error
-}
-
-// A stage of a request.
-type stage uint8
-
-const (
-	waiting stage = iota // in its lane, behind another
-	queued               // for the next batch
-	sending              // in a batch
-	final                // answered, or out of time
-)
-
 // say sets the operation's commands.
 func (op *operation) say(w *words, cmds ...driver.Command) {
 	op.cmds = append(w.cmds[:0], cmds...)
@@ -362,49 +330,4 @@ func (op *operation) drop() {
 		op.decide(dropped, now)
 	}
 	op.unlock()
-}
-
-// blame says why too few nodes agreed: somebody else has the key, or too many nodes
-// cannot say. claim.mu is held.
-func (op *operation) blame() error {
-	silent := 0
-	for i := range op.requests {
-		if op.requests[i].answer == Failed {
-			silent++
-		}
-	}
-	if op.outcome == dropped || silent > len(op.requests)-op.need {
-		return ErrNoQuorum
-	}
-	return ErrHeld
-}
-
-// alarming reports whether others may have taken a failed attempt for a holder, whose end
-// has to be announced to them. claim.mu is held.
-func (op *operation) alarming() bool {
-	held := 0
-	for i := range op.requests {
-		if op.requests[i].answer == Held {
-			held++
-		}
-	}
-	return len(op.requests)-held >= op.need
-}
-
-// votes returns what every node has said. claim.mu is held.
-func (op *operation) votes() []Vote {
-	votes := make([]Vote, len(op.requests))
-	for i := range op.requests {
-		r := &op.requests[i]
-		votes[i] = Vote{Node: r.node.name, Answer: r.answer, Err: r.err}
-		if r.answer != Pending {
-			votes[i].Latency = r.answered.Sub(op.asked)
-		}
-	}
-	return votes
-}
-
-// fail returns the operation as an error. claim.mu is held.
-func (op *operation) fail(reason error) error {
-	return &QuorumError{Op: op.task.name, Key: op.claim.key, Need: op.need, Votes: op.votes(), Reason: reason}
 }

@@ -1,0 +1,90 @@
+package redlock
+
+import (
+	"fmt"
+	"time"
+)
+
+// check finds the first setting that is not valid.
+func (o *lockerOptions) check() error {
+	if err := o.acquire.check(); err != nil {
+		return err
+	}
+	switch {
+	case o.nodeTimeout != byTTL && (o.nodeTimeout <= 0 || o.nodeTimeout >= o.acquire.ttl):
+		return &OptionError{"NodeTimeout", fmt.Sprintf("%v is not between 0 and the TTL of %v", o.nodeTimeout, o.acquire.ttl)}
+	case !(o.drift >= 0 && o.drift <= maxDrift):
+		return &OptionError{"DriftFactor", fmt.Sprintf("%v is not between 0 and %v", o.drift, maxDrift)}
+	case len(o.prefix) > maxKey:
+		return &OptionError{"KeyPrefix", fmt.Sprintf("%d bytes are more than %d", len(o.prefix), maxKey)}
+	case o.cleanup < 0:
+		return &OptionError{"CleanupBound", fmt.Sprintf("%v is less than 0", o.cleanup)}
+	case o.fenceIdle <= 0 || o.fenceIdle > MaxTTL || o.fenceIdle%time.Millisecond != 0:
+		return &OptionError{"FenceIdle", fmt.Sprintf("%v is not a whole number of milliseconds above 0 and up to %v", o.fenceIdle, MaxTTL)}
+	case o.guard != 0 && (o.guard < o.acquire.ttl || o.guard > MaxTTL || o.guard%time.Millisecond != 0):
+		return &OptionError{"RestartGuard", fmt.Sprintf("%v is not a whole number of milliseconds from the TTL of %v to %v", o.guard, o.acquire.ttl, MaxTTL)}
+	case o.clockGuard != 0 && (o.clockGuard < o.acquire.ttl || o.clockGuard > MaxTTL):
+		return &OptionError{"ClockGuard", fmt.Sprintf("%v is not between the TTL of %v and %v", o.clockGuard, o.acquire.ttl, MaxTTL)}
+	case o.events == nil:
+		return &OptionError{"Events", "the function is nil"}
+	}
+	return o.checkDurability()
+}
+
+// maxDrift is far beyond any clock that deserves the name.
+const maxDrift = 0.5
+
+// check finds the first setting that is not valid.
+func (o *acquireOptions) check() error {
+	if err := checkTTL(o.ttl); err != nil {
+		return err
+	}
+	switch {
+	case o.maxWait < 0:
+		return &OptionError{"MaxWait", fmt.Sprintf("%v is less than 0", o.maxWait)}
+	case o.retries < 0:
+		return &OptionError{"RetryLimit", fmt.Sprintf("%d is less than 0", o.retries)}
+	case o.backoffMin <= 0 || o.backoffMax < o.backoffMin:
+		return &OptionError{"Backoff", fmt.Sprintf("%v and %v are not two durations above 0, the lesser one first", o.backoffMin, o.backoffMax)}
+	case o.maxOutage < 0 && o.maxOutage != byTTL:
+		return &OptionError{"MaxOutage", fmt.Sprintf("%v is less than 0", o.maxOutage)}
+	case o.maxHold < o.ttl:
+		return &OptionError{"MaxHold", fmt.Sprintf("%v is less than the TTL of %v", o.maxHold, o.ttl)}
+	case o.token != nil && (*o.token == "" || len(*o.token) > maxToken):
+		return &OptionError{"Token", fmt.Sprintf("want 1 to %d bytes, not %d", maxToken, len(*o.token))}
+	}
+	return nil
+}
+
+func checkTTL(ttl time.Duration) error {
+	switch {
+	case ttl < MinTTL || ttl > MaxTTL:
+		return &OptionError{"TTL", fmt.Sprintf("%v is not between %v and %v", ttl, MinTTL, MaxTTL)}
+	case ttl%time.Millisecond != 0:
+		return &OptionError{"TTL", fmt.Sprintf("%v is not a whole number of milliseconds, which servers count in", ttl)}
+	}
+	return nil
+}
+
+func checkKey(key, prefix string) error {
+	if key == "" || len(prefix)+len(key) > maxKey {
+		return &OptionError{"key", fmt.Sprintf("want 1 to %d bytes, the prefix included, not %d", maxKey, len(prefix)+len(key))}
+	}
+	return nil
+}
+
+// outage is how long an acquire goes on without a quorum.
+func (o *acquireOptions) outage() time.Duration {
+	if o.maxOutage == byTTL {
+		return o.ttl
+	}
+	return o.maxOutage
+}
+
+// timeout is how long a node may take for an operation with a lease of ttl.
+func (o *lockerOptions) timeout(ttl time.Duration) time.Duration {
+	if o.nodeTimeout == byTTL {
+		return min(defaultNodeTimeout, ttl/4)
+	}
+	return o.nodeTimeout
+}
