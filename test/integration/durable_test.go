@@ -65,6 +65,11 @@ func testLoss(t *testing.T, c client, nodes []*server.Process) {
 }
 
 func testNoLoss(t *testing.T, c client, nodes []*server.Process, policy string) {
+	if info, err := nodes[0].Do("INFO", "server"); err != nil || policy == "everysec" && !strings.Contains(info, "redis_version:8.") {
+		must(t, err)
+		// Seen on Redict 7.3.6, Valkey 8.1.1 and 9.1.2, with each client.
+		t.Skip("under everysec WAITAOF of this server may answer while the sync is still under way, so its votes can be lost")
+	}
 	const cuts = 3
 	for cut := range cuts {
 		for _, n := range nodes { // who forget it
