@@ -8,12 +8,12 @@ import (
 	"io"
 	"log"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/examples/internal/programtest"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlocktest"
 )
@@ -152,20 +152,6 @@ func TestATickForWhichNobodyGetsEnoughVotesAtFirstIsStillRun(t *testing.T) {
 	})
 }
 
-// trigger calls do once something was written that contains on.
-type trigger struct {
-	on   string
-	do   func()
-	once sync.Once
-}
-
-func (tr *trigger) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), tr.on) {
-		tr.once.Do(tr.do)
-	}
-	return len(p), nil
-}
-
 var errInterrupted = errors.New("interrupted")
 
 func TestAnInterruptLeavesTheTickTaken(t *testing.T) {
@@ -173,7 +159,7 @@ func TestAnInterruptLeavesTheTickTaken(t *testing.T) {
 		nodes := redlocktest.StartInBubble(t, 5)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var taken time.Time
-		c := newCron(nodes, &trigger{on: "begins the report", do: func() {
+		c := newCron(nodes, &programtest.Trigger{On: "begins the report", Do: func() {
 			taken = time.Now()
 			cancel(errInterrupted)
 		}})
@@ -191,7 +177,7 @@ func TestTheProgram(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			out := &trigger{on: "begins the report", do: func() { cancel(errInterrupted) }}
+			out := &programtest.Trigger{On: "begins the report", Do: func() { cancel(errInterrupted) }}
 			args := []string{"--client", client}
 			if err := run(ctx, out, args); !errors.Is(err, errInterrupted) {
 				t.Errorf("run %q = %v, want the interrupt of its first report", args, err)

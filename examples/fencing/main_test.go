@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorumlock/quorumlock/examples/internal/programtest"
 	"github.com/quorumlock/quorumlock/fence"
 	"github.com/quorumlock/quorumlock/redlocktest"
 )
@@ -161,23 +162,10 @@ func TestNothingIsLeftInRedis(t *testing.T) {
 	}
 }
 
-// trigger calls do once something was written that contains on.
-type trigger struct {
-	on string
-	do func()
-}
-
-func (tr trigger) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), tr.on) {
-		tr.do()
-	}
-	return len(p), nil
-}
-
 func TestAnInterruptEndsAProcessThatIsStopped(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	if err := run(ctx, trigger{on: "The first is stopped", do: interrupt}, nil); !errors.Is(err, context.Canceled) {
+	if err := run(ctx, &programtest.Trigger{On: "The first is stopped", Do: interrupt}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("run = %v, want %v", err, context.Canceled) // and that it returns: it waits for its processes
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"io"
 	"log"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/examples/internal/programtest"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlocktest"
 )
@@ -104,20 +104,6 @@ func TestNothingIsChargedWithoutAQuorum(t *testing.T) {
 	})
 }
 
-// trigger calls do once something was written that contains on.
-type trigger struct {
-	on   string
-	do   func()
-	once sync.Once
-}
-
-func (tr *trigger) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), tr.on) {
-		tr.once.Do(tr.do)
-	}
-	return len(p), nil
-}
-
 func TestTheProgram(t *testing.T) {
 	for _, client := range []string{"goredis", "redigo", "rueidis"} {
 		t.Run(client, func(t *testing.T) {
@@ -125,7 +111,7 @@ func TestTheProgram(t *testing.T) {
 			interrupted := errors.New("interrupted")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			var out bytes.Buffer
-			before := &trigger{on: "Both workers get order B", do: func() { cancel(interrupted) }}
+			before := &programtest.Trigger{On: "Both workers get order B", Do: func() { cancel(interrupted) }}
 			args := []string{"--client", client}
 			err := run(ctx, io.MultiWriter(&out, before), args)
 			if !errors.Is(err, interrupted) || strings.Contains(err.Error(), "order A") || !strings.Contains(out.String(), "A: charged once") {

@@ -7,10 +7,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/quorumlock/quorumlock/examples/internal/programtest"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlocktest"
 )
@@ -105,26 +105,12 @@ func TestAMinorityThatIsDownIsReported(t *testing.T) {
 	}
 }
 
-// A trigger calls do once something was written that contains on.
-type trigger struct {
-	on   string
-	do   func()
-	once sync.Once
-}
-
-func (tr *trigger) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), tr.on) {
-		tr.once.Do(tr.do)
-	}
-	return len(p), nil
-}
-
 func TestAnInterruptEndsTheJobAndGivesTheKeyBack(t *testing.T) {
 	for _, client := range clients {
 		nodes := redlocktest.Start(t, 5)
 		interrupted := errors.New("interrupted")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		out := &trigger{on: "locked for", do: func() { cancel(interrupted) }}
+		out := &programtest.Trigger{On: "locked for", Do: func() { cancel(interrupted) }}
 		err := run(ctx, out, over(client, nodes, "--step", "1h"))
 		if !errors.Is(err, interrupted) || !strings.Contains(err.Error(), "stopped in step 1") {
 			t.Errorf("%s: run = %v, want it stopped in step 1 by the interrupt", client, err)
@@ -139,7 +125,7 @@ func TestAnInterruptEndsTheJobAndGivesTheKeyBack(t *testing.T) {
 
 func TestALockThatIsLostStopsTheJob(t *testing.T) {
 	nodes := redlocktest.Start(t, 5)
-	out := &trigger{on: "step 1 of 3 done", do: func() {
+	out := &programtest.Trigger{On: "step 1 of 3 done", Do: func() {
 		for _, node := range nodes {
 			node.Set("orders:42", "theirs", time.Minute)
 		}
@@ -153,7 +139,7 @@ func TestALockThatIsLostStopsTheJob(t *testing.T) {
 func TestAnExtensionThatFailsLosesNothingBeforeTheLeaseEnds(t *testing.T) {
 	nodes := redlocktest.Start(t, 5)
 	var out bytes.Buffer
-	err := run(t.Context(), io.MultiWriter(&out, &trigger{on: "step 1 of 3 done", do: nodes[2:].Close}), over("goredis", nodes))
+	err := run(t.Context(), io.MultiWriter(&out, &programtest.Trigger{On: "step 1 of 3 done", Do: nodes[2:].Close}), over("goredis", nodes))
 	if !errors.Is(err, redlock.ErrNoQuorum) || !strings.Contains(err.Error(), "release") {
 		t.Errorf("run = %v, want a release without a quorum", err)
 	}
