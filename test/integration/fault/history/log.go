@@ -1,0 +1,81 @@
+// Package history judges what happened to locks, by what their holders noted down while
+// faults happened to them and to the nodes.
+//
+// Everything here is a pure function of a [Log]. What is noted is what a holder can know:
+// a moment before each call, and one after it. Whatever a checker calls a violation
+// follows from that, however long a process was stopped between a call and its note.
+package history
+
+import (
+	"math"
+	"strings"
+	"time"
+)
+
+// A Moment is a reading of the machine's monotonic clock, which all its processes share.
+type Moment time.Duration
+
+// Never is the end of what has none.
+const Never Moment = math.MaxInt64
+
+// A Span is a stretch of time, [From, To).
+type Span struct{ From, To Moment }
+
+// A Tenure is one lock that was had. Its window is [Had, Ended).
+type Tenure struct {
+	Client string // the process and the worker in it: "process/worker"
+	Key    string
+	Asked  Moment // the call to acquire it
+	Had    Moment // that call's return: from here on it is valid
+	Ended  Moment // the earlier of its deadline, as last extended, and the call to release it
+	Fence  int64  // 0 if the locks have no fences
+}
+
+// A Visit is one read and one write of a register under the lock: one step for who looks
+// at it from outside. Visits that the register refused changed nothing, and are not noted.
+type Visit struct {
+	Client           string
+	Key              string // of the lock, and of the register that it protects
+	Fence            int64
+	Called, Returned Moment // Returned is Never if nobody knows whether it was written
+	Found, Left      string // what was read ("" at first), and what was written: no two visits leave the same
+}
+
+// A Wait is one call to acquire.
+type Wait struct {
+	Client, Key     string
+	Asked, Answered Moment // Answered is Never if the call did not return
+	Err             string // the name of its error, or "" if it was served
+}
+
+// A Fault is what was done to a node or to a client.
+type Fault struct {
+	Span
+	What string // its kind: "killed", "stopped", "clock set forward"
+	Whom string // "node 3", or a client's process
+}
+
+// A Log is all that was noted, in any order.
+type Log struct {
+	Tenures []Tenure
+	Visits  []Visit
+	Waits   []Wait
+	Faults  []Fault
+
+	// Healthy says when a majority of the nodes was well, and had been for long enough to
+	// vote.
+	Healthy []Span
+	// Stopped says when a client's process (the part of Client before the "/") was
+	// stopped. One that was killed is stopped until Never.
+	Stopped map[string][]Span
+	// Excused says when the assumptions of a lease did not hold: from just before a clock
+	// was set forward to the end of every lease that a node may have granted before, the
+	// longest TTL after it was set.
+	Excused []Span
+}
+
+// process returns the process that a client is a worker of.
+func process(client string) string {
+	name, _, _ := strings.Cut(client, "/")
+	return name
+}
