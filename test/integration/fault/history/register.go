@@ -1,0 +1,98 @@
+package history
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// register is what the visits of one key have to look like from outside: one content, ""
+// at first, that each visit finds and replaces.
+var register = porcupine.Model{
+	Init: func() any { return "" },
+	Step: func(content, visit, _ any) (bool, any) {
+		v := visit.(Visit)
+		return v.Found == content, v.Left
+	},
+}
+
+// Register finds the keys whose visits are not linearizable: no order of them, in which
+// each takes effect between its call and its return, explains what all have found. A
+// search for that order that takes longer than patience has proved nothing, and that is a
+// violation as well.
+func Register(l *Log, patience time.Duration) []Violation {
+	var violations []Violation
+	for key, visits := range byKey(l.Visits) {
+		if mixed := unlike(key, visits); len(mixed) > 0 {
+			violations = append(violations, mixed...)
+			continue
+		}
+		visits = happened(visits)
+		history := make([]porcupine.Operation, len(visits))
+		for i, v := range visits {
+			history[i] = porcupine.Operation{Input: v, Call: int64(v.Called), Return: int64(v.Returned)}
+		}
+		switch porcupine.CheckOperationsTimeout(register, history, patience) {
+		case porcupine.Ok:
+		case porcupine.Illegal:
+			found := mistakes(key, visits)
+			if len(found) == 0 { // or an error of ours in there would be a pass
+				found = append(found, because(key, nil, "no order explains %d visits", len(visits)))
+			}
+			violations = append(violations, found...)
+		default:
+			v := because(key, nil, "unknown: in %v no order of %d visits was found, and it was not ruled out", patience, len(visits))
+			violations = append(violations, v)
+		}
+	}
+	return violations
+}
+
+// unlike finds contents that do not tell who left them, on which happened and mistakes
+// rely.
+func unlike(key string, visits []Visit) []Violation {
+	var found []Violation
+	left := map[string]Visit{}
+	for _, v := range visits {
+		if v.Left == "" {
+			found = append(found, because(key, []event{v}, "%s left the content that is there at first", v.Client))
+		} else if other, ok := left[v.Left]; ok {
+			found = append(found, because(key, []event{other, v}, "%s and %s both left %q", other.Client, v.Client, v.Left))
+		}
+		left[v.Left] = v
+	}
+	return found
+}
+
+// happened returns the visits that have certainly been made. What is left out changes no
+// answer, and what is left has no "perhaps" in it:
+//
+//   - A visit that returned was made.
+//   - A visit that somebody found was made, if the finder's was: nobody else leaves the
+//     same. It was made before the finder's, so that its unknown return says nothing more.
+//   - Any other may have been made or not, and if so it was the last: a visit made behind
+//     it would have found it. So an order with it is one without it as well; and an order
+//     without it is one in which it was not made.
+func happened(visits []Visit) []Visit {
+	unknown := map[string]Visit{}
+	var made []Visit
+	for _, v := range visits {
+		if v.Returned == Never {
+			unknown[v.Left] = v
+		} else {
+			made = append(made, v)
+		}
+	}
+	for i := 0; i < len(made); i++ { // made grows
+		if v, ok := unknown[made[i].Found]; ok {
+			made = append(made, v)
+			delete(unknown, v.Left)
+		}
+	}
+	return made
+}
+
+func because(key string, parties []event, format string, args ...any) Violation {
+	return Violation{Rule: "register", Key: key, Span: hull(parties), What: fmt.Sprintf(format, args...), parties: parties}
+}

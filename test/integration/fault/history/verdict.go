@@ -1,0 +1,124 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// patience is how long the search for an order of one key's visits may take. It takes
+// less than a second for 25,000.
+const patience = time.Minute
+
+// shownViolations is how many of them a Verdict names.
+const shownViolations = 10
+
+// A Verdict says what there was to judge, and what has come of it.
+type Verdict struct {
+	Tenures, Fenced, Keys, Clients int
+	Visits, Unknown                int // of the visits nobody knows whether they were made
+	Waits                          int
+	Faults                         map[string]int // by kind
+	Bound, LongestWait             time.Duration  // of healthy time without a break
+
+	// How long it all took, and how much of it Liveness could judge, and the rest had to
+	// excuse.
+	Lasted, Healthy, Lenient time.Duration
+
+	Violations []Violation
+	Excused    []Violation // those that began while the assumptions of a lease did not hold
+}
+
+// Judge asks all the rules: one holder at a time, whose fences grow and whose visits are
+// linearizable, and nobody waits for longer than the bound in healthy time. Errors that
+// a caller makes for itself are allowed.
+func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
+	v := Verdict{
+		Tenures: len(l.Tenures), Visits: len(l.Visits), Waits: len(l.Waits),
+		Faults: map[string]int{}, Bound: bound,
+		Healthy: length(l.Healthy), Lenient: length(l.Excused),
+	}
+	began, ended := Never, Moment(0)
+	keys, clients := map[string]bool{}, map[string]bool{}
+	for _, t := range l.Tenures {
+		keys[t.Key], clients[t.Client] = true, true
+		began, ended = min(began, t.Asked), max(ended, t.Ended)
+		if t.Fence != 0 {
+			v.Fenced++
+		}
+	}
+	v.Keys, v.Clients = len(keys), len(clients)
+	v.Lasted = time.Duration(max(ended-began, 0))
+	for _, visit := range l.Visits {
+		if visit.Returned == Never {
+			v.Unknown++
+		}
+	}
+	for _, f := range l.Faults {
+		v.Faults[f.What]++
+	}
+	v.Violations = Notes(l)
+	for _, rule := range []func(*Log) (violations, excused []Violation){
+		func(l *Log) (violations, excused []Violation) { return Exclusion(l, Alone) },
+		Fences,
+		func(l *Log) (violations, excused []Violation) { return Register(l, patience), nil },
+	} {
+		violations, excused := rule(l)
+		v.Violations = append(v.Violations, violations...)
+		v.Excused = append(v.Excused, excused...)
+	}
+	late, most := Liveness(l, bound, allowed...)
+	v.Violations = append(v.Violations, late...)
+	v.LongestWait = most
+	return v
+}
+
+// Kept tells whether nothing was violated.
+func (v Verdict) Kept() bool { return len(v.Violations) == 0 }
+
+func (v Verdict) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d tenures of %d keys by %d clients, %d with a fence\n", v.Tenures, v.Keys, v.Clients, v.Fenced)
+	fmt.Fprintf(&text, "over %v, of which the nodes were well for %v, and a clock's step is excused for %v\n",
+		v.Lasted.Round(time.Second), v.Healthy.Round(time.Second), v.Lenient.Round(time.Second))
+	fmt.Fprintf(&text, "%d visits to what the locks protect, %d of them with an unknown end\n", v.Visits, v.Unknown)
+	fmt.Fprintf(&text, "%d calls to acquire; the longest wait in healthy time is %v, and the bound %v\n",
+		v.Waits, v.LongestWait.Round(time.Millisecond), v.Bound)
+	var faults []string
+	for _, what := range slices.Sorted(maps.Keys(v.Faults)) {
+		faults = append(faults, fmt.Sprintf("%d × %s", v.Faults[what], what))
+	}
+	fmt.Fprintf(&text, "faults: %s\n", or(strings.Join(faults, ", "), "none"))
+	fmt.Fprintf(&text, "excused, while a lease's assumptions did not hold: %s\n", or(count(v.Excused), "nothing"))
+	fmt.Fprintf(&text, "violations: %s\n", or(count(v.Violations), "none"))
+	for i, violation := range v.Violations {
+		if i == shownViolations {
+			fmt.Fprintf(&text, "  and %d more\n", len(v.Violations)-i)
+			break
+		}
+		fmt.Fprintf(&text, "  %v\n", violation)
+	}
+	return text.String()
+}
+
+// count tells how many violations there are of each rule.
+func count(violations []Violation) string {
+	rules := map[string]int{}
+	for _, v := range violations {
+		rules[v.Rule]++
+	}
+	var counts []string
+	for _, rule := range slices.Sorted(maps.Keys(rules)) {
+		counts = append(counts, fmt.Sprintf("%d × %s", rules[rule], rule))
+	}
+	return strings.Join(counts, ", ")
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
