@@ -192,7 +192,7 @@ func BenchmarkRegisterBroken(b *testing.B) {
 		l.Visits[i].Found = l.Visits[i-1].Found
 	}
 	for b.Loop() {
-		if len(Register(l, patience)) == 0 {
+		if len(Register(l)) == 0 {
 			b.Fatal("nothing found")
 		}
 	}

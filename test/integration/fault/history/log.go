@@ -32,7 +32,8 @@ type Tenure struct {
 }
 
 // A Visit is one read and one write of a register under the lock: one step for who looks
-// at it from outside. Visits that the register refused changed nothing, and are not noted.
+// at it from outside. Visits that the register refused, or that did not get to their write,
+// changed nothing, and are not noted.
 type Visit struct {
 	Client           string
 	Key              string // of the lock, and of the register that it protects

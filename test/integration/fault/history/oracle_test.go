@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 )
 
 // A script makes small logs out of any bytes: clients overlap as they please.
@@ -122,7 +121,7 @@ func check(t *testing.T, data []byte) (kept [3]int) {
 	l := &Log{Tenures: tenures, Visits: visits}
 	overlaps, _ := Exclusion(l, Alone)
 	inversions, _ := Fences(l)
-	unexplained := Register(l, time.Minute)
+	unexplained := Register(l)
 	for i, c := range []struct {
 		name       string
 		violations []Violation

@@ -7,6 +7,10 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
+// patience is how long the search for an order of one key's visits may take. A search
+// that takes longer has proved nothing. It takes a tenth of a second for 25,000.
+const patience = time.Minute
+
 // register is what the visits of one key have to look like from outside: one content, ""
 // at first, that each visit finds and replaces.
 var register = porcupine.Model{
@@ -18,10 +22,8 @@ var register = porcupine.Model{
 }
 
 // Register finds the keys whose visits are not linearizable: no order of them, in which
-// each takes effect between its call and its return, explains what all have found. A
-// search for that order that takes longer than patience has proved nothing, and that is a
-// violation as well.
-func Register(l *Log, patience time.Duration) []Violation {
+// each takes effect between its call and its return, explains what all have found.
+func Register(l *Log) []Violation {
 	var violations []Violation
 	for key, visits := range byKey(l.Visits) {
 		if mixed := unlike(key, visits); len(mixed) > 0 {
@@ -33,20 +35,24 @@ func Register(l *Log, patience time.Duration) []Violation {
 		for i, v := range visits {
 			history[i] = porcupine.Operation{Input: v, Call: int64(v.Called), Return: int64(v.Returned)}
 		}
-		switch porcupine.CheckOperationsTimeout(register, history, patience) {
-		case porcupine.Ok:
-		case porcupine.Illegal:
-			found := mistakes(key, visits)
-			if len(found) == 0 { // or an error of ours in there would be a pass
-				found = append(found, because(key, nil, "no order explains %d visits", len(visits)))
-			}
-			violations = append(violations, found...)
-		default:
-			v := because(key, nil, "unknown: in %v no order of %d visits was found, and it was not ruled out", patience, len(visits))
-			violations = append(violations, v)
-		}
+		result := porcupine.CheckOperationsTimeout(register, history, patience)
+		violations = append(violations, explain(result, key, visits)...)
 	}
 	return violations
+}
+
+// explain tells what is wrong if the visits are not known to be linearizable.
+func explain(result porcupine.CheckResult, key string, visits []Visit) []Violation {
+	switch result {
+	case porcupine.Ok:
+		return nil
+	case porcupine.Illegal:
+		if found := mistakes(key, visits); len(found) > 0 {
+			return found
+		}
+		return []Violation{because(key, nil, "no order explains %d visits", len(visits))}
+	}
+	return []Violation{because(key, nil, "unknown: no order of %d visits was found in %v, and none was ruled out", len(visits), patience)}
 }
 
 // unlike finds contents that do not tell who left them, on which happened and mistakes

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/anishathalye/porcupine"
 )
 
 // visit is one in milliseconds. It returns Never if returned is.
@@ -101,7 +102,7 @@ func TestRegister(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		violations := Register(&Log{Visits: tt.visits}, time.Minute)
+		violations := Register(&Log{Visits: tt.visits})
 		if len(violations) != len(tt.want) {
 			t.Errorf("%s: %d violations, want %d: %v", tt.name, len(violations), len(tt.want), violations)
 			continue
@@ -118,29 +119,32 @@ func TestRegister(t *testing.T) {
 // log. Where it is not refused it is.
 func TestALateWriteThatIsNotRefusedIsFound(t *testing.T) {
 	visits := []Visit{visit("a", 1, 2, "", "1"), visit("b", 10, 11, "1", "2")}
-	if violations := Register(&Log{Visits: visits}, time.Minute); len(violations) != 0 {
+	if violations := Register(&Log{Visits: visits}); len(violations) != 0 {
 		t.Errorf("the late write was refused: %v, want none", violations)
 	}
 	visits = append(visits, visit("stopped", 3, 12, "1", "late"))
-	if violations := Register(&Log{Visits: visits}, time.Minute); len(violations) != 1 {
+	if violations := Register(&Log{Visits: visits}); len(violations) != 1 {
 		t.Errorf("the late write was taken: %d violations, want 1: %v", len(violations), violations)
 	}
 }
 
-// A search that is not finished has proved nothing.
-func TestASearchThatTakesTooLongIsAViolation(t *testing.T) {
-	// Where two finish as they please it has to try all orders; here it just takes longer
-	// than no time at all.
-	var visits []Visit
-	for i := range 20_000 {
-		visits = append(visits, visit("a", Moment(2*i), Moment(2*i+1), content(i), content(i+1)))
+// Only an order that was found is a pass.
+func TestASearchWithoutAnEndIsAViolation(t *testing.T) {
+	fine := []Visit{visit("a", 1, 2, "", "1")}
+	for _, tt := range []struct {
+		result porcupine.CheckResult
+		want   string
+	}{
+		{porcupine.Unknown, "unknown: no order of 1 visits was found"},
+		{porcupine.Illegal, "no order explains 1 visits"}, // also where we have no words for it
+	} {
+		violations := explain(tt.result, "k", fine)
+		if len(violations) != 1 || !strings.Contains(violations[0].What, tt.want) {
+			t.Errorf("%s: %v, want one with %q", tt.result, violations, tt.want)
+		}
 	}
-	if violations := Register(&Log{Visits: visits}, time.Minute); len(violations) != 0 {
-		t.Errorf("with time: %v, want none", violations)
-	}
-	violations := Register(&Log{Visits: visits}, 1)
-	if len(violations) != 1 || !strings.HasPrefix(violations[0].What, "unknown") {
-		t.Errorf("with no time: %v, want one that says unknown", violations)
+	if violations := explain(porcupine.Ok, "k", fine); len(violations) != 0 {
+		t.Errorf("%s: %v, want none", porcupine.Ok, violations)
 	}
 }
 

@@ -8,10 +8,6 @@ import (
 	"time"
 )
 
-// patience is how long the search for an order of one key's visits may take. It takes
-// less than a second for 25,000.
-const patience = time.Minute
-
 // shownViolations is how many of them a Verdict names.
 const shownViolations = 10
 
@@ -63,7 +59,7 @@ func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
 	for _, rule := range []func(*Log) (violations, excused []Violation){
 		func(l *Log) (violations, excused []Violation) { return Exclusion(l, Alone) },
 		Fences,
-		func(l *Log) (violations, excused []Violation) { return Register(l, patience), nil },
+		func(l *Log) (violations, excused []Violation) { return Register(l), nil },
 	} {
 		violations, excused := rule(l)
 		v.Violations = append(v.Violations, violations...)
