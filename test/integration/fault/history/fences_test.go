@@ -25,6 +25,7 @@ func TestFences(t *testing.T) {
 		{name: "falling on another key", tenures: []Tenure{had("a", 1, 5, 4), on("l", had("b", 7, 9, 3))}},
 		{name: "one too great: the first behind it", tenures: []Tenure{had("a", 1, 5, 99), had("b", 7, 9, 3), had("c", 11, 12, 4)}, violations: 1},
 		{name: "one too small", tenures: []Tenure{had("a", 1, 5, 3), had("b", 7, 9, 1), had("c", 11, 12, 4)}, violations: 1},
+		{name: "two that fall, each behind another", tenures: []Tenure{had("a", 1, 5, 4), had("b", 7, 9, 3), had("c", 11, 12, 6), had("d", 14, 15, 5)}, violations: 2},
 		{name: "one missing", tenures: []Tenure{had("a", 1, 5, 3), had("b", 7, 9, 0)}, violations: 1},
 		{name: "shared", tenures: []Tenure{had("a", 1, 5, 3), had("b", 7, 9, 3)}, violations: 1},
 		{name: "shared by two that overlap", tenures: []Tenure{had("a", 1, 5, 3), had("b", 2, 4, 3)}, violations: 1},

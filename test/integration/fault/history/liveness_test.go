@@ -32,6 +32,7 @@ func TestLiveness(t *testing.T) {
 		{name: "late, and it was stopped", wait: wait(5, 50, ""), healthy: always, stopped: []Span{{10 * ms, 45 * ms}}, longest: 5},
 		{name: "late after it was stopped", wait: wait(5, 50, ""), healthy: always, stopped: []Span{{10 * ms, 40 * ms}}, want: "was served", longest: 10},
 		{name: "never answered", wait: wait(5, Never, ""), healthy: always, want: "was not served after 95ms", longest: 95},
+		{name: "never answered, and the time is up", wait: wait(90, Never, ""), healthy: always, want: "was not served after 10ms", longest: 10},
 		{name: "never answered, as it was killed", wait: wait(5, Never, ""), healthy: always, stopped: []Span{{10 * ms, Never}}, longest: 5},
 		{name: "never healthy", wait: wait(5, 50, "")},
 		{name: "failed", wait: wait(5, 6, "no quorum"), healthy: always, want: "failed with no quorum, with nothing in its way", longest: 1},

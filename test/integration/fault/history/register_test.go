@@ -33,6 +33,11 @@ func TestRegister(t *testing.T) {
 			want:   []string{`a lost update: b and c both found "1"`},
 		},
 		{
+			name:   "a lost update, and one in the same moment that is fine",
+			visits: []Visit{visit("a", 5, 6, "1", "2"), visit("b", 6, 7, "", "1"), visit("c", 8, 9, "1", "3")},
+			want:   []string{`a lost update: a and c both found "1"`},
+		},
+		{
 			name:   "two that believe that they are the first",
 			visits: []Visit{visit("a", 1, 2, "", "1"), visit("b", 3, 6, "", "2")},
 			want:   []string{`a lost update: a and b both found ""`},
