@@ -4,6 +4,7 @@ package proxy
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ type Proxy struct {
 	listener net.Listener // nil while it refuses
 	links    map[*link]struct{}
 	delay    time.Duration
+	jitter   time.Duration
 	gates    map[Direction]chan struct{} // of each single direction; closed while it is open
 	truncate int                         // what the next reply may still have, or -1
 	closed   bool
@@ -73,6 +75,14 @@ func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
+}
+
+// Jitter makes everything take up to d longer than Delay says, each time another while.
+// Order is kept: what is slow holds up what comes behind it.
+func (p *Proxy) Jitter(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.jitter = d
 }
 
 // Cut lets nothing through in direction, neither bytes nor a close, until Mend. Nobody
@@ -120,7 +130,8 @@ func (p *Proxy) Move(target string) {
 }
 
 // Truncate lets n bytes of the next reply through and then closes that connection.
-// The server has run the command; the client has a part of its answer.
+// The server has run the command; the client has a part of its answer. If no reply has
+// come, -1 takes it back.
 func (p *Proxy) Truncate(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,7 +223,11 @@ func (p *Proxy) gate(way Direction) <-chan struct{} {
 func (p *Proxy) due(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return now.Add(p.delay)
+	late := p.delay
+	if p.jitter > 0 {
+		late += rand.N(p.jitter) //nolint:gosec // a delay is no secret
+	}
+	return now.Add(late)
 }
 
 // takeTruncate returns what the reply that comes now may have, or -1: one reply only.

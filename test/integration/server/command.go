@@ -23,10 +23,13 @@ func (e refusalError) Error() string { return string(e) }
 // Do sends one command over a connection of its own, and returns the answer: an
 // array's elements in lines of their own, and nil as "". What the server refuses is
 // the error.
-func (p *Process) Do(words ...string) (string, error) {
-	answer, err := do(context.Background(), p.Addr(), answerTimeout, words...)
+func (p *Process) Do(words ...string) (string, error) { return Do(p.Addr(), words...) }
+
+// Do is [Process.Do] for any server.
+func Do(addr string, words ...string) (string, error) {
+	answer, err := do(context.Background(), addr, answerTimeout, words...)
 	if err != nil {
-		return "", fmt.Errorf("%s at %s: %w", words[0], p.Addr(), err)
+		return "", fmt.Errorf("%s at %s: %w", words[0], addr, err)
 	}
 	return answer, nil
 }
