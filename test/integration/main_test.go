@@ -9,13 +9,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/testcontainers/testcontainers-go/log"
-
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
 func TestMain(m *testing.M) {
-	log.SetDefault(silent{})
 	code := 1
 	if err := startKinds(); err != nil {
 		fmt.Println("integration:", err)
@@ -76,8 +73,3 @@ func verdict() string {
 	}
 	return strings.Join(append([]string{"integration: " + strings.Join(ran, ", ") + " ran"}, missing...), "; ")
 }
-
-// silent keeps the progress of containers out of the tests' output.
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/log"
 )
 
 // Images returns the images that QUORUMLOCK_IMAGE names, separated by commas; if it
@@ -29,6 +30,7 @@ func Images() []string {
 // pull it from, so Prepare then does without it, unless TESTCONTAINERS_RYUK_DISABLED
 // says otherwise.
 func Prepare(ctx context.Context) error {
+	log.SetDefault(silent{})
 	const reaper = "TESTCONTAINERS_RYUK_DISABLED"
 	if _, set := os.LookupEnv(reaper); !set && os.Getenv("QUORUMLOCK_IMAGE") != "" {
 		if err := os.Setenv(reaper, "true"); err != nil {
@@ -63,3 +65,8 @@ func pull(ctx context.Context, docker *testcontainers.DockerClient, image string
 	}
 	return errors.Join(progress.Wait(ctx), progress.Close())
 }
+
+// silent keeps the progress of containers out of everybody's output.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
