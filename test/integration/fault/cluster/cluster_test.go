@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
+	"github.com/quorumlock/quorumlock/test/integration/server"
+)
+
+// processes starts a cluster for two clients, of which the first two nodes are durable.
+func processes(t *testing.T) *Cluster {
+	t.Helper()
+	c, err := Processes([]bool{true, true, false}, 2)
+	if missing := errors.Is(err, server.ErrNoServer) || errors.Is(err, server.ErrNoCompiler); missing && !strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes") {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// A symptom is what a client sees of a fault, by a command on a connection that it had
+// before.
+type symptom struct {
+	kind  schedule.Kind
+	ask   []any
+	shows func(answer string, err error) bool
+}
+
+func fails(_ string, err error) bool { return err != nil }
+
+func silent(_ string, err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+func says(words string) func(answer string, err error) bool {
+	return func(answer string, err error) bool { return strings.Contains(fmt.Sprint(answer, err), words) }
+}
+
+// quick is how long the test's clients wait for an answer.
+const quick = 300 * time.Millisecond
+
+var (
+	ping = []any{"PING"}
+	set  = []any{"SET", "key", "value"}
+	get  = []any{"GET", "key"}
+	role = []any{"INFO", "replication"}
+)
+
+var symptoms = []symptom{
+	{schedule.Kill, ping, fails},
+	{schedule.KillAll, ping, fails},
+	{schedule.Pause, ping, silent},
+	{schedule.CutRequests, ping, silent},
+	{schedule.CutReplies, ping, silent},
+	{schedule.Cut, ping, silent},
+	{schedule.Lose, ping, silent},
+	{schedule.Refuse, ping, fails},
+	{schedule.Delay, ping, silent},
+	{schedule.Reset, ping, fails},
+	{schedule.Truncate, ping, fails},
+	{schedule.StepForward, []any{"TIME"}, differs(time.Minute)},
+	{schedule.StepBack, []any{"TIME"}, differs(0)}, // steps add up
+	{schedule.FlushScripts, []any{"SCRIPT", "EXISTS", script}, says("[0]")},
+	{schedule.FlushAll, get, says("redis: nil")},
+	{schedule.FlushEverywhere, get, says("redis: nil")},
+	{schedule.FullMemory, set, says("OOM")},
+	{schedule.Forbid, set, says("NOPERM")},
+	{schedule.CloseClients, ping, fails},
+	{schedule.CloseSubscriptions, ping, says("PONG")},
+	{schedule.PauseClients, set, silent},
+	{schedule.Failover, get, fails}, // it is connected to the one that is not the master any more
+	{schedule.Promote, get, fails},
+	{schedule.Copy, role, says("role:slave")},
+}
+
+// script is the digest of "return 1".
+const script = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
+
+// differs tells whether a server's TIME is about that far from ours.
+func differs(by time.Duration) func(answer string, err error) bool {
+	return func(answer string, err error) bool {
+		var seconds int64
+		_, e := fmt.Sscanf(answer, "[%d", &seconds)
+		return err == nil && e == nil && (time.Until(time.Unix(seconds, 0))-by).Abs() < 30*time.Second
+	}
+}
+
+// Every fault is made, is seen, and is over when it ends.
+func TestEveryFault(t *testing.T) {
+	c := processes(t)
+	for _, kind := range c.Kinds() {
+		if kind == schedule.StopClient || kind == schedule.KillClient {
+			continue // not a cluster's
+		}
+		t.Run(string(kind), func(t *testing.T) {
+			i := slices.IndexFunc(symptoms, func(s symptom) bool { return s.kind == kind })
+			if i < 0 {
+				t.Fatal("nobody says what it looks like")
+			}
+			suffer(t, c, symptoms[i])
+		})
+	}
+}
+
+// suffer has a client see the fault's symptom, and its end.
+func suffer(t *testing.T, c *Cluster, s symptom) {
+	t.Helper()
+	ctx := t.Context()
+	client := redis.NewClient(&redis.Options{
+		Addr: c.Links(0)[0], MaxRetries: -1, DisableIdentity: true, Protocol: 2,
+		DialTimeout: quick, ReadTimeout: quick, WriteTimeout: quick,
+	})
+	defer func() { _ = client.Close() }()
+	before := client.Conn()
+	for _, words := range [][]any{set, {"EVAL", "return 1", 0}} {
+		if err := before.Do(ctx, words...).Err(); err != nil {
+			t.Fatalf("%v before the fault: %v", words, err)
+		}
+	}
+	fault := schedule.Fault{Kind: s.kind, Nodes: []int{0}, For: time.Minute, Amount: time.Minute, Other: 2}
+	end, err := c.Harm(fault)
+	if err != nil {
+		t.Fatalf("%v: %v", fault, err)
+	}
+	answer, err := before.Do(ctx, s.ask...).Result()
+	if !s.shows(fmt.Sprint(answer), err) {
+		t.Errorf("%v: %v is answered with %v and %v", fault, s.ask, answer, err)
+	}
+	if err := end(); err != nil {
+		t.Errorf("the end of %v: %v", fault, err)
+	}
+	if s.kind == schedule.PauseClients { // which ends by itself
+		if _, err := server.Do(c.Masters()[0], "CLIENT", "UNPAUSE"); err != nil {
+			t.Error(err)
+		}
+	}
+	// A connection that the fault broke may be in the pool.
+	awaitWell(t, client, fault)
+}
+
+// awaitWell returns when the client can write.
+func awaitWell(t *testing.T, client *redis.Client, fault schedule.Fault) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		err := client.Do(ctx, set...).Err()
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%v after %v is over: %v", patience, fault, err)
+		}
+	}
+}
+
+// A fault of some clients' links leaves the others alone.
+func TestALinkIsOneClients(t *testing.T) {
+	c := processes(t)
+	end, err := c.Harm(schedule.Fault{Kind: schedule.Refuse, Nodes: []int{1}, Clients: []int{0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Do(c.Links(0)[1], "PING"); err == nil {
+		t.Error("the client that is cut off gets an answer")
+	}
+	if _, err := server.Do(c.Links(1)[1], "PING"); err != nil {
+		t.Errorf("the other client: %v", err)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Do(c.Links(0)[1], "PING"); err != nil {
+		t.Errorf("the client is still cut off: %v", err)
+	}
+}

@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
+	"github.com/quorumlock/quorumlock/test/integration/proxy"
+	"github.com/quorumlock/quorumlock/test/integration/server"
+)
+
+// Harm does what the fault does to nodes. Its end is to be called when the fault has
+// lasted for its time: until then others of the same nodes wait.
+func (c *Cluster) Harm(f schedule.Fault) (end func() error, err error) {
+	harm := harms[f.Kind]
+	if harm == nil {
+		return nil, fmt.Errorf("no node can have the fault %q", f.Kind)
+	}
+	// In this order, or two faults could wait for each other.
+	var victims []*node
+	for _, i := range slices.Sorted(slices.Values(f.Nodes)) {
+		c.nodes[i].mu.Lock()
+		victims = append(victims, c.nodes[i])
+	}
+	ends := make([]func() error, len(victims))
+	err = each(victims, func(i int, n *node) (err error) {
+		ends[i], err = harm(&harmed{c, n, f})
+		return err
+	})
+	return func() error {
+		return each(victims, func(i int, n *node) error {
+			defer n.mu.Unlock()
+			if ends[i] == nil {
+				return nil
+			}
+			return ends[i]()
+		})
+	}, err
+}
+
+// harmed is one node that a fault happens to.
+type harmed struct {
+	*Cluster
+	*node
+	fault schedule.Fault
+}
+
+// harms are how each fault is made, and how it ends: at once if that is nil.
+var harms = map[schedule.Kind]func(h *harmed) (end func() error, err error){
+	schedule.Kill:    kill,
+	schedule.KillAll: kill,
+	schedule.Pause:   func(h *harmed) (func() error, error) { return h.server.Continue, h.server.Pause() },
+
+	schedule.CutRequests: func(h *harmed) (func() error, error) { return h.cut(proxy.Requests) },
+	schedule.CutReplies:  func(h *harmed) (func() error, error) { return h.cut(proxy.Replies) },
+	schedule.Cut:         func(h *harmed) (func() error, error) { return h.cut(proxy.Both) },
+	schedule.Lose:        lose,
+	schedule.Refuse:      refuse,
+	schedule.Delay:       delay,
+	schedule.Reset:       reset,
+	schedule.Truncate:    truncate,
+
+	schedule.StepForward: step,
+	schedule.StepBack:    step,
+
+	schedule.FlushScripts:       func(h *harmed) (func() error, error) { return nil, h.do("SCRIPT", "FLUSH") },
+	schedule.FlushAll:           func(h *harmed) (func() error, error) { return nil, h.do("FLUSHALL") },
+	schedule.FlushEverywhere:    func(h *harmed) (func() error, error) { return nil, h.do("FLUSHALL") },
+	schedule.CloseClients:       func(h *harmed) (func() error, error) { return nil, h.do("CLIENT", "KILL", "TYPE", "normal") },
+	schedule.CloseSubscriptions: func(h *harmed) (func() error, error) { return nil, h.do("CLIENT", "KILL", "TYPE", "pubsub") },
+	schedule.FullMemory:         fill,
+	schedule.Forbid:             forbid,
+	schedule.PauseClients:       pauseClients,
+
+	schedule.Failover: failover,
+	schedule.Promote:  promote,
+	schedule.Copy:     copyAnother,
+}
+
+func kill(h *harmed) (func() error, error) { return h.server.Start, h.server.Kill() }
+
+// cut holds up what the fault's clients send or get, until it ends.
+func (h *harmed) cut(way proxy.Direction) (func() error, error) {
+	for _, link := range h.linked() {
+		link.Cut(way)
+	}
+	return func() error {
+		for _, link := range h.linked() {
+			link.Mend()
+		}
+		return nil
+	}, nil
+}
+
+func lose(h *harmed) (func() error, error) {
+	mend, err := h.cut(proxy.Both)
+	return func() error {
+		_, err := reset(h)
+		_ = mend() // never fails
+		return err
+	}, err
+}
+
+func refuse(h *harmed) (func() error, error) {
+	return func() error { return h.eachLink((*proxy.Proxy).Accept) }, h.eachLink((*proxy.Proxy).Refuse)
+}
+
+// delay delays by half, and by up to another half.
+func delay(h *harmed) (func() error, error) {
+	for _, link := range h.linked() {
+		link.Delay(h.fault.Amount / 2)
+		link.Jitter(h.fault.Amount / 2)
+	}
+	return func() error {
+		for _, link := range h.linked() {
+			link.Delay(0)
+			link.Jitter(0)
+		}
+		return nil
+	}, nil
+}
+
+func reset(h *harmed) (func() error, error) {
+	for _, link := range h.linked() {
+		link.Reset()
+	}
+	return nil, nil
+}
+
+func truncate(h *harmed) (func() error, error) {
+	for _, link := range h.linked() {
+		link.Truncate(h.fault.Bytes)
+	}
+	return func() error {
+		for _, link := range h.linked() {
+			link.Truncate(-1)
+		}
+		return nil
+	}, nil
+}
+
+func fill(h *harmed) (func() error, error) {
+	return func() error { return h.do("CONFIG", "SET", "maxmemory", "0") }, h.do("CONFIG", "SET", "maxmemory", "1")
+}
+
+func forbid(h *harmed) (func() error, error) {
+	return func() error { return h.do("ACL", "SETUSER", "default", "+@all") },
+		h.do("ACL", "SETUSER", "default", "-set", "-eval", "-evalsha", "-publish", "-subscribe")
+}
+
+// pauseClients does not last longer than the fault by itself.
+func pauseClients(h *harmed) (func() error, error) {
+	milliseconds := fmt.Sprint(h.fault.For.Milliseconds())
+	return nil, h.do("CLIENT", "PAUSE", milliseconds, []string{"WRITE", "ALL"}[h.fault.Bytes%2])
+}
+
+// step moves the clock of the node. Its replica's stays.
+func step(h *harmed) (func() error, error) {
+	process, ok := h.server.(*server.Process)
+	if !ok {
+		return nil, fmt.Errorf("%T has no clock of its own", h.server)
+	}
+	amount := h.fault.Amount
+	if h.fault.Kind == schedule.StepBack {
+		amount = -amount
+	}
+	return nil, process.StepClock(amount)
+}
+
+func (h *harmed) do(words ...string) error {
+	_, err := server.Do(h.server.Addr(), words...)
+	return err
+}
+
+// linked are the links to the node of those clients that the fault is about.
+func (h *harmed) linked() []*proxy.Proxy {
+	if h.fault.Clients == nil {
+		return h.links
+	}
+	var links []*proxy.Proxy
+	for _, i := range h.fault.Clients {
+		links = append(links, h.links[i])
+	}
+	return links
+}
+
+func (h *harmed) eachLink(do func(*proxy.Proxy) error) error {
+	for _, link := range h.linked() {
+		if err := do(link); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package schedule
+
+import (
+	"iter"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+var stage = Stage{Nodes: 5, Replicas: 2, Clients: 3, Lease: time.Second}
+
+// until returns the faults that begin before the end.
+func until(end time.Duration, faults iter.Seq[Fault]) (first []Fault) {
+	for f := range faults {
+		if f.At >= end {
+			break
+		}
+		first = append(first, f)
+	}
+	return first
+}
+
+func TestASeedAlwaysGivesTheSameFaults(t *testing.T) {
+	const while = 10 * time.Minute
+	first, again, other := until(while, Faults(7, stage)), until(while, Faults(7, stage)), until(while, Faults(8, stage))
+	if len(first) < 100 || !reflect.DeepEqual(first, again) {
+		t.Errorf("the seed 7 gave %d faults, and then others", len(first))
+	}
+	if reflect.DeepEqual(first, other) {
+		t.Error("the seed 8 gives what 7 does")
+	}
+	if !slices.Equal(Durable(7, 5), Durable(7, 5)) {
+		t.Error("the seed 7 gave other durable nodes the second time")
+	}
+}
+
+func TestEveryKindComes(t *testing.T) {
+	came := map[Kind]int{}
+	for _, f := range until(time.Hour, Faults(1, stage)) {
+		came[f.Kind]++
+	}
+	for _, k := range Kinds() {
+		if came[k] < 10 {
+			t.Errorf("%s came %d times in an hour", k, came[k])
+		}
+	}
+}
+
+func TestFaultsComeInOrderAndOneAtATimeToEachVictim(t *testing.T) {
+	last := time.Duration(0)
+	nodes, clients := map[int]time.Duration{}, map[int]time.Duration{}
+	for _, f := range until(time.Hour, Faults(2, stage)) {
+		if f.At < last {
+			t.Fatalf("%v begins at %v, after one at %v", f, f.At, last)
+		}
+		last = f.At
+		victims, of := f.Nodes, nodes
+		if f.Nodes == nil {
+			victims, of = f.Clients, clients
+		}
+		for _, i := range victims {
+			if f.At < of[i] {
+				t.Fatalf("%v begins at %v, where another lasts until %v", f, f.At, of[i])
+			}
+			of[i] = f.At + f.For
+		}
+		if slices.Contains(f.Nodes, f.Other) && f.Kind == Copy {
+			t.Fatalf("%v copies from itself", f)
+		}
+	}
+}
+
+// Without long stretches in which a majority is well, waiting could not be judged; without
+// others, nobody would see what comes of a majority that fails.
+func TestMostOfTheTimeAMajorityIsWell(t *testing.T) {
+	const hour = time.Hour
+	well := make([]time.Duration, stage.Nodes)
+	var healthy, longest, since time.Duration
+	was := true
+	faults := until(hour, Faults(3, stage))
+	for now := time.Duration(0); now < hour; now += 10 * time.Millisecond {
+		for len(faults) > 0 && faults[0].At <= now {
+			for _, i := range faults[0].Nodes {
+				well[i] = max(well[i], faults[0].At+faults[0].For+faults[0].Kind.Recovery(stage.Lease))
+			}
+			faults = faults[1:]
+		}
+		ill := 0
+		for _, at := range well {
+			if at > now {
+				ill++
+			}
+		}
+		is := ill <= 2
+		if is && !was {
+			since = now
+		}
+		if is {
+			healthy += 10 * time.Millisecond
+			longest = max(longest, now-since)
+		}
+		was = is
+	}
+	if share := float64(healthy) / float64(hour); share < 0.6 || share > 0.95 {
+		t.Errorf("a majority is well %.0f%% of the time, want 60 to 95%%", 100*share)
+	}
+	if longest < 15*stage.Lease {
+		t.Errorf("the longest stretch with a majority is %v, want 15 leases", longest)
+	}
+}
+
+func TestAStageHasOnlyItsKinds(t *testing.T) {
+	s := stage
+	s.Kinds = []Kind{KillAll, StopClient}
+	for _, f := range until(time.Hour, Faults(4, s)) {
+		if !slices.Contains(s.Kinds, f.Kind) {
+			t.Fatalf("%v came, which is not to be", f)
+		}
+	}
+	s.Kinds, s.Replicas = []Kind{Failover}, 0
+	for f := range Faults(4, s) {
+		t.Fatalf("%v came, where no node has a replica", f)
+	}
+}
