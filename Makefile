@@ -1,6 +1,6 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration matrix model bench check format vet lint boundaries image
+.PHONY: help demo test unit integration faults proof matrix model bench check format vet lint boundaries image
 
 # All modules of the workspace, as folders.
 MODULES = $(shell go list -m -f '{{.Dir}}')
@@ -22,7 +22,7 @@ help: ## List the targets
 demo: ## Show a lock over five nodes, of which some die (a few seconds)
 	@go run ./examples/demo
 
-test: unit integration ## Run all tests, over whichever real servers are here
+test: unit integration faults ## Run all tests, over whichever real servers are here
 
 UNITS = $$(go list work | grep -v /test/integration$$)
 
@@ -36,6 +36,17 @@ integration: ## Run the tests over embedded nodes, server processes and containe
 	@$(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
 	@# Without a package's name, or go would not show which kinds of nodes have run.
 	cd test/integration && go test $(RACE) -timeout 20m
+
+faults: ## Take locks for a minute while faults happen, by a new seed each time
+	cd test/integration && go run $(RACE) ./fault -nodes processes -for 60s
+	cd test/integration && go run $(RACE) ./fault -nodes containers -for 20s
+
+proof: export QUORUMLOCK_REQUIRE = processes,containers
+proof: ## Take a million locks while faults happen, and judge them (20 minutes)
+	cd test/integration && go run ./fault -nodes processes -acquisitions 1000000
+	cd test/integration && go run ./fault -nodes containers -for 2m
+	cd test/integration && go run $(RACE) ./fault -nodes processes -for 3m
+	cd test/integration && go test $(RACE) -count=1 -v -run WhatIsBroken ./fault
 
 matrix: ## Run the suite on each server that users may have (10 minutes)
 	cd test/integration && go run ./matrix $(RACE)

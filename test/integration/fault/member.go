@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/quorumlock/quorumlock/test/integration/fault/history"
+	"github.com/quorumlock/quorumlock/test/integration/fault/note"
+	"github.com/quorumlock/quorumlock/test/integration/fault/worker"
+)
+
+// A member is one place among the clients: a process that works there, and the next one
+// when that was killed.
+type member struct {
+	program string
+	job     worker.Job
+	had     func()
+
+	mu      sync.Mutex // held while a fault lasts
+	lives   uint64
+	current *life
+	all     []*life
+	stops   map[string][]history.Span
+}
+
+// start starts the next process.
+func (m *member) start() error {
+	m.lives++
+	job := m.job
+	job.Name = fmt.Sprint(job.Name, ".", m.lives)
+	job.Seed += m.lives << 32
+	l, err := live(m.program, job, m.had)
+	if err != nil {
+		return err
+	}
+	m.current, m.all = l, append(m.all, l)
+	return nil
+}
+
+// kill ends the process as a crash would. Its end starts another one.
+func (m *member) kill() (end func() error, err error) {
+	from := note.Now()
+	if len(m.current.last) > 0 {
+		return nil, fmt.Errorf("%s has ended by itself", m.current.name)
+	}
+	if err := m.current.command.Process.Kill(); err != nil {
+		return nil, err
+	}
+	m.current.gone()
+	m.stops[m.current.name] = append(m.stops[m.current.name], history.Span{From: from, To: history.Never})
+	return m.start, m.current.err
+}
+
+// stop stops the process for a while.
+func (m *member) stop() (end func() error, err error) {
+	from := note.Now()
+	process := m.current.command.Process
+	return func() error {
+		err := process.Signal(syscall.SIGCONT)
+		m.stops[m.current.name] = append(m.stops[m.current.name], history.Span{From: from, To: note.Now()})
+		return err
+	}, process.Signal(syscall.SIGSTOP)
+}
+
+// close ends the process, if there is one.
+func (m *member) close() {
+	if m.current != nil {
+		_ = m.current.orders.Close() // it ends with them
+		_ = m.current.command.Wait()
+	}
+}
+
+// log puts the notes of all its processes into one.
+func (m *member) log(into *history.Log) {
+	for _, l := range m.all {
+		noted := l.notes.Log()
+		into.Tenures = append(into.Tenures, noted.Tenures...)
+		into.Visits = append(into.Visits, noted.Visits...)
+		into.Waits = append(into.Waits, noted.Waits...)
+	}
+	for name, spans := range m.stops {
+		into.Stopped[name] = spans
+	}
+}
+
+// harmed does something to the member that lasts until the end that it returns.
+func (m *member) harmed(do func(*member) (func() error, error)) (func() error, error) {
+	m.mu.Lock()
+	end, err := do(m)
+	return func() error {
+		defer m.mu.Unlock()
+		if end == nil {
+			return nil
+		}
+		return end()
+	}, err
+}

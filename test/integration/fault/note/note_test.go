@@ -1,0 +1,90 @@
+package note
+
+import (
+	"bufio"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/test/integration/fault/history"
+)
+
+// read makes a history of notes, of which the last line may break off.
+func read(t *testing.T, text string) (log *history.Log, had int, rest string) {
+	t.Helper()
+	r := NewReader("p", func() { had++ })
+	rest, err := r.Read(bufio.NewReader(strings.NewReader(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Log(), had, rest
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	var text strings.Builder
+	pen := NewPen(&text)
+	before := Now()
+	pen.Asked(1, "a", Patient)
+	pen.Asked(2, "b", Hasty)
+	until := At(time.Now().Add(time.Hour))
+	pen.Had(1, until, 7)
+	pen.Failed(2, "held")
+	pen.Visiting(1, before, "", "p/1.1")
+	pen.Returned(1)
+	pen.Extended(1, until+1)
+	pen.Visiting(1, before, "p/1.1", "p/1.2")
+	pen.Refused(1)
+	pen.Ended(1, until+1)
+	pen.Asked(1, "c", Patient)
+	if err := pen.Close(); err != nil {
+		t.Fatal(err)
+	}
+	log, had, _ := read(t, text.String())
+	after := Now()
+
+	if had != 1 || len(log.Tenures) != 1 || len(log.Visits) != 1 || len(log.Waits) != 2 {
+		t.Fatalf("%d locks were had, and the log is %+v", had, log)
+	}
+	tenure, visit := log.Tenures[0], log.Visits[0]
+	if tenure.Client != "p/1" || tenure.Key != "a" || tenure.Fence != 7 || tenure.Asked < before || tenure.Had < tenure.Asked || tenure.Ended < tenure.Had || tenure.Ended > after {
+		t.Errorf("between %v and %v there was the tenure %+v", before, after, tenure)
+	}
+	if visit.Key != "a" || visit.Fence != 7 || visit.Called != before || visit.Returned < before || visit.Returned > after || visit.Left != "p/1.1" {
+		t.Errorf("between %v and %v there was the visit %+v", before, after, visit)
+	}
+	if first := log.Waits[0]; first.Answered != tenure.Had || first.Err != "" {
+		t.Errorf("the lock was had at %v, and the wait for it was %+v", tenure.Had, first)
+	}
+	if last := log.Waits[1]; last.Key != "c" || last.Answered != history.Never {
+		t.Errorf("the wait that has not ended is %+v", last)
+	}
+}
+
+func TestWhatAKilledProcessWasAboutToDoIsUnknown(t *testing.T) {
+	log, _, rest := read(t, "a 1 10 k p\nh 1 20 1020 3\nv 1 21 \"x\" \"y\"\nr 1 2")
+	want := &history.Log{
+		Tenures: []history.Tenure{{Client: "p/1", Key: "k", Asked: 10, Had: 20, Ended: 1020, Fence: 3}},
+		Visits:  []history.Visit{{Client: "p/1", Key: "k", Fence: 3, Called: 21, Returned: history.Never, Found: "x", Left: "y"}},
+		Waits:   []history.Wait{{Client: "p/1", Key: "k", Asked: 10, Answered: 20}},
+	}
+	if !reflect.DeepEqual(log, want) || rest != "" {
+		t.Errorf("the log is %+v and then %q, want %+v", log, rest, want)
+	}
+}
+
+func TestTheLastWordIsNoNote(t *testing.T) {
+	log, _, rest := read(t, "a 1 10 k p\nn 1 20 caller\n{\"Sockets\":1}\n")
+	if rest != "{\"Sockets\":1}\n" || len(log.Waits) != 1 || log.Waits[0].Err != "caller" {
+		t.Errorf("the last word is %q behind %+v", rest, log)
+	}
+}
+
+func TestNoNoteIsPassedOver(t *testing.T) {
+	for _, text := range []string{"z 1 2\n", "a one 2 k p\n", "h 1 2\n", "a 1 2\n"} {
+		r := NewReader("p", func() {})
+		if _, err := r.Read(bufio.NewReader(strings.NewReader(text))); err == nil {
+			t.Errorf("%q is taken for a note", text)
+		}
+	}
+}

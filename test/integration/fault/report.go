@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/test/integration/fault/cluster"
+	"github.com/quorumlock/quorumlock/test/integration/fault/history"
+)
+
+// bound is how long, at most, a waiter may wait for its lock while a majority of the
+// nodes is well: several leases of those before it, of which each may have crashed.
+const bound = 10 * time.Second
+
+// shown is how many violations a report shows the log around.
+const shown = 3
+
+// A Report is what came of a trial.
+type Report struct {
+	history.Verdict
+	Log     *history.Log
+	Began   history.Moment
+	Took    time.Duration
+	Remains []string // what is left that should not be
+}
+
+// Report runs the trial and judges what happened.
+func (t Trial) Report(ctx context.Context, c *cluster.Cluster, bound time.Duration) (*Report, error) {
+	ran, err := t.Run(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	// A caller that gives up does so by itself.
+	ran.Verdict = history.Judge(ran.Log, bound, "caller")
+	return ran, nil
+}
+
+// Clean reports whether nothing is wrong.
+func (r *Report) Clean() bool { return r.Kept() && len(r.Remains) == 0 }
+
+// First is how long it took until the first thing went wrong.
+func (r *Report) First() time.Duration {
+	first := history.Never
+	for _, v := range r.Violations {
+		first = min(first, v.From)
+	}
+	return time.Duration(first - r.Began)
+}
+
+func (r *Report) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%v in %v, %.0f a second\n", r.Verdict, r.Took.Round(time.Second), float64(r.Tenures)/r.Took.Seconds())
+	if len(r.Remains) == 0 {
+		fmt.Fprintln(&text, "left behind: nothing")
+	}
+	for _, what := range r.Remains {
+		fmt.Fprintf(&text, "left behind: %s\n", what)
+	}
+	if !r.Kept() {
+		fmt.Fprintf(&text, "the first violation came %v after the start\n", r.First().Round(time.Millisecond))
+	}
+	for _, v := range r.Violations[:min(shown, len(r.Violations))] {
+		fmt.Fprintf(&text, "\n%s", r.Log.Around(v))
+	}
+	return text.String()
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/test/integration/fault/cluster"
+	"github.com/quorumlock/quorumlock/test/integration/fault/history"
+	"github.com/quorumlock/quorumlock/test/integration/fault/note"
+	"github.com/quorumlock/quorumlock/test/integration/fault/register"
+	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
+	"github.com/quorumlock/quorumlock/test/integration/fault/worker"
+)
+
+// A Trial is clients that take locks on a cluster while faults happen to both.
+type Trial struct {
+	Seed         uint64
+	For          time.Duration   // at least so long
+	Acquisitions int64           // and at least so many
+	Clients      []string        // the client library of each process
+	Job          worker.Job      // of each of them, but for what differs
+	Kinds        []schedule.Kind // of faults; nil: all that the cluster can have
+	Program      string          // the worker's
+}
+
+// A trial that runs.
+type running struct {
+	Trial
+	cluster *cluster.Cluster
+	members []*member
+	began   history.Moment
+	had     atomic.Int64
+	done    chan struct{} // closed when there are to be no more faults
+
+	mu     sync.Mutex
+	faults []history.Fault
+	unwell [][]history.Span // of each node
+	broken []history.Span   // when clocks went forward
+	errs   []error
+}
+
+// Run runs the trial on a cluster, whose clocks it leaves as they were set, and reports
+// what happened and what was left behind.
+func (t Trial) Run(ctx context.Context, c *cluster.Cluster) (*Report, error) {
+	store, err := t.serve()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = store.Close() }()
+	r := &running{Trial: t, cluster: c, done: make(chan struct{}), unwell: make([][]history.Span, len(c.Masters()))}
+	for i, client := range t.Clients {
+		job := t.Job
+		job.Name, job.Client, job.Nodes, job.Register = fmt.Sprint(client, "-", i+1), client, c.Links(i), store.Addr()
+		job.Seed = t.Seed + uint64(i)<<16
+		r.members = append(r.members, &member{program: t.Program, job: job, had: func() { r.had.Add(1) }, stops: map[string][]history.Span{}})
+	}
+	r.began = note.Now()
+	for i := range r.unwell { // at first all are as after a restart
+		r.unwell[i] = []history.Span{{From: r.began, To: r.began + history.Moment(schedule.Kill.Recovery(t.Job.Lease))}}
+	}
+	for _, m := range r.members {
+		r.try(m.start())
+	}
+	r.harm(ctx)
+	report := &Report{Began: r.began, Took: r.elapsed()}
+	report.Remains = r.finish() //nolint:contextcheck // what is left is looked for when the trial was broken off, too
+	report.Log = r.log()
+	r.try(inspect(store, report.Log))
+	return report, errors.Join(append(r.errs, ctx.Err())...)
+}
+
+// inspect visits all registers once more, so that the last visit to each is judged, too.
+func inspect(store *register.Server, log *history.Log) error {
+	look, err := register.Dial(store.Addr())
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, v := range log.Visits {
+		if seen[v.Key] {
+			continue
+		}
+		seen[v.Key] = true
+		called := note.Now()
+		found, err := look.Read(v.Key, math.MaxInt64)
+		if err != nil {
+			return errors.Join(err, look.Close())
+		}
+		log.Visits = append(log.Visits, history.Visit{
+			Client: "the end", Key: v.Key, Fence: math.MaxInt64, Called: called, Returned: note.Now(), Found: found, Left: "the end of " + v.Key,
+		})
+	}
+	return look.Close()
+}
+
+// serve serves the register: one that looks at fences, if there are any.
+func (t Trial) serve() (*register.Server, error) {
+	if t.Job.Library != "quorumlock" || slices.Contains(t.Job.Without, "fences") {
+		return register.ServeUnfenced()
+	}
+	return register.Serve()
+}
+
+// harm makes the faults of the trial, until it has been long enough, and returns when
+// all of them are over.
+func (r *running) harm(ctx context.Context) {
+	var lasting sync.WaitGroup
+	defer lasting.Wait()
+	defer close(r.done)
+	kinds := r.Kinds
+	if kinds == nil {
+		kinds = r.cluster.Kinds()
+	}
+	stage := schedule.Stage{
+		Nodes: len(r.unwell), Replicas: r.cluster.Replicas(), Clients: len(r.members), Lease: r.Job.Lease, Kinds: kinds,
+	}
+	for f := range schedule.Faults(r.Seed, stage) {
+		for r.elapsed() < f.At {
+			if r.enough() || ctx.Err() != nil {
+				return
+			}
+			time.Sleep(min(f.At-r.elapsed(), 100*time.Millisecond)) // the schedule is one of time
+		}
+		lasting.Go(func() { r.last(f) })
+	}
+	for !r.enough() && ctx.Err() == nil {
+		time.Sleep(100 * time.Millisecond) // a trial without faults, of time too
+	}
+}
+
+func (r *running) elapsed() time.Duration { return time.Duration(note.Now() - r.began) }
+
+func (r *running) enough() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.errs) > 0 || r.elapsed() >= r.For && r.had.Load() >= r.Acquisitions
+}
+
+// last makes one fault last, and notes it down.
+func (r *running) last(f schedule.Fault) {
+	asked := note.Now()
+	end, err := r.begin(f)
+	if err != nil {
+		r.try(fmt.Errorf("%v: %w", f, err))
+	}
+	select {
+	case <-time.After(f.For):
+	case <-r.done:
+	}
+	if end != nil {
+		if err := end(); err != nil {
+			r.try(fmt.Errorf("the end of %v: %w", f, err))
+		}
+	}
+	r.note(f, history.Span{From: asked, To: note.Now()})
+}
+
+func (r *running) begin(f schedule.Fault) (end func() error, err error) {
+	switch f.Kind {
+	case schedule.StopClient:
+		return r.members[f.Clients[0]].harmed((*member).stop)
+	case schedule.KillClient:
+		return r.members[f.Clients[0]].harmed((*member).kill)
+	}
+	return r.cluster.Harm(f)
+}
+
+func (r *running) note(f schedule.Fault, span history.Span) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults = append(r.faults, history.Fault{Span: span, What: string(f.Kind), Whom: whom(f)})
+	for _, i := range f.Nodes {
+		r.unwell[i] = append(r.unwell[i], history.Span{From: span.From, To: span.To + history.Moment(f.Kind.Recovery(r.Job.Lease))})
+	}
+	if f.Kind == schedule.StepForward {
+		r.broken = append(r.broken, history.Span{From: span.From, To: span.To + history.Moment(r.Job.Lease)})
+	}
+}
+
+// whom says in short what is harmed.
+func whom(f schedule.Fault) string {
+	if f.Nodes == nil {
+		return fmt.Sprint("client ", f.Clients[0]+1)
+	}
+	numbers := make([]int, len(f.Nodes))
+	for i, n := range f.Nodes {
+		numbers[i] = n + 1
+	}
+	return fmt.Sprint("node ", numbers)
+}
+
+// finish has all clients finish, and looks for what is left of them.
+func (r *running) finish() []string {
+	var remains []string
+	for _, m := range r.members {
+		if m.current == nil {
+			continue // it could not be started
+		}
+		said, err := m.current.finish()
+		r.try(err)
+		remains = append(remains, reproach(m.current.name, said)...)
+	}
+	remains = append(remains, r.leftovers()...)
+	for _, m := range r.members {
+		m.close()
+	}
+	return remains
+}
+
+func (r *running) log() *history.Log {
+	log := &history.Log{Faults: r.faults, Excused: r.broken, Stopped: map[string][]history.Span{}}
+	for _, m := range r.members {
+		m.log(log)
+	}
+	log.Healthy = history.Majority(history.Span{From: r.began, To: note.Now()}, r.unwell)
+	return log
+}
+
+func (r *running) try(err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.errs = append(r.errs, err)
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/test/integration/fault/cluster"
+	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
+	"github.com/quorumlock/quorumlock/test/integration/fault/worker"
+	"github.com/quorumlock/quorumlock/test/integration/server"
+)
+
+// short is a trial that a test can wait for, with another seed each time.
+func short(t *testing.T) Trial {
+	t.Helper()
+	program, err := os.Executable()
+	must(t, err)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return Trial{
+		Seed: seed, For: 8 * time.Second, Program: program,
+		Clients: []string{"goredis", "redigo", "rueidis"},
+		Job:     worker.Job{Library: "quorumlock", Workers: 8, Keys: 48, Lease: time.Second},
+	}
+}
+
+// try runs the trial on a cluster of its own.
+func try(t *testing.T, trial Trial, durable []bool) *Report {
+	t.Helper()
+	c, err := cluster.Processes(durable, len(trial.Clients))
+	if missing := errors.Is(err, server.ErrNoServer) || errors.Is(err, server.ErrNoCompiler); missing && !strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes") {
+		t.Skip(err)
+	}
+	must(t, err)
+	report, err := trial.Report(t.Context(), c, bound)
+	must(t, errors.Join(err, c.Close()))
+	return report
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLocksKeepTheirPromisesUnderFaults(t *testing.T) {
+	trial := short(t)
+	report := try(t, trial, schedule.Durable(trial.Seed, five))
+	if !report.Clean() || len(report.Log.Faults) == 0 {
+		t.Errorf("with the seed %d:\n%v", trial.Seed, report)
+	}
+}
+
+// What a process leaves open, or a client on the nodes, is found.
+func TestWhatIsLeftBehindIsFound(t *testing.T) {
+	c, err := cluster.Of(1, 1, func(int) (server.Node, error) { return server.Launch() })
+	if errors.Is(err, server.ErrNoServer) && !strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes") {
+		t.Skip(err)
+	}
+	must(t, err)
+	defer func() { must(t, c.Close()) }()
+	addr := c.Masters()[0]
+	for _, tt := range []struct {
+		what string
+		do   []string
+		want string // or "" if it may be there
+	}{
+		{"the mark of an admission", []string{"SET", "ql:admitted", "x"}, ""},
+		{"a counter that will expire", []string{"SET", "k:fence", "1", "PX", "86400000"}, ""},
+		{"a counter that never expires", []string{"SET", "l:fence", "1"}, `the key "l:fence"`},
+		{"a lock", []string{"SET", "k", "token", "PX", "1000000"}, `the key "k"`},
+	} {
+		_, err := server.Do(addr, tt.do...)
+		must(t, err)
+		found, err := leftOn(addr)
+		must(t, err)
+		if all := strings.Join(found, ", "); (tt.want == "") != (len(found) == 0) || !strings.Contains(all, tt.want) {
+			t.Errorf("%s: found %q, want %q", tt.what, all, tt.want)
+		}
+		if tt.want != "" {
+			_, err := server.Do(addr, "DEL", tt.do[1])
+			must(t, err)
+		}
+	}
+}
