@@ -129,6 +129,7 @@ func (w *worker) tenure(ctx context.Context, lot int) {
 		caller  = ctx
 		stay    = w.visit
 		release = true
+		key     = w.busyKey()
 	)
 	switch {
 	case below(cancelled):
@@ -142,11 +143,10 @@ func (w *worker) tenure(ctx context.Context, lot int) {
 	case below(extends):
 		stay = w.extend
 	case below(renewed):
-		manner, stay = renew, w.stay
+		manner, stay, key = renew, w.stay, w.anyKey()
 	case below(abandoned):
-		release = false
+		release, key = false, w.anyKey()
 	}
-	key := w.key()
 	w.pen.Asked(w.id, key, mood)
 	lock, err := w.locks.acquire(caller, key, manner)
 	if err != nil {
@@ -161,16 +161,19 @@ func (w *worker) tenure(ctx context.Context, lot int) {
 	}
 }
 
-// hot are the first keys, for which a quarter of all workers contend.
-const hot = 8
+// anyKey is one of all keys, for who keeps it long.
+func (w *worker) anyKey() string { return w.keyBelow(w.job.Keys) }
 
-func (w *worker) key() string {
-	keys := w.job.Keys
+// busyKey is in one of four cases a key that many contend for.
+func (w *worker) busyKey() string {
+	const busy = 8
 	if w.random.IntN(4) == 0 {
-		keys = min(hot, keys)
+		return w.keyBelow(min(busy, w.job.Keys))
 	}
-	return fmt.Sprint("key-", w.random.IntN(keys))
+	return w.anyKey()
 }
+
+func (w *worker) keyBelow(n int) string { return fmt.Sprint("key-", w.random.IntN(n)) }
 
 // visit changes the register. It does not look whether the lock still holds: it may end
 // between the look and the visit anyway.
