@@ -217,6 +217,9 @@ func (f *fakeNode) one(args []any) driver.Reply {
 			return driver.Reply{Kind: driver.String, Str: key.token}
 		}
 		return driver.Reply{}
+	case "DEL":
+		delete(f.keys, arg(1))
+		return driver.Reply{Kind: driver.Integer, Int: 1}
 	case "PTTL":
 		left := int64(-2)
 		if key, ok := f.get(arg(1)); ok {
