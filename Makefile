@@ -1,6 +1,6 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration faults proof matrix model bench check format vet lint boundaries image
+.PHONY: help demo test unit integration faults proof matrix model mutants bench check format vet lint boundaries image
 
 # All modules of the workspace, as folders.
 MODULES = $(shell go list -m -f '{{.Dir}}')
@@ -53,6 +53,9 @@ matrix: ## Run the suite on each server that users may have (10 minutes)
 
 model: ## Search the models of lock and fences (10 minutes; needs spin and gcc)
 	test/model/run
+
+mutants: ## Take out one mechanism at a time, and see that a test fails (10 minutes on 2 busy cores)
+	go run ./test/mutants
 
 bench: ## Measure beside redsync (minutes, on five local servers)
 	cd test/bench && go run .

@@ -85,6 +85,36 @@ func TestAMinorityOfDeadNodesChangesNothing(t *testing.T) {
 	}
 }
 
+func TestAnAttemptThatCannotSucceedAnyMoreWaitsForNobody(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fail func(f *fakeNode)
+		want error
+	}{
+		"refuse":           {refuse, ErrNoQuorum},
+		"have another key": {func(f *fakeNode) { f.keys["k"] = fakeKey{"somebody", time.Now().Add(time.Hour)} }, ErrHeld},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 5)
+			warm(t, locker)
+			for i, f := range fakes {
+				if i < 3 {
+					f.change(tt.fail)
+				} else {
+					f.stop()
+				}
+			}
+			start := time.Now()
+			_, err := locker.TryAcquire(t.Context(), "k")
+			if took := time.Since(start); !errors.Is(err, tt.want) || took != 0 {
+				t.Errorf("three of five nodes %s, and two are silent: TryAcquire = %v after %v, want %v at once", name, err, took, tt.want)
+			}
+			for _, f := range fakes[3:] {
+				f.resume()
+			}
+		})
+	}
+}
+
 func TestTheErrorNamesEveryNodeAndWhatToDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
@@ -286,6 +316,30 @@ func TestTheDeadlineIsCountedFromBeforeTheFirstByte(t *testing.T) {
 		}
 		if lock.Valid() {
 			t.Error("the lock is valid after its deadline")
+		}
+	})
+}
+
+// A node whose request has waited in its queue knows of the lease later than the others.
+func TestTheDeadlineIsCountedFromTheFirstOfTheVotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 2)
+		warm(t, locker)
+		gate := make(chan struct{})
+		fakes[1].change(func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return gate } })
+		go func() { _, _ = locker.TryAcquire(t.Context(), "other") }()
+		synctest.Wait() // and the next one has to wait until this batch is back
+		start := time.Now()
+		time.AfterFunc(100*time.Millisecond, func() { close(gate) })
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		if took := time.Since(start); took != 100*time.Millisecond {
+			t.Fatalf("TryAcquire took %v: no request has waited, and this test shows nothing", took)
+		}
+		if want := start.Add(10*time.Second - 102*time.Millisecond); !lock.Until().Equal(want) {
+			t.Errorf("Until = start + %v, want start + TTL − 1%% − 2ms", lock.Until().Sub(start))
 		}
 	})
 }

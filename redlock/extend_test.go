@@ -59,31 +59,36 @@ func TestAnExtensionToLessThanIsLeftChangesNothing(t *testing.T) {
 }
 
 func TestAnExtensionDecidedAfterTheDeadlineDoesNotCountAndIsTakenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithTTL(time.Second), WithNodeTimeout(500*time.Millisecond))
-		warm(t, locker)
-		lock, err := locker.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
-		}
-		ctx := lock.Context()
-		time.Sleep(900 * time.Millisecond)
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.delay = 300 * time.Millisecond }) // runs after 150ms: the key has not expired
-		}
-		err = lock.Extend(t.Context(), 10*time.Second)
-		if !errors.Is(err, ErrLost) {
-			t.Errorf("Extend = %v, want ErrLost: its votes came 200ms after the deadline", err)
-		}
-		if context.Cause(ctx) != ErrLost || lock.Valid() {
-			t.Errorf("the lock lives on: cause %v, valid %v", context.Cause(ctx), lock.Valid())
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if names := stray(fakes, "k"); names != nil {
-			t.Errorf("what the late extension has set is still at %v", names)
-		}
-	})
+	for _, timer := range []bool{true, false} { // a lock has one if its context was asked for
+		synctest.Test(t, func(t *testing.T) {
+			// What looks for the sleep of the machine once a second comes too early for this lease.
+			locker, fakes := newLocker(t, 3, WithTTL(1500*time.Millisecond), WithNodeTimeout(500*time.Millisecond))
+			warm(t, locker)
+			lock, err := locker.TryAcquire(t.Context(), "k")
+			if err != nil {
+				t.Fatalf("TryAcquire = %v", err)
+			}
+			if timer {
+				lock.Context()
+			}
+			time.Sleep(1340 * time.Millisecond)
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { f.delay = 300 * time.Millisecond }) // runs after 150ms: the key has not expired
+			}
+			err = lock.Extend(t.Context(), 10*time.Second)
+			if !errors.Is(err, ErrLost) {
+				t.Errorf("Extend = %v, want ErrLost: its votes came 157ms after the deadline", err)
+			}
+			if cause := context.Cause(lock.Context()); cause != ErrLost || lock.Valid() {
+				t.Errorf("the lock lives on: cause %v, valid %v", cause, lock.Valid())
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if names := stray(fakes, "k"); names != nil {
+				t.Errorf("what the late extension has set is still at %v", names)
+			}
+		})
+	}
 }
 
 func TestAnExtensionHealsANodeThatLostTheKey(t *testing.T) {

@@ -199,21 +199,27 @@ func (f *fakeNode) one(args []any) driver.Reply {
 	switch arg(0) {
 	case "INFO":
 		return driver.Reply{Kind: driver.String, Str: f.info}
-	case "SET": // SET key token NX GET PX ttl, or of a marker SET key value
+	case "SET": // SET key token [NX] GET PX ttl, or of a marker SET key value
 		if len(args) == 3 {
 			f.keys[arg(1)] = fakeKey{arg(2), f.now().Add(1000 * time.Hour)}
 			return driver.Reply{Kind: driver.String, Str: "OK"}
 		}
-		if old, ok := f.get(arg(1)); ok {
+		old, ok := f.get(arg(1))
+		if !ok || args[3] != "NX" {
+			f.set(arg(1), arg(2), args[len(args)-1].(string))
+		}
+		if ok {
 			return driver.Reply{Kind: driver.String, Str: old.token}
 		}
-		f.set(arg(1), arg(2), arg(6))
 		return driver.Reply{}
 	case "GET":
 		if key, ok := f.get(arg(1)); ok {
 			return driver.Reply{Kind: driver.String, Str: key.token}
 		}
 		return driver.Reply{}
+	case "DEL":
+		delete(f.keys, arg(1))
+		return driver.Reply{Kind: driver.Integer, Int: 1}
 	case "PTTL":
 		left := int64(-2)
 		if key, ok := f.get(arg(1)); ok {
@@ -234,8 +240,8 @@ func (f *fakeNode) one(args []any) driver.Reply {
 	return driver.Reply{Kind: driver.Failure, Str: "ERR unknown command"}
 }
 
-// counter runs what the fences need of sorted sets: ZADD key GT CH number f, PEXPIRE key
-// ms and ZSCORE key f.
+// counter runs what the fences need of sorted sets: ZADD key [GT] CH number f, PEXPIRE
+// key ms and ZSCORE key f.
 func (f *fakeNode) counter(args []any) driver.Reply {
 	key := args[1].(string)
 	known := f.fences[key]
@@ -245,7 +251,8 @@ func (f *fakeNode) counter(args []any) driver.Reply {
 	reply := driver.Reply{Kind: driver.Integer}
 	switch args[0] {
 	case "ZADD":
-		if p, _ := strconv.ParseInt(args[4].(string), 10, 64); p > known.number {
+		p, _ := strconv.ParseInt(args[len(args)-2].(string), 10, 64)
+		if p > known.number || args[2] != "GT" && p != known.number {
 			f.fences[key] = fakeFence{p, f.now().Add(1000 * time.Hour)}
 			reply.Int = 1
 		}

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +74,21 @@ func TestFencesGrowInOneRoundTripEach(t *testing.T) {
 	})
 }
 
+// Where many ask within a microsecond, no node has to refuse a number that it has seen.
+func TestALockerProposesNoNumberTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		for range 20 { // at one moment of virtual time
+			mustRelease(t, mustAcquire(t, locker, "k"))
+		}
+		synctest.Wait()
+		if n := fakes[0].count("ZSCORE"); n != 0 {
+			t.Errorf("%d of 20 fences were too small and had to be raised", n)
+		}
+	})
+}
+
 func TestFencesGrowOverAnyDeadMinority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, fakes := newLocker(t, 5, WithFences())
@@ -126,6 +145,64 @@ func TestAProposalThatIsTooSmallIsRaised(t *testing.T) {
 		other := mustAcquire(t, locker, "other")
 		if now := time.Now().UnixMicro(); other.Fence() > now+1000 {
 			t.Errorf("another key's fence is %d at %d: one key's counter spoils the next", other.Fence(), now)
+		}
+	})
+}
+
+// The votes of the first round were for a smaller number.
+func TestASecondRoundNeedsAQuorumOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		setFence(fakes[1:], time.Now().Add(time.Hour).UnixMicro())
+		for _, f := range []*fakeNode{fakes[0], fakes[2]} {
+			f.change(func(f *fakeNode) {
+				f.answer = func(args []any) *driver.Reply {
+					if args[0] == "ZADD" && slices.Contains(f.log, "ZSCORE") {
+						return &driver.Reply{Kind: driver.Failure, Str: "ERR not now"}
+					}
+					return nil
+				}
+			})
+		}
+		if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("TryAcquire = %v, %v: one node has accepted the number of the second round, want ErrNoQuorum", lock, err)
+		}
+		synctest.Wait()
+		if fakes[0].count("ZADD") != 3 {
+			t.Errorf("the node got %d numbers: the test does not show what it is for", fakes[0].count("ZADD"))
+		}
+		if names := stray(fakes, "k"); len(names) > 0 {
+			t.Errorf("the failed attempt left its key at %v", names)
+		}
+	})
+}
+
+// A number that is old when it is accepted may be below one that a node has forgotten
+// since. So it must not wait in a queue for as long as a quarantine may last.
+func TestALockWhoseFenceIsOlderThanItsTTLIsRefused(t *testing.T) {
+	const ttl = 400 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, WithFences(), WithTTL(ttl))
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		fakes[0].change(func(f *fakeNode) { f.delay = 90 * time.Millisecond })
+		var refused atomic.Int32
+		var all sync.WaitGroup
+		start := time.Now()
+		for i := range 6 * maxBatch {
+			all.Go(func() {
+				_, err := locker.TryAcquire(t.Context(), strconv.Itoa(i))
+				switch took := time.Since(start); {
+				case errors.Is(err, ErrExpired):
+					refused.Add(1)
+				case err == nil && took >= ttl:
+					t.Errorf("%v after it was proposed, a fence is that of a lock for %v", took, ttl)
+				}
+			})
+		}
+		all.Wait()
+		if refused.Load() == 0 {
+			t.Error("no fence has waited: this test shows nothing")
 		}
 	})
 }

@@ -78,6 +78,47 @@ func TestAnUnadmittedNodeDoesNotVote(t *testing.T) {
 	})
 }
 
+// A server that starts from its file, or a replica that is promoted, brings the marker of
+// another history along, and may lack votes all the same.
+func TestAMarkerAdmitsNoOtherHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admitted(t, 3)
+		for _, f := range fakes[:2] {
+			f.change(anotherHistory)
+		}
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrQuarantine) {
+			t.Errorf("TryAcquire = %v, want ErrNoQuorum and ErrQuarantine", err)
+		}
+	})
+}
+
+// anotherHistory gives a node that has kept its keys another master_replid.
+func anotherHistory(f *fakeNode) {
+	f.info = strings.Replace(f.info, "master_replid:", "master_replid:another-", 1)
+}
+
+// It may have forgotten a greater number.
+func TestASecondRoundIsGuarded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admitted(t, 3, WithFences())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		setFence(fakes, time.Now().Add(time.Hour).UnixMicro())
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) {
+				f.answer = func(args []any) *driver.Reply {
+					if args[0] == "ZSCORE" {
+						anotherHistory(f)
+					}
+					return nil
+				}
+			})
+		}
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrQuarantine) {
+			t.Errorf("TryAcquire = %v, want ErrNoQuorum and ErrQuarantine", err)
+		}
+	})
+}
+
 func TestAdmitNamesTheNodesThatAreNotThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithRestartGuard(10*time.Second))
@@ -105,7 +146,7 @@ func TestAQuarantineEndsByItself(t *testing.T) {
 			t.Fatalf("%v, want the restarted node in quarantine", vote)
 		}
 		mustRelease(t, lock)
-		time.Sleep(10 * time.Second)
+		time.Sleep(10*time.Second + 50*time.Millisecond)
 		lock = mustAcquire(t, locker, "k")
 		if vote := lock.Votes()[0]; !errors.Is(vote.Err, ErrQuarantine) {
 			t.Errorf("%v after the longest TTL and without the drift allowance, want it in quarantine", vote)
@@ -131,8 +172,14 @@ func TestAQuarantineBeginsAnewWithEachRestart(t *testing.T) {
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			time.Sleep(6 * time.Second)
 		}
-		if vote := mustAcquire(t, locker, "k").Votes()[0]; !errors.Is(vote.Err, ErrQuarantine) {
+		lock := mustAcquire(t, locker, "k")
+		if vote := lock.Votes()[0]; !errors.Is(vote.Err, ErrQuarantine) {
 			t.Errorf("%v 6s after its last restart, want it in quarantine", vote)
+		}
+		mustRelease(t, lock)
+		time.Sleep(5 * time.Second)
+		if vote := mustAcquire(t, locker, "k").Votes()[0]; vote.Answer != Granted {
+			t.Errorf("%v 11s after its last restart, want its vote", vote)
 		}
 	})
 }
@@ -249,6 +296,28 @@ func TestANodeInQuarantineCountsForNobody(t *testing.T) {
 			t.Errorf("the key was handed over %v after it was released, by nodes in quarantine", waited)
 		}
 		mustRelease(t, heir.lock)
+	})
+}
+
+func TestARenewalByNodesInQuarantineDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admitted(t, 3)
+		lock := mustAcquire(t, locker, "k", WithRenewal())
+		for _, f := range fakes[:2] {
+			f.change(anotherHistory)
+		}
+		until, ctx := lock.Until(), lock.Context()
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Minute):
+			t.Fatal("a minute later the lock is still renewed")
+		}
+		if late := time.Since(until); late > time.Millisecond {
+			t.Errorf("the lock was kept for %v longer, by nodes in quarantine", late)
+		}
+		if cause := context.Cause(ctx); !errors.Is(cause, ErrLost) || !errors.Is(cause, ErrQuarantine) {
+			t.Errorf("the context's cause is %v, want ErrLost and ErrQuarantine", cause)
+		}
 	})
 }
 

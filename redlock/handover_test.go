@@ -244,6 +244,35 @@ func TestAHeirWhoLeavesGivesTheKeyBack(t *testing.T) {
 	})
 }
 
+// Between the promise of a lock and the lock itself the heir may leave.
+func TestAHeirWhoLeavesUponThePromiseLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
+		mustAcquire(t, locker, "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		got := waitFor(ctx, locker)
+		heir := locker.queues.heir("k")
+		cancel()
+		synctest.Wait()
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { clear(f.keys) })
+		}
+		gift, err := locker.newLock(heir.ctx, "k", heir.options, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gift.acquire.ask(locker.nodes, locker.quorum)
+		heir.gift <- gift
+		if result := <-got; result.err == nil { // he got it before he saw that his context has ended
+			mustRelease(t, result.lock)
+		}
+		synctest.Wait()
+		if names := stray(fakes, "k"); len(names) > 0 {
+			t.Errorf("the heir has left, and the key stays at %v", names)
+		}
+	})
+}
+
 func TestATokenOfOnesOwnCanBeHandedTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)

@@ -107,6 +107,25 @@ func TestRepliesThatNoServerGivesAreNoVotes(t *testing.T) {
 			}
 		})
 	}
+	odd = append(odd[1:], driver.Reply{}, driver.Reply{Kind: driver.String, Str: "OK"}, driver.Reply{Kind: driver.Integer, Int: takenOver})
+	for i, reply := range odd {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 1)
+			lock := mustAcquire(t, locker, "k")
+			fakes[0].change(func(f *fakeNode) {
+				f.answer = func(args []any) *driver.Reply {
+					if args[0] != "EVALSHA" {
+						return nil
+					}
+					return &reply
+				}
+			})
+			if err := lock.Extend(t.Context(), time.Minute); !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("reply %d (%+v) to an extension: Extend = %v, want ErrNoQuorum", i, reply, err)
+			}
+			fakes[0].change(func(f *fakeNode) { f.answer = nil })
+		})
+	}
 }
 
 func TestTheScriptsSourceIsSentOnce(t *testing.T) {

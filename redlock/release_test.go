@@ -87,36 +87,88 @@ func TestAnAcquireThatAStoppedServerRunsAfterItsReleaseIsTakenBack(t *testing.T)
 }
 
 func TestAnUnknownOutcomeIsNotEndedByAnAnswerThatTheTokenIsNotThere(t *testing.T) {
+	for _, restarted := range []bool{false, true} { // the server, before all of this
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
+			warm(t, locker)
+			odd := fakes[1]
+			if restarted {
+				time.Sleep(time.Minute)
+				odd.restart()
+				odd.change(func(f *fakeNode) { f.cuts = 2 }) // so it is asked again what it is
+				warm(t, locker)
+				time.Sleep(2 * time.Minute) // until nothing is owed for that
+				warm(t, locker)
+				if _, reborn := locker.nodes[1].life(); reborn == 0 {
+					t.Fatal("nobody has noticed the restart")
+				}
+			}
+			// The acquire is lost on its way and runs only after the node has answered
+			// a release on another connection.
+			odd.stop()
+			lock, err := locker.TryAcquire(t.Context(), "k")
+			if err != nil {
+				t.Fatalf("TryAcquire = %v", err)
+			}
+			time.Sleep(300 * time.Millisecond)
+			odd.change(func(f *fakeNode) { f.hung, f.log = nil, nil })
+			if err := lock.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v", err)
+			}
+			time.Sleep(3 * time.Second)
+			if odd.count("EVALSHA") == 0 {
+				t.Fatalf("the test does not show the fault: no release has reached the node")
+			}
+			odd.resume() // now the acquire runs
+			time.Sleep(lastPause)
+			synctest.Wait()
+			if names := stray(fakes, "k"); names != nil {
+				t.Errorf("after the late acquire the key is left at %v", names)
+			}
+			before := odd.count("EVALSHA")
+			time.Sleep(time.Minute)
+			if after := odd.count("EVALSHA"); after != before {
+				t.Errorf("after the node said that it deleted the key it got %d more releases", after-before)
+			}
+		})
+	}
+}
+
+// A batch whose connection broke is sent once more. What a release deletes then was set by
+// one of the two sendings, and the other may still be on its way.
+func TestADeletionDoesNotEndTheReleasesOfAKeyThatWasAskedForTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
-		warm(t, locker)
+		fakes, nodes := fakeNodes(3)
 		odd := fakes[1]
-		// The acquire is lost on its way and runs only after the node has answered
-		// a release on another connection.
-		odd.stop()
-		lock, err := locker.TryAcquire(t.Context(), "k")
+		var late []driver.Command // the first sending, which a stopped server has not run yet
+		nodes[1].Driver = driverFunc(func(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+			if late == nil && cmds[0].Args[0] == "SET" {
+				for _, cmd := range cmds {
+					late = append(late, driver.Command{Args: slices.Clone(cmd.Args)})
+				}
+				return nil, errCut
+			}
+			return odd.Do(ctx, cmds)
+		})
+		locker, err := New(nodes)
 		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
+			t.Fatal(err)
 		}
-		time.Sleep(300 * time.Millisecond)
-		odd.change(func(f *fakeNode) { f.hung, f.log = nil, nil })
-		if err := lock.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
+		defer locker.Close()
+		lock := mustAcquire(t, locker, "k")
+		if token, _ := odd.token("k"); token != lock.Token() {
+			t.Fatalf("the test does not show the fault: the second sending has not set the key")
 		}
-		time.Sleep(3 * time.Second)
-		if odd.count("EVALSHA") == 0 {
-			t.Fatalf("the test does not show the fault: no release has reached the node")
+		mustRelease(t, lock)
+		synctest.Wait()
+		odd.change(func(f *fakeNode) { f.run(late) })
+		if token, _ := odd.token("k"); token != lock.Token() {
+			t.Fatalf("the test does not show the fault: the first sending has not set the key")
 		}
-		odd.resume() // now the acquire runs
-		time.Sleep(lastPause)
+		time.Sleep(2 * lastPause)
 		synctest.Wait()
 		if names := stray(fakes, "k"); names != nil {
-			t.Errorf("after the late acquire the key is left at %v", names)
-		}
-		before := odd.count("EVALSHA")
-		time.Sleep(time.Minute)
-		if after := odd.count("EVALSHA"); after != before {
-			t.Errorf("after the node said that it deleted the key it got %d more releases", after-before)
+			t.Errorf("the key is left at %v", names)
 		}
 	})
 }

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A small library with a test.
+const (
+	library = `package library
+
+func Sum(of ...int) (sum int) {
+	for i := 0; i < len(of); i++ {
+		sum += of[i]
+	}
+	return sum
+}
+`
+	itsTest = `package library
+
+import "testing"
+
+func TestTheSumIsThatOfAll(t *testing.T) {
+	if got := Sum(1, 2, 3); got != 6 {
+		t.Errorf("the sum is %d, want 6", got)
+	}
+}
+`
+)
+
+// examine examines mutants of the library, and returns what is said of them.
+func examine(t *testing.T, test string, timeout time.Duration, edits ...edit) (killed bool, said string, err error) {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module library\n\ngo 1.25.0\n", "library.go": library, "library_test.go": test} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mutants []mutant
+	for _, e := range edits {
+		mutants = append(mutants, mutant{name: e.new, file: "library.go", edits: []edit{e}, suites: []suite{{pkg: "."}}})
+	}
+	var out strings.Builder
+	l := laboratory{root: root, work: t.TempDir(), timeout: timeout, out: &out}
+	killed, err = l.examine(t.Context(), mutants)
+	if text, readErr := fs.ReadFile(os.DirFS(root), "library.go"); readErr != nil || string(text) != library {
+		t.Errorf("the file itself was touched: %q, %v", text, readErr)
+	}
+	return killed, out.String(), err
+}
+
+func TestOnlyAFailedTestKills(t *testing.T) {
+	killed, said, err := examine(t, itsTest, time.Minute,
+		edit{"sum += of[i]", "sum -= of[i]"},
+		edit{"sum += of[i]", "sum += of[i+1]"},
+		edit{"sum += of[i]", "sum = sum + of[i]"}, // the same
+		edit{"sum += of[i]", "sum += off[i]"},
+		edit{"product", "quotient"})
+	if killed || err != nil {
+		t.Errorf("killed = %v, %v, want false: one has survived, and two are broken", killed, err)
+	}
+	for _, want := range []string{
+		"killed    sum -= of[i]  by TestTheSumIsThatOfAll: library_test.go:7: the sum is -6, want 6",
+		"killed    sum += of[i+1]  by TestTheSumIsThatOfAll: panic: runtime error: index out of range",
+		"SURVIVED  sum = sum + of[i]",
+		"BROKEN    sum += off[i]: it does not compile",
+		"BROKEN    quotient: library.go has this text 0 times",
+		"5 mutants: 2 killed, 1 survived, 2 broken",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+}
+
+// The tests are processes, so the time is that of the wall clock.
+func TestAHangIsAKill(t *testing.T) {
+	killed, said, err := examine(t, itsTest, 2*time.Second, edit{"i++", "i += 0"}, edit{"i++", "i += 2"})
+	if !killed || err != nil || !strings.Contains(said, "i += 0  by TestTheSumIsThatOfAll, which hung") {
+		t.Errorf("killed = %v, %v, want both, the first because its test hung:\n%s", killed, err, said)
+	}
+}
+
+func TestTheTestsHaveToPassWithoutAMutant(t *testing.T) {
+	for name, test := range map[string]string{
+		"fail":            strings.Replace(itsTest, "got != 6", "got != 7", 1),
+		"do not compile":  strings.Replace(itsTest, "Sum(1", "Some(1", 1),
+		"are not there":   "package library\n",
+		"end without one": itsTest + "\nfunc TestMain(*testing.M) { panic(\"no\") }\n",
+	} {
+		killed, said, err := examine(t, test, time.Minute, edit{"sum +=", "sum -="})
+		if killed || err == nil || strings.Contains(said, "killed") {
+			t.Errorf("the tests %s: killed = %v, %v, want an error:\n%s", name, killed, err, said)
+		}
+	}
+}
+
+func TestAPatternThatMatchesNothingIsAnError(t *testing.T) {
+	if killed, _, err := examine(t, itsTest, time.Minute); killed || err == nil {
+		t.Errorf("without a mutant: killed = %v, %v, want an error", killed, err)
+	}
+}

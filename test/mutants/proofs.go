@@ -1,0 +1,33 @@
+package main
+
+// Durable and replicated votes.
+var proofs = []mutant{
+	{
+		name:  "a vote counts that too few replicas have",
+		file:  "redlock/durable.go",
+		edits: []edit{{`case replicas.Int < int64(d.replicas):`, `case replicas.Int < 0:`}},
+	},
+	{
+		name:  "a vote counts that the node's own disk does not have",
+		file:  "redlock/durable.go",
+		edits: []edit{{`if reply.Elems[0].Int < 1 {`, `if reply.Elems[0].Int < 0 {`}},
+	},
+	{
+		name: "a vote counts that an earlier sending brought, of which the proof says nothing",
+		file: "redlock/durable.go",
+		edits: []edit{{`
+		return errEarlier`, `
+		return fault`}},
+	},
+	{
+		name: "replies count whose proof is missing",
+		file: "redlock/durable.go",
+		edits: []edit{{`
+	if len(replies) < b.proof.needs {
+		return nil
+	}`, `
+	if len(replies) < b.proof.needs {
+		return replies
+	}`}},
+	},
+}
