@@ -299,9 +299,6 @@ func (l *Locker) checkLease(ttl time.Duration) error {
 			return &OptionError{"TTL", fmt.Sprintf("%v is longer than %v, the longest lease that the guard knows of: give all clients a longer one, or take a shorter TTL", ttl, guard)}
 		}
 	}
-	if left := clockdrift.Deadline(0, ttl, l.options.drift); left <= 0 {
-		return &OptionError{"TTL", fmt.Sprintf("the drift allowance eats all of %v: take a longer TTL or a smaller drift factor", ttl)}
-	}
 	if !l.durability.fits(&l.options, ttl) {
 		return &OptionError{"TTL", fmt.Sprintf("%v has no room for the node time-out and %v that a durable vote may take: take a longer TTL or a shorter DurableTimeout", ttl, l.durability.timeout)}
 	}

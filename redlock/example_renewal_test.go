@@ -77,7 +77,7 @@ func ExampleWithMaxHold() {
 func ExampleWithRenewals() {
 	nodes := open(5) // goredis.Open("redis://10.0.0.1", …)
 	told := make(chan redlock.Renewal, 100)
-	locker, err := redlock.New(nodes, redlock.WithTTL(300*time.Millisecond), redlock.WithRenewal(),
+	locker, err := redlock.New(nodes, redlock.WithTTL(2*time.Second), redlock.WithRenewal(),
 		redlock.WithRenewals(func(r redlock.Renewal) { told <- r }))
 	if err != nil {
 		fmt.Println(err)
