@@ -50,6 +50,15 @@ func (op *operation) holder() string {
 	return ""
 }
 
+// everywhere reports whether so many nodes have set the key that the announcements of its
+// clean-up make a quorum. It was no lock all the same where they have no vote, or take no
+// fence.
+func (op *operation) everywhere() bool {
+	op.claim.mu.Lock()
+	defer op.claim.mu.Unlock()
+	return op.placed >= op.need
+}
+
 // frees returns when so many nodes will have forgotten who has the key that those
 // which are free make a quorum, or 0 if they do not say.
 func (op *operation) frees() clockdrift.Instant {

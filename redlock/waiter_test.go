@@ -412,3 +412,24 @@ func TestAWaiterKnowsItsHolderWithAMinorityAway(t *testing.T) {
 		}
 	})
 }
+
+// A node that takes no fences, or is in quarantine, sets the key and has no vote. What is
+// announced when the try is cleaned up is no news.
+func TestAWaiterIsNotWokenByTheEndOfItsOwnTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		fakes[0].plant("k", "left behind", time.Hour)
+		fakes[1].change(func(f *fakeNode) { f.answer = failing("ZADD", "OOM no memory for a fence") })
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = time.Millisecond })
+		}
+		warm(t, locker)
+		before := fakes[2].batches()
+		if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second)); !errors.Is(err, ErrHeld) {
+			t.Fatalf("Acquire of a key that is held at one node, with another that takes no fence = %v, want ErrHeld", err)
+		}
+		if tries := (fakes[2].batches() - before) / 2; tries > 100 {
+			t.Errorf("the waiter has tried %d times in 5s, want no more than the pauses of up to %v allow", tries, maxScatter)
+		}
+	})
+}
