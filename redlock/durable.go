@@ -176,7 +176,9 @@ func (d *durability) judge(reply driver.Reply) error {
 		if reply.Kind != driver.Array || len(reply.Elems) != 2 {
 			return unexpected(driver.Reply{Kind: reply.Kind})
 		}
-		if reply.Elems[0].Int < 1 {
+		if synced := reply.Elems[0]; synced.Kind != driver.Integer {
+			return unexpected(driver.Reply{Kind: synced.Kind})
+		} else if synced.Int < 1 {
 			return fmt.Errorf("not durable: not synced to the node's disk within %v: set appendfsync always there, or see what the disk is busy with", d.timeout)
 		}
 		replicas = reply.Elems[1]

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
 )
 
 var errNotBlocking = errors.New("a command that may take its time is not marked so")
@@ -588,4 +590,17 @@ func TestOptionsOfDurableVotesAreChecked(t *testing.T) {
 			t.Errorf("Extend to a TTL that has no room for a vote = %v, want an OptionError", err)
 		}
 	})
+}
+
+func TestAProofCountsInIntegers(t *testing.T) {
+	d := durability{command: "WAITAOF", replicas: 1}
+	for kind := range driver.Kind(7) {
+		odd, one := driver.Reply{Kind: kind, Int: 1}, driver.Reply{Kind: driver.Integer, Int: 1}
+		for _, counts := range [][]driver.Reply{{odd, one}, {one, odd}} {
+			err := d.judge(driver.Reply{Kind: driver.Array, Elems: counts})
+			if (err == nil) != (kind == driver.Integer) {
+				t.Errorf("a proof of %+v: %v, want it to count if both are integers", counts, err)
+			}
+		}
+	}
 }

@@ -175,6 +175,6 @@ func (w *witness) confirms(t *testing.T, lock *Lock, what string, since time.Tim
 		}
 	}
 	if votes < l.quorum {
-		t.Errorf("%s counts as had, and %d of %d nodes have given it, want %d", what, votes, len(l.nodes), l.quorum)
+		t.Errorf("%s counts as had, and %d of %d nodes have given it, want %d: %v", what, votes, len(l.nodes), l.quorum, lock.acquire.votes())
 	}
 }

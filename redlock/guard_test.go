@@ -437,3 +437,20 @@ func TestAQuarantineEndsUnderLoad(t *testing.T) {
 		}
 	})
 }
+
+func TestAnErrorIsNoMarker(t *testing.T) {
+	for _, kind := range []driver.Kind{driver.Nil, driver.Integer, driver.Array, driver.Failure, 99} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 1, WithRestartGuard(10*time.Second))
+			fakes[0].answer = func(args []any) *driver.Reply {
+				if args[0] != "GET" {
+					return nil
+				}
+				return &driver.Reply{Kind: kind, Str: "node-1 10000"}
+			}
+			if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
+				t.Errorf("where the marker is in a reply of kind %d: TryAcquire = %v, %v, want ErrQuarantine", kind, lock, err)
+			}
+		})
+	}
+}
