@@ -257,6 +257,16 @@ func FuzzReplies(f *testing.F) {
 			})
 		}
 	}
+	for get := range byte(6) { // the first replies to GET are true
+		lies := []byte{}
+		for range get {
+			lies = append(lies, 2*mostLiars, 15|lieRuns, 0)
+		}
+		for settings := range byte(2) {
+			f.Add(byte(2), settings, byte(5), byte(0), append(lies, 2*mostLiars, 1|lieForever, 1))
+			f.Add(byte(2), settings, byte(6), byte(4), append(lies, 2*mostLiars, 1|lieForever, 3))
+		}
+	}
 	f.Fuzz(func(t *testing.T, size, settings, kind, life byte, lies []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			tr := newTrial(t, size, settings, kind, lies)
