@@ -129,11 +129,14 @@ func (n *liar) batch(ctx context.Context, cmds []driver.Command) ([]driver.Reply
 		return replies, errCut
 	case 4:
 		return nil, nil
-	case 5: // a Nil is what grants a SET
-		if !n.fair {
-			return append(replies, make([]driver.Reply, 1+int(l.detail))...), nil
+	case 5:
+		more := make([]driver.Reply, 1+int(l.detail))
+		for i := range more {
+			if n.fair { // a Nil is what grants a SET
+				more[i].Kind = driver.Failure
+			}
 		}
-		return append(replies, driver.Reply{Kind: driver.Failure}, driver.Reply{}), nil
+		return append(replies, more...), nil
 	case 6:
 		return replies[:len(replies)*int(l.detail)/256], nil
 	case 7:

@@ -35,23 +35,27 @@ type vow struct {
 // see takes in what a node has answered to a batch.
 func (w *witness) see(node int, cmds []driver.Command, replies []driver.Reply) {
 	replies = replies[:min(len(replies), len(cmds))]
-	if !w.counts(cmds, replies) {
-		return
-	}
+	counts := w.counts(cmds, replies)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.granted == nil {
 		w.granted, w.fenced = map[vow]time.Time{}, map[vow]bool{}
 	}
+	half := false
 	for i, reply := range replies {
 		args := cmds[i].Args
+		// Without scripts a key of one's own is prolonged by a second batch, and that one
+		// says whether all of it counts.
+		half = half || args[0] == "SET" && len(args) > 3 && reply.Kind == driver.String && reply.Str == args[2]
 		switch name := commandName(args); {
+		case !counts && !half:
 		case name == "GET" && i >= 2 && commandName(cmds[i-1].Args) == "PEXPIRE" && len(cmds[i-1].Args) == 3:
 			zadd := cmds[i-2].Args
 			if replies[i-2].Kind == driver.Integer && replies[i-1].Kind == driver.Integer && reply.Kind == driver.String {
 				fence := vow{node, reply.Str, zadd[4].(string)}
 				w.fenced[fence] = w.fenced[fence] || replies[i-2].Int == 1
 			}
+		case !counts:
 		case name == "GET" && i >= 1 && commandName(cmds[i-1].Args) == "PEXPIRE":
 			if replies[i-1].Kind != driver.Failure && reply.Kind == driver.String {
 				w.granted[vow{node, reply.Str, ""}] = time.Now()
