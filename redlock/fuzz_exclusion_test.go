@@ -34,7 +34,10 @@ func (r *register) has(lock *Lock, before int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for other := range r.held {
-		if other.Key() == lock.Key() && other.Valid() && lock.Valid() {
+		switch {
+		case !other.Valid():
+			delete(r.held, other)
+		case other.Key() == lock.Key() && lock.Valid():
 			r.t.Errorf("%q is held twice: %v and %v", lock.Key(), other.Votes(), lock.Votes())
 		}
 	}
