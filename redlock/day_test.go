@@ -40,8 +40,8 @@ const (
 	dayWorkers = 4                // of each Locker
 	dayLockers = 3
 	// dayWait is within what time a waiter is served while a majority of the nodes is well:
-	// everybody else may go first, and each may leave the key to its TTL.
-	dayWait = dayWorkers * dayLockers * (dayHold + 2*dayTTL)
+	// everybody else may go first, and one may leave the key to its TTL.
+	dayWait = dayWorkers*dayLockers*dayHold + 2*dayTTL
 )
 
 var dayKeys = []string{"orders", "{users}:7", "reports"}
@@ -205,7 +205,7 @@ func heal(f *fakeNode) {
 func (d *day) work(locker *Locker, rng *rand.Rand) {
 	some := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most))) }
 	for time.Now().Before(d.ends) {
-		time.Sleep(some(3 * time.Minute))
+		time.Sleep(some(90 * time.Second))
 		key := dayKeys[rng.IntN(len(dayKeys))]
 		var options []AcquireOption
 		way := rng.IntN(6)
@@ -217,7 +217,7 @@ func (d *day) work(locker *Locker, rng *rand.Rand) {
 		}
 		before, asked := d.who.asks(key), time.Now()
 		lock, err := locker.Acquire(d.t.Context(), key, append(options, WithMaxWait(dayWait))...)
-		d.waited(asked, err)
+		d.waited(key, asked, err)
 		if err != nil {
 			continue
 		}
@@ -239,7 +239,7 @@ func (d *day) work(locker *Locker, rng *rand.Rand) {
 }
 
 // waited takes in how long somebody has waited, who had the lock if err is nil.
-func (d *day) waited(since time.Time, err error) {
+func (d *day) waited(key string, since time.Time, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err == nil {
@@ -252,9 +252,18 @@ func (d *day) waited(since time.Time, err error) {
 		}
 	}
 	if err != nil {
-		d.t.Errorf("at %v, with a majority well, nothing was had in %v: %v", now, wait, err)
+		d.t.Errorf("at %v, with a majority well, %q was not had in %v: %v; the nodes have %v", now, key, wait, err, d.holders(key))
 	}
 	d.longest = max(d.longest, wait)
+}
+
+// holders shows who has the key at each node, and for how long.
+func (d *day) holders(key string) (all []string) {
+	for _, f := range d.nodes {
+		token, left := f.token(key)
+		all = append(all, fmt.Sprintf("%s: %.8s %v", f.name, token, left))
+	}
+	return all
 }
 
 // empty fails the test if a Locker that is idle still has something of what it did.

@@ -433,3 +433,33 @@ func TestAWaiterIsNotWokenByTheEndOfItsOwnTries(t *testing.T) {
 		}
 	})
 }
+
+func TestWaitersThatComeAndGoWhileANodeIsDownLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 3)
+		theirs := another(t, fakes)
+		_ = mustAcquire(t, theirs, "k", WithTTL(time.Hour))
+		_ = mustAcquire(t, theirs, "other", WithTTL(time.Hour))
+		fakes[0].change(refuse)
+		always := waitFor(t.Context(), ours, WithMaxWait(500*time.Second))
+		for range 400 {
+			if _, err := ours.Acquire(t.Context(), "other", WithMaxWait(time.Second)); !errors.Is(err, ErrHeld) {
+				t.Fatalf("Acquire of a key that is held = %v, want ErrHeld", err)
+			}
+		}
+		changes := func() (count int, listens bool) {
+			e := &ours.nodes[0].ear
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return len(e.changes), e.running
+		}
+		if n, _ := changes(); n > 20 {
+			t.Errorf("400 waiters have left %d channels to look at when the node is back, want those of the last seconds", n)
+		}
+		<-always
+		time.Sleep(2 * lastDeafness)
+		if n, listens := changes(); n > 0 || listens {
+			t.Errorf("when nobody waits there are %d channels to look at, and somebody listens: %t, want neither", n, listens)
+		}
+	})
+}
