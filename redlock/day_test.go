@@ -109,12 +109,13 @@ func heap() int64 {
 // faults makes nodes fail, and heals them, until the day ends. Mostly a minority is sick.
 func (d *day) faults() {
 	rng := rand.New(rand.NewPCG(d.seed, 1)) //nolint:gosec // it has to be repeatable
+	some := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most))) }
 	most := (len(d.nodes) - 1) / 2
 	var healing sync.WaitGroup
 	for time.Now().Before(d.ends) {
-		count, lasts := 1+rng.IntN(most), time.Second+rand.N(time.Minute)
+		count, lasts := 1+rng.IntN(most), time.Second+some(time.Minute)
 		if rng.IntN(20) == 0 {
-			count, lasts = len(d.nodes), time.Second+rand.N(20*time.Second)
+			count, lasts = len(d.nodes), time.Second+some(20*time.Second)
 		}
 		for _, i := range rng.Perm(len(d.nodes))[:count] {
 			recovers := d.fail(d.nodes[i], rng)
@@ -125,7 +126,7 @@ func (d *day) faults() {
 			})
 		}
 		healing.Wait()
-		time.Sleep(2*dayTTL + rand.N(2*time.Minute)) // all get well before the next ones fall sick
+		time.Sleep(2*dayTTL + some(2*time.Minute)) // all get well before the next ones fall sick
 		for _, f := range d.nodes {
 			f.change(func(f *fakeNode) { f.log, f.published = nil, nil })
 		}

@@ -58,14 +58,14 @@ func (r *register) gives(lock *Lock) {
 }
 
 // about makes lies those of the first few nodes.
-func about(few int, lies []byte) []byte {
+func about(few byte, lies []byte) []byte {
 	if few == 0 {
 		return nil
 	}
 	lies = slices.Clone(lies)
 	for i := 0; i+2 < len(lies); i += 3 {
 		what, who := lies[i]/mostLiars, lies[i]%mostLiars
-		lies[i] = what*mostLiars + who%byte(few)
+		lies[i] = what*mostLiars + who%few
 	}
 	return lies
 }
@@ -95,8 +95,8 @@ func FuzzExclusion(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, size, settings, kind byte, lies []byte) {
 		synctest.Test(t, func(t *testing.T) {
-			few := int(size) % 3
-			tr := newTrial(t, byte(2*few), settings|trialFences, kind, about(few, lies))
+			few := size % 3
+			tr := newTrial(t, 2*few, settings|trialFences, kind, about(few, lies))
 			for _, n := range tr.nodes {
 				n.fair = true
 			}

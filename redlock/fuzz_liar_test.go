@@ -231,7 +231,7 @@ func (l lie) about(args []any, honest driver.Reply) driver.Reply {
 	case 3:
 		return driver.Reply{Kind: driver.Failure, Str: refusals[detail%len(refusals)]}
 	case 4:
-		return driver.Reply{Kind: driver.Kind(detail), Str: text, Int: number}
+		return driver.Reply{Kind: driver.Kind(l.detail), Str: text, Int: number}
 	case 5:
 		return driver.Reply{Kind: driver.Array, Elems: make([]driver.Reply, detail%4)}
 	case 6: // as TIME does
@@ -264,7 +264,7 @@ func (l lie) about(args []any, honest driver.Reply) driver.Reply {
 		honest.Str += text
 		return honest
 	case 14:
-		return driver.Reply{Kind: driver.Integer, Int: int64(int8(l.detail))}
+		return driver.Reply{Kind: driver.Integer, Int: int64(l.detail) - 128}
 	default:
 		return honest
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/testcontainers/testcontainers-go/log"
 
+	"github.com/quorumlock/quorumlock/internal/leak"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	fmt.Println(verdict())
-	os.Exit(code)
+	os.Exit(leak.Check(code))
 }
 
 // startKinds starts the nodes of every kind that can run here. The error is one of a
