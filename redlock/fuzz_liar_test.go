@@ -243,7 +243,7 @@ func (l lie) about(args []any, honest driver.Reply) driver.Reply {
 			{Kind: driver.Integer, Int: number}, {Kind: driver.Integer, Int: edges[detail/len(edges)%len(edges)]},
 		}}
 	case 8: // the same in another kind
-		honest.Kind = driver.Kind(detail % 8)
+		honest.Kind = driver.Kind(l.detail % 8)
 		return honest
 	case 9:
 		honest.Int = number

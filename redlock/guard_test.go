@@ -454,3 +454,13 @@ func TestAnErrorIsNoMarker(t *testing.T) {
 		})
 	}
 }
+
+func TestTheMarkersKeyIsNoKeyOfALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guarded, fakes := admitted(t, 3)
+		if lock, err := guarded.TryAcquire(t.Context(), markerKey); !errors.Is(err, ErrOption) {
+			t.Errorf("TryAcquire of the marker's key = %v, %v, want ErrOption", lock, err)
+		}
+		mustRelease(t, mustAcquire(t, another(t, fakes, WithKeyPrefix("p:")), markerKey))
+	})
+}
