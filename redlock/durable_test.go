@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -602,5 +603,14 @@ func TestAProofCountsInIntegers(t *testing.T) {
 				t.Errorf("a proof of %+v: %v, want it to count if both are integers", counts, err)
 			}
 		}
+	}
+}
+
+func TestADurableTimeoutOf292YearsIsTooLong(t *testing.T) {
+	_, nodes := fakeNodes(1)
+	longest := time.Duration(math.MaxInt64).Truncate(time.Millisecond)
+	locker, err := New(nodes, WithDurableVotes(0), WithDurableTimeout(longest))
+	if !errors.Is(err, ErrOption) {
+		t.Errorf("New with a durable time-out of %v = %v, %v, want ErrOption", longest, locker, err)
 	}
 }
