@@ -24,7 +24,7 @@ func (op *operation) see(r *request, now clockdrift.Instant) {
 		op.sights = make([]sight, len(op.requests))
 	}
 	s := sight{token: r.reply[0].Str}
-	if op.full != nil && r.reply[1].Kind == driver.Integer && r.reply[1].Int > 0 {
+	if op.full != nil && r.reply[1].Kind == driver.Integer && r.reply[1].Int > 0 && r.reply[1].Int <= MaxTTL.Milliseconds() {
 		// The node counts in whole milliseconds, and goes on while the reply is on its way.
 		s.expires = now.Add(time.Duration(r.reply[1].Int+1) * time.Millisecond)
 	}

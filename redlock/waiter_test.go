@@ -3,12 +3,15 @@ package redlock
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
 )
 
 // An outcome of an Acquire that waits.
@@ -462,4 +465,34 @@ func TestWaitersThatComeAndGoWhileANodeIsDownLeaveNothing(t *testing.T) {
 			t.Errorf("when nobody waits there are %d channels to look at, and somebody listens: %t, want neither", n, listens)
 		}
 	})
+}
+
+func TestATimeToLiveThatNoLeaseHasIsNotWaitedFor(t *testing.T) {
+	for _, left := range []int64{math.MaxInt64, math.MaxInt64/1_000_000 + 1, math.MinInt64} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3)
+			warm(t, locker)
+			for _, f := range fakes[:2] {
+				f.plant("k", "somebody", time.Hour)
+				f.change(func(f *fakeNode) {
+					f.answer = func(args []any) *driver.Reply {
+						if args[0] != "PTTL" {
+							return nil
+						}
+						return &driver.Reply{Kind: driver.Integer, Int: left}
+					}
+				})
+			}
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { f.delay = time.Millisecond })
+			}
+			before := settings(fakes[2])
+			if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second)); !errors.Is(err, ErrHeld) {
+				t.Fatalf("Acquire of a key that is held = %v, want ErrHeld", err)
+			}
+			if tries := settings(fakes[2]) - before; tries > 200 {
+				t.Errorf("where a node has the key for another %d ms, a waiter has tried %d times in 5s, want no more than its pauses allow", left, tries)
+			}
+		})
+	}
 }
