@@ -1,6 +1,6 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration matrix model bench check format vet lint boundaries image
+.PHONY: help demo test unit integration fuzz matrix model bench check format vet lint boundaries image
 
 # All modules of the workspace, as folders.
 MODULES = $(shell go list -m -f '{{.Dir}}')
@@ -36,6 +36,12 @@ integration: ## Run the tests over embedded nodes, server processes and containe
 	@$(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
 	@# Without a package's name, or go would not show which kinds of nodes have run.
 	cd test/integration && go test $(RACE) -timeout 20m
+
+# How long each fuzz test runs.
+FUZZTIME ?= 20s
+
+fuzz: ## Run every fuzz test for FUZZTIME (20s) each
+	test/tools/fuzz $(FUZZTIME) $(MODULES)
 
 matrix: ## Run the suite on each server that users may have (10 minutes)
 	cd test/integration && go run ./matrix $(RACE)
