@@ -60,8 +60,8 @@ func TestADayOfFaultsBreaksNoPromiseAndLeavesNothing(t *testing.T) {
 			}
 		}
 		all.Wait()
-		if d.had < 5_000 {
-			t.Errorf("%d locks were had in a day, want 5000 and more", d.had)
+		if d.had < 3_000 {
+			t.Errorf("%d locks were had in a day, want 3000 and more", d.had)
 		}
 		time.Sleep(10 * time.Minute)
 		for _, locker := range d.lockers {
@@ -206,7 +206,7 @@ func heal(f *fakeNode) {
 func (d *day) work(locker *Locker, rng *rand.Rand) {
 	some := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most))) }
 	for time.Now().Before(d.ends) {
-		time.Sleep(some(90 * time.Second))
+		time.Sleep(some(5 * time.Minute))
 		key := dayKeys[rng.IntN(len(dayKeys))]
 		var options []AcquireOption
 		way := rng.IntN(6)
@@ -270,6 +270,7 @@ func (d *day) holders(key string) (all []string) {
 // empty fails the test if a Locker that is idle still has something of what it did.
 func empty(t *testing.T, l *Locker) {
 	t.Helper()
+	synctest.Wait() // nothing of what is read here changes any more
 	report := func(what string, count, most int) {
 		t.Helper()
 		if count > most {
@@ -302,7 +303,7 @@ func empty(t *testing.T, l *Locker) {
 
 func TestAQuietDayLosesNoLockAndGrowsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admitted(t, 5, WithFences(), WithRenewals(func(r Renewal) {
+		locker, fakes := admitted(t, 5, WithTTL(30*time.Second), WithRestartGuard(30*time.Second), WithFences(), WithRenewals(func(r Renewal) {
 			if r.Err != nil || r.Granted < r.Need {
 				t.Errorf("a renewal over nodes that are well: %v", r)
 			}
@@ -316,8 +317,8 @@ func TestAQuietDayLosesNoLockAndGrowsNothing(t *testing.T) {
 			if !lock.Valid() || held.Err() != nil {
 				t.Fatalf("after %d hours the lock is lost: %v", hour+1, context.Cause(held))
 			}
-			if batches := fakes[0].batches(); hour > 0 && (batches < 900 || batches > 1200) {
-				t.Errorf("in hour %d a node was asked %d times, want about 1080: one renewal each third of the TTL", hour+1, batches)
+			if batches := fakes[0].batches(); hour > 0 && (batches < 350 || batches > 370) {
+				t.Errorf("in hour %d a node was asked %d times, want about 360: one renewal each third of the TTL", hour+1, batches)
 			}
 			for _, f := range fakes {
 				f.change(func(f *fakeNode) { f.log, f.published, f.calls = nil, nil, 0 })

@@ -71,6 +71,13 @@ func driversOf(nodes []*liar) []driver.Node {
 	return all
 }
 
+// tells makes these the node's next lies about something, and its only ones.
+func (n *liar) tells(about string, lies ...lie) {
+	n.liarMu.Lock()
+	defer n.liarMu.Unlock()
+	n.lies[about] = lies
+}
+
 // next returns the next lie about something.
 func (n *liar) next(about string) (l lie, ok bool) {
 	n.liarMu.Lock()
