@@ -413,8 +413,14 @@ func TestACounterThatLiesCostsItsKeyTheFencesAndNoMore(t *testing.T) {
 		says string
 		ends bool // for the others as well
 	}{
-		{"inf", false}, {"9223372036854775807", false}, {"9007199254740991", false}, {"9007199254740989", true},
-		{"nan", false}, {"-inf", false}, {"-1", false}, {"garbage", false},
+		{"inf", false},
+		{"9223372036854775807", false},
+		{"9007199254740991", false},
+		{"9007199254740989", true},
+		{"nan", false},
+		{"-inf", false},
+		{"-1", false},
+		{"garbage", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 3, WithFences(), WithFenceIdle(time.Hour))

@@ -134,8 +134,20 @@ func refused(t *testing.T, err error, sent int) {
 // braces, which may count their fences together.
 func FuzzTwoKeys(f *testing.F) {
 	for _, keys := range [][2]string{
-		{"a", "b"}, {"a", "{a}"}, {"{a}", "{{a}}"}, {"{a", "a}"}, {"{}", "{}:fence"}, {"a", "a:fence"}, {"a", "{a}:fence"}, {"{a}x", "{a}y"}, {"}", "{}}"},
-		{"{a}", "{a}:fence"}, {"ql:free:a", "a"}, {"\x00", ""}, {"a ", "a"}, {"a\n", "a"},
+		{"a", "b"},
+		{"a", "{a}"},
+		{"{a}", "{{a}}"},
+		{"{a", "a}"},
+		{"{}", "{}:fence"},
+		{"a", "a:fence"},
+		{"a", "{a}:fence"},
+		{"{a}x", "{a}y"},
+		{"}", "{}}"},
+		{"{a}", "{a}:fence"},
+		{"ql:free:a", "a"},
+		{"\x00", ""},
+		{"a ", "a"},
+		{"a\n", "a"},
 	} {
 		f.Add(keys[0], keys[1])
 	}

@@ -40,7 +40,7 @@ func (s *tape) next() (number int64, set bool) {
 	case 6:
 		return math.MaxInt64 - (raw>>8)%1000, true
 	default:
-		return edges[uint64(raw>>8)%uint64(len(edges))], true //nolint:gosec // it is an index
+		return edges[uint64(raw>>8)%uint64(len(edges))], true
 	}
 }
 
