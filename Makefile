@@ -1,6 +1,6 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration faults proof matrix model mutants bench check format vet lint boundaries image
+.PHONY: help demo test unit integration faults proof fuzz mutants matrix model bench check format vet lint boundaries image
 
 # All modules of the workspace, as folders.
 MODULES = $(shell go list -m -f '{{.Dir}}')
@@ -47,6 +47,12 @@ proof: ## Take a million locks while faults happen, and judge them (20 minutes)
 	cd test/integration && go run ./fault -nodes containers -for 2m
 	cd test/integration && go run $(RACE) ./fault -nodes processes -for 3m
 	cd test/integration && go test $(RACE) -count=1 -v -run WhatIsBroken ./fault
+
+# How long each fuzz test runs.
+FUZZTIME ?= 20s
+
+fuzz: ## Run every fuzz test for FUZZTIME (20s) each
+	test/tools/fuzz $(FUZZTIME) $(MODULES)
 
 matrix: ## Run the suite on each server that users may have (10 minutes)
 	cd test/integration && go run ./matrix $(RACE)

@@ -75,7 +75,7 @@ func (l *Locker) prepare(key string, options []AcquireOption) (*acquireOptions, 
 	if err := l.checkLease(o.ttl); err != nil {
 		return nil, err
 	}
-	return o, checkKey(key, l.options.prefix)
+	return o, l.options.checkKey(key)
 }
 
 // try is one attempt, with a claim of its own. With an error it returns the attempt that

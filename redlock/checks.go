@@ -66,9 +66,12 @@ func checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-func checkKey(key, prefix string) error {
-	if key == "" || len(prefix)+len(key) > maxKey {
-		return &OptionError{"key", fmt.Sprintf("want 1 to %d bytes, the prefix included, not %d", maxKey, len(prefix)+len(key))}
+func (o *lockerOptions) checkKey(key string) error {
+	switch {
+	case key == "" || len(o.prefix)+len(key) > maxKey:
+		return &OptionError{"key", fmt.Sprintf("want 1 to %d bytes, the prefix included, not %d", maxKey, len(o.prefix)+len(key))}
+	case key == markerKey && o.guard != 0:
+		return &OptionError{"key", fmt.Sprintf("under %q WithRestartGuard keeps what admits a node: take another one", key)}
 	}
 	return nil
 }

@@ -65,8 +65,8 @@ func (o *lockerOptions) checkDurability() error {
 		return &OptionError{"DurableTimeout", fmt.Sprintf("%v is not a whole number of milliseconds above 0", o.durableTimeout)}
 	}
 	if d := o.durability(); !d.fits(o, o.acquire.ttl) {
-		return &OptionError{"DurableTimeout", fmt.Sprintf("with the node time-out it is %v, and leaves nothing of the TTL of %v: take a longer TTL or a shorter time-out",
-			d.timeout+o.timeout(o.acquire.ttl), o.acquire.ttl)}
+		return &OptionError{"DurableTimeout", fmt.Sprintf("%v and the node time-out of %v leave nothing of the TTL of %v: take a longer TTL or a shorter time-out",
+			d.timeout, o.timeout(o.acquire.ttl), o.acquire.ttl)}
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (o *lockerOptions) durability() (d durability) {
 
 // fits reports whether a lease of ttl has room for a vote that takes all its time.
 func (d *durability) fits(o *lockerOptions, ttl time.Duration) bool {
-	return d.command == "" || clockdrift.Deadline(0, ttl, o.drift) > clockdrift.Instant(o.timeout(ttl)+d.timeout)
+	return d.command == "" || clockdrift.Deadline(0, ttl, o.drift) > clockdrift.Instant(o.timeout(ttl)).Add(d.timeout)
 }
 
 // waits returns the command, which may take so long.
@@ -176,7 +176,9 @@ func (d *durability) judge(reply driver.Reply) error {
 		if reply.Kind != driver.Array || len(reply.Elems) != 2 {
 			return unexpected(driver.Reply{Kind: reply.Kind})
 		}
-		if reply.Elems[0].Int < 1 {
+		if synced := reply.Elems[0]; synced.Kind != driver.Integer {
+			return unexpected(driver.Reply{Kind: synced.Kind})
+		} else if synced.Int < 1 {
 			return fmt.Errorf("not durable: not synced to the node's disk within %v: set appendfsync always there, or see what the disk is busy with", d.timeout)
 		}
 		replicas = reply.Elems[1]

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
 )
 
 var errNotBlocking = errors.New("a command that may take its time is not marked so")
@@ -588,4 +591,26 @@ func TestOptionsOfDurableVotesAreChecked(t *testing.T) {
 			t.Errorf("Extend to a TTL that has no room for a vote = %v, want an OptionError", err)
 		}
 	})
+}
+
+func TestAProofCountsInIntegers(t *testing.T) {
+	d := durability{command: "WAITAOF", replicas: 1}
+	for kind := range driver.Kind(7) {
+		odd, one := driver.Reply{Kind: kind, Int: 1}, driver.Reply{Kind: driver.Integer, Int: 1}
+		for _, counts := range [][]driver.Reply{{odd, one}, {one, odd}} {
+			err := d.judge(driver.Reply{Kind: driver.Array, Elems: counts})
+			if (err == nil) != (kind == driver.Integer) {
+				t.Errorf("a proof of %+v: %v, want it to count if both are integers", counts, err)
+			}
+		}
+	}
+}
+
+func TestADurableTimeoutOf292YearsIsTooLong(t *testing.T) {
+	_, nodes := fakeNodes(1)
+	longest := time.Duration(math.MaxInt64).Truncate(time.Millisecond)
+	locker, err := New(nodes, WithDurableVotes(0), WithDurableTimeout(longest))
+	if !errors.Is(err, ErrOption) {
+		t.Errorf("New with a durable time-out of %v = %v, %v, want ErrOption", longest, locker, err)
+	}
 }

@@ -61,8 +61,11 @@ func (e *ear) remove(v *vigil) {
 	}
 }
 
-// change gives the goroutine something to do. e.mu is held.
+// change gives the goroutine something to do. One that begins looks at all. e.mu is held.
 func (e *ear) change(channel string) {
+	if !e.running {
+		return
+	}
 	e.changes = append(e.changes, channel)
 	select {
 	case e.changed <- struct{}{}:
@@ -114,7 +117,7 @@ func (e *ear) ends(must bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if must || len(e.wanted) == 0 {
-		e.running = false
+		e.running, e.changes = false, nil
 	}
 	return !e.running
 }

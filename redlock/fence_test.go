@@ -481,3 +481,63 @@ func TestClocksBeyondTheLastFenceAreAnErrorBeforeAnythingIsSet(t *testing.T) {
 		}
 	})
 }
+
+// A node that lies about its counter can bring the fences of a key to their end, where they
+// stay until the counter has been idle. It can do no more: the error says what it is, no
+// fence is given twice, and other keys are not affected.
+func TestACounterThatLiesCostsItsKeyTheFencesAndNoMore(t *testing.T) {
+	for _, tt := range []struct {
+		says string
+		ends bool // for the others as well
+	}{
+		{"inf", false},
+		{"9223372036854775807", false},
+		{"9007199254740991", false},
+		{"9007199254740989", true},
+		{"nan", false},
+		{"-inf", false},
+		{"-1", false},
+		{"garbage", false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithFences(), WithFenceIdle(time.Hour))
+			first := fenced(t, mustAcquire(t, locker, "other"))
+			ahead := time.Now().Add(time.Minute).UnixMicro()
+			setFence(fakes, ahead) // so that it takes a raise
+			fakes[0].change(func(f *fakeNode) {
+				f.answer = func(args []any) *driver.Reply {
+					if args[0] != "ZSCORE" {
+						return nil
+					}
+					return &driver.Reply{Kind: driver.String, Str: tt.says}
+				}
+			})
+			last := ahead
+			for range 3 {
+				lock, err := locker.TryAcquire(t.Context(), "k")
+				switch {
+				case err == nil && fenced(t, lock) <= last:
+					t.Errorf("where a node says %q, the fence is %d after %d", tt.says, lock.Fence(), last)
+				case err == nil:
+					last = lock.Fence()
+					mustRelease(t, lock)
+				case !errors.Is(err, ErrFence):
+					t.Errorf("where a node says %q, TryAcquire = %v, want ErrFence", tt.says, err)
+				}
+				synctest.Wait()
+			}
+			fakes[0].change(func(f *fakeNode) { f.answer = nil })
+			_, err := locker.TryAcquire(t.Context(), "k", WithToken("a"))
+			if ends := errors.Is(err, ErrFence); ends != tt.ends || !ends && err != nil {
+				t.Errorf("after a node has said %q, TryAcquire = %v, want ErrFence: %t", tt.says, err, tt.ends)
+			}
+			if second, err := locker.TryAcquire(t.Context(), "unused"); err != nil || fenced(t, second) <= first {
+				t.Errorf("after a node has said %q of one key, TryAcquire of another = %v, %v", tt.says, second, err)
+			}
+			time.Sleep(2 * time.Hour)
+			if lock, err := locker.TryAcquire(t.Context(), "k"); err != nil {
+				t.Errorf("after the counter was idle, TryAcquire = %v, %v", lock, err)
+			}
+		})
+	}
+}

@@ -95,7 +95,10 @@ func (n *node) doubt(said []driver.Reply, now clockdrift.Instant) error {
 	if err != nil {
 		return err
 	}
-	admitted, longest, _ := strings.Cut(said[1].Str, " ")
+	var admitted, longest string
+	if said[1].Kind == driver.String {
+		admitted, longest, _ = strings.Cut(said[1].Str, " ")
+	}
 	milliseconds, _ := strconv.ParseInt(longest, 10, 64)
 	short := time.Duration(milliseconds) * time.Millisecond
 	if admitted == history && short >= l.options.guard {

@@ -506,3 +506,30 @@ func TestAQuarantineEndsUnderLoad(t *testing.T) {
 		}
 	})
 }
+
+func TestAnErrorIsNoMarker(t *testing.T) {
+	for _, kind := range []driver.Kind{driver.Nil, driver.Integer, driver.Array, driver.Failure, 99} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 1, WithRestartGuard(10*time.Second))
+			fakes[0].answer = func(args []any) *driver.Reply {
+				if args[0] != "GET" {
+					return nil
+				}
+				return &driver.Reply{Kind: kind, Str: "node-1 10000"}
+			}
+			if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
+				t.Errorf("where the marker is in a reply of kind %d: TryAcquire = %v, %v, want ErrQuarantine", kind, lock, err)
+			}
+		})
+	}
+}
+
+func TestTheMarkersKeyIsNoKeyOfALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guarded, fakes := admitted(t, 3)
+		if lock, err := guarded.TryAcquire(t.Context(), markerKey); !errors.Is(err, ErrOption) {
+			t.Errorf("TryAcquire of the marker's key = %v, %v, want ErrOption", lock, err)
+		}
+		mustRelease(t, mustAcquire(t, another(t, fakes, WithKeyPrefix("p:")), markerKey))
+	})
+}

@@ -26,6 +26,9 @@ var (
 func (e *ear) listen() error {
 	l := e.node.locker
 	h := &hearing{ear: e, asked: make(map[string]bool), over: make(chan error, 1)}
+	e.mu.Lock()
+	e.changes = e.changes[:0] // or they would add up while the node is down
+	e.mu.Unlock()
 	ctx, cancel := context.WithTimeout(l.life, firstContact*l.timeout)
 	open, err := e.subscriber.Subscribe(ctx, h.hear)
 	cancel()

@@ -77,6 +77,7 @@ type operation struct {
 	complete  bool               // all nodes have answered, and that is to be told
 	doubt     bool               // a release was sent and not heard of
 	sights    []sight            // who holds the key, one a node; nil: nobody that is known
+	placed    int                // nodes that have set the key, whether or not that is a vote
 	outbid    int                // nodes that have granted the key and accepted a greater fence before
 	counter   int64              // the greatest fence that a node was asked for
 }
@@ -221,6 +222,9 @@ func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant,
 		op.count(r.reply)
 	case answer == Held && !set:
 		op.see(r, now)
+	}
+	if set && counts {
+		op.placed++
 	}
 	if counts {
 		op.tally(r, answer, err, now)

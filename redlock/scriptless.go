@@ -67,8 +67,9 @@ func (d dialect) held(r *request, said []driver.Reply) (as []driver.Reply, more 
 			return answer(1, r.half[1:]), false
 		case get.Kind == driver.String, get.Kind == driver.Nil:
 			return answer(0, r.half[1:]), false
+		default:
+			return senseless(get), false
 		}
-		return said[1:], false
 	}
 	first, rest := said[0], said[1:]
 	var swapped, unequal bool
@@ -84,9 +85,18 @@ func (d dialect) held(r *request, said []driver.Reply) (as []driver.Reply, more 
 	case swapped:
 		return answer(takenOver, rest), false
 	case len(args) > inherited && has(first, args[inherited]) && !unequal:
-		return said[1:], false
+		return senseless(said[1]), false
 	case first.Kind == driver.String:
 		return answer(0, rest), false
 	}
-	return said, false
+	return senseless(first), false
+}
+
+// senseless is an answer that none of these commands has. An integer would be taken for one
+// of the script's.
+func senseless(reply driver.Reply) []driver.Reply {
+	if reply.Kind == driver.Integer {
+		reply.Int = -1
+	}
+	return []driver.Reply{reply}
 }

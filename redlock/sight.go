@@ -24,7 +24,7 @@ func (op *operation) see(r *request, now clockdrift.Instant) {
 		op.sights = make([]sight, len(op.requests))
 	}
 	s := sight{token: r.reply[0].Str}
-	if op.full != nil && r.reply[1].Kind == driver.Integer && r.reply[1].Int > 0 {
+	if op.full != nil && r.reply[1].Kind == driver.Integer && r.reply[1].Int > 0 && r.reply[1].Int <= MaxTTL.Milliseconds() {
 		// The node counts in whole milliseconds, and goes on while the reply is on its way.
 		s.expires = now.Add(time.Duration(r.reply[1].Int+1) * time.Millisecond)
 	}
@@ -48,6 +48,15 @@ func (op *operation) holder() string {
 		}
 	}
 	return ""
+}
+
+// everywhere reports whether so many nodes have set the key that the announcements of its
+// clean-up make a quorum. It was no lock all the same where they have no vote, or take no
+// fence.
+func (op *operation) everywhere() bool {
+	op.claim.mu.Lock()
+	defer op.claim.mu.Unlock()
+	return op.placed >= op.need
 }
 
 // frees returns when so many nodes will have forgotten who has the key that those

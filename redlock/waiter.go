@@ -24,8 +24,9 @@ type waiter struct {
 	began  clockdrift.Instant
 	outage clockdrift.Instant // since when no quorum was to be had; 0: it was, the last time
 	tries  int
-	polls  int // since the holder was last seen to change
-	splits int // tries in a row that nobody may have won
+	polls  int  // since the holder was last seen to change
+	splits int  // tries in a row that nobody may have won
+	echoes bool // what is announced is that the last try's own keys are gone
 	seen   string
 	last   error              // of the last try that was decided
 	due    clockdrift.Instant // when to try next, if nothing happens before
@@ -179,7 +180,7 @@ func (w *waiter) look() (wait time.Duration, news <-chan struct{}) {
 		}
 		qs.forget(w, holder)
 	}
-	if vigil != nil && (w.last == nil || errors.Is(w.last, ErrHeld)) {
+	if vigil != nil && (w.last == nil || errors.Is(w.last, ErrHeld)) && !w.echoes {
 		news = vigil.news // where nobody holds it, the news would be of our own tries
 	}
 	return max(w.due, rest).Sub(w.locker.clock.Now()), news
@@ -237,6 +238,7 @@ func (w *waiter) plan(try *operation, err error) {
 	l := w.locker
 	token := try.holder()
 	vigil, local, missed := l.queues.failed(w, token, err)
+	w.echoes = try.everywhere()
 	now := l.clock.Now()
 	if token != w.seen {
 		w.seen, w.polls = token, 0

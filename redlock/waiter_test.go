@@ -3,12 +3,15 @@ package redlock
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
 )
 
 // An outcome of an Acquire that waits.
@@ -411,4 +414,85 @@ func TestAWaiterKnowsItsHolderWithAMinorityAway(t *testing.T) {
 			t.Errorf("with two of five nodes away: Acquire = %v, %v after the release", got.err, got.at.Sub(released))
 		}
 	})
+}
+
+// A node that takes no fences, or is in quarantine, sets the key and has no vote. What is
+// announced when the try is cleaned up is no news.
+func TestAWaiterIsNotWokenByTheEndOfItsOwnTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		fakes[0].plant("k", "left behind", time.Hour)
+		fakes[1].change(func(f *fakeNode) { f.answer = failing("ZADD", "OOM no memory for a fence") })
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = time.Millisecond })
+		}
+		warm(t, locker)
+		before := fakes[2].batches()
+		if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second)); !errors.Is(err, ErrHeld) {
+			t.Fatalf("Acquire of a key that is held at one node, with another that takes no fence = %v, want ErrHeld", err)
+		}
+		if tries := (fakes[2].batches() - before) / 2; tries > 100 {
+			t.Errorf("the waiter has tried %d times in 5s, want no more than the pauses of up to %v allow", tries, maxScatter)
+		}
+	})
+}
+
+func TestWaitersThatComeAndGoWhileANodeIsDownLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 3)
+		theirs := another(t, fakes)
+		_ = mustAcquire(t, theirs, "k", WithTTL(time.Hour))
+		_ = mustAcquire(t, theirs, "other", WithTTL(time.Hour))
+		fakes[0].change(refuse)
+		always := waitFor(t.Context(), ours, WithMaxWait(500*time.Second))
+		for range 400 {
+			if _, err := ours.Acquire(t.Context(), "other", WithMaxWait(time.Second)); !errors.Is(err, ErrHeld) {
+				t.Fatalf("Acquire of a key that is held = %v, want ErrHeld", err)
+			}
+		}
+		changes := func() (count int, listens bool) {
+			e := &ours.nodes[0].ear
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return len(e.changes), e.running
+		}
+		if n, _ := changes(); n > 20 {
+			t.Errorf("400 waiters have left %d channels to look at when the node is back, want those of the last seconds", n)
+		}
+		<-always
+		time.Sleep(2 * lastDeafness)
+		if n, listens := changes(); n > 0 || listens {
+			t.Errorf("when nobody waits there are %d channels to look at, and somebody listens: %t, want neither", n, listens)
+		}
+	})
+}
+
+func TestATimeToLiveThatNoLeaseHasIsNotWaitedFor(t *testing.T) {
+	for _, left := range []int64{math.MaxInt64, math.MaxInt64/1_000_000 + 1, math.MinInt64} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3)
+			warm(t, locker)
+			for _, f := range fakes[:2] {
+				f.plant("k", "somebody", time.Hour)
+				f.change(func(f *fakeNode) {
+					f.answer = func(args []any) *driver.Reply {
+						if args[0] != "PTTL" {
+							return nil
+						}
+						return &driver.Reply{Kind: driver.Integer, Int: left}
+					}
+				})
+			}
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { f.delay = time.Millisecond })
+			}
+			before := settings(fakes[2])
+			if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second)); !errors.Is(err, ErrHeld) {
+				t.Fatalf("Acquire of a key that is held = %v, want ErrHeld", err)
+			}
+			if tries := settings(fakes[2]) - before; tries > 200 {
+				t.Errorf("where a node has the key for another %d ms, a waiter has tried %d times in 5s, want no more than its pauses allow", left, tries)
+			}
+		})
+	}
 }

@@ -4,45 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/leak"
 )
 
-// TestMain fails when a goroutine outlives the tests.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if left := leftovers(); code == 0 && left != "" {
-		fmt.Fprintln(os.Stderr, "goroutines outlived the tests:\n"+left)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// leftovers returns the stacks of the goroutines that run this module's or
-// miniredis' code. Those that have just been told to end get five seconds.
-func leftovers() string {
-	var left []string
-	for range 500 {
-		left = left[:0]
-		stacks := make([]byte, 1<<20)
-		stacks = stacks[:runtime.Stack(stacks, true)]
-		for _, stack := range strings.Split(string(stacks), "\n\n")[1:] { // the first is this one
-			if strings.Contains(stack, "redlocktest.") || strings.Contains(stack, "miniredis/") {
-				left = append(left, stack)
-			}
-		}
-		if len(left) == 0 {
-			return ""
-		}
-		time.Sleep(10 * time.Millisecond) // nothing says when a goroutine has gone
-	}
-	return strings.Join(left, "\n\n")
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func command(args ...string) driver.Command {
 	cmd := driver.Command{Args: make([]any, len(args))}

@@ -202,3 +202,15 @@ func TestLeasesGoOnWhileTheNodeIsStopped(t *testing.T) {
 		}
 	})
 }
+
+func TestTheNodesThatWereStartedAreStopped(t *testing.T) {
+	var first *Node
+	t.Run("a test that puts another node in the place of one", func(t *testing.T) {
+		nodes := Start(t, 1)
+		first = nodes[0]
+		nodes[0] = Start(t, 1)[0]
+	})
+	if reply, err := try(t, first, "PING"); err == nil {
+		t.Errorf("after its test a node answers %s", show(reply))
+	}
+}

@@ -2,6 +2,7 @@ package redlocktest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -60,7 +61,7 @@ func (nodes Nodes) stopWith(t testing.TB, err error) Nodes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(nodes.Close)
+	t.Cleanup(slices.Clone(nodes).Close) // the test may put others in their places
 	return nodes
 }
 

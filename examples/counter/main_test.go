@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/quorumlock/quorumlock/internal/leak"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlocktest"
 )
@@ -25,7 +26,7 @@ const gateVar = "COUNTER_TEST_GATE"
 // starts itself, and here that is this binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || os.Args[1] != "--file" {
-		os.Exit(m.Run())
+		leak.Main(m)
 	}
 	between := compute
 	if os.Getenv(gateVar) != "" {

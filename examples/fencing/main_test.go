@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/examples/internal/programtest"
 	"github.com/quorumlock/quorumlock/fence"
+	"github.com/quorumlock/quorumlock/internal/leak"
 	"github.com/quorumlock/quorumlock/redlocktest"
 )
 
@@ -23,7 +24,7 @@ import (
 // starts itself, and here that is this binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || os.Args[1] != "--account" {
-		os.Exit(m.Run())
+		leak.Main(m)
 	}
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt)
 	if err := run(ctx, os.Stdout, os.Args[1:]); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/leak"
 )
 
 // The delay and the crowds are processes that run this program again: here, the test.
@@ -18,7 +20,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == crowdCommand {
 		exit(serveCrowd(os.Args[2:], os.Stdin, os.Stdout))
 	}
-	os.Exit(m.Run())
+	leak.Main(m)
 }
 
 // startEcho starts a server that says what it hears.

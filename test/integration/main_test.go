@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/quorumlock/quorumlock/internal/leak"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	fmt.Println(verdict())
-	os.Exit(code)
+	os.Exit(leak.Check(code))
 }
 
 // startKinds starts the nodes of every kind that can run here. The error is one of a

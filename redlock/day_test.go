@@ -1,0 +1,342 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// A day is 24 hours and more of several processes on nodes with faults, in virtual time.
+type day struct {
+	t       *testing.T
+	seed    uint64
+	nodes   []*fakeNode
+	lockers []*Locker
+	who     *register
+	ends    time.Time
+
+	mu      sync.Mutex
+	sick    []time.Time // until then a node may not vote, or not in time
+	poor    []span      // when no majority was well
+	had     int
+	longest time.Duration // that anybody has waited while a majority was well
+}
+
+// A span is a part of the day.
+type span struct{ from, to time.Time }
+
+const (
+	dayTTL     = 10 * time.Second
+	dayHold    = 15 * time.Second // the longest
+	dayWorkers = 4                // of each Locker
+	dayLockers = 3
+	// dayWait is within what time a waiter is served while a majority of the nodes is well:
+	// everybody else may go first, and one may leave the key to its TTL.
+	dayWait = dayWorkers*dayLockers*dayHold + 2*dayTTL
+)
+
+var dayKeys = []string{"orders", "{users}:7", "reports"}
+
+func TestADayOfFaultsBreaksNoPromiseAndLeavesNothing(t *testing.T) {
+	seed := rand.Uint64() //nolint:gosec // any will do
+	t.Logf("the seed is %d", seed)
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, seed, 5)
+		began := heap()
+		var all sync.WaitGroup
+		all.Go(d.faults)
+		for i, locker := range d.lockers {
+			for j := range dayWorkers {
+				all.Go(func() { d.work(locker, rand.New(rand.NewPCG(seed, uint64(100+10*i+j)))) }) //nolint:gosec // it has to be repeatable
+			}
+		}
+		all.Wait()
+		if d.had < 3_000 {
+			t.Errorf("%d locks were had in a day, want 3000 and more", d.had)
+		}
+		time.Sleep(10 * time.Minute)
+		for _, locker := range d.lockers {
+			empty(t, locker)
+		}
+		if grown := heap() - began; grown > 1<<20 {
+			t.Errorf("the heap has grown by %d bytes in a day", grown)
+		}
+		for _, f := range d.nodes {
+			for _, key := range dayKeys {
+				if token, _ := f.token(key); token != "" {
+					t.Errorf("%s still has %q", f.name, key)
+				}
+			}
+		}
+		t.Logf("%d locks were had; the longest wait while a majority was well took %v", d.had, d.longest)
+	})
+}
+
+func newDay(t *testing.T, seed uint64, size int) *day {
+	fakes, _ := fakeNodes(size)
+	d := &day{t: t, seed: seed, nodes: fakes, who: newRegister(t), ends: time.Now().Add(25 * time.Hour), sick: make([]time.Time, size)}
+	for _, f := range fakes {
+		f.delay = time.Millisecond
+	}
+	for range dayLockers {
+		d.lockers = append(d.lockers, another(t, fakes, WithTTL(dayTTL), WithFences(), WithRestartGuard(dayTTL)))
+	}
+	admit(t, d.lockers[0])
+	for _, locker := range d.lockers {
+		mustRelease(t, mustAcquire(t, locker, "k"))
+	}
+	return d
+}
+
+// heap is the memory that is in use.
+func heap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what the first has found to be of no use in pools
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc) //nolint:gosec // it is far from that
+}
+
+// faults makes nodes fail, and heals them, until the day ends. Mostly a minority is sick.
+func (d *day) faults() {
+	rng := rand.New(rand.NewPCG(d.seed, 1)) //nolint:gosec // it has to be repeatable
+	some := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most))) }
+	most := (len(d.nodes) - 1) / 2
+	var healing sync.WaitGroup
+	for time.Now().Before(d.ends) {
+		count, lasts := 1+rng.IntN(most), time.Second+some(time.Minute)
+		if rng.IntN(20) == 0 {
+			count, lasts = len(d.nodes), time.Second+some(20*time.Second)
+		}
+		for _, i := range rng.Perm(len(d.nodes))[:count] {
+			recovers := d.fail(d.nodes[i], rng)
+			d.note(i, time.Now().Add(lasts+recovers))
+			healing.Go(func() {
+				time.Sleep(lasts)
+				heal(d.nodes[i])
+			})
+		}
+		healing.Wait()
+		time.Sleep(2*dayTTL + some(2*time.Minute)) // all get well before the next ones fall sick
+		for _, f := range d.nodes {
+			f.change(func(f *fakeNode) { f.log, f.published = nil, nil })
+		}
+	}
+}
+
+// note says that a node is sick until then.
+func (d *day) note(node int, until time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sick[node] = until
+	sick, last := 0, time.Time{}
+	for _, end := range d.sick {
+		if end.After(time.Now()) {
+			sick++
+			if end.After(last) {
+				last = end
+			}
+		}
+	}
+	if sick > (len(d.nodes)-1)/2 {
+		d.poor = append(d.poor, span{time.Now(), last})
+	}
+}
+
+// fail gives a node one of the faults. It returns how long the node has to recover when it
+// is healed.
+func (d *day) fail(f *fakeNode, rng *rand.Rand) (recovers time.Duration) {
+	const asksAgain = 2 * maxRest
+	// A step forward stays within what leases allow for; back it may be more.
+	skew := 40*time.Millisecond - time.Duration(rng.Int64N(int64(time.Second)))
+	switch rng.IntN(9) {
+	case 0:
+		f.stop()
+		return asksAgain
+	case 1:
+		f.restart()
+		f.hangUp()
+		return 2 * dayTTL // the quarantine
+	case 2:
+		f.change(func(f *fakeNode) { f.skew = max(f.skew+skew, -2*time.Second) })
+		return 2 * time.Second // a key may live so much longer
+	case 3:
+		f.change(func(f *fakeNode) {
+			f.delay, f.jitter = time.Duration(rng.IntN(400))*time.Millisecond, 50*time.Millisecond
+		})
+		return asksAgain
+	case 4:
+		f.change(func(f *fakeNode) { f.cuts = 1 + rng.IntN(5) })
+		return asksAgain
+	case 5:
+		own := rand.New(rand.NewPCG(rng.Uint64(), 0)) //nolint:gosec // likewise
+		f.change(func(f *fakeNode) { f.lose = func(string) bool { return own.IntN(4) == 0 } })
+		return asksAgain
+	case 6:
+		f.change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+		return asksAgain
+	case 7:
+		f.change(func(f *fakeNode) { f.mute = true })
+		f.hangUp()
+		return asksAgain
+	default:
+		f.change(func(f *fakeNode) { f.deaf = true })
+		return asksAgain
+	}
+}
+
+// heal ends all faults of a node.
+func heal(f *fakeNode) {
+	f.change(func(f *fakeNode) {
+		f.delay, f.jitter, f.cuts, f.lose, f.refused, f.mute, f.deaf = time.Millisecond, 0, 0, nil, nil, false, false
+	})
+	f.resume()
+}
+
+// work takes locks in all ways, until the day ends.
+func (d *day) work(locker *Locker, rng *rand.Rand) {
+	some := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most))) }
+	for time.Now().Before(d.ends) {
+		time.Sleep(some(5 * time.Minute))
+		key := dayKeys[rng.IntN(len(dayKeys))]
+		var options []AcquireOption
+		way := rng.IntN(6)
+		switch way {
+		case 0, 1:
+			options = append(options, WithRenewal())
+		case 2:
+			options = append(options, WithToken(fmt.Sprint("own", rng.Uint64())))
+		}
+		before, asked := d.who.asks(key), time.Now()
+		lock, err := locker.Acquire(d.t.Context(), key, append(options, WithMaxWait(dayWait))...)
+		d.waited(key, asked, err)
+		if err != nil {
+			continue
+		}
+		d.who.has(lock, before)
+		switch way {
+		case 0, 2:
+			sleep(lock.Context(), some(dayHold))
+		case 3:
+			sleep(lock.Context(), some(dayTTL))
+			_ = lock.Extend(d.t.Context(), dayTTL) // a sick majority may not let it
+		case 4:
+			continue // it is never released
+		}
+		d.who.gives(lock)
+		if err := lock.Release(d.t.Context()); err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrNoQuorum) {
+			d.t.Errorf("Release = %v", err)
+		}
+	}
+}
+
+// waited takes in how long somebody has waited, who had the lock if err is nil.
+func (d *day) waited(key string, since time.Time, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		d.had++
+	}
+	now, wait := time.Now(), time.Since(since)
+	for _, poor := range d.poor {
+		if poor.from.Before(now) && since.Before(poor.to) {
+			return
+		}
+	}
+	if err != nil {
+		d.t.Errorf("at %v, with a majority well, %q was not had in %v: %v; the nodes have %v", now, key, wait, err, d.holders(key))
+	}
+	d.longest = max(d.longest, wait)
+}
+
+// holders shows who has the key at each node, and for how long.
+func (d *day) holders(key string) (all []string) {
+	for _, f := range d.nodes {
+		token, left := f.token(key)
+		all = append(all, fmt.Sprintf("%s: %.8s %v", f.name, token, left))
+	}
+	return all
+}
+
+// empty fails the test if a Locker that is idle still has something of what it did.
+func empty(t *testing.T, l *Locker) {
+	t.Helper()
+	synctest.Wait() // nothing of what is read here changes any more
+	report := func(what string, count, most int) {
+		t.Helper()
+		if count > most {
+			t.Errorf("an idle Locker has %d %s, want at most %d", count, what, most)
+		}
+	}
+	report("clean-ups", len(l.debts.waiting)+len(l.debts.left)+l.lanes.debts, 0)
+	report("locks", len(l.holds.locks), 0)
+	report("lanes", len(l.lanes.byKey), 0)
+	report("lanes to use again", len(l.lanes.free), len(dayKeys)+2)
+	report("queues", len(l.queues.byKey)+int(l.queues.count.Load()), 0)
+	report("tries", len(l.tries), 0)
+	report("spent tokens", len(l.spent.until), firstSweep)
+	for _, n := range l.nodes {
+		report("waiters' channels", len(n.ear.wanted)+len(n.ear.changes), 0)
+		if n.ear.running {
+			t.Errorf("an idle Locker listens at %s", n.name)
+		}
+		report("events", len(n.news), 0)
+		for i := range n.lines {
+			ln := &n.lines[i]
+			report("requests", len(ln.queue)+ln.out+ln.calls, 0)
+			if ln.ages.oldest != nil {
+				t.Errorf("an idle Locker waits for an answer of %s", n.name)
+			}
+			report("senders", ln.senders, maxWindow)
+		}
+	}
+}
+
+func TestAQuietDayLosesNoLockAndGrowsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admitted(t, 5, WithTTL(30*time.Second), WithRestartGuard(30*time.Second), WithFences(), WithRenewals(func(r Renewal) {
+			if r.Err != nil || r.Granted < r.Need {
+				t.Errorf("a renewal over nodes that are well: %v", r)
+			}
+		}))
+		lock := mustAcquire(t, locker, "k", WithRenewal())
+		fence, held := lock.Fence(), lock.Context()
+		var began int64
+		const hours = 25
+		for hour := range hours {
+			time.Sleep(time.Hour)
+			if !lock.Valid() || held.Err() != nil {
+				t.Fatalf("after %d hours the lock is lost: %v", hour+1, context.Cause(held))
+			}
+			if batches := fakes[0].batches(); hour > 0 && (batches < 350 || batches > 370) {
+				t.Errorf("in hour %d a node was asked %d times, want about 360: one renewal each third of the TTL", hour+1, batches)
+			}
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { f.log, f.published, f.calls = nil, nil, 0 })
+			}
+			if now := heap(); hour == 0 {
+				began = now
+			} else if hour == hours-1 && now-began > 1<<18 {
+				t.Errorf("the heap has grown by %d bytes in a day", now-began)
+			}
+		}
+		if lock.Fence() != fence {
+			t.Errorf("the fence was %d, and is %d", fence, lock.Fence())
+		}
+		mustRelease(t, lock)
+		time.Sleep(time.Minute)
+		empty(t, locker)
+		if left := stray(fakes, "k"); len(left) > 0 {
+			t.Errorf("the key is still at %s", strings.Join(left, ", "))
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// A namesNode is a fake node that notes the names that it is sent.
+type namesNode struct {
+	*fakeNode
+
+	mu    sync.Mutex
+	names []string // that commands say are keys
+	calls int
+}
+
+func (n *namesNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+	n.mu.Lock()
+	n.calls++
+	for _, cmd := range cmds {
+		for _, key := range cmd.Args[cmd.FirstKey : cmd.FirstKey+cmd.Keys] {
+			n.names = append(n.names, key.(string))
+		}
+	}
+	n.mu.Unlock()
+	return n.fakeNode.Do(ctx, cmds)
+}
+
+// hashed is the part of a key that says which server of a Redis Cluster keeps it, as the
+// cluster's specification has it.
+func hashed(key string) string {
+	if _, rest, found := strings.Cut(key, "{"); found {
+		if tag, _, found := strings.Cut(rest, "}"); found && tag != "" {
+			return tag
+		}
+	}
+	return key
+}
+
+// FuzzKeys takes locks under any prefix, key and token. What may not be is an OptionError,
+// and nothing is sent. Otherwise the lock works, is kept under its own name, and on a Redis
+// Cluster all its names are on one server, or it is refused.
+func FuzzKeys(f *testing.F) {
+	huge := strings.Repeat("k{\x00}", 1<<18)
+	for _, key := range []string{
+		"", "k", "{}", "{", "}", "}{", "{a", "a}", "{a}", "{{a}}", "{a}{b}", "{}{a}", "a{b}c", "a{}b", "{a}:fence", "ql:admitted", "ql:free:", "ql:free:k",
+		" ", "\n", "\r\n", "\x00", "\xff\xfe", "a b", "€", huge[:maxKey], huge[:maxKey+1], huge,
+	} {
+		for _, prefix := range []string{"", "p:", "{p}:", "{", "}", huge} {
+			f.Add(prefix, key, "t", false)
+			f.Add(prefix, key, "t", true)
+		}
+	}
+	for _, token := range []string{"", "ql:", "\x00\r\n\xff", huge[:maxToken], huge[:maxToken+1], huge} {
+		f.Add("", "k", token, false)
+	}
+	f.Fuzz(func(t *testing.T, prefix, key, token string, cluster bool) {
+		synctest.Test(t, func(t *testing.T) {
+			node := &namesNode{fakeNode: newFakeNode("node-1")}
+			options := []Option{WithKeyPrefix(prefix), WithFences()}
+			if cluster {
+				node.info += "redis_mode:cluster\r\n"
+			} else {
+				options = append(options, WithRestartGuard(defaults().acquire.ttl))
+			}
+			locker, err := New([]driver.Node{{Name: "node-1", Driver: node}}, options...)
+			if err != nil {
+				refused(t, err, 0)
+				return
+			}
+			defer locker.Close()
+			if !cluster {
+				admit(t, locker)
+			}
+			calls := node.calls
+			for _, option := range [][]AcquireOption{nil, {WithToken(token)}} {
+				lock, err := locker.TryAcquire(t.Context(), key, option...)
+				switch {
+				case errors.Is(err, ErrOption):
+					refused(t, err, node.calls-calls)
+					continue
+				case err != nil:
+					if !cluster || !errors.Is(err, ErrFence) || hashed(fenceName(prefix+key)) == hashed(prefix+key) {
+						t.Fatalf("TryAcquire of a free key = %v", err)
+					}
+					continue
+				}
+				if has, _ := node.token(prefix + key); lock.Key() != key || has != lock.Token() || option != nil && lock.Token() != token {
+					t.Fatalf("the lock of key %q is that of %q, and the node has %q", key, lock.Key(), has)
+				}
+				mustRelease(t, lock)
+				calls = node.calls
+			}
+			synctest.Wait()
+			known := []string{prefix + key, fenceName(prefix + key), prefix + markerKey, prefix}
+			for _, name := range node.names {
+				if !slices.Contains(known, name) {
+					t.Errorf("the node was asked for %q, want only %q", name, known[:3])
+				}
+				if cluster && name != prefix && hashed(name) != hashed(prefix+key) {
+					t.Errorf("a cluster was asked for %q, which is on another server than %q", name, prefix+key)
+				}
+			}
+			if channels := node.published; len(channels) > 0 && channels[0] != wakeChannel+prefix+key {
+				t.Errorf("the release was announced on %q", channels[0])
+			}
+		})
+	})
+}
+
+func fenceName(key string) string {
+	name, _ := fenceKey(key)
+	return name
+}
+
+// refused fails the test if an error does not say what is wrong with an option, or if
+// something was sent all the same.
+func refused(t *testing.T, err error, sent int) {
+	t.Helper()
+	var option *OptionError
+	if !errors.As(err, &option) || option.Option == "" || option.Reason == "" || sent > 0 {
+		t.Errorf("%v after %d calls, want an OptionError and none", err, sent)
+	}
+}
+
+// FuzzTwoKeys holds two keys at once. They share nothing, but for a key and the same in
+// braces, which may count their fences together.
+func FuzzTwoKeys(f *testing.F) {
+	for _, keys := range [][2]string{
+		{"a", "b"},
+		{"a", "{a}"},
+		{"{a}", "{{a}}"},
+		{"{a", "a}"},
+		{"{}", "{}:fence"},
+		{"a", "a:fence"},
+		{"a", "{a}:fence"},
+		{"{a}x", "{a}y"},
+		{"}", "{}}"},
+		{"{a}", "{a}:fence"},
+		{"ql:free:a", "a"},
+		{"\x00", ""},
+		{"a ", "a"},
+		{"a\n", "a"},
+	} {
+		f.Add(keys[0], keys[1])
+	}
+	f.Fuzz(func(t *testing.T, one, other string) {
+		o := defaults()
+		if one == other || o.checkKey(one) != nil || o.checkKey(other) != nil {
+			return
+		}
+		name, tagged := fenceKey(one)
+		if tagged != (hashed(name) == hashed(one)) {
+			t.Errorf("the fence of %q is %q, which is on its server: %t, and not %t", one, name, !tagged, tagged)
+		}
+		if name == one {
+			t.Errorf("the fence of %q has the name of the key", one)
+		}
+		if name == fenceName(other) && one != "{"+other+"}" && other != "{"+one+"}" {
+			t.Errorf("%q and %q have one fence, %q", one, other, name)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			ours, fakes := newLocker(t, 3, WithFences())
+			theirs := another(t, fakes, WithFences())
+			last := map[string]int64{}
+			for range 3 {
+				for _, locker := range []*Locker{ours, theirs} {
+					first, second := mustAcquire(t, locker, one), mustAcquire(t, locker, other)
+					for _, lock := range []*Lock{first, second} {
+						if fence := fenced(t, lock); fence <= last[lock.Key()] {
+							t.Errorf("%q has the fence %d after %d", lock.Key(), fence, last[lock.Key()])
+						}
+						last[lock.Key()] = lock.Fence()
+					}
+					mustRelease(t, first)
+					if held, err := second.Held(t.Context()); !held || err != nil {
+						t.Errorf("after the release of %q, %q is held: %t, %v", one, other, held, err)
+					}
+					mustRelease(t, second)
+				}
+			}
+		})
+	})
+}

@@ -1,0 +1,176 @@
+package redlock
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/big"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// A tape has numbers that a fuzzer chooses.
+type tape []byte
+
+// next takes eight bytes, of which the first says what is made of the others: lengths that
+// are usual, and those at the ends of what counts.
+func (s *tape) next() (number int64, set bool) {
+	if len(*s) < 8 {
+		return 0, false
+	}
+	raw := int64(binary.LittleEndian.Uint64(*s)) //nolint:gosec // any number is meant
+	*s = (*s)[8:]
+	switch raw & 7 {
+	case 0:
+		return 0, false
+	case 1:
+		return raw >> 8, true
+	case 2:
+		return raw >> 3, true
+	case 3:
+		return raw >> 32, true
+	case 4:
+		return (raw >> 8) % 100_000 * int64(time.Millisecond), true
+	case 5:
+		return (math.MaxInt64/int64(time.Millisecond) - (raw>>8)%1000) * int64(time.Millisecond), true
+	case 6:
+		return math.MaxInt64 - (raw>>8)%1000, true
+	default:
+		return edges[uint64(raw>>8)%uint64(len(edges))], true
+	}
+}
+
+// tapeOf makes a tape of numbers.
+func tapeOf(numbers ...int64) (s tape) {
+	for _, n := range numbers {
+		s = binary.LittleEndian.AppendUint64(s, uint64(n)<<8|1) //nolint:gosec // likewise
+	}
+	return s
+}
+
+// chosen are options with what a fuzzer has chosen for them.
+func (s *tape) chosen() (options []Option) {
+	length := func(with func(time.Duration) Option) {
+		if n, set := s.next(); set {
+			options = append(options, with(time.Duration(n)))
+		}
+	}
+	lease := func(with func(time.Duration) LeaseOption) {
+		length(func(d time.Duration) Option { return with(d) })
+	}
+	lease(WithTTL)
+	length(WithNodeTimeout)
+	length(WithFenceIdle)
+	length(WithRestartGuard)
+	length(WithClockGuard)
+	length(WithDurableTimeout)
+	length(WithCleanupBound)
+	lease(WithMaxOutage)
+	lease(WithMaxHold)
+	lease(WithMaxWait)
+	if n, set := s.next(); set {
+		options = append(options, WithDriftFactor(math.Float64frombits(uint64(n)))) //nolint:gosec // any float is meant
+	}
+	if n, set := s.next(); set {
+		options = append(options, WithReplicatedVotes(int(n)))
+	}
+	if n, set := s.next(); set {
+		options = append(options, WithDurableVotes(int(n)))
+	}
+	if n, set := s.next(); set {
+		options = append(options, WithRetryLimit(int(n)))
+	}
+	least, set := s.next()
+	if most, both := s.next(); set && both {
+		options = append(options, WithBackoff(time.Duration(least), time.Duration(most)))
+	}
+	return options
+}
+
+// exactly is what is left of a lease of ttl when it begins, by arithmetic that neither
+// overflows nor rounds, and a float's rounding more.
+func exactly(ttl time.Duration, drift float64) *big.Float {
+	whole := new(big.Float).SetPrec(200).SetInt64(int64(ttl))
+	left := new(big.Float).Mul(whole, big.NewFloat(drift))
+	left.Sub(whole, left)
+	left.Sub(left, big.NewFloat(float64(2*time.Millisecond)))
+	return left.Add(left, whole.Mul(whole, big.NewFloat(0x1p-52)))
+}
+
+// FuzzOptions gives New, Acquire and Extend any lengths. Each is refused as an OptionError,
+// or works: no lease is longer than its TTL without the drift, and none is over when it begins.
+func FuzzOptions(f *testing.F) {
+	f.Add([]byte{}, []byte{})
+	f.Add([]byte(tapeOf(int64(MinTTL))), []byte(tapeOf(int64(time.Hour))))
+	f.Add([]byte(tapeOf(int64(MaxTTL), int64(MaxTTL)-1, int64(MaxTTL), int64(MaxTTL), int64(MaxTTL))), []byte(tapeOf(int64(MaxTTL))))
+	for _, number := range edges {
+		for place := range 16 {
+			s := make(tape, 8*place)
+			f.Add([]byte(append(s, tapeOf(number)...)), []byte(tapeOf(number)))
+		}
+	}
+	for kind := range byte(8) { // votes that may wait for so long
+		s := append(make(tape, 8*5), kind, 0, 0, 0, 0, 0, 0, 0)
+		f.Add([]byte(append(append(s, make(tape, 8*5)...), tapeOf(1)...)), []byte{})
+	}
+	f.Fuzz(func(t *testing.T, chosen, extension []byte) {
+		synctest.Test(t, func(t *testing.T) {
+			nodes := make([]driver.Node, 3)
+			for i, n := range proofNodes(3) {
+				n.replicas = math.MaxInt64
+				nodes[i] = driver.Node{Name: n.name, Driver: n}
+			}
+			s := tape(chosen)
+			locker, err := New(nodes, s.chosen()...)
+			if err != nil {
+				refused(t, err, 0)
+				return
+			}
+			defer locker.Close()
+			if locker.options.guard > 0 {
+				admit(t, locker)
+			}
+			o := &locker.options
+			lock, err := locker.Acquire(t.Context(), "k")
+			if err != nil {
+				refused(t, err, nodes[0].Driver.(*proofNode).count("SET")-min(1, int(o.guard)))
+				return
+			}
+			within := func(what string, ttl time.Duration) {
+				t.Helper()
+				left := lock.left()
+				if new(big.Float).SetInt64(int64(left)).Cmp(exactly(ttl, o.drift)) > 0 || left <= 0 {
+					t.Errorf("%s of %v with the drift factor %v is valid for %v", what, ttl, o.drift, left)
+				}
+				if until := time.Until(lock.Until()); until > left || until <= 0 {
+					t.Errorf("%s is valid for %v, and until then it is %v", what, left, until)
+				}
+			}
+			within("a lock", o.acquire.ttl)
+			e := tape(extension)
+			if n, set := e.next(); set {
+				if err := lock.Extend(t.Context(), time.Duration(n)); err != nil {
+					refused(t, err, 0)
+				} else {
+					within("an extension", max(time.Duration(n), o.acquire.ttl))
+				}
+			}
+			left, held := lock.left(), lock.Context()
+			waits, stop := context.WithTimeout(t.Context(), min(left/2, time.Hour))
+			defer stop()
+			if o.acquire.backoffMin >= time.Millisecond || o.acquire.maxWait == 0 {
+				if second, err := locker.Acquire(waits, "k"); !errors.Is(err, ErrHeld) && !errors.Is(err, ErrExpired) {
+					t.Errorf("a second Acquire = %v, %v, want ErrHeld", second, err)
+				}
+			}
+			if held.Err() != nil && lock.left() > 0 {
+				t.Errorf("the context of a lock is over that is valid for %v", lock.left())
+			}
+			mustRelease(t, lock)
+		})
+	})
+}
