@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/quorumlock/quorumlock/internal/leak"
 )
 
 // TestMain is also the worker of its own tests.
@@ -16,5 +18,5 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	leak.Main(m)
 }
