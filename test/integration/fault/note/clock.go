@@ -19,6 +19,12 @@ func Now() history.Moment {
 
 // At returns the moment of a time that the process's own clock tells.
 func At(t time.Time) history.Moment {
-	now := Now() // before the other clock: rather too early than too late
-	return now + history.Moment(time.Until(t))
+	const same = history.Moment(time.Millisecond)
+	for {
+		now := Now()
+		left := time.Until(t)
+		if Now()-now < same { // or the process was stopped between the two clocks
+			return now + history.Moment(left)
+		}
+	}
 }
