@@ -145,9 +145,9 @@ var mutants = []mutant{
 
 func TestMutantsAreCaught(t *testing.T) { areCaught(t, mutants) }
 
-// tries is how often a mutant may slip through: it is caught while something is on its
+// chances is how often a mutant may slip through: it is caught while something is on its
 // way, and on a busy machine that has come and gone before the suite looks.
-const tries = 4
+const chances = 4
 
 // areCaught lets the mutants wait side by side, since most of their cases are deadlines
 // that pass.
@@ -159,7 +159,7 @@ func areCaught(t *testing.T, mutants []mutant) {
 			c := caseNamed(t, name)
 			all.Go(func() {
 				var failures []string
-				for range tries {
+				for range chances {
 					if failures = watch(c, m.open); anyHas(failures, words) {
 						return
 					}

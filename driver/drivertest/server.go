@@ -26,6 +26,7 @@ type server struct {
 	faults   map[string]*fault // by the argument that calls it up
 	gate     chan struct{}     // not nil: the server is frozen until it is closed
 	guarded  bool              // a password is wanted, and no password is right
+	polite   *conn             // has answered in place of a hostility that comes later
 }
 
 // receipt is a command that has arrived, whether or not it was carried out.
@@ -157,9 +158,12 @@ func (s *server) await(keys ...string) bool {
 
 // awaitThat waits until the condition, which is asked with mu held, is met, and
 // reports whether that happened within five seconds.
-func (s *server) awaitThat(met func() bool) bool {
+func (s *server) awaitThat(met func() bool) bool { return s.awaitWithin(patience, met) }
+
+// awaitWithin is awaitThat with a patience of its own.
+func (s *server) awaitWithin(most time.Duration, met func() bool) bool {
 	expired := false
-	timer := time.AfterFunc(patience, func() {
+	timer := time.AfterFunc(most, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		expired = true

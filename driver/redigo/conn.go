@@ -74,7 +74,16 @@ func (c *conn) roundTrip(cmds []driver.Command) ([]driver.Reply, error) {
 }
 
 // receive reads one reply. The context ends it, so it needs no time-out of its own.
-func (c *conn) receive() (driver.Reply, error) {
+//
+// The client panics over a length that is beyond all memory. Then nobody knows where
+// the next reply begins.
+func (c *conn) receive() (got driver.Reply, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			_, _ = redis.ReceiveContext(c.ConnWithTimeout, expired) // which breaks the connection
+			got, err = driver.Reply{}, fmt.Errorf("the client panicked over the server's reply: %v", cause)
+		}
+	}()
 	value, err := c.ReceiveWithTimeout(0)
 	if err == nil {
 		return reply(value), nil

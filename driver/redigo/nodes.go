@@ -34,11 +34,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/internal/framing"
 )
 
 // Nodes makes a node of each pool, named "node 1", "node 2" and so on, for a pool
@@ -112,14 +114,22 @@ func Open(urls ...string) ([]driver.Node, error) {
 }
 
 func newPool(end *driver.Endpoint) *redis.Pool {
+	dial := new(net.Dialer).DialContext
+	if end.TLS != nil {
+		// The client's own handshake over TLS does not heed the context.
+		dial = (&tls.Dialer{Config: end.TLS}).DialContext
+	}
 	options := []redis.DialOption{
 		redis.DialUsername(end.Username),
 		redis.DialPassword(end.Password),
 		redis.DialDatabase(end.DB),
-	}
-	if end.TLS != nil {
-		// The client's own handshake over TLS does not heed the context.
-		options = append(options, redis.DialContextFunc((&tls.Dialer{Config: end.TLS}).DialContext))
+		redis.DialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			socket, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return framing.CheckBetween(socket), nil
+		}),
 	}
 	return &redis.Pool{
 		MaxIdle:     maxCalls,
