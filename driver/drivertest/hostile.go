@@ -94,6 +94,7 @@ func newStage(r reporter, open func(addr string) driver.Driver) *stage {
 	defer release()
 	tr.do(keyless("ECHO", "polite"))
 	on.reads = tr.server.interject(tr.server.politeConn(), h, time.Second)
+	tr.recoversFrom("a server that says OK to nobody")
 	return on
 }
 

@@ -11,6 +11,8 @@ import (
 
 func FuzzReplies(f *testing.F) { drivertest.FuzzReplies(f, openDefault) }
 
+func FuzzNotices(f *testing.F) { drivertest.FuzzNotices(f, openDefault) }
+
 func TestHostileReplies(t *testing.T) { drivertest.HostileReplies(t, openDefault) }
 
 // openDefault opens the driver of a client as people make it.

@@ -39,7 +39,8 @@
 //   - RingScaleEachConn must be 0 (the default) or at least 4. In a smaller ring a
 //     call waits for room, which no context ends.
 //   - ConnWriteTimeout (10s by default) is how long a connection to a silent server
-//     lives, and with it the calls that were cut off. A negative value means for ever.
+//     lives, and with it batches that block and were cut off. A negative value means
+//     for ever.
 //   - ReplicaOnly and SendToReplicas must not be set: a replica takes no lock.
 //
 // FromOptions sets or refuses all of these itself.
@@ -98,9 +99,9 @@ func newDriver(client rueidis.Client, dial func() (rueidis.Client, error)) *Driv
 // goroutine and returns as soon as ctx ends.
 //
 // At most 8 calls run at once; others wait for their turn. A call that ctx
-// cuts off holds its place until the node has answered it or the connection is
-// closed, so that a node which hangs holds at most 8. It reports none of its replies,
-// not even those that had arrived.
+// cuts off holds its place until its connection is closed, a second later at most, and
+// the next call connects anew. It reports none of its replies, not even those that had
+// arrived.
 //
 // Batches that block and those to a Cluster run on a goroutine of their own, and when
 // they fail none of their replies is reported.
@@ -136,7 +137,7 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 		}
 		return replies, nil
 	case ctx.Err() != nil:
-		d.settle(link) //nolint:contextcheck // what was cut off outlives its context
+		d.abandon(link)
 		return replies, fmt.Errorf("rueidis: %w", ctx.Err())
 	default:
 		d.drop(link)

@@ -10,6 +10,8 @@ import (
 
 func FuzzReplies(f *testing.F) { drivertest.FuzzReplies(f, openURL) }
 
+func FuzzNotices(f *testing.F) { drivertest.FuzzNotices(f, openURL) }
+
 func TestHostileReplies(t *testing.T) { drivertest.HostileReplies(t, openURL) }
 
 func openURL(tb testing.TB, addr string) driver.Driver {
