@@ -18,6 +18,7 @@ import (
 type Conn struct {
 	net.Conn
 
+	writing sync.Mutex // what is noted first is also written first
 	mu      sync.Mutex
 	owed    ledger
 	in, out scanner
@@ -82,6 +83,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Write notes which replies are to come. Where it refuses to write at all, its error
 // wraps [driver.ErrNotSent].
 func (c *Conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	if err := c.note(p); err != nil {
 		return 0, err
 	}

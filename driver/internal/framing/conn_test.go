@@ -1,10 +1,13 @@
 package framing
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
 	"net"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -98,6 +101,37 @@ func TestConnAllocatesNextToNothing(t *testing.T) {
 	if c.fault != nil || !c.owed.settled() || allocs > 1 { // the address that the system may tell
 		t.Errorf("a round trip makes %v allocations, and ends with %v, want at most one", allocs, c.fault)
 	}
+}
+
+// Subscribers write at once, and the replies come in the order of what was written.
+func TestConnNotesInTheOrderOfWriting(t *testing.T) {
+	client, server := dial(t)
+	c := Check(client)
+	const each = 2000
+	var writers sync.WaitGroup
+	for _, command := range []string{"SUBSCRIBE a", "UNSUBSCRIBE a"} {
+		writers.Go(func() {
+			for range each {
+				_, _ = c.Write([]byte(ask(command)))
+			}
+		})
+	}
+	go func() { // answers as Redis does
+		in := bufio.NewReader(server)
+		for range 2 * each {
+			var command string
+			for range 3 {
+				word, _ := in.ReadString('\n')
+				command = strings.TrimSpace(command + word)
+			}
+			_, _ = server.Write([]byte(ask(strings.ToLower(strings.TrimPrefix(strings.TrimSuffix(command, "+a"), "*2+")) + " a 1")))
+		}
+		_ = server.Close()
+	}()
+	if _, err := io.Copy(io.Discard, c); err != nil {
+		t.Errorf("Read = %v, want no error", err)
+	}
+	writers.Wait()
 }
 
 func TestCheckDoesNotCheckTwice(t *testing.T) {
