@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -60,7 +62,7 @@ func seed(f *testing.F, places int) {
 		for where := range places {
 			for then := range endings {
 				if then != saysNone || where == 0 && i%4 == 0 {
-					f.Add([]byte(raw), uint8(where), uint8(then)) //nolint:gosec // they are few
+					f.Add([]byte(raw), uint8(where), uint8(then))
 				}
 			}
 		}
@@ -81,6 +83,7 @@ type stage struct {
 func newStage(r reporter, open func(addr string) driver.Driver) *stage {
 	tr := &trial{reporter: r, server: startServer(r)}
 	tr.mark()
+	defer pprof.SetGoroutineLabels(context.Background()) // or the fuzzer's own goroutines had it
 	before := tr.goroutines()
 	r.Cleanup(func() {
 		if n, gone := tr.falls(before, 3*patience); !gone {
@@ -101,6 +104,7 @@ func newStage(r reporter, open func(addr string) driver.Driver) *stage {
 // trial is one hostility's.
 func (on *stage) trial(r reporter) *trial {
 	on.calls++
+	on.server.forget()
 	tr := &trial{reporter: r, Subject: Subject{Driver: on.driver}, server: on.server}
 	tr.mark()
 	return tr
@@ -130,7 +134,7 @@ func (on *stage) survives(r reporter, h hostility) {
 	first, last := "first of "+key, "last of "+key
 	cmds := []driver.Command{keyless("ECHO", first), keyed("SET", key, "1"), keyless("ECHO", last)}
 	if h.place == behind {
-		cmds = cmds[:2]
+		cmds, last = cmds[:2], key
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), brief)
 	defer cancel()
@@ -150,6 +154,8 @@ func (on *stage) survives(r reporter, h hostility) {
 		}
 	case h.ending == saysNone:
 		tr.server.cut() // it would be silent for ever
+	case h.ending == goesOn:
+		tr.server.hasAnswered(last, 4*brief) // if the client has sent it
 	}
 	tr.recoversFrom(what)
 
@@ -212,6 +218,33 @@ func (tr *trial) recoversFrom(what string) {
 		}
 	}
 	tr.Fatalf("%s: Do = %v in %d tries afterwards", what, out.err, tries)
+}
+
+// forget drops what has been received: a fuzzer goes on for long.
+func (s *server) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.received = s.received[:0]
+	for c := range s.conns {
+		c.rested = 0
+	}
+}
+
+// hasAnswered waits until a command with this argument is answered, and all before it. A
+// reply that is on its way when the next call leaves cannot be told from that one's.
+func (s *server) hasAnswered(arg string, most time.Duration) {
+	s.awaitWithin(most, func() bool {
+		at := slices.IndexFunc(s.received, func(r receipt) bool { return slices.Contains(r.args[1:], arg) })
+		if at < 0 {
+			return false
+		}
+		for c := range s.conns {
+			if c.id == s.received[at].conn {
+				return c.rested > at
+			}
+		}
+		return true // it has gone
+	})
 }
 
 // hostile makes the server say something else to a command with this argument.

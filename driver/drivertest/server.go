@@ -113,8 +113,11 @@ func (s *server) serve(c *conn) {
 			return
 		}
 		// Replies go out together, as from a real server, once no command waits.
-		if c.in.Buffered() == 0 && c.flush() != nil {
-			return
+		if c.in.Buffered() == 0 {
+			if c.flush() != nil {
+				return
+			}
+			s.rests(c)
 		}
 	}
 }
@@ -124,6 +127,14 @@ func (s *server) note(c *conn, args []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.received = append(s.received, receipt{conn: c.id, args: args})
+	s.changed.Broadcast()
+}
+
+// rests records that all that has come on a connection is answered.
+func (s *server) rests(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.rested = len(s.received)
 	s.changed.Broadcast()
 }
 

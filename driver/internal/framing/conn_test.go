@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -77,7 +78,8 @@ func TestCheckBetweenSeesWhatWaitsToBeRead(t *testing.T) {
 		t.Fatalf("the client read %q, %v, want the reply", buf, err)
 	}
 	say(t, server, "+stale\r\n")
-	for !c.waiting() { // until it has arrived
+	for !c.waiting() {
+		runtime.Gosched() // until it has arrived
 	}
 	if n, err := c.Write([]byte(ask("GET b"))); n != 0 || !errors.Is(err, errUnasked) || !errors.Is(err, driver.ErrNotSent) {
 		t.Errorf("Write = %d, %v, want that nothing was sent", n, err)

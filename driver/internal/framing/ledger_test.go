@@ -1,6 +1,7 @@
 package framing
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -10,7 +11,7 @@ func ask(commands ...string) string {
 	var raw strings.Builder
 	for _, command := range commands {
 		args := strings.Fields(command)
-		raw.WriteString("*" + string(rune('0'+len(args))) + "\r\n")
+		raw.WriteString("*" + strconv.Itoa(len(args)) + "\r\n")
 		for _, arg := range args {
 			raw.WriteString("+" + arg + "\r\n")
 		}
