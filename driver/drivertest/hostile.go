@@ -35,6 +35,7 @@ import (
 func FuzzReplies(f *testing.F, open func(tb testing.TB, addr string) driver.Driver) {
 	seed(f, int(places))
 	on := newStage(f, func(addr string) driver.Driver { return open(f, addr) })
+	on.probe(f)
 	f.Fuzz(func(t *testing.T, raw []byte, where, then uint8) {
 		h := hostility{string(raw), place(where % uint8(places)), ending(then % uint8(endings))}
 		if h.place != instead && h.ending == saysNone {
@@ -91,14 +92,19 @@ func newStage(r reporter, open func(addr string) driver.Driver) *stage {
 		}
 	})
 	tr.Driver = open(tr.server.addr())
-	on := &stage{server: tr.server, driver: tr.Driver}
-	h := hostility{raw: "+OK\r\n", place: later, ending: goesOn}
-	release := tr.server.hostile("polite", h)
+	return &stage{server: tr.server, driver: tr.Driver}
+}
+
+// probe finds out whether the client reads when it waits for no reply.
+func (on *stage) probe(r reporter) {
+	tr := on.trial(r)
+	defer pprof.SetGoroutineLabels(context.Background())
+	h := hostility{raw: "+OK\r\n", place: later, ending: hangsUp}
+	release := on.server.hostile("polite", h)
 	defer release()
 	tr.do(keyless("ECHO", "polite"))
-	on.reads = tr.server.interject(tr.server.politeConn(), h, time.Second)
+	on.reads = on.server.interject(on.server.politeConn(), h, time.Second)
 	tr.recoversFrom("a server that says OK to nobody")
-	return on
 }
 
 // trial is one hostility's.

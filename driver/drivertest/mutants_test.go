@@ -139,7 +139,8 @@ var mutants = []mutant{
 		"our deadline behind a slow stranger is nobody else's": "slow and ahead of our call, got an error of ours",
 	}},
 	{"shares a connection with commands that block", func(p *pool) driver.Driver { return &shared{addr: p.addr} }, map[string]string{
-		"a command that blocks holds nobody up": "sent while our WAIT blocked",
+		"a command that blocks holds nobody up":    "sent while our WAIT blocked",
+		"a reply that never comes shifts no other": "reply 1 of",
 	}},
 }
 

@@ -13,12 +13,7 @@ import (
 
 // connect takes a connection from the pool. It has connectTime, or all of the
 // call's time where that is longer.
-func (d *Driver) connect(call context.Context) (c *conn, err error) {
-	defer func() { // a Dial that logs in reads replies, too: see receive
-		if cause := recover(); cause != nil {
-			c, err = nil, fmt.Errorf("the pool panicked: %v", cause)
-		}
-	}()
+func (d *Driver) connect(call context.Context) (*conn, error) {
 	limit := connectTime
 	if deadline, ok := call.Deadline(); ok {
 		limit = max(limit, time.Until(deadline))

@@ -27,6 +27,18 @@
 // exhausted: below 8 each call takes its connection anew, which costs some tens of
 // microseconds. Where such a pool is exhausted and does not Wait, the call fails,
 // and nothing was sent.
+//
+// # Servers that talk nonsense
+//
+// A connection of [Open] ends where the server leaves the protocol, and takes no memory
+// for what is only announced. A pool's own connections trust the server:
+//
+//	the server says          redigo 1.9.3
+//	$9223372036854775807     panics: a failed call, but in a Dial that logs in the end of the process
+//	$99999999999             allocates that, which is beyond most machines: the end of the process
+//	a million arrays         reads them by recursion: at some tens of MB the end of the process
+//	in each other
+//	a reply too many         is the reply to the next command, and so on
 package redigo
 
 import (

@@ -48,6 +48,23 @@
 // With AuthCredentialsFn and its RefreshAfter, rueidis does not refresh a connection
 // that is out of its pool: when the server ends it, the call under way fails and the
 // next one connects with new credentials.
+//
+// # Servers that talk nonsense
+//
+// A connection of [Open] and [FromOptions] ends where the server leaves the protocol. The
+// connections of a client that the service has made trust the server, and what rueidis
+// 1.0.79 cannot make sense of ends the process, for it panics on goroutines of its own:
+//
+//	the server says                      rueidis 1.0.79
+//	anything, when nothing was asked     panics
+//	a reply too many                     panics
+//	a confirmation of no SUBSCRIBE       panics
+//	$-5, *-7, %-1, $9223372036854775807  panics
+//	$99999999999, *2147483647            allocates that, which is beyond most machines
+//	a million arrays in each other       reads them by recursion until the stack is full
+//
+// Prefer FromOptions to clients of your own where a node, or what is on the way to it, may
+// say such things. It takes all of a client's options.
 package rueidis
 
 import (
