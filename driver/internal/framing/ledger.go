@@ -94,11 +94,12 @@ func (l *ledger) answered(f frame) error {
 			l.pay(1)
 			return nil
 		case "unsubscribe", "punsubscribe", "sunsubscribe":
-			if kind == unsubscribing && !l.settled() {
+			switch kind {
+			case unsubscribing:
 				l.pay(1)
-			}
-			if f.kind == '>' || l.listening {
-				return nil // where it is a farewell, that is to come
+				return nil
+			case farewell: // which is to come
+				return nil
 			}
 		}
 		if f.kind == '>' || l.listening && f.text() != "pong" {

@@ -57,6 +57,8 @@ func TestLedger(t *testing.T) {
 		{"a refused channel in RESP2", ask("SUBSCRIBE a"), "-NOPERM\r\n", "-NOPERM\r\n"},
 		{"an UNSUBSCRIBE alone", ask("SUBSCRIBE a", "UNSUBSCRIBE a"), list("subscribe", "a", "1") + list("unsubscribe", "a", "0"), "-ERR\r\n"},
 		{"an UNSUBSCRIBE alone that is refused", ask("SUBSCRIBE a", "UNSUBSCRIBE a"), list("subscribe", "a", "1") + "-NOPERM\r\n", "-NOPERM\r\n"},
+		{"an UNSUBSCRIBE of nothing", ask("UNSUBSCRIBE a", "GET a"), list("unsubscribe", "a", "0") + "+OK\r\n", "+OK\r\n"},
+		{"an UNSUBSCRIBE of nothing and a PING", ask("UNSUBSCRIBE a", "PING"), list("unsubscribe", "a", "0") + "+PONG\r\n", "+OK\r\n"},
 		{"an UNSUBSCRIBE that is answered", ask("UNSUBSCRIBE a"), "", "+OK\r\n"},
 	} {
 		c := Check(nil)

@@ -72,21 +72,42 @@ func (s *scanner) between() bool { return s.part == mark && s.depth == 0 }
 func (s *scanner) scan(p []byte) (int, error) {
 	for i := 0; i < len(p); {
 		var err error
-		step := 1
+		step := 1 // and with an error, to the byte that is wrong
 		switch s.part {
 		case mark:
-			err = s.begin(p[i])
+			if step, err = s.leap(p[i:]); step == 0 {
+				step, err = 1, s.begin(p[i])
+			}
 		case line:
 			err = s.read(p[i : i+1])
 		case body:
 			step, err = s.skip(p[i:])
 		}
 		if err != nil {
-			return i, err
+			return i + step - 1, err
 		}
 		i += step
 	}
 	return len(p), nil
+}
+
+// leap passes over an element that is a string, if all of it is there and right: what is
+// written consists of those. It returns 0 where it is not so easy.
+func (s *scanner) leap(p []byte) (int, error) {
+	if s.depth == 0 || p[0] != '$' {
+		return 0, nil
+	}
+	i, n := 1, 0
+	for ; i < len(p) && i < 8 && '0' <= p[i] && p[i] <= '9'; i++ {
+		n = n*10 + int(p[i]-'0')
+	}
+	begin, end := i+2, i+2+n
+	if i == 1 || int64(n) > s.maxString || len(p) < end+2 ||
+		p[i] != '\r' || p[i+1] != '\n' || p[end] != '\r' || p[end+1] != '\n' {
+		return 0, nil
+	}
+	s.note(p[begin:end])
+	return end + 2, s.end()
 }
 
 func (s *scanner) begin(kind byte) error {
@@ -241,12 +262,12 @@ func (s *scanner) skip(p []byte) (int, error) {
 	case 2:
 		s.left--
 		if p[0] != '\r' {
-			return 0, errSyntax
+			return 1, errSyntax
 		}
 		return 1, nil
 	case 1:
 		if p[0] != '\n' {
-			return 0, errSyntax
+			return 1, errSyntax
 		}
 		return 1, s.end()
 	}
