@@ -31,6 +31,8 @@ type Driver interface {
 	//   - An error tells how the context ended, if it did: context.Canceled, or
 	//     context.DeadlineExceeded or a socket's time-out.
 	//   - It recovers: once the server is healthy again, so are its calls.
+	//   - Where a reply is missing, the connection is not used again: all behind it would
+	//     go to the wrong calls.
 	//   - It neither changes cmds nor keeps them after its return.
 	//   - Other users of the same client notice nothing.
 	//

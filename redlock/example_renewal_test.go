@@ -42,7 +42,7 @@ func ExampleWithRenewal() {
 	ctx := context.Background()
 	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
 	defer locker.Close()
-	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(100*time.Millisecond), redlock.WithRenewal())
+	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(time.Second), redlock.WithRenewal())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -51,7 +51,7 @@ func ExampleWithRenewal() {
 	select {
 	case <-lock.Context().Done():
 		fmt.Println("lost:", context.Cause(lock.Context()))
-	case <-time.After(300 * time.Millisecond): // three leases later
+	case <-time.After(1500 * time.Millisecond): // the first lease is over
 		fmt.Println("held:", lock.Valid())
 	}
 	// Output: held: true

@@ -16,6 +16,7 @@ type conn struct {
 	proto int
 
 	channels map[string]struct{} // that it hears of; the server's mu guards them
+	rested   int                 // how much the server had received when all of the connection's was answered; likewise
 
 	sending sync.Mutex // one writer at a time; mu is free while it waits for the client
 

@@ -7,6 +7,7 @@ import "sync"
 type fault struct {
 	kind    faultKind
 	release chan struct{} // ends a stopReading or a silence
+	hostile hostility     // of beHostile
 }
 
 type faultKind int
@@ -18,10 +19,11 @@ const (
 	resetConn                    // the same, but the connection is reset
 	cutReply                     // carries it out, sends half of the reply and closes
 	answerClose                  // answers, then closes
+	beHostile                    // says something else: see hostility
 )
 
 func (k faultKind) String() string {
-	return [...]string{"stops reading", "keeps silent", "loses the reply", "resets the connection", "sends half a reply", "answers and closes"}[k]
+	return [...]string{"stops reading", "keeps silent", "loses the reply", "resets the connection", "sends half a reply", "answers and closes", "is hostile"}[k]
 }
 
 // fault calls up a fault whenever a command arrives that has arg among its arguments.
@@ -83,6 +85,8 @@ func (s *server) answer(c *conn, args []string) bool {
 		_, _ = c.net.Write([]byte(reply[:len(reply)/2]))
 	case answerClose:
 		_, _ = c.net.Write([]byte(s.execute(c, args)))
+	case beHostile:
+		return f.hostile.answer(s, c, args)
 	}
 	c.hangUp()
 	return false

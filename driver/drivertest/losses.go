@@ -1,7 +1,9 @@
 package drivertest
 
 import (
+	"context"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -12,6 +14,7 @@ var lossCases = []testCase{
 	{"a reset connection is an error and no second send", func(tr *trial) { lost(tr, resetConn) }},
 	{"half a reply is an error behind the replies before it", halfReply},
 	{"a reply that arrives before the close counts", answerThenClose},
+	{"a reply that never comes shifts no other", missingReply},
 	{"an idle connection that the server closed is replaced", idleClosed},
 }
 
@@ -84,6 +87,29 @@ func answerThenClose(tr *trial) {
 		tr.expect(out, text("OK"), text("OK"))
 		tr.sentOnce(key)
 		tr.recovers("a close behind the last reply")
+	}
+}
+
+// missingReply leaves a reply out, and the connection open.
+func missingReply(tr *trial) {
+	for i := range 3 {
+		key := "left out " + strconv.Itoa(i)
+		release := tr.server.hostile(key, hostility{place: instead, ending: goesOn})
+		defer release()
+		out := tr.doShort(keyed("SET", key, "1"), keyless("ECHO", "behind it"))
+		tr.endedInTime("a server that leaves a reply out", out, context.DeadlineExceeded)
+		tr.honest(out, key)
+		var callers sync.WaitGroup
+		for caller := range 8 {
+			callers.Go(func() {
+				words := key + " " + strconv.Itoa(caller)
+				if out := tr.doShort(keyless("ECHO", words)); len(out.replies) > 0 {
+					tr.expect(out, text(words))
+				}
+			})
+		}
+		callers.Wait()
+		tr.recoversFrom("a server that leaves a reply out")
 	}
 }
 

@@ -26,6 +26,7 @@ type server struct {
 	faults   map[string]*fault // by the argument that calls it up
 	gate     chan struct{}     // not nil: the server is frozen until it is closed
 	guarded  bool              // a password is wanted, and no password is right
+	polite   *conn             // has answered in place of a hostility that comes later
 }
 
 // receipt is a command that has arrived, whether or not it was carried out.
@@ -112,8 +113,11 @@ func (s *server) serve(c *conn) {
 			return
 		}
 		// Replies go out together, as from a real server, once no command waits.
-		if c.in.Buffered() == 0 && c.flush() != nil {
-			return
+		if c.in.Buffered() == 0 {
+			if c.flush() != nil {
+				return
+			}
+			s.rests(c)
 		}
 	}
 }
@@ -123,6 +127,14 @@ func (s *server) note(c *conn, args []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.received = append(s.received, receipt{conn: c.id, args: args})
+	s.changed.Broadcast()
+}
+
+// rests records that all that has come on a connection is answered.
+func (s *server) rests(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.rested = len(s.received)
 	s.changed.Broadcast()
 }
 
@@ -157,9 +169,12 @@ func (s *server) await(keys ...string) bool {
 
 // awaitThat waits until the condition, which is asked with mu held, is met, and
 // reports whether that happened within five seconds.
-func (s *server) awaitThat(met func() bool) bool {
+func (s *server) awaitThat(met func() bool) bool { return s.awaitWithin(patience, met) }
+
+// awaitWithin is awaitThat with a patience of its own.
+func (s *server) awaitWithin(most time.Duration, met func() bool) bool {
 	expired := false
-	timer := time.AfterFunc(patience, func() {
+	timer := time.AfterFunc(most, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		expired = true

@@ -116,14 +116,16 @@ func (s *subscription) remove(channels ...string) {
 }
 
 // close closes the subscription, which may not take long, and only counts once.
-func (s *subscription) close() {
+func (s *subscription) close() { s.closeWithin(prompt) }
+
+func (s *subscription) closeWithin(most time.Duration) {
 	s.closing.Do(func() {
 		s.tr.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), prompt)
+		ctx, cancel := context.WithTimeout(context.Background(), most)
 		defer cancel()
 		out := bounded(ctx, func() outcome { return outcome{err: s.it.Close()} })
 		s.ear.close()
-		if errors.Is(out.err, errHung) || out.took > prompt {
+		if errors.Is(out.err, errHung) || out.took > most {
 			s.tr.Errorf("Close took %v or longer, want at most 50ms", out.took.Round(time.Millisecond))
 		}
 	})

@@ -18,6 +18,9 @@
 // one more to ask for the map. A Locker that waits adds one connection a node (a
 // Cluster is one node), on which it hears of releases.
 //
+// A connection ends where the server leaves the protocol: where a reply is malformed, too
+// large (4 MB a string) or too many. No memory is taken for what is only announced.
+//
 // These work: a client for one server ([redis.Client]), one that finds its master by
 // Sentinel (redis.NewFailoverClient), and a Cluster ([redis.ClusterClient]). A
 // failover client has to stay open as long as the Locker, for closing it ends the

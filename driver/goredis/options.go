@@ -1,10 +1,14 @@
 package goredis
 
 import (
+	"context"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/quorumlock/quorumlock/driver/internal/framing"
 )
 
 // mend returns the options of a client of our own to the server that user's client
@@ -63,6 +67,18 @@ func mendCluster(user *redis.ClusterOptions) *redis.ClusterOptions {
 	own.Protocol = 2
 	own.PushNotificationProcessor = nil
 	own.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+
+	dial := own.Dialer
+	if dial == nil {
+		dial = redis.NewDialer(&redis.Options{DialTimeout: own.DialTimeout, TLSConfig: own.TLSConfig})
+	}
+	own.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		socket, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return framing.Check(socket), nil
+	}
 	return &own
 }
 

@@ -8,10 +8,13 @@ import (
 	"time"
 )
 
+// above is a connection over another: TLS, and our own.
+type above interface{ NetConn() net.Conn }
+
 // quiet reports whether nothing has happened on an idle connection: the server has
 // neither closed it nor sent what nobody asked for. It does not wait.
 func quiet(socket net.Conn) bool {
-	if over, ok := socket.(interface{ NetConn() net.Conn }); ok { // TLS
+	for over, ok := socket.(above); ok; over, ok = socket.(above) {
 		socket = over.NetConn()
 	}
 	sys, ok := socket.(syscall.Conn)

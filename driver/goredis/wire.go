@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/internal/framing"
 )
 
 // keepCommands is the largest batch whose commands are kept for the next one.
@@ -53,9 +54,10 @@ func connect(ctx context.Context, options *redis.Options, hooks []redis.Hook) (*
 	stop := context.AfterFunc(ctx, func() { cut(socket) })
 	defer stop()
 
+	checked := framing.CheckBetween(socket)
 	own := *options
-	own.Dialer = func(context.Context, string, string) (net.Conn, error) { return socket, nil }
-	w := &wire{socket: socket, client: redis.NewClient(&own), keep: len(hooks) == 0, born: time.Now()}
+	own.Dialer = func(context.Context, string, string) (net.Conn, error) { return checked, nil }
+	w := &wire{socket: checked, client: redis.NewClient(&own), keep: len(hooks) == 0, born: time.Now()}
 	for _, hook := range hooks {
 		w.client.AddHook(dialed{hook})
 	}

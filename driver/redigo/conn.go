@@ -14,7 +14,8 @@ import (
 // conn is one of the pool's connections.
 type conn struct {
 	redis.ConnWithTimeout
-	stop    func() // breaks the connection, then closes stopped; for one call of AfterFunc
+	snap    func() // breaks the connection
+	stop    func() // the same, then closes stopped; for one call of AfterFunc
 	stopped chan struct{}
 	born    int  // the number of the sweep before it came
 	used    bool // since the last sweep
@@ -22,10 +23,13 @@ type conn struct {
 
 func newConn(pooled redis.Conn, born int) *conn {
 	c := &conn{ConnWithTimeout: pooled.(redis.ConnWithTimeout), stopped: make(chan struct{}), born: born}
-	c.stop = func() {
+	c.snap = func() {
 		// The one method that may be called while another goroutine writes: given
 		// a context that has expired, it closes the connection and does no more.
 		_, _ = redis.ReceiveContext(pooled, expired)
+	}
+	c.stop = func() {
+		c.snap()
 		close(c.stopped)
 	}
 	return c
@@ -74,7 +78,16 @@ func (c *conn) roundTrip(cmds []driver.Command) ([]driver.Reply, error) {
 }
 
 // receive reads one reply. The context ends it, so it needs no time-out of its own.
-func (c *conn) receive() (driver.Reply, error) {
+//
+// The client panics over a length that is beyond all memory. Then nobody knows where
+// the next reply begins.
+func (c *conn) receive() (got driver.Reply, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			c.snap()
+			got, err = driver.Reply{}, fmt.Errorf("the client panicked over the server's reply: %v", cause)
+		}
+	}()
 	value, err := c.ReceiveWithTimeout(0)
 	if err == nil {
 		return reply(value), nil

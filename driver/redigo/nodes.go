@@ -27,6 +27,18 @@
 // exhausted: below 8 each call takes its connection anew, which costs some tens of
 // microseconds. Where such a pool is exhausted and does not Wait, the call fails,
 // and nothing was sent.
+//
+// # Servers that talk nonsense
+//
+// A connection of [Open] ends where the server leaves the protocol, and takes no memory
+// for what is only announced. A pool's own connections trust the server:
+//
+//	the server says          redigo 1.9.3
+//	$9223372036854775807     panics: a failed call, but in a Dial that logs in the end of the process
+//	$99999999999             allocates that, which is beyond most machines: the end of the process
+//	a million arrays         reads them by recursion: at some tens of MB the end of the process
+//	in each other
+//	a reply too many         is the reply to the next command, and so on
 package redigo
 
 import (
@@ -34,11 +46,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/internal/framing"
 )
 
 // Nodes makes a node of each pool, named "node 1", "node 2" and so on, for a pool
@@ -112,14 +126,22 @@ func Open(urls ...string) ([]driver.Node, error) {
 }
 
 func newPool(end *driver.Endpoint) *redis.Pool {
+	dial := new(net.Dialer).DialContext
+	if end.TLS != nil {
+		// The client's own handshake over TLS does not heed the context.
+		dial = (&tls.Dialer{Config: end.TLS}).DialContext
+	}
 	options := []redis.DialOption{
 		redis.DialUsername(end.Username),
 		redis.DialPassword(end.Password),
 		redis.DialDatabase(end.DB),
-	}
-	if end.TLS != nil {
-		// The client's own handshake over TLS does not heed the context.
-		options = append(options, redis.DialContextFunc((&tls.Dialer{Config: end.TLS}).DialContext))
+		redis.DialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			socket, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return framing.CheckBetween(socket), nil
+		}),
 	}
 	return &redis.Pool{
 		MaxIdle:     maxCalls,

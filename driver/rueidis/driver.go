@@ -39,7 +39,8 @@
 //   - RingScaleEachConn must be 0 (the default) or at least 4. In a smaller ring a
 //     call waits for room, which no context ends.
 //   - ConnWriteTimeout (10s by default) is how long a connection to a silent server
-//     lives, and with it the calls that were cut off. A negative value means for ever.
+//     lives, and with it batches that block and were cut off. A negative value means
+//     for ever.
 //   - ReplicaOnly and SendToReplicas must not be set: a replica takes no lock.
 //
 // FromOptions sets or refuses all of these itself.
@@ -47,6 +48,23 @@
 // With AuthCredentialsFn and its RefreshAfter, rueidis does not refresh a connection
 // that is out of its pool: when the server ends it, the call under way fails and the
 // next one connects with new credentials.
+//
+// # Servers that talk nonsense
+//
+// A connection of [Open] and [FromOptions] ends where the server leaves the protocol. The
+// connections of a client that the service has made trust the server, and what rueidis
+// 1.0.79 cannot make sense of ends the process, for it panics on goroutines of its own:
+//
+//	the server says                      rueidis 1.0.79
+//	anything, when nothing was asked     panics
+//	a reply too many                     panics
+//	a confirmation of no SUBSCRIBE       panics
+//	$-5, *-7, %-1, $9223372036854775807  panics
+//	$99999999999, *2147483647            allocates that, which is beyond most machines
+//	a million arrays in each other       reads them by recursion until the stack is full
+//
+// Prefer FromOptions to clients of your own where a node, or what is on the way to it, may
+// say such things. It takes all of a client's options.
 package rueidis
 
 import (
@@ -98,9 +116,9 @@ func newDriver(client rueidis.Client, dial func() (rueidis.Client, error)) *Driv
 // goroutine and returns as soon as ctx ends.
 //
 // At most 8 calls run at once; others wait for their turn. A call that ctx
-// cuts off holds its place until the node has answered it or the connection is
-// closed, so that a node which hangs holds at most 8. It reports none of its replies,
-// not even those that had arrived.
+// cuts off holds its place until its connection is closed, a second later at most, and
+// the next call connects anew. It reports none of its replies, not even those that had
+// arrived.
 //
 // Batches that block and those to a Cluster run on a goroutine of their own, and when
 // they fail none of their replies is reported.
@@ -136,7 +154,7 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 		}
 		return replies, nil
 	case ctx.Err() != nil:
-		d.settle(link) //nolint:contextcheck // what was cut off outlives its context
+		d.abandon(link)
 		return replies, fmt.Errorf("rueidis: %w", ctx.Err())
 	default:
 		d.drop(link)

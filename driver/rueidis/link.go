@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -18,12 +18,16 @@ import (
 type link struct {
 	client rueidis.Client
 	wire   rueidis.DedicatedClient // the lock's own connection; nil where the node is a Cluster
-	owed   atomic.Int32            // calls that were cut off and not yet seen to be answered
+	slots  chan struct{}           // the Driver's
+
+	mu   sync.Mutex
+	owed int // calls that were cut off, whose places it gives back when it is gone
+	gone bool
 }
 
 // newLink takes a connection out of the client's pool. The PING shows whether there is
 // one: rueidis hands out a dead one rather than an error.
-func newLink(client rueidis.Client) (*link, error) {
+func newLink(client rueidis.Client, slots chan struct{}) (*link, error) {
 	if client.Mode() == rueidis.ClientModeCluster {
 		return &link{client: client}, nil
 	}
@@ -32,17 +36,24 @@ func newLink(client rueidis.Client) (*link, error) {
 		wire.Close()
 		return nil, err
 	}
-	return &link{client: client, wire: wire}, nil
+	return &link{client: client, wire: wire, slots: slots}, nil
 }
 
 func ping(ctx context.Context, wire rueidis.DedicatedClient) rueidis.RedisResult {
 	return wire.Do(ctx, wire.B().Arbitrary("PING").Build())
 }
 
-// close ends the connection and all calls on it. On a silent server it takes a second.
+// close ends the connection when all calls on it are answered, and after a second at the
+// latest. It is called once.
 func (l *link) close() {
 	if l.wire != nil {
 		l.wire.Close()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gone = true
+	for range l.owed {
+		<-l.slots
 	}
 }
 
@@ -102,7 +113,7 @@ func (d *Driver) connect(try *attempt, client rueidis.Client) {
 		client, try.err = d.dial()
 	}
 	if try.err == nil {
-		try.link, try.err = newLink(client)
+		try.link, try.err = newLink(client, d.slots)
 	}
 	try.err = refusal(try.err)
 
@@ -124,28 +135,18 @@ func (d *Driver) drop(failed *link) {
 	}
 }
 
-// settle gives back the places of calls that were cut off once they are answered.
-// Replies come in order, so the answer to a PING behind them shows that. If the server
-// stays silent, rueidis closes the connection after its ConnWriteTimeout, which
-// answers everything.
-func (d *Driver) settle(l *link) {
-	if l.owed.Add(1) > 1 {
-		return // the goroutine that is under way sees to it
+// abandon gives up a link that owes a reply to a call that was cut off: were it never to
+// come, all calls behind would get each other's replies. Those under way have a second to
+// be answered. Then the place of the call is free again.
+func (d *Driver) abandon(l *link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gone {
+		<-d.slots
+		return
 	}
-	go func() {
-		for {
-			owed := l.owed.Load()
-			if ping(context.Background(), l.wire).NonRedisError() != nil {
-				d.drop(l)
-			}
-			for range owed {
-				<-d.slots
-			}
-			if l.owed.Add(-owed) == 0 {
-				return
-			}
-		}
-	}()
+	l.owed++
+	d.drop(l)
 }
 
 // Close closes the connections that the Driver has taken, and with them the calls under

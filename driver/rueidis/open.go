@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/internal/framing"
 )
 
 // Open makes a node of each URL, which [driver.ParseURL] describes:
@@ -88,6 +89,7 @@ func check(option *rueidis.ClientOption) error {
 		return errors.New("ConnWriteTimeout is negative; want 0 (10s) or more, or calls to a silent server never end")
 	}
 	option.InitAddress = slices.Clone(option.InitAddress) // ShuffleInit sorts it in place
+	option.DialCtxFn = checked(option.DialCtxFn, option.DialFn)
 	option.DisableCache = true
 	option.BlockingPoolSize = 0
 	if option.RingScaleEachConn < 4 { // 16 places: the calls and rueidis's own PINGs
@@ -103,4 +105,28 @@ func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 		client = nil
 	}
 	return client, err
+}
+
+// checked dials as the option says, and checks what comes from the server: rueidis panics,
+// on goroutines of its own, over a reply that nobody has asked for.
+func checked(
+	dialCtx func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error),
+	dial func(string, *net.Dialer, *tls.Config) (net.Conn, error),
+) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (socket net.Conn, err error) {
+		switch {
+		case dialCtx != nil:
+			socket, err = dialCtx(ctx, addr, dialer, config)
+		case dial != nil:
+			socket, err = dial(addr, dialer, config)
+		case config != nil:
+			socket, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
+		default:
+			socket, err = dialer.DialContext(ctx, "tcp", addr)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return framing.Check(socket), nil
+	}
 }

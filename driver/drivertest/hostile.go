@@ -1,0 +1,272 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// FuzzReplies gives a driver replies that keep to no protocol: bytes of the fuzzer's
+// choice instead of a reply, behind one, or when nothing was asked for, and behind them
+// a cut, a reset, silence or business as usual. Without -fuzz it runs some hundred
+// replies that have hurt clients.
+//
+//	func FuzzReplies(f *testing.F) {
+//		drivertest.FuzzReplies(f, func(tb testing.TB, addr string) driver.Driver { … })
+//	}
+//
+// What it asks of a driver: it does not panic, nor does the client on a goroutine of
+// its own. It returns in time. It takes no memory for what has not come. Its replies are
+// of the kinds that there are, and no more than there were commands. Whatever has been
+// said, the next call gets its own replies or an error, and a few calls later all is
+// well. Nothing is left behind.
+//
+// open returns a driver for the server at addr and registers its own clean-up. It is
+// called once.
+func FuzzReplies(f *testing.F, open func(tb testing.TB, addr string) driver.Driver) {
+	seed(f, int(places))
+	on := newStage(f, func(addr string) driver.Driver { return open(f, addr) })
+	on.probe(f)
+	f.Fuzz(func(t *testing.T, raw []byte, where, then uint8) {
+		h := hostility{string(raw), place(where % uint8(places)), ending(then % uint8(endings))}
+		if h.place != instead && h.ending == saysNone {
+			h.ending = goesOn
+		}
+		on.survives(t, h)
+	})
+}
+
+// HostileReplies runs what is too large for [FuzzReplies].
+func HostileReplies(t *testing.T, open func(tb testing.TB, addr string) driver.Driver) {
+	on := newStage(t, func(addr string) driver.Driver { return open(t, addr) })
+	for _, large := range largeReplies {
+		t.Run(large.name, func(t *testing.T) {
+			raw := large.head + strings.Repeat(large.again, large.times) + large.tail
+			on.survives(t, hostility{raw, instead, saysNone})
+		})
+	}
+}
+
+// seed gives the fuzzer every reply in every place with every ending, but for silence,
+// which takes time: that, only here and there.
+func seed(f *testing.F, places int) {
+	for i, raw := range hostileReplies {
+		for where := range places {
+			for then := range endings {
+				if then != saysNone || where == 0 && i%4 == 0 {
+					f.Add([]byte(raw), uint8(where), uint8(then))
+				}
+			}
+		}
+	}
+}
+
+// stage is a hostile server and a driver that has to bear with it.
+type stage struct {
+	server *server
+	driver driver.Driver
+	calls  int
+
+	// reads says that the client reads even when it waits for no reply. What is said
+	// then, it may not have seen when the next call comes.
+	reads bool
+}
+
+func newStage(r reporter, open func(addr string) driver.Driver) *stage {
+	tr := &trial{reporter: r, server: startServer(r)}
+	tr.mark()
+	defer pprof.SetGoroutineLabels(context.Background()) // or the fuzzer's own goroutines had it
+	before := tr.goroutines()
+	r.Cleanup(func() {
+		if n, gone := tr.falls(before, 3*patience); !gone {
+			r.Errorf("a hostile server has left %d goroutines behind:\n%s", n-before, profile())
+		}
+	})
+	tr.Driver = open(tr.server.addr())
+	return &stage{server: tr.server, driver: tr.Driver}
+}
+
+// probe finds out whether the client reads when it waits for no reply.
+func (on *stage) probe(r reporter) {
+	tr := on.trial(r)
+	defer pprof.SetGoroutineLabels(context.Background())
+	h := hostility{raw: "+OK\r\n", place: later, ending: hangsUp}
+	release := on.server.hostile("polite", h)
+	defer release()
+	tr.do(keyless("ECHO", "polite"))
+	on.reads = on.server.interject(on.server.politeConn(), h, time.Second)
+	tr.recoversFrom("a server that says OK to nobody")
+}
+
+// trial is one hostility's.
+func (on *stage) trial(r reporter) *trial {
+	on.calls++
+	on.server.forget()
+	tr := &trial{reporter: r, Subject: Subject{Driver: on.driver}, server: on.server}
+	tr.mark()
+	return tr
+}
+
+const (
+	// brief is the deadline of a call that a hostile server may leave unanswered.
+	brief = 30 * time.Millisecond
+	// tries is how many calls may fail behind a hostile reply, on a busy machine.
+	tries = 10
+	// modest is what a call may allocate, besides what has come.
+	modest = 32 << 20
+)
+
+// survives makes a call that the server answers in a hostile way, and sees to the calls
+// behind it.
+func (on *stage) survives(r reporter, h hostility) {
+	r.Helper()
+	tr := on.trial(r)
+	what := fmt.Sprintf("a server that says %s %v and then %v", quote(h.raw), h.place, h.ending)
+	key := "hostile " + strconv.Itoa(on.calls)
+	release := tr.server.hostile(key, h)
+	defer release()
+
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	first, last := "first of "+key, "last of "+key
+	cmds := []driver.Command{keyless("ECHO", first), keyed("SET", key, "1"), keyless("ECHO", last)}
+	if h.place == behind {
+		cmds, last = cmds[:2], key
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), brief)
+	defer cancel()
+	out := tr.call(ctx, cmds...)
+	tr.lawful(what, out)
+	if len(out.replies) > 0 && !same(out.replies[0], text(first)) {
+		tr.Errorf("%s: the reply before it is %s, want %q", what, show(out.replies[0]), first)
+	}
+	switch {
+	case h.place == later:
+		if c := tr.server.politeConn(); c != nil {
+			most := time.Duration(0)
+			if on.reads {
+				most = 4 * brief // unless that is no reason to hang up
+			}
+			tr.server.interject(c, h, most)
+		}
+	case h.ending == saysNone:
+		tr.server.cut() // it would be silent for ever
+	case h.ending == goesOn:
+		tr.server.hasAnswered(last, 4*brief) // if the client has sent it
+	}
+	tr.recoversFrom(what)
+
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > modest+8*uint64(len(h.raw)) {
+		tr.Errorf("%s: %d MB were allocated", what, took>>20)
+	}
+	if n := tr.server.openConns(); n > 2*mayRemain {
+		tr.Errorf("%s: the driver has %d connections", what, n)
+	}
+}
+
+// lawful fails the case unless the call returned what a call may return. That it returns
+// within 50ms of its deadline is for other cases to see: among thousands of calls there
+// is one for which a busy machine has no time.
+func (tr *trial) lawful(what string, out outcome) {
+	tr.Helper()
+	switch {
+	case errors.Is(out.err, errHung):
+		tr.Fatalf("%s: Do %v", what, out.err)
+	case len(out.replies) > len(out.cmds), out.err == nil && len(out.replies) < len(out.cmds):
+		tr.Errorf("%s: Do returned %d replies to %d commands, and the error %v", what, len(out.replies), len(out.cmds), out.err)
+	}
+	for _, reply := range out.replies {
+		if !known(reply) {
+			tr.Errorf("%s: Do returned %s", what, show(reply))
+		}
+	}
+}
+
+// known reports whether all of a reply is of the kinds that there are.
+func known(r driver.Reply) bool {
+	for _, elem := range r.Elems {
+		if !known(elem) {
+			return false
+		}
+	}
+	return r.Kind <= driver.Failure
+}
+
+// recoversFrom fails the case unless calls soon succeed again, and none gets what was not
+// said to it.
+func (tr *trial) recoversFrom(what string) {
+	tr.Helper()
+	var out outcome
+	for i := range tries {
+		words := strconv.Itoa(i) + " after " + strconv.FormatInt(time.Now().UnixNano(), 10)
+		ctx, cancel := context.WithTimeout(context.Background(), 4*brief)
+		out = tr.call(ctx, keyless("ECHO", words))
+		cancel()
+		tr.lawful(what, out)
+		if len(out.replies) > 0 && !same(out.replies[0], text(words)) {
+			tr.Errorf("%s: call %d after it got the reply %s, want %q", what, i+1, show(out.replies[0]), words)
+		}
+		if out.err == nil {
+			return
+		}
+		if out.late >= 0 {
+			tr.server.cut() // what has no end would never end
+		}
+	}
+	tr.Fatalf("%s: Do = %v in %d tries afterwards", what, out.err, tries)
+}
+
+// forget drops what has been received: a fuzzer goes on for long.
+func (s *server) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.received = s.received[:0]
+	for c := range s.conns {
+		c.rested = 0
+	}
+}
+
+// hasAnswered waits until a command with this argument is answered, and all before it. A
+// reply that is on its way when the next call leaves cannot be told from that one's.
+func (s *server) hasAnswered(arg string, most time.Duration) {
+	s.awaitWithin(most, func() bool {
+		at := slices.IndexFunc(s.received, func(r receipt) bool { return slices.Contains(r.args[1:], arg) })
+		if at < 0 {
+			return false
+		}
+		for c := range s.conns {
+			if c.id == s.received[at].conn {
+				return c.rested > at
+			}
+		}
+		return true // it has gone
+	})
+}
+
+// hostile makes the server say something else to a command with this argument.
+func (s *server) hostile(arg string, h hostility) (release func()) {
+	release = s.fault(arg, beHostile)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults[arg].hostile = h
+	return release
+}
+
+// politeConn takes the connection that has answered, where the hostility comes later.
+func (s *server) politeConn() *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.polite
+	s.polite = nil
+	return c
+}
