@@ -10,7 +10,7 @@ var proofs = []mutant{
 	{
 		name:  "a vote counts that the node's own disk does not have",
 		file:  "redlock/durable.go",
-		edits: []edit{{`if reply.Elems[0].Int < 1 {`, `if reply.Elems[0].Int < 0 {`}},
+		edits: []edit{{`} else if synced.Int < 1 {`, `} else if synced.Int < 0 {`}},
 	},
 	{
 		name: "a vote counts that an earlier sending brought, of which the proof says nothing",

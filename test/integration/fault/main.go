@@ -63,6 +63,7 @@ func run(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	t.Tell = func(had int64) { fmt.Printf("fault: %d locks so far\n", had) }
 	t.Clients = words(*clients)
 	t.Job.Without = words(*without)
 	for _, kind := range words(*kinds) {

@@ -27,6 +27,7 @@ type Trial struct {
 	Job          worker.Job      // of each of them, but for what differs
 	Kinds        []schedule.Kind // of faults; nil: all that the cluster can have
 	Program      string          // the worker's
+	Tell         func(had int64) // is told every half minute how many locks were had; may be nil
 }
 
 // A trial that runs.
@@ -113,6 +114,9 @@ func (r *running) harm(ctx context.Context) {
 	var lasting sync.WaitGroup
 	defer lasting.Wait()
 	defer close(r.done)
+	if r.Tell != nil {
+		lasting.Go(r.tell)
+	}
 	kinds := r.Kinds
 	if kinds == nil {
 		kinds = r.cluster.Kinds()
@@ -131,6 +135,19 @@ func (r *running) harm(ctx context.Context) {
 	}
 	for !r.enough() && ctx.Err() == nil {
 		time.Sleep(100 * time.Millisecond) // a trial without faults, of time too
+	}
+}
+
+func (r *running) tell() {
+	ticker := time.NewTicker(30 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			r.Tell(r.had.Load())
+		case <-r.done:
+			return
+		}
 	}
 }
 
