@@ -62,11 +62,14 @@ func (l *life) listen(heard *os.File) {
 	l.last <- rest
 }
 
-// finish has the process finish what it does, and returns its farewell.
-func (l *life) finish() (said worker.Farewell, err error) {
-	if _, err := fmt.Fprintln(l.orders, "stop"); err != nil {
-		return said, err
-	}
+// finish has the process finish what it does. It does not wait.
+func (l *life) finish() error {
+	_, err := fmt.Fprintln(l.orders, "stop")
+	return err
+}
+
+// farewell waits for the last word of a process that finishes.
+func (l *life) farewell() (said worker.Farewell, err error) {
 	last := <-l.last
 	if l.err != nil {
 		return said, l.err

@@ -64,6 +64,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	t.Tell = func(had int64) { fmt.Printf("fault: %d locks so far\n", had) }
+	t.Job.Mix = worker.Ordinary
 	t.Clients = words(*clients)
 	t.Job.Without = words(*without)
 	for _, kind := range words(*kinds) {

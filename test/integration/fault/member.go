@@ -63,12 +63,10 @@ func (m *member) stop() (end func() error, err error) {
 	}, process.Signal(syscall.SIGSTOP)
 }
 
-// close ends the process, if there is one.
+// close ends the process.
 func (m *member) close() {
-	if m.current != nil {
-		_ = m.current.orders.Close() // it ends with them
-		_ = m.current.command.Wait()
-	}
+	_ = m.current.orders.Close() // it ends with them
+	_ = m.current.command.Wait()
 }
 
 // log puts the notes of all its processes into one.

@@ -215,16 +215,17 @@ func whom(f schedule.Fault) string {
 // finish has all clients finish, and looks for what is left of them.
 func (r *running) finish() []string {
 	var remains []string
-	for _, m := range r.members {
-		if m.current == nil {
-			continue // it could not be started
-		}
-		said, err := m.current.finish()
+	members := slices.DeleteFunc(slices.Clone(r.members), func(m *member) bool { return m.current == nil }) // that could not be started
+	for _, m := range members {
+		r.try(m.current.finish())
+	}
+	for _, m := range members {
+		said, err := m.current.farewell()
 		r.try(err)
 		remains = append(remains, reproach(m.current.name, said)...)
 	}
 	remains = append(remains, r.leftovers()...)
-	for _, m := range r.members {
+	for _, m := range members {
 		m.close()
 	}
 	return remains

@@ -23,7 +23,7 @@ func short(t *testing.T) Trial {
 	return Trial{
 		Seed: seed, For: 8 * time.Second, Program: program,
 		Clients: []string{"goredis", "redigo", "rueidis"},
-		Job:     worker.Job{Library: "quorumlock", Workers: 8, Keys: 48, Lease: time.Second},
+		Job:     worker.Job{Library: "quorumlock", Workers: 8, Keys: 48, Lease: time.Second, Mix: worker.Ordinary},
 	}
 }
 

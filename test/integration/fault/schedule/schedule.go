@@ -168,8 +168,12 @@ func (s Stage) clients(random *rand.Rand) iter.Seq[Fault] {
 		if len(choice) == 0 || s.Clients == 0 {
 			return
 		}
+		pause := 2.0 // the mean time between two, in leases
+		if len(s.choice(func(h habit) bool { return h.victim != client })) == 0 {
+			pause = 0.5 // nothing else happens
+		}
 		free := make([]time.Duration, s.Clients)
-		for now := s.Lease; ; now += time.Duration(random.ExpFloat64() * 2 * float64(s.Lease)) {
+		for now := s.Lease; ; now += time.Duration(random.ExpFloat64() * pause * float64(s.Lease)) {
 			f := s.make(random, choice, now)
 			if free[f.Clients[0]] > now {
 				continue

@@ -28,6 +28,7 @@ type Job struct {
 	Workers  int
 	Keys     int
 	Lease    time.Duration
+	Mix      Mix
 	Seed     uint64
 }
 
@@ -102,16 +103,19 @@ type worker struct {
 	visits int
 }
 
-// often is how many of a thousand tenures are of a kind. The others are patient, and
-// over as soon as their visit is.
-const (
-	cancelled = 30 // their caller gives up after a moment
-	hasty     = 30 // do not wait
-	slow      = 50 // take their time between looking and writing
-	extends   = 40
-	renewed   = 5
-	abandoned = 5 // nobody releases them
-)
+// A Mix says how many of a thousand tenures are of a kind. The others are patient, and over
+// as soon as their visit is.
+type Mix struct {
+	Cancelled int // their caller gives up after a moment
+	Hasty     int // do not wait
+	Slow      int // take their time between looking and writing
+	Extended  int
+	Renewed   int // for some leases
+	Abandoned int // nobody releases them
+}
+
+// Ordinary is a mix with a little of everything.
+var Ordinary = Mix{Cancelled: 30, Hasty: 30, Slow: 50, Extended: 40, Renewed: 5, Abandoned: 5}
 
 func (w *worker) work(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -124,6 +128,7 @@ func (w *worker) work(ctx context.Context) {
 func (w *worker) tenure(ctx context.Context, lot int) {
 	below := func(share int) bool { lot -= share; return lot < 0 }
 	var (
+		mix     = w.job.Mix
 		mood    = note.Patient
 		manner  = wait
 		caller  = ctx
@@ -132,19 +137,19 @@ func (w *worker) tenure(ctx context.Context, lot int) {
 		key     = w.busyKey()
 	)
 	switch {
-	case below(cancelled):
+	case below(mix.Cancelled):
 		given, cancel := context.WithTimeout(ctx, w.upTo(15*time.Millisecond))
 		defer cancel()
 		caller, mood = given, note.Hasty
-	case below(hasty):
+	case below(mix.Hasty):
 		manner, mood = try, note.Hasty
-	case below(slow):
+	case below(mix.Slow):
 		stay = w.ponder
-	case below(extends):
+	case below(mix.Extended):
 		stay = w.extend
-	case below(renewed):
+	case below(mix.Renewed):
 		manner, stay, key = renew, w.stay, w.anyKey()
-	case below(abandoned):
+	case below(mix.Abandoned):
 		release, key = false, w.anyKey()
 	}
 	w.pen.Asked(w.id, key, mood)
