@@ -60,7 +60,7 @@ matrix: ## Run the suite on each server that users may have (10 minutes)
 model: ## Search the models of lock and fences (10 minutes; needs spin and gcc)
 	test/model/run
 
-mutants: ## Take out one mechanism at a time, and see that a test fails (10 minutes on 2 busy cores)
+mutants: ## Take out one mechanism at a time, and see that a test fails (6 minutes on 2 cores)
 	go run ./test/mutants
 
 bench: ## Measure beside redsync (minutes, on five local servers)
