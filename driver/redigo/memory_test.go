@@ -33,6 +33,12 @@ func (m *memory) dial() (redis.Conn, error) {
 // listen serves a free port of loopback as well, and returns its address.
 func (m *memory) listen(t *testing.T) string {
 	t.Helper()
+	return listen(t, m.serve)
+}
+
+// listen serves the connections to a free port of loopback, and returns its address.
+func listen(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +50,7 @@ func (m *memory) listen(t *testing.T) string {
 			if err != nil {
 				return
 			}
-			go m.serve(conn)
+			go serve(conn)
 		}
 	}()
 	return listener.Addr().String()

@@ -21,33 +21,19 @@ const boast = "$9223372036854775807\r\n"
 // says OK.
 func startBoaster(t *testing.T, words ...string) (addr string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening on the loopback does not wait
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				for lines := bufio.NewScanner(conn); lines.Scan(); {
-					for _, word := range words {
-						if lines.Text() == word {
-							_, _ = io.WriteString(conn, boast)
-						}
-					}
-					if lines.Text() == "ECHO" {
-						_, _ = io.WriteString(conn, "+OK\r\n")
-					}
+	return listen(t, func(conn net.Conn) {
+		defer func() { _ = conn.Close() }()
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			for _, word := range words {
+				if lines.Text() == word {
+					_, _ = io.WriteString(conn, boast)
 				}
-			}()
+			}
+			if lines.Text() == "ECHO" {
+				_, _ = io.WriteString(conn, "+OK\r\n")
+			}
 		}
-	}()
-	return listener.Addr().String()
+	})
 }
 
 // A pool of the application's is not checked for what its connections read.
