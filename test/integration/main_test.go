@@ -42,11 +42,11 @@ func startKinds() error {
 		if k.broken != nil {
 			return fmt.Errorf("%s: %w", k.name, k.broken)
 		}
-		if k.missing != nil && strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), k.name) {
+		if k.missing != nil && server.Required(k.name) {
 			return fmt.Errorf("%s are required (QUORUMLOCK_REQUIRE)", k.name)
 		}
 	}
-	if _, err := powerServer(); err != nil && strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "power") {
+	if _, err := powerServer(); err != nil && server.Required("power") {
 		return fmt.Errorf("power cuts are required (QUORUMLOCK_REQUIRE): %w", err)
 	}
 	return nil

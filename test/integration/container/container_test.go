@@ -3,10 +3,11 @@ package container
 import (
 	"bufio"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
 // launch starts a container for one test, or skips the test where none can run: the
@@ -14,7 +15,7 @@ import (
 func launch(t *testing.T) *Container {
 	t.Helper()
 	if err := Prepare(t.Context()); err != nil {
-		if strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "containers") {
+		if server.Required("containers") {
 			t.Fatal(err)
 		}
 		t.Skip(err)

@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	c, err := start(ctx, *nodes, t)
-	if errors.Is(err, errMissing) && !strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), *nodes) {
+	if errors.Is(err, errMissing) && !server.Required(*nodes) {
 		fmt.Printf("fault: %s: NOT RUN: %v\n", *nodes, err)
 		return nil
 	}
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Printf("fault: seed %d, %s, %d clients (%s)\n", t.Seed, *nodes, len(t.Clients), *clients)
-	report, err := t.Report(ctx, c, *bound)
+	report, err := t.Run(ctx, c, *bound)
 	if err == nil {
 		fmt.Print(report)
 		if !report.Clean() {
@@ -106,7 +106,7 @@ func start(ctx context.Context, nodes string, t Trial) (*cluster.Cluster, error)
 	switch nodes {
 	case "processes":
 		c, err := cluster.Processes(schedule.Durable(t.Seed, five), len(t.Clients))
-		if errors.Is(err, server.ErrNoServer) || errors.Is(err, server.ErrNoCompiler) {
+		if server.Missing(err) {
 			err = fmt.Errorf("%w: %w", errMissing, err)
 		}
 		return c, err

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/quorumlock/quorumlock/test/integration/fault/cluster"
 	"github.com/quorumlock/quorumlock/test/integration/fault/history"
 )
 
@@ -24,17 +22,6 @@ type Report struct {
 	Began   history.Moment
 	Took    time.Duration
 	Remains []string // what is left that should not be
-}
-
-// Report runs the trial and judges what happened.
-func (t Trial) Report(ctx context.Context, c *cluster.Cluster, bound time.Duration) (*Report, error) {
-	ran, err := t.Run(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	// A caller that gives up does so by itself.
-	ran.Verdict = history.Judge(ran.Log, bound, "caller")
-	return ran, nil
 }
 
 // Clean reports whether nothing is wrong.

@@ -46,9 +46,9 @@ type running struct {
 	errs   []error
 }
 
-// Run runs the trial on a cluster, whose clocks it leaves as they were set, and reports
-// what happened and what was left behind.
-func (t Trial) Run(ctx context.Context, c *cluster.Cluster) (*Report, error) {
+// Run runs the trial on a cluster, whose clocks it leaves as they were set, and judges what
+// happened and what was left behind.
+func (t Trial) Run(ctx context.Context, c *cluster.Cluster, bound time.Duration) (*Report, error) {
 	store, err := t.serve()
 	if err != nil {
 		return nil, err
@@ -73,7 +73,11 @@ func (t Trial) Run(ctx context.Context, c *cluster.Cluster) (*Report, error) {
 	report.Remains = r.finish() //nolint:contextcheck // what is left is looked for when the trial was broken off, too
 	report.Log = r.log()
 	r.try(inspect(store, report.Log))
-	return report, errors.Join(append(r.errs, ctx.Err())...)
+	if err := errors.Join(append(r.errs, ctx.Err())...); err != nil {
+		return nil, err
+	}
+	report.Verdict = history.Judge(report.Log, bound, "caller") // one that gives up does so by itself
+	return report, nil
 }
 
 // inspect visits all registers once more, so that the last visit to each is judged, too.

@@ -31,11 +31,11 @@ func short(t *testing.T) Trial {
 func try(t *testing.T, trial Trial, durable []bool) *Report {
 	t.Helper()
 	c, err := cluster.Processes(durable, len(trial.Clients))
-	if missing := errors.Is(err, server.ErrNoServer) || errors.Is(err, server.ErrNoCompiler); missing && !strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes") {
+	if server.Missing(err) && !server.Required("processes") {
 		t.Skip(err)
 	}
 	must(t, err)
-	report, err := trial.Report(t.Context(), c, bound)
+	report, err := trial.Run(t.Context(), c, bound)
 	must(t, errors.Join(err, c.Close()))
 	return report
 }
@@ -58,7 +58,7 @@ func TestLocksKeepTheirPromisesUnderFaults(t *testing.T) {
 // What a process leaves open, or a client on the nodes, is found.
 func TestWhatIsLeftBehindIsFound(t *testing.T) {
 	c, err := cluster.Of(1, 1, func(int) (server.Node, error) { return server.Launch() })
-	if errors.Is(err, server.ErrNoServer) && !strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes") {
+	if server.Missing(err) && !server.Required("processes") {
 		t.Skip(err)
 	}
 	must(t, err)

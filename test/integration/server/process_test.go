@@ -20,7 +20,7 @@ func launch(t *testing.T, args ...string) *Process {
 func launchAs(t *testing.T, setup Setup) *Process {
 	t.Helper()
 	p, err := setup.Launch()
-	if missing := errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoCompiler); missing && !strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes") {
+	if Missing(err) && !Required("processes") {
 		t.Skip(err)
 	}
 	if err != nil {

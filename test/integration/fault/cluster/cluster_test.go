@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +20,7 @@ import (
 func processes(t *testing.T) *Cluster {
 	t.Helper()
 	c, err := Processes([]bool{true, true, false}, 2)
-	if missing := errors.Is(err, server.ErrNoServer) || errors.Is(err, server.ErrNoCompiler); missing && !strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), "processes") {
+	if server.Missing(err) && !server.Required("processes") {
 		t.Skip(err)
 	}
 	if err != nil {
