@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	modpath "golang.org/x/mod/module"
+)
+
+// The tools, at the versions that were tried.
+const (
+	gorelease   = "golang.org/x/exp/cmd/gorelease@v0.0.0-20261014143641-f0251eb4aa3e"
+	govulncheck = "golang.org/x/vuln/cmd/govulncheck@v1.9.0"
+)
+
+// compare says how the API of each module differs from that of the last version.
+func (w *workshop) compare(ctx context.Context, version string) error {
+	last, err := lastVersion(ctx, w.root)
+	if err != nil {
+		return err
+	}
+	if last == "" {
+		fmt.Println("APIs: nothing to compare with, no version was made before")
+		return nil
+	}
+	for _, m := range w.modules {
+		if known, _ := output(ctx, w.root, nil, "git", "tag", "--list", m.tag(last)); known == "" {
+			fmt.Printf("APIs: %s is new\n", m.path)
+			continue
+		}
+		if err := w.serve(m, m.tag(last), last); err != nil {
+			return err
+		}
+		said, err := output(ctx, filepath.Join(w.tree, m.dir), slices.Concat(w.env, []string{"GOFLAGS=-modcacherw"}), "go", "run", gorelease, "-base="+last, "-version="+version)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.path, err)
+		}
+		fmt.Printf("APIs: %s since %s:\n%s\n", m.path, last, said)
+	}
+	return nil
+}
+
+// vulnerabilities looks for known ones in what users build. It needs the database.
+func (w *workshop) vulnerabilities(ctx context.Context) error {
+	for _, m := range w.modules {
+		said, err := output(ctx, filepath.Join(w.tree, m.dir), w.env, "go", "run", govulncheck, "./...")
+		if err != nil {
+			return err
+		}
+		fmt.Printf("vulnerabilities: %s: %s\n", m.path, said)
+	}
+	return nil
+}
+
+// databaseAnswers reports whether the database of vulnerabilities is in reach.
+func databaseAnswers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, "https://vuln.go.dev/index/modules.json", nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// comparePublished compares the sums of what the usual proxies serve with those of the tags.
+func comparePublished(ctx context.Context, root, version string) error {
+	w, err := newWorkshop(ctx, root)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	for _, m := range w.modules {
+		if err := command(ctx, w.tree, nil, "git", "checkout", "--quiet", m.tag(version)); err != nil {
+			return err
+		}
+		if err := w.serve(m, m.tag(version), version); err != nil {
+			return err
+		}
+		var sums [2]string
+		usual, err := output(ctx, root, nil, "go", "env", "GOPROXY")
+		if err != nil {
+			return err
+		}
+		for i, proxy := range []string{"file://" + w.proxy, usual} {
+			cache := filepath.Join(w.dir, fmt.Sprint("published-", i))
+			env := slices.Concat(w.env, []string{"GOPROXY=" + proxy, "GOMODCACHE=" + cache})
+			if sums[i], err = output(ctx, w.dir, env, "go", "mod", "download", "-json", modpath.Version{Path: m.path, Version: version}.String()); err != nil {
+				return err
+			}
+			sums[i] = line(sums[i], `"Sum"`)
+		}
+		if sums[0] != sums[1] {
+			return fmt.Errorf("%s: the proxy serves %s, and the tag is %s", m.path, sums[1], sums[0])
+		}
+		fmt.Printf("%s %s is published as it was proved\n", m.path, version)
+	}
+	return nil
+}
+
+// line is the first line of a text that holds a word.
+func line(text, word string) string {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) {
+			return strings.Trim(line, " \t\n,")
+		}
+	}
+	return ""
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	modpath "golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+)
+
+// A workshop is a copy of the repository, and a proxy of files that serves versions of
+// its modules which nobody else has.
+type workshop struct {
+	root    string // of the repository
+	dir     string // all below goes with it
+	tree    string // the copy
+	proxy   string
+	modules []*module
+	env     []string // for go, as a user has it who knows our proxy
+	program []byte   // a test that uses all modules; MODULE is the core's path
+}
+
+func newWorkshop(ctx context.Context, root string) (w *workshop, err error) {
+	dir, err := os.MkdirTemp("", "quorumlock-release-")
+	if err != nil {
+		return nil, err
+	}
+	w = &workshop{root: root, dir: dir, tree: filepath.Join(dir, "tree"), proxy: filepath.Join(dir, "proxy"), program: takesALock}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(dir)
+		}
+	}()
+	if err := command(ctx, dir, nil, "git", "clone", "--quiet", root, w.tree); err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"user.name", "user.email"} {
+		value, _ := output(ctx, root, nil, "git", "config", key) // not set: git says so at the commit
+		if value != "" {
+			if err := command(ctx, w.tree, nil, "git", "config", key, value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if w.modules, err = readModules(w.tree); err != nil {
+		return nil, err
+	}
+	usual, err := output(ctx, root, nil, "go", "env", "GOPROXY")
+	if err != nil {
+		return nil, err
+	}
+	cache, err := output(ctx, root, nil, "go", "env", "GOMODCACHE")
+	if err != nil {
+		return nil, err
+	}
+	// A path that no proxy has is not looked for at a forge, which would take minutes.
+	usual = strings.TrimSuffix(usual, ",direct")
+	core := w.modules[0].path
+	w.env = []string{
+		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOMODCACHE=" + filepath.Join(dir, "cache"),
+		// Only what is ours is new; what others published is the same from any cache.
+		"GOPROXY=file://" + w.proxy + ",file://" + filepath.Join(cache, "cache", "download") + "," + usual,
+		"GONOSUMDB=" + core + "," + core + "/*",
+	}
+	return w, nil
+}
+
+func (w *workshop) close() { _ = os.RemoveAll(w.dir) }
+
+// publish makes one commit in the copy, whose modules require each other by the version and
+// have the right sums, and serves them.
+func (w *workshop) publish(ctx context.Context, version string) error {
+	for _, m := range w.modules {
+		if err := m.require(w.tree, version); err != nil {
+			return err
+		}
+	}
+	if err := command(ctx, w.tree, nil, "git", "commit", "--quiet", "--allow-empty", "-am", version); err != nil {
+		return err
+	}
+	for _, m := range w.modules {
+		if len(m.needs) > 0 {
+			if err := command(ctx, filepath.Join(w.tree, m.dir), w.env, "go", "mod", "tidy"); err != nil {
+				return err
+			}
+			if err := command(ctx, w.tree, nil, "git", "commit", "--quiet", "--amend", "--no-edit", "-a", "--allow-empty"); err != nil {
+				return err
+			}
+		}
+		if err := w.serve(m, "HEAD", version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serve puts the module as it is in a commit before the proxy's users.
+func (w *workshop) serve(m *module, revision, version string) error {
+	escaped, err := modpath.EscapePath(m.path)
+	if err != nil {
+		return err
+	}
+	folder := filepath.Join(w.proxy, filepath.FromSlash(escaped), "@v")
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		return err
+	}
+	var archive bytes.Buffer
+	if err := zip.CreateFromVCS(&archive, modpath.Version{Path: m.path, Version: version}, w.tree, revision, m.dir); err != nil {
+		return err
+	}
+	mod, err := os.ReadFile(filepath.Join(w.tree, m.dir, "go.mod"))
+	if err != nil {
+		return err
+	}
+	list, _ := os.ReadFile(filepath.Join(folder, "list")) //nolint:gosec // not there yet: the first version
+	for name, text := range map[string][]byte{
+		"list":            append(list, version+"\n"...),
+		version + ".info": fmt.Appendf(nil, `{"Version":%q,"Time":%q}`, version, time.Now().UTC().Format(time.RFC3339)),
+		version + ".mod":  mod,
+		version + ".zip":  archive.Bytes(),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// command runs a program in a folder. What it says is in the error if it fails.
+func command(ctx context.Context, dir string, env []string, name string, args ...string) error {
+	_, err := output(ctx, dir, env, name, args...)
+	return err
+}
+
+// output is what the program has written.
+func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // git and go
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var said, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &complaint
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, said.String(), complaint.String())
+	}
+	return strings.TrimSpace(said.String()), nil
+}
