@@ -12,8 +12,15 @@ const (
 	// NTP usually slews by at most 500.
 	DefaultRate = 0.001
 
-	// window is how many samples an Estimator keeps.
-	window = 64
+	// window is over how long an Estimator tells drift, and the least time for which it
+	// keeps readings.
+	window = 64 * time.Second
+
+	// spacing is how far apart the readings are that it keeps of the last moments.
+	spacing = time.Second
+
+	// coarseness is how much farther apart older ones may be: an eighth of their age.
+	coarseness = 8
 
 	// resolution is that of TIME, which cuts off what is below a microsecond.
 	resolution = time.Microsecond
@@ -35,27 +42,39 @@ type Sample struct {
 // node said was right at some moment between Sent and Received, so the offset is
 // known to half a round trip either way. Two clocks whose speeds differ by at most
 // a given rate have an offset that changes by at most that rate, so an older sample
-// still bounds it, somewhat wider. What all samples of the window allow is the
+// still bounds it, somewhat wider. What all samples allow is the
 // estimate: their intersection (K. Marzullo and S. Owicki, "Maintaining the time in
 // a distributed system", 1983). A sample that shares nothing with the others cannot
 // be drift: the clock was stepped, and the history begins anew.
 //
-// A step smaller than the bounds at that moment can hide in them. They may then
-// exclude the truth, until a sharper sample tells the step or 64 more have come.
+// Samples may overlap: their bounds hold in whichever order the node was read, and what
+// they leave open is as long as the time for which both were under way. One that was sent
+// before the history began, and contradicts it, may be from before the step that began it.
+// It is left out, and nothing is said of it.
 //
-// It keeps the last 64 samples: with one a second, drift is told over a minute. It
-// reads no clock, starts nothing, and is not safe for concurrent use.
+// A step smaller than the bounds at that moment can hide in them. They may then
+// exclude the truth until a sharper sample tells the step. [Estimator.Guard] bounds what
+// hides.
+//
+// Of the samples of one second it keeps the sharpest bounds, for a minute or for as long as
+// Guard says; older ones farther apart. So it does not matter how often the clock is read.
+// It reads no clock, starts nothing, and is not safe for concurrent use.
 type Estimator struct {
-	rate    float64
-	samples []reading // oldest first
+	rate     float64
+	readings []reading // oldest first, without a step between them
+	began    Instant   // when the first of this history had arrived
+	last     reading   // of the last sample
+	leases   leases
 }
 
-// reading is a sample as bounds for the offset: the offset was at least floor when
-// the reply arrived, if the node answered at the last moment, and at most ceiling
-// when the request left, if it answered at the first.
+// reading is what samples of about one moment tell: bounds for the offset. It was at least
+// floor when the reply arrived, if the node answered at the last moment, and at most ceiling
+// when the request left, if it answered at the first. The two may be of two samples.
 type reading struct {
-	sent, received Instant
-	floor, ceiling time.Duration
+	sent, received Instant // of floor
+	floor          time.Duration
+	left           Instant // of ceiling
+	ceiling        time.Duration
 }
 
 // NewEstimator returns an estimator for one node's clock. The rate is how far the
@@ -70,11 +89,8 @@ func NewEstimator(rate float64) (*Estimator, error) {
 
 // Add takes a sample. If the sample shows that the node's clock was stepped since
 // the one before, stepped is true, and step bounds by how much: above 0 for a step
-// forward. The history then begins anew with this sample.
-//
-// A sample that was sent before the last one arrived is left out, and so is one
-// that was received before it was sent: replies that overtake each other would
-// look like steps.
+// forward. The history then begins anew with this sample. One that was received before it
+// was sent is left out.
 func (e *Estimator) Add(s Sample) (step Bounds, stepped bool) {
 	if s.Received < s.Sent {
 		return Bounds{}, false
@@ -84,12 +100,11 @@ func (e *Estimator) Add(s Sample) (step Bounds, stepped bool) {
 		sent:     s.Sent,
 		received: s.Received,
 		floor:    node.Sub(s.Received),
+		left:     s.Sent,
 		ceiling:  node.Add(resolution).Sub(s.Sent),
 	}
-	if n := len(e.samples); n > 0 {
-		if s.Sent < e.samples[n-1].received {
-			return Bounds{}, false
-		}
+	e.last = r
+	if len(e.readings) > 0 {
 		// The offset now, less what the offset would be had nothing but drift
 		// happened; the farthest apart at the two ends of the round trip.
 		step = Bounds{
@@ -99,17 +114,77 @@ func (e *Estimator) Add(s Sample) (step Bounds, stepped bool) {
 		stepped = step.Low > 0 || step.High < 0
 	}
 	switch {
-	case stepped:
-		e.samples = append(e.samples[:0], r)
-		return step, true
-	case len(e.samples) == window:
-		copy(e.samples, e.samples[1:])
-		e.samples[window-1] = r
+	case stepped && r.sent < e.began:
+		return Bounds{}, false
+	case stepped, len(e.readings) == 0:
+		e.readings, e.began = append(e.readings[:0], r), r.received
 	default:
-		e.samples = append(e.samples, r)
+		e.keep(r)
 	}
-	return Bounds{}, false
+	if !stepped {
+		return Bounds{}, false
+	}
+	return step, true
 }
+
+// keep takes in a reading that contradicts no other.
+func (e *Estimator) keep(r reading) {
+	grid := Instant(e.spacing())
+	if newest := &e.readings[len(e.readings)-1]; r.received/grid <= newest.received/grid {
+		newest.sharpen(r)
+		return
+	}
+	e.readings = append(e.readings, r)
+	e.thin()
+}
+
+// sharpen takes over the better of two bounds.
+func (r *reading) sharpen(other reading) {
+	if other.floor > r.floor {
+		r.sent, r.received, r.floor = other.sent, other.received, other.floor
+	}
+	if other.ceiling < r.ceiling {
+		r.left, r.ceiling = other.left, other.ceiling
+	}
+}
+
+// thin drops what is older than need be, but for one, and of the others those that stand
+// nearer to each other than their age wants, or are a blur between two that are sharp.
+func (e *Estimator) thin() {
+	all := e.readings
+	now := all[len(all)-1].received
+	from := 0
+	for from+1 < len(all) && now.Sub(all[from+1].received) > e.horizon() {
+		from++
+	}
+	all[0] = all[from]
+	kept := all[:1]
+	for i := from + 1; i < len(all); i++ {
+		if i+1 < len(all) {
+			apart := all[i+1].received.Sub(kept[len(kept)-1].sent)
+			blur := all[i].blur() > 2*max(kept[len(kept)-1].blur(), all[i+1].blur())
+			if apart <= now.Sub(all[i+1].received)/coarseness || blur && apart <= 4*e.spacing() {
+				continue
+			}
+		}
+		kept = append(kept, all[i])
+	}
+	e.readings = kept
+}
+
+// blur is how long the reading took.
+func (r *reading) blur() time.Duration { return r.received.Sub(r.sent) }
+
+// spacing is how far apart readings are kept.
+func (e *Estimator) spacing() time.Duration {
+	if e.leases.longest == 0 {
+		return spacing
+	}
+	return min(spacing, e.Period()/4)
+}
+
+// horizon is for how long readings are kept.
+func (e *Estimator) horizon() time.Duration { return max(window, e.leases.longest) }
 
 // Offset bounds the node's clock at the given moment: its time since the Unix
 // epoch, less at. So the node's clock shows
@@ -121,7 +196,7 @@ func (e *Estimator) Add(s Sample) (step Bounds, stepped bool) {
 // false before the first. A node's clock that is beyond the year 2262 or before
 // 1678 counts as standing there.
 func (e *Estimator) Offset(at Instant) (offset Bounds, ok bool) {
-	if len(e.samples) == 0 {
+	if len(e.readings) == 0 {
 		return Bounds{}, false
 	}
 	return e.bounds(at), true
@@ -129,25 +204,21 @@ func (e *Estimator) Offset(at Instant) (offset Bounds, ok bool) {
 
 func (e *Estimator) bounds(at Instant) Bounds {
 	b := Bounds{Low: math.MinInt64, High: math.MaxInt64}
-	for _, r := range e.samples {
+	for _, r := range e.readings {
 		b.Low = max(b.Low, time.Duration(sub(int64(r.floor), e.spread(at, r.received))))
-		b.High = min(b.High, time.Duration(add(int64(r.ceiling), e.spread(at, r.sent))))
+		b.High = min(b.High, time.Duration(add(int64(r.ceiling), e.spread(at, r.left))))
 	}
 	return b
 }
 
 // Drift bounds the mean difference in speed between the node's clock and ours over
-// the window, in parts per million, above 0 if the node's is the faster: the
+// the last minute, in parts per million, above 0 if the node's is the faster: the
 // flattest and the steepest slope that all samples together allow. No bound is
 // farther from 0 than the estimator's rate. ok is false until there are two
 // samples since the last step, at different moments.
 func (e *Estimator) Drift() (low, high float64, ok bool) {
-	n := len(e.samples)
-	if n < 2 {
-		return 0, 0, false
-	}
-	first, last := e.samples[0].received, e.samples[n-1].sent
-	if first == last {
+	first, last, ok := e.span()
+	if !ok {
 		return 0, 0, false
 	}
 	begin, end, span := e.bounds(first), e.bounds(last), float64(last.Sub(first))
@@ -156,6 +227,20 @@ func (e *Estimator) Drift() (low, high float64, ok bool) {
 		return 1e6 * min(max(share, -e.rate), e.rate)
 	}
 	return slope(begin.High, end.Low), slope(begin.Low, end.High), true
+}
+
+// span is over what time drift is told.
+func (e *Estimator) span() (first, last Instant, ok bool) {
+	if len(e.readings) == 0 {
+		return 0, 0, false
+	}
+	last = e.readings[len(e.readings)-1].left
+	for _, r := range e.readings {
+		if last.Sub(r.received) <= window {
+			return r.received, last, r.received < last
+		}
+	}
+	return 0, 0, false
 }
 
 // spread is by how much an offset can change between two moments, rounded up.

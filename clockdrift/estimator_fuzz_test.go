@@ -55,15 +55,12 @@ func FuzzEstimator(f *testing.F) {
 		rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a simulation has to be repeatable
 		node := &nodeClock{base: time.Duration(rng.Int64N(int64(100 * 365 * 24 * time.Hour))), rng: rng}
 		estimator := newEstimator(t)
-		type end struct {
-			at    clockdrift.Instant
-			drift int64
-		}
-		var received []end // in this history
+		drifts := map[clockdrift.Instant]int64{} // when samples left and arrived
 		for i := range int(samples) {
 			node.pass(node.delay() * 10)
 
-			sent, leaving := node.now, end{node.now, node.drift}
+			sent := node.now
+			drifts[sent] = node.drift
 			there, back := node.delay(), node.delay()
 			var jump time.Duration
 			before, known := estimator.Offset(sent)
@@ -87,20 +84,14 @@ func FuzzEstimator(f *testing.F) {
 			if stepped && (jump < step.Low || jump > step.High) {
 				t.Fatalf("sample %d: a step of %v is told to be %v to %v", i, jump, step.Low, step.High)
 			}
-			if stepped {
-				received = received[:0]
-			}
-			received = append(received, end{node.now, node.drift})
-			if len(received) > 64 {
-				received = received[1:]
-			}
+			drifts[node.now] = node.drift
 
 			offset, ok := estimator.Offset(node.now)
 			if !ok || !node.within(offset) {
 				t.Fatalf("sample %d: the offset is %v to %v, want bounds around %v and %dns", i, offset.Low, offset.High, node.base, node.drift/1_000_000)
 			}
-			if oldest := received[0]; len(received) > 1 && leaving.at > oldest.at {
-				mean := float64(leaving.drift-oldest.drift) / float64(leaving.at-oldest.at)
+			if first, last, ok := estimator.Span(); ok {
+				mean := float64(drifts[last]-drifts[first]) / float64(last-first)
 				if low, high, ok := estimator.Drift(); !ok || mean < low-1e-6 || mean > high+1e-6 {
 					t.Fatalf("sample %d: the drift is %v to %v ppm, %t, want bounds around %v", i, low, high, ok, mean)
 				}

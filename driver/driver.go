@@ -41,7 +41,8 @@ type Driver interface {
 	//
 	// A Driver that has something of its own (a client that it made, a connection
 	// that it took out of the user's) implements io.Closer as well, and gives that up.
-	// The Locker calls it. It never closes a client that the user gave.
+	// The last Locker on the node calls it. It never closes a client that the user gave.
+	// From then on Do fails with [ErrClosed], or makes what it has anew.
 	Do(ctx context.Context, cmds []Command) ([]Reply, error)
 }
 
@@ -74,6 +75,9 @@ type Node struct {
 	// client twice would be one server with two votes. It may be nil.
 	Client any
 }
+
+// ErrClosed is matched by an error of [Driver.Do] behind Close: nothing is sent any more.
+var ErrClosed = errors.New("the driver is closed")
 
 // ErrNotSent is matched by an error of [Driver.Do] when nothing has left for the
 // server, so that nothing can have happened there. See [NotSent].

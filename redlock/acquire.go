@@ -16,13 +16,15 @@ import (
 // Acquire takes the lock on key, and waits while somebody else has it: until ctx
 // ends, or for as long as [WithMaxWait] and [WithRetryLimit] allow.
 //
-// The error matches [ErrHeld] (somebody else has the key), [ErrNoQuorum] (too few
+// The error matches [ErrHeld] (somebody else has the key), [ErrContended] (several asked for
+// it at once, and nobody has it; see [Locker.TryAcquire]), [ErrNoQuorum] (too few
 // nodes answer; see [WithMaxOutage]), [ErrNode] besides (some are unfit), [ErrExpired]
 // (the nodes are too slow for the TTL), [ErrReleased] (the token of [WithToken] is
-// spent), [ErrClosed], or [ErrOption]. Where ctx ended, it also matches the context's
+// spent), [ErrDeadlock] (ctx is, or descends from, the [Lock.Context] of a lock that has
+// the key), [ErrClosed], or [ErrOption]. Where ctx ended, it also matches the context's
 // error and cause. A [*QuorumError] in it has every node's answer.
 func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
-	o, err := l.prepare(key, options)
+	o, err := l.prepare(ctx, key, options)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +32,15 @@ func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOpti
 	if l.queues.has(key) && o.maxWait > 0 && o.retries > 0 {
 		return w.wait(nil)
 	}
-	attempt, err := l.try(ctx, key, o, false)
+	if o.maxWait == 0 || o.retries == 0 {
+		attempt, err := l.insist(ctx, key, o)
+		if err == nil {
+			return attempt, nil
+		}
+		return nil, err
+	}
+	var bound clockdrift.Instant
+	attempt, err := l.try(ctx, key, o, false, &bound)
 	switch {
 	case err == nil:
 		return attempt, nil
@@ -42,22 +52,34 @@ func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOpti
 	return w.wait(attempt)
 }
 
-// TryAcquire takes the lock on key if it is free, and does not wait otherwise. Its
+// TryAcquire takes the lock on key if it is free, and does not wait for a holder. Its
 // errors are those of [Locker.Acquire].
+//
+// Callers of one Locker that try for one key at the same time share a try: while one is out,
+// those who come wait for the next, which asks for all of them. One of them gets the lock.
+//
+// Where several ask for a free key at the same moment, each may get some of the votes and
+// nobody a quorum. That is settled within the call, for up to one node time-out: one of them
+// gets the key, as a rule within two or three round trips, and the others then fail with
+// [ErrHeld]. It cannot be promised. If nobody is known to have the key by then, the error is
+// [ErrContended] and not [ErrHeld]: whoever skips a job on ErrHeld must not skip it on
+// ErrContended, or no host may do it. Where so many nodes are silent that one of the others
+// may have a quorum with them, and goes on to have the key, the error is ErrHeld. A try with
+// a token of your own ([WithToken]) lets go of nothing, and only tries again.
 func (l *Locker) TryAcquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
-	o, err := l.prepare(key, options)
+	o, err := l.prepare(ctx, key, options)
 	if err != nil {
 		return nil, err
 	}
-	lock, err := l.try(ctx, key, o, false)
+	lock, err := l.insist(ctx, key, o)
 	if err != nil {
 		return nil, err
 	}
 	return lock, nil
 }
 
-// prepare puts the options of one acquire together.
-func (l *Locker) prepare(key string, options []AcquireOption) (*acquireOptions, error) {
+// prepare puts the options of one acquire together, and refuses what cannot come to pass.
+func (l *Locker) prepare(ctx context.Context, key string, options []AcquireOption) (*acquireOptions, error) {
 	o := &l.options.acquire
 	if len(options) > 0 {
 		own := *o
@@ -75,44 +97,67 @@ func (l *Locker) prepare(key string, options []AcquireOption) (*acquireOptions, 
 	if err := l.checkLease(o.ttl); err != nil {
 		return nil, err
 	}
-	return o, l.options.checkKey(key)
+	if err := l.options.checkKey(key); err != nil {
+		return nil, err
+	}
+	if held := l.holder(ctx, key); held != nil && (o.token == nil || *o.token != held.claim.token) {
+		return nil, &stateError{"acquire", key, fmt.Errorf("%w: work under the lock that it carries (FromContext), or release that first", ErrDeadlock)}
+	}
+	return o, nil
 }
 
 // try is one attempt, with a claim of its own. With an error it returns the attempt that
-// has failed, or nil if there was none. See [Locker.newLock] for waits.
-func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits bool) (*Lock, error) {
+// has failed, or nil if there was none. See [Locker.newLock] for waits, and [Locker.settle]
+// for the bound.
+func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits bool, bound *clockdrift.Instant) (*Lock, error) {
 	if l.closed() {
 		return nil, &stateError{"acquire", key, ErrClosed}
 	}
 	if ctx.Err() != nil {
 		return nil, &stateError{"acquire", key, endOf(ctx)}
 	}
-	for {
+	if l.options.fences && !l.met.Load() {
 		lock, err := l.newLock(ctx, key, o, waits)
 		if err != nil {
 			return nil, err
 		}
-		meets := l.options.fences && !l.met.Load()
-		if meets {
-			lock.acquire.meets()
-		} else {
-			lock.acquire.proposes()
-		}
-		if !lock.acquire.ask(l.nodes, l.quorum) {
-			return nil, &stateError{"acquire", key, ErrClosed}
-		}
-		if err = l.await(ctx, lock); !meets || err != nil {
+		lock.acquire.meets()
+		if lock, err = l.launch(ctx, lock, bound); err != nil {
 			return lock, err
 		}
 		l.met.Store(true)
 	}
+	if !waits && o.token == nil {
+		return l.share(ctx, key, o, bound)
+	}
+	lock, err := l.newLock(ctx, key, o, waits)
+	if err != nil {
+		return nil, err
+	}
+	lock.acquire.proposes()
+	return l.launch(ctx, lock, bound)
+}
+
+// launch puts an attempt before the nodes and waits for what comes of it.
+func (l *Locker) launch(ctx context.Context, lock *Lock, bound *clockdrift.Instant) (*Lock, error) {
+	if !lock.acquire.ask(l.nodes, l.quorum) {
+		return nil, &stateError{"acquire", lock.claim.key, ErrClosed}
+	}
+	return lock, l.await(ctx, lock, bound)
 }
 
 // await waits until an attempt is decided, and returns why it has failed if it has.
-func (l *Locker) await(ctx context.Context, lock *Lock) error {
-	err := l.hear(ctx, &lock.acquire)
-	if lock.acquire.outcome == outbid {
+func (l *Locker) await(ctx context.Context, lock *Lock, bound *clockdrift.Instant) error {
+	op := &lock.acquire
+	err := l.hear(ctx, op)
+	switch {
+	case op.outcome == outbid:
 		return l.raise(ctx, lock)
+	case op.outcome == split:
+		return l.settle(ctx, lock, bound)
+	case lock.claim.own && taken(err):
+		l.hearOut(ctx, op) // which of the two it is
+		return l.cut(ctx, op.failure())
 	}
 	return err
 }
@@ -153,7 +198,7 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 	if l.options.fences && l.microseconds() >= maxFence {
 		return nil, &stateError{"acquire", key, fmt.Errorf("%w: by most nodes' clocks it is later than the year 2255: mend them", ErrFence)}
 	}
-	lock := &Lock{parent: ctx}
+	lock := &Lock{parent: ctx, maxHold: o.maxHold}
 	if o.renews {
 		lock.renewal = &renewal{lock: lock, options: o}
 	}
@@ -168,7 +213,7 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 			FirstKey: 1, Keys: 1,
 		})
 		if waits {
-			op.full = make(chan struct{})
+			op.waits, op.full = true, make(chan struct{})
 			op.cmds = append(op.cmds, driver.Command{Args: append(w.args[7:7], "PTTL", lock.claim.keyArg), FirstKey: 1, Keys: 1})
 		}
 	} else {
@@ -178,7 +223,11 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 		lock.claim = newClaim(l, key, *o.token, o.ttl)
 		lock.claim.own = true
 		op.task = adopt
-		op.say(&lock.words, scripts.Hold.One(lock.words.args[:], lock.claim.keyArg, lock.claim.tokenArg, l.milliseconds(o.ttl)))
+		w := &lock.words
+		op.say(w, scripts.Hold.One(w.args[:], lock.claim.keyArg, lock.claim.tokenArg, l.milliseconds(o.ttl)))
+		if !l.options.fences { // which end with the same question
+			op.cmds = append(op.cmds, driver.Command{Args: append(w.args[8:8], "GET", lock.claim.keyArg), FirstKey: 1, Keys: 1})
+		}
 	}
 	requests := make([]request, 2*len(l.nodes))
 	op.requests, lock.release.requests = requests[:len(l.nodes)], requests[len(l.nodes):]
@@ -186,27 +235,41 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 }
 
 // begin takes the deciding vote of an acquire: it begins the hold, or undoes the
-// attempt. claim.mu is held.
+// attempt. An attempt whose votes were split keeps them for now: see [Locker.settle]. The
+// lease runs since the first round, which may have set the key. claim.mu is held.
 func begin(op *operation, now clockdrift.Instant) {
 	l := op.lock
+	if op.outcome == carried && op != &l.acquire {
+		op.start = l.acquire.first()
+	}
 	switch {
+	case op.disputed():
+		op.outcome = split
+		if op.full == nil {
+			op.full = make(chan struct{})
+		}
+		if l.contest == nil {
+			l.contest = &contest{over: make(chan struct{})}
+		}
+		return
 	case op.outcome == outbid, op.outcome == carried && l.hold(op, now):
 		return
 	case l.ended == nil:
 		l.ended = op.blame()
 	}
 	l.claim.loud = l.claim.loud || op.alarming()
-	// What a failed attempt with a token of the user's own has set belongs to his
-	// retry, which may have won the lock with it meanwhile.
-	op.clears = !l.claim.own
+	if l.claim.own && op.full == nil {
+		op.full = make(chan struct{})
+	}
+	op.clears = true
 }
 
 // hold begins the hold that a quorum has granted, unless that came too late: then the
 // operation has failed. claim.mu is held.
 func (l *Lock) hold(op *operation, now clockdrift.Instant) bool {
-	l.until = op.deadline()
+	l.until, l.ends = op.deadline(), op.start.Add(l.maxHold)
 	switch {
-	case now >= l.until, op.fence != 0 && now >= op.asked.Add(op.ttl): // a number so old may be below one that a node has forgotten
+	case now >= l.until, op.fence != 0 && op.outlived(now):
 		l.ended = ErrExpired
 	case !l.claim.locker.holds.add(l):
 		l.ended = ErrClosed
@@ -214,7 +277,7 @@ func (l *Lock) hold(op *operation, now clockdrift.Instant) bool {
 		l.claim.loud = true
 		l.fence = op.fence
 		if l.renewal != nil {
-			l.renewal.begin(op.start, now)
+			l.renewal.begin(op.start)
 		}
 		return true
 	}
@@ -231,13 +294,16 @@ func (o *acquireOptions) backoff(try int) time.Duration {
 	return rand.N(bound) + 1 //nolint:gosec // nobody gains by guessing a pause
 }
 
+// taken reports whether a try has failed because others have the key, or parts of the votes.
+func taken(err error) bool { return errors.Is(err, ErrHeld) || errors.Is(err, ErrContended) }
+
 // worthWaiting reports whether a later try may do better by itself. It may not if so
 // many nodes refuse for a lasting reason that the others are no quorum.
 func worthWaiting(err error) bool {
 	switch {
 	case errors.Is(err, ErrClosed):
 		return false
-	case errors.Is(err, ErrHeld), errors.Is(err, ErrExpired):
+	case taken(err), errors.Is(err, ErrExpired):
 		return true
 	}
 	var quorum *QuorumError

@@ -1,78 +1,178 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// The tasks of admission. They are of no key of the user's.
-var (
-	inquire = &task{name: "admit", agrees: granted, read: readHistory}
-	mark    = &task{name: "admit", agrees: granted, read: readMarked}
-)
+// AdmitOption is a setting of [Locker.Admit].
+type AdmitOption interface{ admit(*admitOptions) }
 
-func readHistory(_ string, replies []driver.Reply) (Answer, error) {
-	if _, err := history(replies[0]); err != nil {
-		return Failed, err
-	}
-	return Granted, nil
+type admitOptions struct{ force bool }
+
+type admitOption func(*admitOptions)
+
+func (set admitOption) admit(o *admitOptions) { set(o) }
+
+// ForceAdmission lets [Locker.Admit] admit all nodes that answer, whatever they hold. This
+// makes two holders possible: for a node that has forgotten a vote, and for a lock that is
+// taken before Admit has returned. Use it only while every client of these nodes is
+// stopped, and has been for the longest TTL.
+func ForceAdmission() AdmitOption {
+	return admitOption(func(o *admitOptions) { o.force = true })
 }
 
-func readMarked(_ string, replies []driver.Reply) (Answer, error) {
-	if replies[0].Kind != driver.String {
-		return Failed, unexpected(replies[0])
-	}
-	return Granted, nil
-}
-
-// mark sets the node's marker to a history. It does not wait.
-func (n *node) mark(history string) *operation {
-	return n.aside(mark, driver.Command{
-		Args:     []any{"SET", n.locker.options.prefix + markerKey, n.locker.marker(history)},
-		FirstKey: 1, Keys: 1,
-	})
-}
-
-// aside asks the node something that is about no key of the user's. It does not wait.
-func (n *node) aside(t *task, cmd driver.Command) *operation {
-	c := newClaim(n.locker, markerKey, "", n.locker.options.acquire.ttl)
-	op := &operation{task: t, claim: &c, ttl: c.ttl, cmds: []driver.Command{cmd}}
-	op.ask([]*node{n}, 1)
-	return op
-}
-
-// Admit lets all nodes vote at once that [WithRestartGuard] keeps out, without the
-// quarantine. Call it at the first deployment, when no lock was ever held on these nodes,
-// or when it is certain that none has been for the longest TTL: otherwise it undoes the
-// guard, for one time. It may be called again.
+// Admit lets new nodes vote at once that [WithRestartGuard] would keep out for the longest
+// TTL. Call it at the first deployment, before any client takes a lock: a lock that is
+// taken before Admit has returned may get a second holder. Without it nodes vote after one
+// quarantine.
 //
-// The error is a [*QuorumError] for each node that could not be admitted. Such a node sits
-// out the quarantine, and then votes.
-func (l *Locker) Admit(ctx context.Context) error {
+// It admits all nodes or none. The error matches [ErrAdmitted] if a node has been in use
+// before, and names the node and what it holds; nothing was changed then, and nothing has
+// to be done: those that do not vote will do so by themselves. It matches [ErrNoQuorum] if a
+// node does not answer, with a [*QuorumError] for each such node: call it again when all
+// are up, or let the quarantine pass.
+func (l *Locker) Admit(ctx context.Context, options ...AdmitOption) error {
+	var o admitOptions
+	for i, option := range options {
+		if option == nil {
+			return &OptionError{"options", fmt.Sprintf("option %d is nil", i+1)}
+		}
+		option.admit(&o)
+	}
 	if l.options.guard == 0 {
 		return &OptionError{"Admit", "without WithRestartGuard every node votes"}
 	}
 	if l.closed() {
 		return &stateError{"admit", markerKey, ErrClosed}
 	}
-	looks := make([]*operation, len(l.nodes))
+	a := &admission{locker: l, ctx: ctx, force: o.force}
+	a.nodes = make([]candidate, len(l.nodes))
 	for i, n := range l.nodes {
-		looks[i] = n.aside(inquire, l.guarding[0])
+		a.nodes[i].node = n
 	}
-	var marks []*operation
-	var failures []error
-	for i, n := range l.nodes {
-		if err := l.hear(ctx, looks[i]); err != nil {
-			failures = append(failures, err)
+	for _, step := range []func(){a.inquire, a.prepare, a.mark} {
+		if step(); !a.force && len(a.failures) > 0 {
+			break
+		}
+	}
+	return errors.Join(a.failures...)
+}
+
+// An admission is one call of [Locker.Admit].
+type admission struct {
+	locker   *Locker
+	ctx      context.Context //nolint:containedctx // it lives as long as the call
+	force    bool
+	nodes    []candidate
+	failures []error
+}
+
+// A candidate is a node that is to be admitted.
+type candidate struct {
+	node   *node
+	failed bool
+	marker marker
+}
+
+// each asks all nodes that have not failed, and hands on the answers.
+func (a *admission) each(ask func(*candidate) *operation, heed func(*candidate, []driver.Reply) error) {
+	asked := make([]*operation, len(a.nodes))
+	for i := range a.nodes {
+		if n := &a.nodes[i]; !n.failed {
+			asked[i] = ask(n)
+		}
+	}
+	for i, op := range asked {
+		if op == nil {
 			continue
 		}
-		history, _ := history(looks[i].requests[0].reply[0]) // it has answered
-		marks = append(marks, n.mark(history))
+		err := a.locker.hear(a.ctx, op)
+		if err == nil && heed != nil {
+			err = heed(&a.nodes[i], op.requests[0].reply)
+		}
+		if err != nil {
+			a.nodes[i].failed = true
+			a.failures = append(a.failures, err)
+		}
 	}
-	for _, op := range marks {
-		failures = append(failures, l.hear(ctx, op))
-	}
-	return errors.Join(failures...)
 }
+
+// inquire refuses if a node does not answer, or has been in use.
+func (a *admission) inquire() {
+	var used []string
+	a.each(func(n *candidate) *operation { return n.node.inquire() }, func(n *candidate, said []driver.Reply) error {
+		n.marker.replid, _ = history(said[0]) // it has been read
+		for _, other := range a.nodes {
+			if other.node != n.node && other.marker.replid == n.marker.replid {
+				return a.refuse(n, sameServer(other.node))
+			}
+		}
+		var held []string
+		for i, record := range said[1:] {
+			if record.Kind != driver.Nil {
+				held = append(held, fmt.Sprintf("%q", a.locker.options.prefix+recordKeys[i]))
+			}
+		}
+		if held != nil {
+			used = append(used, fmt.Sprintf("%s holds %s", n.node.name, strings.Join(held, ", ")))
+		}
+		return nil
+	})
+	if used != nil && !a.force {
+		a.failures = append(a.failures, &admittedError{used})
+	}
+}
+
+// prepare sets what is missing of epoch and node set. Nobody else may have been faster.
+func (a *admission) prepare() {
+	a.each(func(n *candidate) *operation {
+		n.marker.nonce = newNonce()
+		return n.node.prepare(n.marker.nonce, nil)
+	}, func(n *candidate, said []driver.Reply) error {
+		s := &condition{}
+		for i, reply := range [...]driver.Reply{said[0], said[2], said[1]} { // as recordKeys
+			s.kinds[i], s.texts[i] = reply.Kind, reply.Str
+			if reply.Kind != driver.Nil && !a.force {
+				return &admittedError{[]string{fmt.Sprintf("%s was given %q meanwhile", n.node.name, a.locker.options.prefix+recordKeys[i])}}
+			}
+		}
+		if s.read(&a.locker.options, len(a.nodes)); s.fault != nil {
+			return a.refuse(n, s.fault)
+		}
+		n.marker.nonce = cmp.Or(s.nonce, n.marker.nonce)
+		return nil
+	})
+}
+
+// mark sets the markers, and reports the nodes that have lost their history meanwhile.
+func (a *admission) mark() {
+	a.each(func(n *candidate) *operation {
+		n.marker.ms = a.locker.longest()
+		return n.node.mark(n.marker, nil)
+	}, func(n *candidate, said []driver.Reply) error {
+		if _, doubt := n.node.judge(said[1:], a.locker.clock.Fresh()); doubt != nil {
+			return a.refuse(n, doubt)
+		}
+		return nil
+	})
+}
+
+// refuse is an admission that one node prevents.
+func (a *admission) refuse(n *candidate, why error) error {
+	return fmt.Errorf("redlock: admit: node %s: %w", n.node.name, why)
+}
+
+// admittedError is an admission of nodes that have been in use.
+type admittedError struct{ used []string }
+
+func (e *admittedError) Error() string {
+	return fmt.Sprintf("redlock: admit: %v, so nothing was changed: %s; nodes that do not vote yet will by themselves", ErrAdmitted, strings.Join(e.used, "; "))
+}
+
+func (e *admittedError) Is(target error) bool { return target == ErrAdmitted }

@@ -16,7 +16,7 @@ var lookAround = driver.Command{Args: []any{"PUBSUB", "NUMSUB", wakeChannel}}
 func (b *batch) release(cmds []driver.Command, args []any, g group, loud bool) ([]driver.Command, []any) {
 	from := len(args)
 	if b.deletes == byScript {
-		args = g.call(args, loud, b.always)
+		args = g.release(args, loud, b.always)
 		return append(cmds, driver.Command{Args: args[from:], FirstKey: 3, Keys: len(g)}), args
 	}
 	c := g[0].op.claim // it is alone: see [node.manner]
@@ -26,6 +26,16 @@ func (b *batch) release(cmds []driver.Command, args []any, g group, loud bool) (
 		cmds = append(cmds, announcement(g[0]))
 	}
 	return cmds, args
+}
+
+// extend appends the command that prolongs a group's leases. One alone has its own.
+func (b *batch) extend(cmds []driver.Command, args []any, g group) ([]driver.Command, []any) {
+	if len(g) == 1 {
+		return b.ask(cmds, g[0]), args
+	}
+	from := len(args)
+	args = g.extend(args)
+	return append(cmds, driver.Command{Args: args[from:], FirstKey: 3, Keys: len(g)}), args
 }
 
 // announcement announces that the key of r is free. A release that has deleted nothing
@@ -83,9 +93,12 @@ func (b *batch) heed(said []driver.Reply) {
 	}
 }
 
-// replies is how many replies are those of r and its group.
-func (b *batch) replies(r *request) int {
+// replies is how many replies are those of the group.
+func (b *batch) replies(g group) int {
+	r := g[0]
 	switch {
+	case len(g) > 1:
+		return 1
 	case r.op.task != release && b.holds(r):
 		return len(b.hold(nil, r))
 	case r.op.task == release && b.deletes != byScript && b.publish && r.op.loud:
@@ -102,9 +115,9 @@ func (b *batch) ask(cmds []driver.Command, r *request) []driver.Command {
 	return append(cmds, r.op.cmds...)
 }
 
-// hear puts the node's replies to r as the scripts do. Half says that r is to be sent once
+// hear puts the node's replies to r as the scripts do. More says that r is to be sent once
 // more, as [dialect.hold] has it.
-func (b *batch) hear(r *request, said []driver.Reply) (as []driver.Reply, half bool) {
+func (b *batch) hear(r *request, said []driver.Reply) (as []driver.Reply, more bool) {
 	switch {
 	case said == nil:
 	case r.op.task == release && b.deletes != byScript:
@@ -113,9 +126,9 @@ func (b *batch) hear(r *request, said []driver.Reply) (as []driver.Reply, half b
 		}
 		return b.deletes.hear(said), false
 	case b.holds(r):
-		if said, half = b.held(r, said); half {
-			r.half = said
+		if said, more = b.held(r, said); more {
+			r.half = &half{said: said}
 		}
 	}
-	return said, half
+	return said, more
 }

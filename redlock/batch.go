@@ -37,16 +37,17 @@ func (s *sender) send(requests []*request) {
 type batch struct {
 	*sender
 	manner
-	requests []*request // the releases stand behind the others, the loud ones first
-	quiet    int        // releases
-	noisy    int
+	requests []*request // at the end stand extensions, loud releases and quiet ones, which go in groups
+	extended int        // extensions
+	noisy    int        // releases
+	quiet    int
 	source   bool       // send scripts with their source
-	timed    bool       // it ends with TIME
-	blind    bool       // but the node did not tell it
-	guarded  bool       // it may set keys, and it has to be seen whether that counts
+	votes    bool       // some of the requests ask for votes
+	exact    bool       // what is decided by its replies is decided for good
 	last     bool       // a broken connection is final
 	untold   []*request // releases of the batch before that are to be announced
 	proof    proof
+	tail     tail
 }
 
 // send sends the batch, and returns what is to be sent once more.
@@ -58,16 +59,19 @@ func (b *batch) send(ctx context.Context) batch {
 	if len(cmds) == 0 {
 		return batch{}
 	}
-	cmds = b.seal(cmds, start)
+	cmds = b.appendTail(cmds, start)
 	replies, err := n.do(ctx, cmds)
-	replies = b.unseal(replies)
 	now := clock.Recent()
-	if err == nil && b.timed {
+	if b.exact || b.tail.guarded || b.tail.time > 0 {
 		now = clock.Fresh()
-		b.blind = !n.heardTime(replies[len(replies)-1], start, now)
 	}
+	replies = b.takeTail(replies, start, now)
 	if err == nil {
-		b.line.measured(now.Sub(start), now)
+		b.tail.unfit = cmp.Or(b.tail.unfit, b.line.measured(now.Sub(start), now))
+		if b.tail.guarded && b.tail.blurred && now.Sub(start) <= b.line.timeout/2 {
+			b.tail.clock, err = n.readClock(ctx, 1)
+			b.tail.clock, now = cmp.Or(err, b.tail.clock), clock.Fresh()
+		}
 		return b.read(replies, nil, false, now)
 	}
 	broken := ctx.Err() == nil && !b.last
@@ -82,10 +86,7 @@ func (b *batch) send(ctx context.Context) batch {
 // build gathers the commands, and drops the requests that need not be sent any more.
 func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	cmds := b.cmds[:0]
-	if b.guarded = b.node.locker.guards(b.requests); b.guarded {
-		cmds = append(cmds, b.node.locker.guarding...)
-	}
-	kept, noisy, quiet := b.requests[:0], b.sender.noisy[:0], b.sender.quiet[:0]
+	kept, extended, noisy, quiet := b.requests[:0], b.sender.extended[:0], b.sender.noisy[:0], b.sender.quiet[:0]
 	var needless, untagged []*request
 	for _, r := range b.requests {
 		switch {
@@ -97,22 +98,30 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 			noisy = append(noisy, r)
 		case r.op.task == release:
 			quiet = append(quiet, r)
+		case b.extends > 1 && r.groupable():
+			extended = append(extended, r)
+			b.votes, b.exact = true, true
 		default:
 			kept = append(kept, r)
+			b.votes = b.votes || r.op.task.votes
 			cmds = b.ask(cmds, r)
+			b.exact = b.exact || r.op.decidesForGood()
 		}
 	}
-	kept = append(append(kept, noisy...), quiet...)
-	b.requests, b.noisy, b.quiet = kept, len(noisy), len(quiet)
+	kept = append(append(append(kept, extended...), noisy...), quiet...)
+	b.requests, b.extended, b.noisy, b.quiet = kept, len(extended), len(noisy), len(quiet)
 	args := b.args[:0]
+	for g := range slices.Chunk(group(extended), b.extends) {
+		cmds, args = b.extend(cmds, args, g)
+	}
 	for i, releases := range [...]group{noisy, quiet} {
 		for g := range slices.Chunk(releases, b.group) {
 			cmds, args = b.release(cmds, args, g, i == 0)
 		}
 	}
-	cmds = b.tell(cmds)
+	cmds = b.mend(b.tell(cmds))
 	b.cmds, b.args = cmds, args
-	b.sender.noisy, b.sender.quiet = noisy, quiet
+	b.sender.extended, b.sender.noisy, b.sender.quiet = extended, noisy, quiet
 	if b.source {
 		for i := range cmds {
 			cmds[i] = scripts.WithSource(cmds[i])
@@ -122,10 +131,6 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	b.node.finish(untagged, errUntagged)
 	if len(kept) == 0 && len(b.untold) == 0 {
 		return nil
-	}
-	if b.timed = b.node.timeDue(start, b.guarded, b.line.proves); b.timed {
-		cmds = append(cmds, askTime)
-		b.cmds = cmds
 	}
 	return cmds
 }
@@ -143,21 +148,27 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 		said, replies = replies[:count], replies[count:]
 		return said
 	}
-	doubt := b.proof.fault
-	if b.guarded {
-		doubt = cmp.Or(b.judge(next(len(b.node.locker.guarding)), err, now), doubt)
-	}
+	shown, doubt := b.judge(err, now)
+	doubt = cmp.Or(doubt, b.proof.fault)
 	for rest := b.requests; len(rest) > 0; {
 		g := b.front(rest)
 		rest = rest[len(g):]
-		said, half := b.hear(g[0], next(b.replies(g[0])))
+		said, half := b.hear(g[0], next(b.replies(g)))
+		if half {
+			g[0].half.doubt = doubt
+		}
+		if shown != nil {
+			for _, r := range g {
+				r.shown = shown
+			}
+		}
 		unknown := lacksScript(said)
 		whole := g.share(said)
 		if said != nil && g[0].op.loud && b.deletes == byScript && said[0].Kind == driver.Integer {
 			b.node.announced(said[0])
 		}
 		switch {
-		case said == nil && broken, unknown && !b.source, half:
+		case said == nil && broken && !g[0].op.task.once, unknown && !b.source, half:
 			for _, r := range g {
 				r.op.heard(r, err, doubt, now, false)
 			}
@@ -169,8 +180,11 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 			b.node.forget()
 		case !whole:
 			again.requests = append(again.requests, g...)
-			again.group = 1
-			b.node.ungroup()
+			again.group, again.extends = 1, 1
+			b.node.ungroup(said[0])
+			for _, r := range g {
+				r.op.heard(r, err, doubt, now, false)
+			}
 		default:
 			finals = append(finals, g...)
 		}
@@ -189,27 +203,14 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 	return again
 }
 
-// judge says why the grants of the batch are no votes, if they are not. Where not all was
-// answered, a step of the clock may not have been seen.
-func (b *batch) judge(said []driver.Reply, err error, now clockdrift.Instant) error {
-	switch {
-	case said == nil:
-		return err
-	case b.node.locker.options.clockGuard > 0 && (err != nil || b.blind):
-		return cmp.Or(err, errBlind)
-	}
-	return b.node.judge(said, now)
-}
-
-// errBlind keeps a node from voting whose clock nobody can see.
-var errBlind = errors.New("it did not tell its time, so nobody knows whether its clock was set forward (WithClockGuard)")
-
 // front returns the first requests of rest that share replies. Of the batch's
 // requests, rest is what is left.
 func (b *batch) front(rest []*request) group {
 	switch releases := b.noisy + b.quiet; {
-	case len(rest) > releases:
+	case len(rest) > b.extended+releases:
 		return rest[:1]
+	case len(rest) > releases:
+		return rest[:min(b.extends, len(rest)-releases)]
 	case len(rest) > b.quiet:
 		return rest[:min(b.group, len(rest)-b.quiet)]
 	}

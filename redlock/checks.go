@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -23,6 +25,10 @@ func (o *lockerOptions) check() error {
 		return &OptionError{"FenceIdle", fmt.Sprintf("%v is not a whole number of milliseconds above 0 and up to %v", o.fenceIdle, MaxTTL)}
 	case o.guard != 0 && (o.guard < o.acquire.ttl || o.guard > MaxTTL || o.guard%time.Millisecond != 0):
 		return &OptionError{"RestartGuard", fmt.Sprintf("%v is not a whole number of milliseconds from the TTL of %v to %v", o.guard, o.acquire.ttl, MaxTTL)}
+	case o.nodeSet != 0 && o.guard == 0:
+		return &OptionError{"NodeSet", "nobody looks at it without WithRestartGuard: give both"}
+	case o.nodeSet > math.MaxInt64:
+		return &OptionError{"NodeSet", fmt.Sprintf("%d is above %d", o.nodeSet, math.MaxInt64)}
 	case o.clockGuard != 0 && (o.clockGuard < o.acquire.ttl || o.clockGuard > MaxTTL):
 		return &OptionError{"ClockGuard", fmt.Sprintf("%v is not between the TTL of %v and %v", o.clockGuard, o.acquire.ttl, MaxTTL)}
 	case o.events == nil:
@@ -70,7 +76,7 @@ func (o *lockerOptions) checkKey(key string) error {
 	switch {
 	case key == "" || len(o.prefix)+len(key) > maxKey:
 		return &OptionError{"key", fmt.Sprintf("want 1 to %d bytes, the prefix included, not %d", maxKey, len(o.prefix)+len(key))}
-	case key == markerKey && o.guard != 0:
+	case o.guard != 0 && slices.Contains(recordKeys[:], key):
 		return &OptionError{"key", fmt.Sprintf("under %q WithRestartGuard keeps what admits a node: take another one", key)}
 	}
 	return nil

@@ -20,8 +20,9 @@ type claim struct {
 	own              bool // the token is the user's own
 
 	mu     sync.Mutex    // guards all below, the claim's operations, and its Lock
-	ttl    time.Duration // the longest lease that it asked for
 	loud   bool          // it has held the key, or others may believe so: its releases are announced
+	keeps  bool          // [Locker.Close] waits for its clean-ups: see [claim.weigh]
+	ttl    time.Duration // the longest lease that it asked for
 	traces []trace       // one a node
 }
 
@@ -48,15 +49,22 @@ func (c *claim) longest() time.Duration {
 type trace struct {
 	asked int32              // requests that may set the key and have no final answer
 	set   int32              // commands that have set the key, or may have
-	open  int32              // those of them of which nobody knows
+	open  int32              // those of them that have no answer
+	lost  int32              // those of the open ones that will get none
 	there bool               // a node said that the token has the key
-	owed  bool               // a clean-up will try again
-	since clockdrift.Instant // when the last of them left, or became unknown
-	pause time.Duration      // before the next clean-up
+	cut   bool               // nobody knows what came of a fence
+	owed  bool               // it is on the node's list of clean-ups
+	tries uint8              // releases that have not ended that
+	since clockdrift.Instant // when the last command left, was answered or was lost
+	heard clockdrift.Instant // when the node first answered after the last loss; 0: not yet
 }
 
 // clean reports whether the token is not at the node and cannot appear there.
 func (t *trace) clean() bool { return t.asked == 0 && !t.there && t.open == 0 }
+
+// gone reports whether the node said that the token is not there, after all commands that
+// may set it had left. A lost one may still set it.
+func (t *trace) gone() bool { return t.asked == 0 && !t.there && (t.open == 0 || t.heard != 0) }
 
 // leaves notes that a command that may set the key is about to leave.
 func (t *trace) leaves(now clockdrift.Instant) {
@@ -66,35 +74,45 @@ func (t *trace) leaves(now clockdrift.Instant) {
 }
 
 // known notes what came of a command that may have set the key.
-func (t *trace) known(set bool) {
-	t.open = max(0, t.open-1)
+func (t *trace) known(set bool, now clockdrift.Instant) {
+	t.open = max(t.lost, t.open-1)
 	if set {
-		t.there = true
+		t.there, t.since = true, now
 	} else {
 		t.set--
 	}
 }
 
-// unknown notes that nobody will say what came of a command that may have set the key.
-func (t *trace) unknown(now clockdrift.Instant) { t.since = now }
+// unknown notes that a command that may have set the key gets no answer.
+func (t *trace) unknown(now clockdrift.Instant) {
+	t.lost = min(t.lost+1, t.open)
+	t.since, t.heard = now, 0
+}
+
+// answered notes that the node has answered a command that left at start.
+func (t *trace) answered(start, now clockdrift.Instant) {
+	if t.heard == 0 && start >= t.since {
+		t.heard = now
+	}
+}
 
 // released notes the answer to a release.
 func (t *trace) released(deleted bool) {
 	t.there = false
 	if deleted && t.set == 1 {
-		t.open = 0 // what was deleted is what the only command set: it has run
+		t.open, t.lost = 0, 0 // what was deleted is what the only command set: it has run
 	}
 }
 
-// outlive forgets what must have expired by now: one TTL has passed since the last
-// command left or was given up, and since the node has answered again (zero: it has
-// not, and may still have the command before it).
-func (t *trace) outlive(now, answers clockdrift.Instant, ttl time.Duration) {
+// outlive forgets what must have expired by now: what the node has said to have set, one TTL
+// later; and lost commands one TTL after the node has answered again, for what lay in its
+// buffers it has run by then. Later failures of the node do not change that.
+func (t *trace) outlive(now clockdrift.Instant, ttl time.Duration) {
 	if now >= t.since.Add(ttl) {
 		t.there = false
-		if answers != 0 && now >= answers.Add(ttl) {
-			t.open = 0
-		}
+	}
+	if t.lost > 0 && t.heard != 0 && now >= t.heard.Add(ttl) {
+		t.open, t.lost = t.open-t.lost, 0
 	}
 }
 
@@ -103,6 +121,9 @@ func (t *trace) outlive(now, answers clockdrift.Instant, ttl time.Duration) {
 // there is.
 func (t *trace) outlasted(reborn, released clockdrift.Instant) {
 	if t.since < reborn && reborn <= released {
-		t.open = 0
+		t.open, t.lost = 0, 0
 	}
 }
+
+// forget leaves what is at the node to the TTL.
+func (t *trace) forget() { t.open, t.lost, t.there = 0, 0, false }

@@ -5,18 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// inquiry asks a node what it is. INFO takes one section a command before Redis 7.
-var inquiry = []driver.Command{
-	{Args: []any{"INFO", "server"}},
-	{Args: []any{"INFO", "replication"}},
-	{Args: []any{"INFO", "memory"}},
-	askTime,
-}
+// inquiry asks a node what it is, and its time.
+var inquiry = append(slices.Clip(askFitness), askTime)
 
 // contact asks the node what it is: before its first batch, and again after it has
 // failed, for it may have come back as something else.
@@ -38,8 +32,12 @@ func (n *node) contact() {
 		found.heed(n, replies[len(inquiry):])
 	}
 	now := l.clock.Fresh()
-	if err == nil {
-		n.heardTime(replies[len(inquiry)-1], started, now)
+	switch {
+	case err != nil:
+	case l.options.clockGuard > 0: // sharper than what the connection was made for
+		_, err = n.readClock(ctx, 2)
+	default:
+		_, _ = n.heardTime(replies[len(inquiry)-1], started, now)
 	}
 	if err == nil {
 		err = n.tryProof(ctx, found)
@@ -55,13 +53,14 @@ func (n *node) contact() {
 		n.health.rest(now, now.Sub(started))
 		n.fail(err)
 	} else {
-		n.health.state, n.health.cause, n.health.answer = up, nil, now
+		n.health.state, n.health.cause = up, nil
 		if found.reborn {
 			n.health.reborn = started
 		}
 		n.news = append(append(n.news, found.warnings...), Event{NodeUp, n.name, nil})
 		n.lines[0].window.note(now.Sub(started))
 		n.cluster, n.apart, n.muted = found.cluster, found.cluster, false
+		n.fit = fitness{due: now.Add(fitnessPeriod), unchecked: found.unchecked, evicts: found.evicts}
 		n.listeners, n.unasked = 0, true
 		n.dialect = found.dialect
 		for i := range n.lines {
@@ -78,56 +77,51 @@ const firstContact = 4
 
 // A finding is what a node has said of itself.
 type finding struct {
-	warnings []Event // what it would not say
-	reborn   bool    // it is another server than before
-	cluster  bool    // keys live on several servers
-	dialect  dialect
+	warnings  []Event // what it would not say
+	unchecked bool    // its user may not ask
+	evicts    bool    // it does, and may
+	reborn    bool    // it is another server than before
+	cluster   bool    // keys live on several servers
+	dialect   dialect
 }
 
 // examine reads what the node says of itself. What may not be is an error.
 func (n *node) examine(replies []driver.Reply) (found finding, err error) {
-	facts := map[string]string{}
-	for i, reply := range replies[:len(inquiry)-1] {
+	for i, reply := range replies[:len(askFitness)] {
 		if err := reply.Err(); err != nil {
-			section := inquiry[i].Args[1]
-			found.warnings = append(found.warnings, Event{NodeUnchecked, n.name, fmt.Errorf(
-				"%w: INFO %s is not allowed, so nobody checks that this is a master of its own that keeps its keys: allow +info", err, section)})
+			found.warnings = append(found.warnings, n.unchecked(i, err))
+			found.unchecked = true
 			if !answers(err) {
 				return found, advised(err)
 			}
-			continue
 		}
-		readInfo(reply.Str, facts)
 	}
-	if role := facts["role"]; role != "" && role != "master" {
-		return found, fmt.Errorf("%w: it is a replica (of %s:%s): give the master's address",
-			ErrNode, facts["master_host"], facts["master_port"])
+	f := readFacts(replies[:len(askFitness)])
+	if err := f.replica(); err != nil {
+		return found, err
 	}
-	twin, reborn := n.locker.identify(n, facts["run_id"])
-	if twin != nil {
-		return found, fmt.Errorf("%w: it is the same server as node %s, and would vote twice: give each node a server of its own",
-			ErrNode, twin.name)
+	if found.reborn, err = n.identify(&f); err != nil {
+		return found, err
 	}
-	found.reborn = reborn
-	if err := replies[len(inquiry)-1].Err(); err != nil && n.locker.options.fences {
+	told := replies[len(askFitness)]
+	if err := told.Err(); err != nil && n.locker.options.fences {
 		found.warnings = append(found.warnings, Event{NodeUnchecked, n.name, fmt.Errorf(
 			"%w: TIME is not allowed, so fences do not follow its clock: allow +time", err)})
 	}
-	found.cluster = facts["redis_mode"] == "cluster"
+	found.cluster = f.mode == "cluster"
 	switch o := &n.locker.options; {
 	case o.guard > 0 && found.cluster:
 		return found, fmt.Errorf("%w: it is a Redis Cluster, whose servers come and go by themselves: WithRestartGuard needs single servers", ErrNode)
-	case o.guard > 0 && facts["master_replid"] == "":
+	case o.guard > 0 && f.history == "":
 		return found, errNoHistory
-	case o.clockGuard > 0 && replies[len(inquiry)-1].Kind != driver.Array:
+	case o.clockGuard > 0 && told.Kind != driver.Array:
 		return found, fmt.Errorf("%w: it does not tell its time, which WithClockGuard needs: allow +time", ErrNode)
 	}
-	if policy := facts["maxmemory_policy"]; facts["maxmemory"] != "0" && policy != "" && policy != "noeviction" {
-		err := fmt.Errorf("%w: it evicts keys when its memory is full, and live locks with them (maxmemory %s, maxmemory-policy %s): set maxmemory-policy noeviction",
-			ErrNode, facts["maxmemory"], policy)
+	if err := f.evicting(); err != nil {
 		if !n.locker.options.evictingOK {
 			return found, err
 		}
+		found.evicts = true
 		found.warnings = append(found.warnings, Event{NodeEvicts, n.name, err})
 	}
 	return found, nil
@@ -145,13 +139,4 @@ func (f *finding) heed(n *node, replies []driver.Reply) {
 func answers(err error) bool {
 	var reply *driver.ServerError
 	return errors.As(err, &reply) && (reply.Code == "NOPERM" || reply.Code == "ERR")
-}
-
-// readInfo adds the fields of a reply to INFO to facts.
-func readInfo(text string, facts map[string]string) {
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
-			facts[name] = value
-		}
-	}
 }

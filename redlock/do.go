@@ -8,10 +8,11 @@ import (
 
 // Do takes the lock on key, runs fn under the lock's context, keeps the lock alive while
 // fn runs (see [WithRenewal]), and releases it. It waits for the lock as [Locker.Acquire]
-// does; in fn, [FromContext] returns it.
+// does; in fn, [FromContext] returns it. Under fn's context the same key is refused with
+// [ErrDeadlock]: a Do does not nest in itself.
 //
 // The error is that of the Acquire, and then fn was not called; or it has fn's error
-// and the lock's fate: it matches fn's error, and [ErrLost] or [ErrNoQuorum] as
+// and the lock's fate: it matches fn's error, and [ErrLost], [ErrNoQuorum] or both as
 // [Lock.Release] returns them. A lock that was lost while fn ran is an error even if
 // fn returned nil, for fn may not have been alone. A panic in fn goes on after the
 // release.
@@ -34,7 +35,11 @@ func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context
 	released := lock.Release(context.WithoutCancel(ctx))
 	switch {
 	case errors.Is(fate, ErrLost):
-		released = fmt.Errorf("redlock: do %q: the function was not alone to its end: %w", key, fate)
+		loss := fmt.Errorf("redlock: do %q: the function was not alone to its end: %w", key, fate)
+		if !errors.Is(released, ErrNoQuorum) {
+			released = nil // it says no more than that
+		}
+		released = errors.Join(loss, released)
 	case errors.Is(released, ErrReleased): // by the function itself
 		released = nil
 	}

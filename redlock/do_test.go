@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,6 +114,107 @@ func TestAFunctionMayReleaseItsLockItself(t *testing.T) {
 			return FromContext(ctx).Release(context.WithoutCancel(ctx))
 		}); err != nil {
 			t.Errorf("Do of a function that releases = %v", err)
+		}
+	})
+}
+
+// It would wait for itself, and renewal would go on meanwhile.
+func TestAnAcquireOfAKeyThatItsContextHoldsIsRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithKeyPrefix("app:"))
+		outer := mustAcquire(t, locker, "k", WithRenewal())
+		inner, err := locker.Acquire(outer.Context(), "inner")
+		if err != nil {
+			t.Fatalf("Acquire of another key under a lock's context = %v", err)
+		}
+		type own struct{}
+		start, before := time.Now(), fakes[0].batches()
+		for name, ctx := range map[string]context.Context{
+			"its own":            outer.Context(),
+			"one below":          context.WithValue(outer.Context(), own{}, 1),
+			"that of one within": inner.Context(),
+			"one that goes on":   context.WithoutCancel(outer.Context()),
+		} {
+			tries := map[string]error{}
+			_, tries["Acquire"] = locker.Acquire(ctx, "k", WithMaxWait(time.Minute))
+			_, tries["TryAcquire"] = locker.TryAcquire(ctx, "k")
+			tries["Do"] = locker.Do(ctx, "k", func(context.Context) error { return nil }, WithMaxWait(time.Minute))
+			for what, err := range tries {
+				if !errors.Is(err, ErrDeadlock) || !strings.Contains(err.Error(), `"k"`) {
+					t.Errorf("%s under the lock's context, %s = %v, want ErrDeadlock that names the key", what, name, err)
+				}
+			}
+		}
+		if took, sent := time.Since(start), fakes[0].batches()-before; took != 0 || sent != 0 {
+			t.Errorf("that took %v and %d batches, want nothing", took, sent)
+		}
+	})
+}
+
+func TestALocksContextMayTakeWhatItDoesNotHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		lock := mustAcquire(t, locker, "k")
+		if _, err := another(t, fakes).TryAcquire(lock.Context(), "k"); !errors.Is(err, ErrHeld) || errors.Is(err, ErrDeadlock) {
+			t.Errorf("another Locker's TryAcquire under the lock's context = %v, want ErrHeld", err)
+		}
+		mustRelease(t, mustAcquireUnder(lock.Context(), t, locker, "other"))
+		ctx := context.WithoutCancel(lock.Context())
+		mustRelease(t, lock)
+		mustRelease(t, mustAcquireUnder(ctx, t, locker, "k")) // the lock was released
+
+		lock = mustAcquire(t, locker, "k")
+		ctx = context.WithoutCancel(lock.Context())
+		time.Sleep(11 * time.Second)
+		mustRelease(t, mustAcquireUnder(ctx, t, locker, "k")) // the lock was lost
+
+		lock = mustAcquire(t, locker, "k", WithToken("mine"))
+		if _, err := locker.TryAcquire(lock.Context(), "k", WithToken("mine")); err != nil {
+			t.Errorf("TryAcquire under the lock's context with the lock's own token = %v, want the lock once more", err)
+		}
+		if _, err := locker.TryAcquire(lock.Context(), "k", WithToken("another")); !errors.Is(err, ErrDeadlock) {
+			t.Errorf("TryAcquire under the lock's context with another token = %v, want ErrDeadlock", err)
+		}
+	})
+}
+
+func mustAcquireUnder(ctx context.Context, t *testing.T, locker *Locker, key string) *Lock {
+	t.Helper()
+	lock, err := locker.TryAcquire(ctx, key)
+	if err != nil {
+		t.Fatalf("TryAcquire(%q) = %v", key, err)
+	}
+	return lock
+}
+
+func TestALossIsNotHiddenByNodesThatDoNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		err := locker.Do(t.Context(), "k", func(ctx context.Context) error {
+			for _, f := range fakes[:3] {
+				f.change(refuse)
+			}
+			<-ctx.Done()
+			return nil
+		})
+		if !errors.Is(err, ErrLost) || !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("Do = %v, want ErrLost and ErrNoQuorum: the lock was lost, and a majority does not answer its release", err)
+		}
+	})
+}
+
+func TestAReleaseThatIsInterruptedTellsOfALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		lock := mustAcquire(t, locker, "k")
+		<-lock.Context().Done()
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 100 * time.Millisecond })
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := lock.Release(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrLost) {
+			t.Errorf("Release of a lost lock with a context that ends = %v, want both", err)
 		}
 	})
 }

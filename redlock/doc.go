@@ -52,13 +52,20 @@
 //	locks                  ~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time
 //	waiters are woken      &ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo
 //	WithFences             ~{KEYS}:fence +zadd +zscore (~KEYS:fence if they have a hash tag)
-//	WithRestartGuard       ~PREFIXql:admitted, where PREFIX is that of WithKeyPrefix
+//	WithRestartGuard       ~PREFIXql:* +mget, where PREFIX is that of WithKeyPrefix
 //	WithReplicatedVotes    +wait
 //	WithDurableVotes       +waitaof
 //
 // Where channels are forbidden, waiters poll, and [NodeMuted] says so. Where scripts are,
 // the server's own commands stand in for them (DELIFEQ, DELEX, CAD, CAS, SET with IFEQ),
 // if it has them and they are allowed, or [NodeLimited] says what does not work.
+//
+// # What all clients of a key share
+//
+// A lock is a key: a name behind a prefix ([WithKeyPrefix]), in one database of each of the
+// nodes. Clients that differ in the prefix, in the database number (the path of a URL, or
+// the setting of a client) or in the nodes hold independent locks on the same key, and
+// nothing reports it. Keep the three in one place of the configuration.
 //
 // # What Extend and Release return
 //
@@ -67,12 +74,15 @@
 //	held, unknown at a minority          nil             nil
 //	held, unknown at a majority          ErrNoQuorum     ErrNoQuorum
 //	expired (its deadline has passed)    ErrLost         ErrLost, what is left is deleted
+//	expired, unknown at a majority       ErrLost         ErrLost and ErrNoQuorum
+//	expired, with a token of one's own   ErrLost         ErrLost, nothing is deleted
 //	taken over at a majority             ErrLost         ErrLost
 //	taken over at a minority             nil             nil
 //	released before                      ErrReleased     ErrReleased
 //	gone from all nodes (FLUSHALL)       nil, set again  ErrLost
 //	held by a Locker that was closed     ErrClosed       ErrClosed
-//	in any state, when ctx ends first    ctx's error     ctx's error
+//	in any state, when ctx ends first    ctx's error     ctx's error, and ErrLost if it was lost
+//	held for all of WithMaxHold          ErrOption       nil
 //
 // An Extend that fails with ErrNoQuorum leaves the deadline as it was; the lock is lost
 // when that passes, not before. After a Release that fails the key goes away by itself,

@@ -17,6 +17,10 @@ import (
 // all replicas that can be promoted: of some, the one without the vote may be promoted.
 // It is 1 or more. By default a vote counts when the node has it in memory.
 //
+// It also keeps an old master from voting that was cut off and replaced while some clients
+// still talk to it (Sentinel's split brain): the promoted replica is missing there. Without
+// this option such a node votes twice, which [WithRestartGuard] cannot see either.
+//
 // A vote that too few replicas have within [WithDurableTimeout] is no vote, and its key
 // is taken back. Acquire, Extend, renewal and hand-over wait; a release does not, unless
 // it hands the lock over. A Redis Cluster is refused with [ErrNode].
@@ -118,50 +122,36 @@ func (d *durability) waits(replicas int, timeout time.Duration) driver.Command {
 // A proof says whether the votes of a batch are safe.
 type proof struct {
 	ends  clockdrift.Instant // it has until then, however often the batch is sent
-	needs int                // replies that the batch must have
 	fault error              // why they are not
 }
 
-// seal puts behind the commands of a batch of votes the one that waits until they are
-// safe. That counts what its own connection has written: on another one, or where
-// nothing was written, it says yes at once. So it never travels without them.
-func (b *batch) seal(cmds []driver.Command, now clockdrift.Instant) []driver.Command {
-	if !b.line.proves {
-		return cmds
-	}
+// prove appends the command that waits until the votes of a batch are safe. That counts
+// what its own connection has written: on another one, or where nothing was written, it
+// says yes at once. So it never travels without them.
+func (b *batch) prove(cmds []driver.Command, now clockdrift.Instant) []driver.Command {
 	d := &b.node.locker.durability
 	if b.proof.ends == 0 {
 		b.proof.ends = now.Add(d.timeout)
 	}
-	cmds = append(cmds, d.waits(d.replicas, b.proof.ends.Sub(now)))
-	b.cmds = cmds
-	b.proof.needs = len(cmds)
-	return cmds
-}
-
-// unseal takes the reply to that command off the others. Where there is none, they are
-// worth nothing: the whole batch is unknown.
-func (b *batch) unseal(replies []driver.Reply) []driver.Reply {
-	if !b.line.proves {
-		return replies
-	}
-	if len(replies) < b.proof.needs {
-		return nil
-	}
-	last := len(replies) - 1
-	b.proof.fault = b.node.locker.durability.judge(replies[last])
-	return replies[:last]
+	return append(cmds, d.waits(d.replicas, b.proof.ends.Sub(now)))
 }
 
 // errEarlier is the fate of a vote that an earlier sending had brought to the node.
 var errEarlier = errors.New("not durable: the connection broke behind the vote, and on another one nobody can ask about it; the next try can")
 
-// unproved says why the grant that r has is no vote: fault, which its batch has, or because a
-// SET has found our own token. Then it has written nothing on this connection, and the
-// proof says nothing of it. (A hold always writes.)
+// errLonger is the fate of a vote without scripts where nothing had to be prolonged.
+var errLonger = errors.New("not durable: the node has the key for longer already, so nothing was written that it could prove: take a longer TTL, or allow +eval +evalsha")
+
+// unproved says why the grant that r has is no vote: fault, which its batch has, or that
+// nothing was written on this connection, so that the proof says nothing of it. A SET
+// that finds our own token writes nothing, nor does a hold without scripts where the node
+// has the key for longer. The script always writes.
 func (r *request) unproved(fault error) error {
-	if r.op.task.finds && r.reply[0].Kind == driver.String && r.node.line(r.op).proves {
+	switch proves := r.node.line(r.op).proves; {
+	case proves && r.op.task.finds && r.reply[0].Kind == driver.String:
 		return errEarlier
+	case proves && r.half != nil && r.half.idle:
+		return errLonger
 	}
 	return fault
 }

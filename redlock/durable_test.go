@@ -360,6 +360,53 @@ func TestOnesOwnTokenIsWrittenBeforeItCounts(t *testing.T) {
 	})
 }
 
+// Without scripts a key of one's own is prolonged by PEXPIRE GT, which writes nothing where
+// the node has it for longer already; and WAIT says yes at once behind nothing.
+func TestAHoldWithoutScriptsThatHasWrittenNothingIsNoVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes := proofNodes(3)
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.kind, f.scriptless = valkey9, true })
+		}
+		first := proofLocker(t, fakes, WithDurableVotes(0))
+		held, err := first.TryAcquire(t.Context(), "k", WithToken("mine"), WithTTL(time.Minute))
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		synctest.Wait()
+		for _, f := range fakes {
+			f.proofs()
+			f.set(func(f *proofNode) { f.local = 0 })
+		}
+		second := proofLocker(t, fakes, WithDurableVotes(0))
+		_, err = second.TryAcquire(t.Context(), "k", WithToken("mine"))
+		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "longer TTL") {
+			t.Errorf("TryAcquire of what is there for longer and not safe = %v, want ErrNoQuorum that asks for a longer TTL", err)
+		}
+		if err := held.Extend(t.Context(), 20*time.Second); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("Extend to less than what is left = %v, want ErrNoQuorum", err)
+		}
+		for _, f := range fakes {
+			for _, p := range f.proofs() {
+				if p.wrote {
+					t.Errorf("%s has written: the test does not show what it is for", f.name)
+				}
+			}
+			f.set(func(f *proofNode) { f.local = 1 })
+			if _, left := f.token("k"); left < 50*time.Second {
+				t.Errorf("%s has the key for %v, want the minute of the first lock", f.name, left)
+			}
+		}
+		time.Sleep(time.Second)
+		if err := held.Extend(t.Context(), time.Minute); err != nil {
+			t.Errorf("Extend to more = %v", err)
+		}
+		if _, err := second.TryAcquire(t.Context(), "k", WithToken("mine"), WithTTL(2*time.Minute)); err != nil {
+			t.Errorf("TryAcquire for more = %v", err)
+		}
+	})
+}
+
 func TestABatchThatIsSentOnceMoreIsProvedOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fakes := proofNodes(3)

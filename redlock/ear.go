@@ -45,9 +45,8 @@ func (e *ear) add(v *vigil) {
 	}
 	e.wanted[v.channel] = v
 	e.change(v.channel)
-	if !e.running && e.node.locker.life.Err() == nil {
-		e.running = true
-		e.node.locker.work.Go(e.run)
+	if !e.running {
+		e.running = e.node.locker.work.start(e.run)
 	}
 }
 

@@ -16,6 +16,10 @@ var (
 	// ErrHeld says that somebody else has the key. Come back later.
 	ErrHeld = errors.New("held by another")
 
+	// ErrContended says that several asked for the key at the same moment, and that nobody
+	// got it. Try again; do not take it for [ErrHeld]. It is rare: see [Locker.TryAcquire].
+	ErrContended = errors.New("contended: nobody got it")
+
 	// ErrNoQuorum says that too few nodes answered, so nobody can say who has the
 	// key. Look at the nodes: the [QuorumError] beside it names them.
 	ErrNoQuorum = errors.New("no quorum")
@@ -32,6 +36,11 @@ var (
 	// released before, by ourselves.
 	ErrReleased = errors.New("lock released")
 
+	// ErrDeadlock says that the context of an acquire carries a lock of the same Locker
+	// that has the key (see [FromContext]): it would wait for itself. Use that lock, or
+	// release it first.
+	ErrDeadlock = errors.New("this context holds it already")
+
 	// ErrClosed says that the Locker was closed.
 	ErrClosed = errors.New("locker closed")
 
@@ -46,6 +55,15 @@ var (
 	// ErrQuarantine says that a node may have forgotten who holds what, and does not vote
 	// for a while: see [WithRestartGuard] and [WithClockGuard]. Wait.
 	ErrQuarantine = errors.New("in quarantine")
+
+	// ErrNodeSet says that a node belongs to another set than this client: it lists others,
+	// or was admitted for other leases. The message names both. Give all clients the same
+	// nodes, [WithNodeSet] and [WithRestartGuard].
+	ErrNodeSet = errors.New("another node set")
+
+	// ErrAdmitted says that [Locker.Admit] changed nothing, for nodes have been in use
+	// before. Nothing has to be done.
+	ErrAdmitted = errors.New("admitted before")
 
 	// ErrNode says that a server must not be one of the nodes: it is a replica,
 	// evicts keys, or is a node already. The message says which and what to do.
@@ -62,6 +80,36 @@ func (e *OptionError) Error() string { return "redlock: " + e.Option + ": " + e.
 
 // Is makes the error match [ErrOption].
 func (e *OptionError) Is(target error) bool { return target == ErrOption }
+
+// CloseError is what [Locker.Close] could not release: keys that may be kept from everybody
+// else, because no quorum has said that their tokens are gone. It matches [ErrNoQuorum].
+// There is nothing to do: each key goes away by itself, one TTL after its nodes answer again
+// at the latest.
+type CloseError struct {
+	Keys []UnreleasedKey // in order
+}
+
+// UnreleasedKey is a key that a quorum has not released, as the user named it.
+type UnreleasedKey struct {
+	Key   string
+	Nodes []string // the names of those that may have it
+}
+
+func (e *CloseError) Error() string {
+	const most = 3
+	var some []string
+	for _, k := range e.Keys[:min(most, len(e.Keys))] {
+		some = append(some, fmt.Sprintf("%q at %s", k.Key, strings.Join(k.Nodes, ", ")))
+	}
+	if more := len(e.Keys) - len(some); more > 0 {
+		some = append(some, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("redlock: close: no quorum has confirmed the release of these keys: %s; they go away by themselves, one TTL after their nodes answer again at the latest",
+		strings.Join(some, "; "))
+}
+
+// Is makes the error match [ErrNoQuorum].
+func (e *CloseError) Is(target error) bool { return target == ErrNoQuorum }
 
 // stateError is an operation that was not possible any more, or not yet.
 type stateError struct {
@@ -149,7 +197,7 @@ type QuorumError struct {
 	Key    string
 	Need   int // the votes that make a quorum
 	Votes  []Vote
-	Reason error // the sentinel
+	Reason error // the sentinel, or what wraps two
 }
 
 func (e *QuorumError) Error() string {
@@ -202,6 +250,8 @@ func advised(err error) error {
 		if what := advice[reply.Code]; what != "" {
 			return &refusal{err, what}
 		}
+	case errors.Is(err, driver.ErrClosed):
+		return &refusal{err, "the last Locker on this node was closed: make the nodes anew"}
 	case errors.As(err, &network) && network.Op == "dial":
 		return &refusal{err, "is the server up, and is this its address?"}
 	}
@@ -209,9 +259,9 @@ func advised(err error) error {
 }
 
 // lasting reports whether waiting cannot mend err: somebody must change a server,
-// a user or a key first.
+// a user, a key or the nodes' clients first.
 func lasting(err error) bool {
-	if errors.Is(err, ErrNode) {
+	if errors.Is(err, ErrNode) || errors.Is(err, ErrNodeSet) || errors.Is(err, driver.ErrClosed) {
 		return true
 	}
 	var reply *driver.ServerError

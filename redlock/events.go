@@ -9,7 +9,8 @@ type EventKind uint8
 const (
 	// NodeUp: the node answered and may vote.
 	NodeUp EventKind = iota + 1
-	// NodeDown: the node did not answer in time, cut the connection, or is unfit.
+	// NodeDown: the node did not answer in time, cut the connection, or is unfit: also if it
+	// became a replica, an evicting node or another node's server while it was up.
 	// It is left out; after a rest of at most a second the next operation asks it again.
 	NodeDown
 	// NodeUnchecked: the node would not say whether it is a master that keeps its
@@ -26,8 +27,9 @@ const (
 	// NodeClockDrifts: the node's clock runs faster or slower than ours than any that a
 	// time service keeps. Leases allow for so much as [WithDriftFactor] says.
 	NodeClockDrifts
-	// NodeQuarantined: the node may have forgotten who holds what, and does not vote. Err
-	// says why and for how long: see [WithRestartGuard] and [WithClockGuard].
+	// NodeQuarantined: the node does not vote, as it may have forgotten who holds what, or
+	// belongs to another node set. Err says why and for how long, or what keeps it from
+	// voting again: see [WithRestartGuard] and [WithClockGuard].
 	NodeQuarantined
 	// NodeAdmitted: a node that was in quarantine votes again.
 	NodeAdmitted

@@ -137,5 +137,5 @@ func ExampleWithCleanupBound() {
 	}
 	crash(nodes[0])
 	fmt.Println(locker.Close())
-	// Output: redlock: close: nobody can say whether these keys are free: "orders:42" at 10.0.0.1:6379; they go away by themselves, one TTL after their nodes answer again at the latest
+	// Output: redlock: close: no quorum has confirmed the release of these keys: "orders:42" at 10.0.0.1:6379; they go away by themselves, one TTL after their nodes answer again at the latest
 }

@@ -48,7 +48,7 @@ func ExampleWithFences() {
 	// a late writer is refused
 }
 
-// Nodes are admitted once, when no lock was ever held there. From then on one that comes
+// New nodes are admitted once, before any lock is taken there. From then on one that comes
 // back empty does not vote until all leases have ended that it may have forgotten.
 func ExampleWithRestartGuard() {
 	ctx := context.Background()
@@ -60,15 +60,14 @@ func ExampleWithRestartGuard() {
 	}
 	defer locker.Close()
 
+	err = locker.Admit(ctx) // before any client takes a lock
+	fmt.Println("new nodes:", err)
 	_, err = locker.TryAcquire(ctx, "orders:42")
-	fmt.Println("at first:", errors.Is(err, redlock.ErrQuarantine))
-	if err := locker.Admit(ctx); err != nil {
-		fmt.Println(err)
-		return
-	}
-	_, err = locker.TryAcquire(ctx, "orders:42")
-	fmt.Println("admitted:", err)
+	fmt.Println("a lock:", err)
+	err = locker.Admit(ctx) // at the next start
+	fmt.Println("in use:", errors.Is(err, redlock.ErrAdmitted))
 	// Output:
-	// at first: true
-	// admitted: <nil>
+	// new nodes: <nil>
+	// a lock: <nil>
+	// in use: true
 }

@@ -12,7 +12,11 @@ import (
 // Extend prolongs the lease to ttl from now, and never shortens it. Nodes that have
 // lost the key get it again. It counts only if a quorum agrees before the lease that
 // runs has ended; an Extend that fails before that changes nothing, and may be tried
-// again until then.
+// again until then. What it has set at some nodes all the same is deleted when the lock is
+// lost, unless the token is the user's own (see [WithToken]).
+//
+// A lease never passes the longest hold of [WithMaxHold]: one that would is cut to what is left
+// of that. If the lease already runs to its end, the error is an [OptionError] for "MaxHold".
 //
 // The error matches [ErrLost] if the lock is lost, or another token has its key at so
 // many nodes that it will be; [ErrNoQuorum] if too few nodes answered; [ErrReleased],
@@ -25,17 +29,11 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if ctx.Err() != nil {
 		return &stateError{"extend", c.key, endOf(ctx)}
 	}
-	l.observe()
-	ended := l.ended
-	if ended == nil {
-		c.ttl = max(c.ttl, ttl)
-	}
-	c.mu.Unlock()
-	if ended != nil {
-		return &stateError{"extend", c.key, ended}
+	op, err := l.prepareExtend(ttl)
+	if err != nil {
+		return err
 	}
 
-	op := l.extension(extend, ttl)
 	if !op.ask(c.locker.nodes, c.locker.quorum) {
 		return &stateError{"extend", c.key, ErrClosed}
 	}
@@ -53,14 +51,34 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	return op.fail(lostIfHeld(op.blame()))
 }
 
-// extension makes the operation, by either task, that prolongs the lease to ttl.
+// prepareExtend makes the operation that asks for ttl, or for what the longest hold leaves of
+// it.
+func (l *Lock) prepareExtend(ttl time.Duration) (*operation, error) {
+	c := &l.claim
+	now := l.observe()
+	defer c.mu.Unlock()
+	if l.ended != nil {
+		return nil, &stateError{"extend", c.key, l.ended}
+	}
+	if left := l.ends.Sub(now).Truncate(time.Millisecond); ttl > left {
+		if left < MinTTL || clockdrift.Deadline(now, left, c.locker.options.drift) <= l.until {
+			return nil, &OptionError{"MaxHold", fmt.Sprintf("the lease of %q runs to the end of the longest hold of %v already: release the lock and acquire it anew, or give it a longer MaxHold", c.key, l.maxHold)}
+		}
+		ttl = left
+	}
+	c.ttl = max(c.ttl, ttl)
+	return l.extension(extend, ttl), nil
+}
+
+// extension makes the operation, by either task, that prolongs the lease to ttl. claim.mu is
+// held.
 func (l *Lock) extension(t *task, ttl time.Duration) *operation {
 	c := &l.claim
-	op := &operation{task: t, claim: c, lock: l, ttl: ttl}
+	op := &operation{task: t, claim: c, lock: l, ttl: ttl, ends: l.until}
 	w := new(words)
 	op.say(w, scripts.Hold.One(w.args[:], c.keyArg, c.tokenArg, c.locker.milliseconds(ttl)))
-	if fence := l.Fence(); fence != 0 {
-		op.carries(fence)
+	if l.fence != 0 {
+		op.carries(l.fence)
 	}
 	return op
 }
@@ -88,7 +106,9 @@ func prolong(op *operation, now clockdrift.Instant) {
 		return
 	}
 	if op.outcome == carried {
-		l.until = max(l.until, op.deadline())
+		l.until = max(l.until, min(op.deadline(), l.ends))
+	} else {
+		l.excess = true
 	}
 }
 

@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,16 +138,22 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 	type state struct {
 		name            string
 		reach           func(t *testing.T, locker *Locker, lock *Lock, fakes []*fakeNode)
-		extend, release error
+		extend, release []error // all that it matches
 	}
+	only := func(err error) []error { return []error{err} }
 	for _, tt := range []state{
 		{"held", func(*testing.T, *Locker, *Lock, []*fakeNode) {}, nil, nil},
-		{"expired", func(_ *testing.T, _ *Locker, lock *Lock, _ []*fakeNode) { <-lock.Context().Done() }, ErrLost, ErrLost},
+		{"expired", func(_ *testing.T, _ *Locker, lock *Lock, _ []*fakeNode) { <-lock.Context().Done() }, only(ErrLost), only(ErrLost)},
+		{"expired, unknown at a majority", func(_ *testing.T, _ *Locker, lock *Lock, fakes []*fakeNode) {
+			<-lock.Context().Done()
+			fakes[0].change(refuse)
+			fakes[1].change(refuse)
+		}, only(ErrLost), []error{ErrLost, ErrNoQuorum}},
 		{"taken over", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
 			for _, f := range fakes {
 				f.plant("k", "another", time.Minute)
 			}
-		}, ErrLost, ErrLost},
+		}, only(ErrLost), only(ErrLost)},
 		{"taken over at a minority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
 			fakes[0].plant("k", "another", time.Minute)
 		}, nil, nil},
@@ -155,22 +163,22 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 		{"unknown at a majority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
 			fakes[0].change(refuse)
 			fakes[1].change(refuse)
-		}, ErrNoQuorum, ErrNoQuorum},
+		}, only(ErrNoQuorum), only(ErrNoQuorum)},
 		{"gone from all nodes", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
 			for _, f := range fakes {
 				f.change(func(f *fakeNode) { clear(f.keys) })
 			}
-		}, nil, ErrLost},
+		}, nil, only(ErrLost)},
 		{"released", func(t *testing.T, _ *Locker, lock *Lock, _ []*fakeNode) {
 			if err := lock.Release(t.Context()); err != nil {
 				t.Errorf("Release = %v", err)
 			}
-		}, ErrReleased, ErrReleased},
+		}, only(ErrReleased), only(ErrReleased)},
 		{"closed", func(t *testing.T, locker *Locker, _ *Lock, _ []*fakeNode) {
 			if err := locker.Close(); err != nil {
 				t.Errorf("Close = %v", err)
 			}
-		}, ErrClosed, ErrClosed},
+		}, only(ErrClosed), only(ErrClosed)},
 	} {
 		for _, op := range []string{"Extend", "Release"} {
 			synctest.Test(t, func(t *testing.T) {
@@ -186,12 +194,12 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 					do, want = func(ctx context.Context) error { return lock.Extend(ctx, 10*time.Second) }, tt.extend
 				}
 				got := do(t.Context())
-				if !errors.Is(got, want) {
+				if (got == nil) != (want == nil) {
 					t.Errorf("%s of a lock that is %s = %v, want %v", op, tt.name, got, want)
 				}
-				for _, other := range []error{ErrHeld, ErrNoQuorum, ErrLost, ErrReleased, ErrClosed} {
-					if other != want && errors.Is(got, other) {
-						t.Errorf("%s of a lock that is %s also matches %v: %v", op, tt.name, other, got)
+				for _, sentinel := range []error{ErrHeld, ErrNoQuorum, ErrLost, ErrReleased, ErrClosed} {
+					if matches := errors.Is(got, sentinel); matches != slices.Contains(want, sentinel) {
+						t.Errorf("%s of a lock that is %s = %v, which matches %q: %v", op, tt.name, got, sentinel, matches)
 					}
 				}
 			})
@@ -223,4 +231,68 @@ func TestAnInterruptedQuestionIsNotHeldByAnother(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAnExtendDoesNotPassTheLongestHold(t *testing.T) {
+	for name, options := range map[string][]AcquireOption{
+		"without renewal": {WithMaxHold(15 * time.Second)},
+		"with renewal":    {WithMaxHold(15 * time.Second), WithRenewal()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
+				warm(t, locker)
+				began := time.Now()
+				lock := mustAcquire(t, locker, "k", options...)
+				time.Sleep(time.Second)
+				if err := lock.Extend(t.Context(), time.Hour); err != nil {
+					t.Errorf("Extend = %v, want nil: the lease is longer than before", err)
+				}
+				synctest.Wait()
+				if _, left := fakes[0].token("k"); left > 14*time.Second || left < 13*time.Second {
+					t.Errorf("1s after the acquire the node has the key for %v, want what is left of a hold of 15s", left)
+				}
+				err := lock.Extend(t.Context(), time.Hour)
+				var refused *OptionError
+				if !errors.As(err, &refused) || refused.Option != "MaxHold" {
+					t.Errorf("an Extend that gains nothing = %v, want an OptionError that names MaxHold", err)
+				}
+				<-lock.Context().Done()
+				if held := time.Since(began); held > 15*time.Second || held < 14*time.Second {
+					t.Errorf("a hold of at most 15s lasted %v", held)
+				}
+				if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrLost) || !strings.Contains(cause.Error(), "WithMaxHold") {
+					t.Errorf("the cause is %q, want ErrLost, and that it was held for the longest time", cause)
+				}
+			})
+		})
+	}
+}
+
+// The nodes grant their lease some time after it was cut.
+func TestASlowExtendDoesNotPassTheLongestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second), WithNodeTimeout(2*time.Second), WithDriftFactor(0))
+		warm(t, locker)
+		began := time.Now()
+		lock := mustAcquire(t, locker, "k", WithMaxHold(15*time.Second))
+		blocked := make(chan struct{})
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return blocked } })
+		}
+		go func() { // one batch is out, so the next one waits
+			_, _ = lock.Held(t.Context())
+		}()
+		synctest.Wait()
+		go func() {
+			time.Sleep(time.Second)
+			close(blocked)
+		}()
+		if err := lock.Extend(t.Context(), time.Hour); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		if until := lock.Until().Sub(began); until > 15*time.Second {
+			t.Errorf("a hold of at most 15s lasts %v", until)
+		}
+	})
 }

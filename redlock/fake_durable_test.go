@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -61,20 +62,21 @@ func proofLocker(t *testing.T, fakes []*proofNode, options ...Option) *Locker {
 }
 
 func (f *proofNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
-	last := cmds[len(cmds)-1]
-	name := last.Args[0].(string)
-	if name != "WAIT" && name != "WAITAOF" {
+	at := slices.IndexFunc(cmds, waits)
+	if at < 0 {
 		return f.fakeNode.Do(ctx, cmds)
 	}
-	if !last.Blocks {
+	proof := cmds[at]
+	name := proof.Args[0].(string)
+	if !proof.Blocks {
 		return []driver.Reply{}, errNotBlocking
 	}
-	replies, err := f.fakeNode.Do(ctx, cmds[:len(cmds)-1])
+	replies, err := f.fakeNode.Do(ctx, cmds[:at])
 	if err != nil {
 		return replies, err
 	}
-	ms, _ := strconv.Atoi(last.Args[len(last.Args)-1].(string))
-	this := proofSeen{args: last.Args, behind: len(cmds) - 1, timeout: time.Duration(ms) * time.Millisecond}
+	ms, _ := strconv.Atoi(proof.Args[len(proof.Args)-1].(string))
+	this := proofSeen{args: proof.Args, behind: at, timeout: time.Duration(ms) * time.Millisecond}
 	for i, reply := range replies {
 		set := cmds[i].Args[0] == "SET"
 		this.wrote = this.wrote || set && reply.Kind == driver.Nil || !set && reply.Kind == driver.Integer && reply.Int > 0
@@ -89,8 +91,21 @@ func (f *proofNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Rep
 	if broken {
 		return replies, errCut
 	}
-	return append(replies, answer), nil
+	replies = append(replies, answer)
+	if at+1 == len(cmds) {
+		return replies, nil
+	}
+	f.fakeNode.mu.Lock()
+	defer f.fakeNode.mu.Unlock()
+	rest, lost := f.run(cmds[at+1:]) // the way was paid for
+	if lost {
+		err = errCut
+	}
+	return append(replies, rest...), err
 }
+
+// waits reports whether a command is WAIT or WAITAOF.
+func waits(cmd driver.Command) bool { return cmd.Args[0] == "WAIT" || cmd.Args[0] == "WAITAOF" }
 
 // prove is the answer to a proof, and how long it takes.
 func (f *proofNode) prove(name string, this proofSeen) (answer driver.Reply, wait time.Duration, broken bool) {

@@ -27,6 +27,9 @@ func (f *fakeNode) Subscribe(ctx context.Context, hear func(driver.Notice)) (dri
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.subscribed++
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if f.refused != nil {
 		return nil, f.refused
 	}
@@ -39,7 +42,7 @@ func (f *fakeNode) Subscribe(ctx context.Context, hear func(driver.Notice)) (dri
 	}
 	f.ears[s] = true
 	s.over.Go(s.deliver)
-	return s, ctx.Err()
+	return s, nil
 }
 
 func (s *fakeSubscription) deliver() {

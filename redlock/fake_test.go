@@ -2,11 +2,12 @@ package redlock
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // a master_replid is as long
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -45,13 +46,17 @@ type fakeNode struct {
 	skew       time.Duration // its clock is so far ahead
 	starts     int           // over
 	kind       fakeKind
-	scriptless bool // the user may not run scripts
+	scriptless bool      // the user may not run scripts
+	instead    *fakeNode // the server that the way leads to; nil: this one
 }
 
 type fakeFence struct {
 	number int64
-	until  time.Time
+	until  time.Time // zero: it has no expiry
 }
+
+// aList is what a key holds that is no string.
+const aList = "a list"
 
 type fakeKey struct {
 	token string
@@ -62,8 +67,19 @@ func newFakeNode(name string) *fakeNode {
 	return &fakeNode{
 		name: name,
 		keys: map[string]fakeKey{}, loaded: map[string]bool{}, fences: map[string]fakeFence{},
-		info: "run_id:" + name + "\r\nmaster_replid:" + name + "\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n",
+		info: fakeInfo(name),
 	}
+}
+
+// fakeInfo is what a server says of itself.
+func fakeInfo(name string) string {
+	return "run_id:" + name + "\r\nmaster_replid:" + fakeHistory(name) + "\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
+}
+
+// fakeHistory is the master_replid of a server.
+func fakeHistory(name string) string {
+	digest := sha1.Sum([]byte(name)) //nolint:gosec // it has the right length
+	return hex.EncodeToString(digest[:])
 }
 
 // fakeNodes returns n nodes, and what [New] wants of them.
@@ -136,6 +152,13 @@ func (f *fakeNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Repl
 		return nil, ctx.Err()
 	}
 	f.mu.Lock()
+	if to := f.instead; to != nil {
+		f.mu.Unlock()
+		to.mu.Lock()
+		replies, _ := to.run(cmds)
+		to.mu.Unlock()
+		return replies, nil
+	}
 	replies, lost := f.run(cmds)
 	var wait <-chan struct{}
 	for _, cmd := range cmds {
@@ -161,6 +184,9 @@ func (f *fakeNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Repl
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 { // a timer that is due at once crashes Go 1.26's race detector in a bubble
+		return ctx.Err() == nil
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -199,13 +225,15 @@ func (f *fakeNode) one(args []any) driver.Reply {
 	switch arg(0) {
 	case "INFO":
 		return driver.Reply{Kind: driver.String, Str: f.info}
-	case "SET": // SET key token [NX] GET PX ttl, or of a marker SET key value
-		if len(args) == 3 {
-			f.keys[arg(1)] = fakeKey{arg(2), f.now().Add(1000 * time.Hour)}
-			return driver.Reply{Kind: driver.String, Str: "OK"}
-		}
+	case "SET": // SET key token [NX] GET PX ttl, or of a record SET key text [NX] GET
 		old, ok := f.get(arg(1))
-		if !ok || args[3] != "NX" {
+		switch {
+		case ok && old.token == aList:
+			return driver.Reply{Kind: driver.Failure, Str: "WRONGTYPE Operation against a key holding the wrong kind of value"}
+		case ok && args[3] == "NX":
+		case len(args) < 6:
+			f.keys[arg(1)] = fakeKey{arg(2), f.now().Add(1000 * time.Hour)}
+		default:
 			f.set(arg(1), arg(2), args[len(args)-1].(string))
 		}
 		if ok {
@@ -213,10 +241,24 @@ func (f *fakeNode) one(args []any) driver.Reply {
 		}
 		return driver.Reply{}
 	case "GET":
-		if key, ok := f.get(arg(1)); ok {
+		switch key, ok := f.get(arg(1)); {
+		case ok && key.token == aList:
+			return driver.Reply{Kind: driver.Failure, Str: "WRONGTYPE Operation against a key holding the wrong kind of value"}
+		case ok:
 			return driver.Reply{Kind: driver.String, Str: key.token}
 		}
 		return driver.Reply{}
+	case "MGET":
+		reply := driver.Reply{Kind: driver.Array}
+		for i := range args[1:] {
+			key, ok := f.get(arg(1 + i))
+			elem := driver.Reply{Kind: driver.String, Str: key.token}
+			if !ok || key.token == aList {
+				elem = driver.Reply{}
+			}
+			reply.Elems = append(reply.Elems, elem)
+		}
+		return reply
 	case "DEL":
 		delete(f.keys, arg(1))
 		return driver.Reply{Kind: driver.Integer, Int: 1}
@@ -240,28 +282,42 @@ func (f *fakeNode) one(args []any) driver.Reply {
 	return driver.Reply{Kind: driver.Failure, Str: "ERR unknown command"}
 }
 
-// counter runs what the fences need of sorted sets: ZADD key [GT] CH number f, PEXPIRE
-// key ms and ZSCORE key f.
+// fence returns the counter of that name. f.mu is held.
+func (f *fakeNode) fence(name string) (counter fakeFence, there bool) {
+	counter, there = f.fences[name]
+	if there && !counter.until.IsZero() && !f.now().Before(counter.until) {
+		delete(f.fences, name)
+		return fakeFence{}, false
+	}
+	return counter, there
+}
+
+// counter runs what the fences need of sorted sets: ZADD key [GT] CH number f, PEXPIRE key
+// ms [NX|GT] and ZSCORE key f. As on a server, ZADD leaves the expiry alone, a key without
+// one counts as kept for ever, and PEXPIRE says 0 where it changes nothing.
 func (f *fakeNode) counter(args []any) driver.Reply {
 	key := args[1].(string)
-	known := f.fences[key]
-	if !f.now().Before(known.until) {
-		known = fakeFence{}
-	}
+	known, there := f.fence(key)
 	reply := driver.Reply{Kind: driver.Integer}
 	switch args[0] {
 	case "ZADD":
 		p, _ := strconv.ParseInt(args[len(args)-2].(string), 10, 64)
-		if p > known.number || args[2] != "GT" && p != known.number {
-			f.fences[key] = fakeFence{p, f.now().Add(1000 * time.Hour)}
+		if !there || p > known.number || args[2] != "GT" && p != known.number {
+			f.fences[key] = fakeFence{p, known.until}
 			reply.Int = 1
 		}
 	case "PEXPIRE":
-		f.fences[key] = fakeFence{known.number, f.expiry(args[2].(string))}
+		until := f.expiry(args[2].(string))
+		nx, gt := len(args) > 3 && args[3] == "NX", len(args) > 3 && args[3] == "GT"
+		switch {
+		case !there, nx && !known.until.IsZero(), gt && (known.until.IsZero() || !until.After(known.until)):
+			return reply
+		}
+		f.fences[key] = fakeFence{known.number, until}
 		reply.Int = 1
 	case "ZSCORE":
 		reply = driver.Reply{}
-		if known.number != 0 {
+		if there {
 			reply = driver.Reply{Kind: driver.String, Str: strconv.FormatFloat(float64(known.number), 'g', 17, 64)}
 		}
 	}
@@ -271,7 +327,7 @@ func (f *fakeNode) counter(args []any) driver.Reply {
 func (f *fakeNode) script(args []any) driver.Reply {
 	digest := args[1].(string)
 	if args[0] == "EVAL" {
-		for _, s := range []*scripts.Script{scripts.Release, scripts.Hold} {
+		for _, s := range []*scripts.Script{scripts.Release, scripts.Hold, scripts.Extend} {
 			if s.Source == digest {
 				digest = s.Digest
 			}
@@ -280,27 +336,59 @@ func (f *fakeNode) script(args []any) driver.Reply {
 	} else if !f.loaded[digest] {
 		return driver.Reply{Kind: driver.Failure, Str: "NOSCRIPT No matching script."}
 	}
-	integer := func(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
-	if digest == scripts.Release.Digest {
-		return integer(f.release(args[2:]))
+	switch digest {
+	case scripts.Release.Digest:
+		return driver.Reply{Kind: driver.Integer, Int: f.release(args[2:])}
+	case scripts.Extend.Digest:
+		return f.extend(args[2:])
 	}
-	key, token := args[3].(string), args[4].(string)
+	if held, _ := f.get(args[3].(string)); held.token == "a list" {
+		return wrongType
+	}
+	return driver.Reply{Kind: driver.Integer, Int: f.lease(args[3:])}
+}
+
+// wrongType is what a server says of a key that holds no string.
+var wrongType = driver.Reply{Kind: driver.Failure, Str: "WRONGTYPE Operation against a key holding the wrong kind of value"}
+
+// lease runs the script that holds: key, token, milliseconds and, if there is one, the token
+// that is given away.
+func (f *fakeNode) lease(args []any) int64 {
+	key, token, ms := args[0].(string), args[1].(string), args[2].(string)
 	held, ok := f.get(key)
-	if len(args) > 6 && ok && held.token == args[6].(string) && held.token != token {
-		f.set(key, token, args[5].(string))
-		return integer(takenOver)
+	if len(args) > 3 && ok && held.token == args[3].(string) && held.token != token {
+		f.set(key, token, ms)
+		return takenOver
 	}
 	switch {
 	case !ok:
-		f.set(key, token, args[5].(string))
-		return integer(2)
+		f.set(key, token, ms)
+		return setAnew
 	case held.token != token:
-		return integer(0)
+		return 0
 	}
-	if until := f.expiry(args[5].(string)); until.After(held.until) {
+	if until := f.expiry(ms); until.After(held.until) {
 		f.keys[key] = fakeKey{token, until}
 	}
-	return integer(1)
+	return 1
+}
+
+// extend runs the script of that name: count, keys, tokens, milliseconds.
+func (f *fakeNode) extend(args []any) driver.Reply {
+	count, _ := strconv.Atoi(args[0].(string))
+	keys, tokens, times := args[1:1+count], args[1+count:1+2*count], args[1+2*count:]
+	for _, key := range keys {
+		if held, _ := f.get(key.(string)); held.token == "a list" {
+			return wrongType
+		}
+	}
+	reply := driver.Reply{Kind: driver.Integer}
+	for i := range count {
+		if f.lease([]any{keys[i], tokens[i], times[i]}) > 0 {
+			reply.Int += 1 << i
+		}
+	}
+	return reply
 }
 
 // release runs the script of that name: count, keys, tokens, channel, always.
@@ -378,7 +466,7 @@ func (f *fakeNode) resume() {
 func (f *fakeNode) restart() {
 	f.change(func(f *fakeNode) {
 		f.starts++
-		f.info = strings.ReplaceAll(newFakeNode(f.name).info, "id:"+f.name, "id:"+f.name+"/"+strconv.Itoa(f.starts))
+		f.info = fakeInfo(f.name + "/" + strconv.Itoa(f.starts))
 		clear(f.keys)
 		clear(f.fences)
 		clear(f.loaded)

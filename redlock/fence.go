@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 )
 
@@ -43,6 +44,13 @@ func (l *Locker) propose() int64 {
 	}
 }
 
+// outlived reports whether the proposal is as old as the lease: such a number may be below
+// one that a node has forgotten. The number tells its age, too, for the machine may have
+// slept before the operation was asked.
+func (op *operation) outlived(now clockdrift.Instant) bool {
+	return now >= op.asked.Add(op.ttl) || op.claim.locker.microseconds()-op.fence >= op.ttl.Microseconds()
+}
+
 // fenceKey names the counter of a key. It has the key's hash tag, so that a node may
 // be a Redis Cluster; a key with a closing brace and no valid tag has no such name, and
 // tagged is false.
@@ -62,8 +70,8 @@ var errUntagged = fmt.Errorf("%w: on a Redis Cluster a fence wants a key with a 
 
 // fenceWords are the memory of an acquire's commands with a fence.
 type fenceWords struct {
-	cmds [5]driver.Command
-	args [12]any
+	cmds [6]driver.Command
+	args [16]any
 }
 
 // proposes puts a fence behind the commands of an acquire, if fences are wanted.
@@ -76,39 +84,65 @@ func (op *operation) proposes() {
 }
 
 // carries puts the fence p behind the operation's commands: what raises the key's counter
-// to p, and shows who has the key then.
+// to p and keeps it, and shows who has the key then.
+//
+// No expiry of a counter is ever shortened, whatever TTL and idle time its other clients
+// have: a new counter has none, and gets it by NX; one that has an expiry keeps the later
+// one, by GT, which takes none for endless.
 func (op *operation) carries(p int64) {
 	c := op.claim
 	w := new(fenceWords)
+	kept := c.locker.keeps(p, op.ttl)
 	args := append(w.args[:0],
 		"ZADD", c.fenceArg, "GT", "CH", strconv.FormatInt(p, 10), "f",
-		"PEXPIRE", c.fenceArg, c.locker.idle(op.ttl),
+		"PEXPIRE", c.fenceArg, kept, "NX",
+		"PEXPIRE", c.fenceArg, kept, "GT",
 		"GET", c.keyArg)
 	op.fence = p
 	op.cmds = append(append(w.cmds[:0], op.cmds...),
 		driver.Command{Args: args[:6], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[6:9], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[9:11], FirstKey: 1, Keys: 1})
+		driver.Command{Args: args[6:10], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[10:14], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1})
 }
 
-// idle is how long a counter is kept, as servers take it: longer than any lease of its
-// key, or a lock could outlive the number that comes before its own.
-func (l *Locker) idle(ttl time.Duration) any {
-	if 2*ttl <= l.options.fenceIdle {
+// mend puts the expiry of a counter behind the releases of attempts that may have been cut
+// off between their number and it: nobody may ever use the key again.
+func (b *batch) mend(cmds []driver.Command) []driver.Command {
+	for _, r := range b.requests[len(b.requests)-b.noisy-b.quiet:] {
+		if r.cut {
+			c := r.op.claim
+			cmds = append(cmds, driver.Command{Args: []any{"PEXPIRE", c.fenceArg, c.locker.keeps(0, r.op.ttl), "NX"}, FirstKey: 1, Keys: 1})
+		}
+	}
+	return cmds
+}
+
+// fenceReplies is how many commands carry a fence, and replies answer them.
+const fenceReplies = 4
+
+// keeps is how long a counter at p is kept, as servers take it: from when the nodes' clocks
+// have come to p, for the idle time, or for two leases if that is longer, so that no lock
+// outlives the number that comes before its own.
+func (l *Locker) keeps(p int64, ttl time.Duration) any {
+	idle := max(l.options.fenceIdle, 2*ttl)
+	ahead := (p - l.microseconds() + 999) / 1000 // milliseconds: durations end in 292 years
+	if ahead <= 1 && idle == l.options.fenceIdle {
 		return l.fenceIdle
 	}
-	return l.milliseconds(2 * ttl)
+	return strconv.FormatInt(idle.Milliseconds()+max(1, ahead), 10)
 }
 
-// readFence reads what a node says to a fence and the GET behind it, the last three of
-// the replies.
+// readFence reads what a node says to a fence and the GET behind it, the last of the
+// replies. Whether an expiry was set or was later already is all the same.
 func readFence(token string, replies []driver.Reply) (Answer, error) {
-	replies = replies[len(replies)-3:]
-	switch accepted, holder := replies[0], replies[2]; {
-	case accepted.Kind != driver.Integer:
-		return Failed, fenceRefused(accepted)
-	case replies[1].Kind != driver.Integer:
-		return Failed, fenceRefused(replies[1])
+	replies = replies[len(replies)-fenceReplies:]
+	for _, reply := range replies[:fenceReplies-1] {
+		if reply.Kind != driver.Integer {
+			return Failed, fenceRefused(reply)
+		}
+	}
+	switch accepted, holder := replies[0], replies[fenceReplies-1]; {
 	case holder.Kind == driver.Nil:
 		return Absent, nil // it has expired in between
 	case holder.Kind != driver.String:

@@ -32,9 +32,21 @@ func (f *fakeNode) accepted() int64 {
 	return f.fences["{k}:fence"].number
 }
 
+// kept is for how long a node keeps the counter of key "k": 0 if it has none.
+func (f *fakeNode) kept(t *testing.T) time.Duration {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	counter, there := f.fence("{k}:fence")
+	if there && counter.until.IsZero() {
+		t.Fatalf("%s keeps the counter for ever", f.name)
+	}
+	return max(0, counter.until.Sub(f.now()))
+}
+
 func setFence(fakes []*fakeNode, number int64) {
 	for _, f := range fakes {
-		f.change(func(f *fakeNode) { f.fences["{k}:fence"] = fakeFence{number, time.Now().Add(time.Hour)} })
+		f.change(func(f *fakeNode) { f.fences["{k}:fence"] = fakeFence{number, f.now().Add(time.Hour)} })
 	}
 }
 
@@ -253,11 +265,9 @@ func TestPitfall22AnIdleCounterIsForgottenAndOrderStays(t *testing.T) {
 		mustRelease(t, first)
 		time.Sleep(time.Hour + time.Second)
 		for _, f := range fakes {
-			f.change(func(f *fakeNode) {
-				if time.Now().Before(f.fences["{k}:fence"].until) {
-					t.Errorf("%s keeps the counter of an idle key", f.name)
-				}
-			})
+			if left := f.kept(t); left > 0 {
+				t.Errorf("%s keeps the counter of an idle key for %v more", f.name, left)
+			}
 		}
 		if second := mustAcquire(t, locker, "k"); second.Fence() <= first.Fence() {
 			t.Errorf("after the counter was forgotten the fence is %d, want more than %d", second.Fence(), first.Fence())
@@ -270,8 +280,154 @@ func TestACounterOutlivesItsLock(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences(), WithFenceIdle(time.Second), WithTTL(time.Minute))
 		lock := mustAcquire(t, locker, "k")
 		synctest.Wait()
-		if left := time.Until(fakes[0].fences["{k}:fence"].until); left <= time.Until(lock.Until()) {
+		if left := fakes[0].kept(t); left <= time.Until(lock.Until()) {
 			t.Errorf("the counter goes in %v and the lock in %v, want the counter to outlive it", left, time.Until(lock.Until()))
+		}
+	})
+}
+
+// A raised fence lies ahead of the clocks. Were it forgotten before they have come to it, the
+// next number would be smaller.
+func TestACounterThatIsAheadIsKeptUntilTheClocksHavePassedIt(t *testing.T) {
+	const ahead = 72 * time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		setFence(fakes, time.Now().Add(ahead).UnixMicro())
+		last := int64(0)
+		for _, idle := range []time.Duration{0, 25 * time.Hour, 60 * time.Hour} {
+			time.Sleep(idle)
+			lock := mustAcquire(t, locker, "k")
+			if fenced(t, lock) <= last {
+				t.Fatalf("%v later the fence is %d after %d, want a greater one", idle, lock.Fence(), last)
+			}
+			last = lock.Fence()
+			if err := lock.Extend(t.Context(), 20*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			mustRelease(t, lock)
+			synctest.Wait()
+			behind := time.Until(time.UnixMicro(last))
+			for _, f := range fakes {
+				if left := f.kept(t); left < behind+24*time.Hour || left > max(0, behind)+24*time.Hour+time.Second {
+					t.Errorf("%s keeps the counter for %v when its number is %v ahead, want a day more than that", f.name, left, behind)
+				}
+			}
+		}
+	})
+}
+
+// What a try asks for says nothing of the leases that others have, or of how long they
+// want counters to be kept.
+func TestNoTryCutsTheTimeThatACounterIsKept(t *testing.T) {
+	long := []Option{WithFences(), WithFenceIdle(time.Minute), WithTTL(time.Hour)}
+	short := []Option{WithFences(), WithFenceIdle(time.Minute), WithTTL(10 * time.Second)}
+	for _, tt := range []struct {
+		name   string
+		first  []Option
+		second []Option
+		then   func(t *testing.T, first *Lock, locker *Locker)
+	}{
+		{"a failed try with a short TTL", long, short, func(t *testing.T, _ *Lock, locker *Locker) {
+			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrHeld) {
+				t.Errorf("TryAcquire = %v, want ErrHeld", err)
+			}
+		}},
+		{"a shorter lock behind it", long, short, func(t *testing.T, first *Lock, locker *Locker) {
+			mustRelease(t, first)
+			mustRelease(t, mustAcquire(t, locker, "k"))
+		}},
+		{"an extension to less", long, short, func(t *testing.T, first *Lock, _ *Locker) {
+			if err := first.Extend(t.Context(), time.Second); err != nil {
+				t.Error(err)
+			}
+		}},
+		{
+			"a Locker that keeps counters for less",
+			[]Option{WithFences(), WithFenceIdle(2 * time.Hour)},
+			short,
+			func(t *testing.T, first *Lock, locker *Locker) {
+				mustRelease(t, first)
+				mustRelease(t, mustAcquire(t, locker, "k"))
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				one, fakes := newLocker(t, 3, tt.first...)
+				two := another(t, fakes, tt.second...)
+				mustRelease(t, mustAcquire(t, two, "other")) // both have met the nodes
+				first := mustAcquire(t, one, "k")
+				time.Sleep(time.Second)
+				tt.then(t, first, two)
+				synctest.Wait()
+				for _, f := range fakes {
+					if left := f.kept(t); left < 2*time.Hour-time.Second {
+						t.Errorf("%s keeps the counter for %v, want the 2 hours of the first lock", f.name, left)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The connection breaks between the number and its expiry, and so does the next one. If
+// nobody used the key again, its counter would stay for ever.
+func TestTheCleanUpOfAnAttemptThatWasCutOffGivesItsCounterAnExpiry(t *testing.T) {
+	for name, ends := range map[string]func(t *testing.T, locker *Locker, fakes []*fakeNode){
+		"that failed": func(t *testing.T, locker *Locker, fakes []*fakeNode) {
+			for _, f := range fakes[1:] {
+				f.plant("k", "somebody's", time.Second)
+				f.change(func(f *fakeNode) { f.delay = time.Millisecond }) // the first node is asked before all is decided
+			}
+			if _, err := locker.TryAcquire(t.Context(), "k"); err == nil {
+				t.Error("TryAcquire = nil, want an error")
+			}
+		},
+		"that had a quorum": func(t *testing.T, locker *Locker, _ []*fakeNode) {
+			mustRelease(t, mustAcquire(t, locker, "k"))
+		},
+		"that was raised": func(t *testing.T, locker *Locker, fakes []*fakeNode) {
+			setFence(fakes[1:], time.Now().Add(time.Hour).UnixMicro())
+			mustRelease(t, mustAcquire(t, locker, "k"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3, WithFences())
+				mustRelease(t, mustAcquire(t, locker, "other"))
+				fakes[0].change(func(f *fakeNode) { f.lose = func(name string) bool { return name == "ZADD" } })
+				ends(t, locker, fakes)
+				synctest.Wait()
+				if fakes[0].accepted() == 0 {
+					t.Fatal("the node has no counter: the test does not show what it is for")
+				}
+				fakes[0].change(func(f *fakeNode) { f.lose = nil })
+				time.Sleep(time.Minute)
+				for _, f := range fakes {
+					if left := f.kept(t); left < 23*time.Hour {
+						t.Errorf("%s keeps the counter for %v, want a day", f.name, left)
+					}
+				}
+			})
+		})
+	}
+}
+
+// An attempt that was cut off behind its number has left a counter for ever.
+func TestTheNextTryGivesACounterAnExpiryThatHasNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.fences["{k}:fence"] = fakeFence{number: 1} })
+		}
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		for _, f := range fakes {
+			if left := f.kept(t); left > 25*time.Hour {
+				t.Errorf("%s keeps the counter for %v, want a day", f.name, left)
+			}
 		}
 	})
 }
@@ -294,7 +450,7 @@ func TestAnExtensionCarriesTheFenceAlong(t *testing.T) {
 		if got := fakes[1].accepted(); got != fence {
 			t.Errorf("the node that forgot has the counter at %d after the extension, want the lock's fence %d", got, fence)
 		}
-		if left := time.Until(fakes[0].fences["{k}:fence"].until); left < 24*time.Hour-time.Second {
+		if left := fakes[0].kept(t); left < 24*time.Hour {
 			t.Errorf("the counter has %v left after the extension, want a day again", left)
 		}
 	})
@@ -483,7 +639,7 @@ func TestClocksBeyondTheLastFenceAreAnErrorBeforeAnythingIsSet(t *testing.T) {
 }
 
 // A node that lies about its counter can bring the fences of a key to their end, where they
-// stay until the counter has been idle. It can do no more: the error says what it is, no
+// stay until somebody deletes the counter. It can do no more: the error says what it is, no
 // fence is given twice, and other keys are not affected.
 func TestACounterThatLiesCostsItsKeyTheFencesAndNoMore(t *testing.T) {
 	for _, tt := range []struct {
@@ -503,7 +659,8 @@ func TestACounterThatLiesCostsItsKeyTheFencesAndNoMore(t *testing.T) {
 			locker, fakes := newLocker(t, 3, WithFences(), WithFenceIdle(time.Hour))
 			first := fenced(t, mustAcquire(t, locker, "other"))
 			ahead := time.Now().Add(time.Minute).UnixMicro()
-			setFence(fakes, ahead) // so that it takes a raise
+			setFence(fakes, ahead)            // so that it takes a raise
+			fakes[2].delay = time.Millisecond // so that the quorum is the node that lies, and one other
 			fakes[0].change(func(f *fakeNode) {
 				f.answer = func(args []any) *driver.Reply {
 					if args[0] != "ZSCORE" {
@@ -535,8 +692,15 @@ func TestACounterThatLiesCostsItsKeyTheFencesAndNoMore(t *testing.T) {
 				t.Errorf("after a node has said %q of one key, TryAcquire of another = %v, %v", tt.says, second, err)
 			}
 			time.Sleep(2 * time.Hour)
+			_, err = locker.TryAcquire(t.Context(), "k", WithToken("b"))
+			if ends := errors.Is(err, ErrFence); ends != tt.ends || !ends && err != nil {
+				t.Errorf("two hours after a node has said %q, TryAcquire = %v, want ErrFence: %t", tt.says, err, tt.ends)
+			}
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { clear(f.fences); clear(f.keys) })
+			}
 			if lock, err := locker.TryAcquire(t.Context(), "k"); err != nil {
-				t.Errorf("after the counter was idle, TryAcquire = %v, %v", lock, err)
+				t.Errorf("after the counter was deleted, TryAcquire = %v, %v", lock, err)
 			}
 		})
 	}

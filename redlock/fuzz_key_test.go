@@ -99,10 +99,10 @@ func FuzzKeys(f *testing.F) {
 				calls = node.calls
 			}
 			synctest.Wait()
-			known := []string{prefix + key, fenceName(prefix + key), prefix + markerKey, prefix}
+			known := []string{prefix + key, fenceName(prefix + key), prefix + epochKey, prefix + markerKey, prefix + setKey, prefix}
 			for _, name := range node.names {
 				if !slices.Contains(known, name) {
-					t.Errorf("the node was asked for %q, want only %q", name, known[:3])
+					t.Errorf("the node was asked for %q, want only %q", name, known[:5])
 				}
 				if cluster && name != prefix && hashed(name) != hashed(prefix+key) {
 					t.Errorf("a cluster was asked for %q, which is on another server than %q", name, prefix+key)

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,7 +42,7 @@ const (
 // an ear what a subscription hears.
 var told = []string{
 	"batch", "SET", "GET", "EVALSHA", "EVAL", "PROBE", "INFO", "TIME", "PTTL", "ZADD", "PEXPIRE", "ZSCORE", "SET IFEQ", "DELIFEQ", "DELEX",
-	"CAD", "CAS", "PUBLISH", "PUBSUB", "WAIT", "WAITAOF", "ear",
+	"CAD", "CAS", "PUBLISH", "PUBSUB", "WAIT", "WAITAOF", "ear", "MGET",
 }
 
 // mostLiars is how many nodes the first byte of a lie tells apart.
@@ -172,10 +173,9 @@ func (n *liar) batch(ctx context.Context, cmds []driver.Command) ([]driver.Reply
 // truth runs the commands, about each of which there may be a lie.
 func (n *liar) truth(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	replies, err := n.proofNode.Do(ctx, cmds)
-	last := len(cmds) - 1
-	if name := cmds[last].Args[0].(string); err == nil && strings.HasPrefix(name, "WAIT") {
-		if l, ok := n.next(name); ok && !n.fair {
-			replies[last] = l.about(cmds[last].Args, replies[last])
+	if at := slices.IndexFunc(cmds, waits); err == nil && at >= 0 {
+		if l, ok := n.next(cmds[at].Args[0].(string)); ok && !n.fair {
+			replies[at] = l.about(cmds[at].Args, replies[at])
 		}
 	}
 	return replies, err
@@ -194,7 +194,7 @@ func (n *liar) answers(args []any) *driver.Reply {
 		honest = driver.Reply{Kind: driver.Failure, Str: "ERR not run"}
 	}
 	reply := l.about(args, honest)
-	if n.fair && grants(args, reply) && !grants(args, honest) {
+	if n.fair && (grants(args, reply) && !grants(args, honest) || together(args) && (reply.Kind == driver.Integer && reply.Int&^honest.Int != 0)) {
 		reply = driver.Reply{Kind: driver.Failure, Str: "ERR nothing was granted"}
 	}
 	return &reply

@@ -54,7 +54,8 @@ func newTrial(t *testing.T, size, settings, kind byte, lies []byte) *trial {
 		w.wait, w.replicas = "WAITAOF", 1
 		tr.options = append(tr.options, WithDurableVotes(1))
 	}
-	tr.nodes = liars(1+int(size)%mostLiars, fakeKind(kind%5), kind/5%2 == 1, w, lies)
+	w.nodes = 1 + int(size)%mostLiars
+	tr.nodes = liars(w.nodes, fakeKind(kind%5), kind/5%2 == 1, w, lies)
 	tr.locker = tr.another()
 	return tr
 }
@@ -85,7 +86,7 @@ func (tr *trial) bounded(what string, wait time.Duration, call func()) {
 // fails fails the test if an error is none that says what to do.
 func (tr *trial) fails(what string, err error) {
 	tr.t.Helper()
-	for _, sentinel := range []error{ErrHeld, ErrNoQuorum, ErrExpired, ErrLost, ErrReleased, ErrFence, ErrNode, ErrClosed} {
+	for _, sentinel := range []error{ErrHeld, ErrContended, ErrNoQuorum, ErrExpired, ErrLost, ErrReleased, ErrFence, ErrNode, ErrClosed} {
 		if errors.Is(err, sentinel) && err.Error() != "" {
 			return
 		}
@@ -214,6 +215,28 @@ var trials = []func(tr *trial){
 				tr.fails("Do", err)
 			}
 		})
+	},
+	func(tr *trial) { // leases that share a command
+		first := tr.acquire(tr.locker, WithRenewal())
+		second, _ := tr.locker.TryAcquire(tr.t.Context(), "k2", WithRenewal())
+		if first == nil || second == nil {
+			tr.release(first)
+			tr.release(second)
+			return
+		}
+		for range 4 {
+			now := tr.locker.clock.Now()
+			tr.locker.renewals.set(first.renewal, now)
+			tr.locker.renewals.set(second.renewal, now)
+			time.Sleep(trialTTL / 2)
+			for _, lock := range []*Lock{first, second} {
+				if lock.Valid() {
+					tr.witness.confirmsLease(tr.t, lock, time.Now().Add(-trialTTL))
+				}
+			}
+		}
+		tr.release(first)
+		tr.release(second)
 	},
 }
 

@@ -1,9 +1,7 @@
 package redlock
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,48 +40,6 @@ func FuzzNotices(f *testing.F) {
 			}
 			if len(h.asked) != 2 {
 				t.Errorf("what was heard has made the subscription ask for %v", h.asked)
-			}
-		})
-	})
-}
-
-// FuzzMarker lets a node say anything of its history and of its marker. It votes only where
-// the marker admits that history for leases that are long enough.
-func FuzzMarker(f *testing.F) {
-	const ours = "role:master\r\nmaster_replid:abc\r\n"
-	for _, marker := range []string{
-		"abc 10000", "abc 9999", "abc 10001", "abc", "abc ", "abc 1e4", "abc -1", "abc 9223372036854775807", "abc 18446744083709", "abc 9223372036855", "abcd 10000", "", " ", "abc  10000",
-	} {
-		for kind := range driver.Kind(6) {
-			f.Add(ours, marker, byte(driver.String), byte(kind))
-			f.Add(ours, marker, byte(kind), byte(driver.String))
-		}
-	}
-	for _, info := range []string{
-		"role:slave\r\nmaster_replid:abc\r\n", "master_replid:abc\r\n", "role:master\r\nmaster_replid:\r\n", "xrole:master\r\nmaster_replid:abc", "role:master\nmaster_replid:abc\n",
-		"role:master\r\nmaster_replid:a b\r\n", "role:", "master_replid:", "\nrole:master\r\n\nmaster_replid:abc\r\n", "role:master\r\nrole:slave\r\nmaster_replid:abc\r\n",
-	} {
-		f.Add(info, "abc 10000", byte(driver.String), byte(driver.String))
-		f.Add(info, " 10000", byte(driver.String), byte(driver.String))
-	}
-	f.Fuzz(func(t *testing.T, info, marker string, infoKind, markerKind byte) {
-		synctest.Test(t, func(t *testing.T) {
-			locker, _ := newLocker(t, 1, WithRestartGuard(10*time.Second))
-			n := locker.nodes[0]
-			err := n.judge([]driver.Reply{
-				{Kind: driver.Kind(infoKind), Str: info, Int: 1}, {Kind: driver.Kind(markerKind), Str: marker, Int: 1},
-			}, locker.clock.Now())
-			if err != nil {
-				if !errors.Is(err, ErrQuarantine) && !errors.Is(err, ErrNode) && infoKind == byte(driver.String) {
-					t.Errorf("a node that says %q and has %q: %v, want ErrQuarantine or ErrNode", info, marker, err)
-				}
-				return
-			}
-			id, longest, _ := strings.Cut(marker, " ")
-			ms, bad := strconv.ParseInt(longest, 10, 64)
-			if driver.Kind(infoKind) != driver.String || driver.Kind(markerKind) != driver.String || id == "" || bad != nil || ms < 10_000 ||
-				!strings.Contains("\n"+info, "\nrole:master") || !strings.Contains("\n"+info, "\nmaster_replid:"+id) {
-				t.Errorf("a node that says %q in kind %d and has %q in kind %d votes", info, infoKind, marker, markerKind)
 			}
 		})
 	})

@@ -1,6 +1,9 @@
 package redlock
 
 import (
+	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +19,7 @@ import (
 type witness struct {
 	fences     bool
 	guard      time.Duration
+	nodes      int
 	clockGuard bool
 	wait       string // WAIT, WAITAOF or ""
 	replicas   int64
@@ -49,16 +53,22 @@ func (w *witness) see(node int, cmds []driver.Command, replies []driver.Reply) {
 		half = half || args[0] == "SET" && len(args) > 3 && reply.Kind == driver.String && reply.Str == args[2]
 		switch name := commandName(args); {
 		case !counts && !half:
-		case name == "GET" && i >= 2 && commandName(cmds[i-1].Args) == "PEXPIRE" && len(cmds[i-1].Args) == 3:
-			zadd := cmds[i-2].Args
-			if replies[i-2].Kind == driver.Integer && replies[i-1].Kind == driver.Integer && reply.Kind == driver.String {
+		case name == "GET" && i >= 3 && commandName(cmds[i-3].Args) == "ZADD":
+			zadd := cmds[i-3].Args
+			if replies[i-3].Kind == driver.Integer && replies[i-2].Kind == driver.Integer && replies[i-1].Kind == driver.Integer && reply.Kind == driver.String {
 				fence := vow{node, reply.Str, zadd[4].(string)}
-				w.fenced[fence] = w.fenced[fence] || replies[i-2].Int == 1
+				w.fenced[fence] = w.fenced[fence] || replies[i-3].Int == 1
 			}
 		case !counts:
 		case name == "GET" && i >= 1 && commandName(cmds[i-1].Args) == "PEXPIRE":
 			if replies[i-1].Kind != driver.Failure && reply.Kind == driver.String {
 				w.granted[vow{node, reply.Str, ""}] = time.Now()
+			}
+		case together(args):
+			for i, token := range tokensOf(args) {
+				if reply.Kind == driver.Integer && reply.Int >= 0 && reply.Int < 1<<len(tokensOf(args)) && reply.Int>>i&1 == 1 {
+					w.granted[vow{node, token.(string), ""}] = time.Now()
+				}
 			}
 		case name != "GET" && grants(args, reply):
 			w.granted[vow{node, grantee(args), ""}] = time.Now()
@@ -69,22 +79,8 @@ func (w *witness) see(node int, cmds []driver.Command, replies []driver.Reply) {
 // counts reports whether what was granted in a batch is a vote.
 func (w *witness) counts(cmds []driver.Command, replies []driver.Reply) bool {
 	if w.guard > 0 {
-		if len(replies) < 2 || cmds[0].Args[0] != "INFO" || cmds[1].Args[0] != "GET" {
-			return false
-		}
-		role, id := "", ""
-		for line := range strings.SplitSeq(replies[0].Str, "\r\n") {
-			if after, ok := strings.CutPrefix(line, "role:"); ok && role == "" {
-				role = after
-			}
-			if after, ok := strings.CutPrefix(line, "master_replid:"); ok && id == "" {
-				id = after
-			}
-		}
-		marker, longest, _ := strings.Cut(replies[1].Str, " ")
-		ms, err := strconv.ParseInt(longest, 10, 64)
-		if replies[0].Kind != driver.String || role != "master" || id == "" || replies[1].Kind != driver.String ||
-			marker != id || err != nil || ms < w.guard.Milliseconds() {
+		look := slices.IndexFunc(cmds, func(cmd driver.Command) bool { return cmd.Args[0] == "INFO" })
+		if look < 1 || len(replies) < look+2 || cmds[look+1].Args[0] != "MGET" || !w.admits(replies[look], replies[look+1]) {
 			return false
 		}
 	}
@@ -98,11 +94,11 @@ func (w *witness) counts(cmds []driver.Command, replies []driver.Reply) bool {
 		}
 	}
 	if w.wait != "" {
-		last := len(cmds) - 1
-		if len(replies) <= last || cmds[last].Args[0] != w.wait {
+		at := slices.IndexFunc(cmds, waits)
+		if at < 0 || len(replies) <= at || cmds[at].Args[0] != w.wait {
 			return false
 		}
-		reply := replies[last]
+		reply := replies[at]
 		if w.wait == "WAITAOF" {
 			if reply.Kind != driver.Array || len(reply.Elems) != 2 || reply.Elems[0].Kind != driver.Integer || reply.Elems[0].Int < 1 {
 				return false
@@ -112,6 +108,43 @@ func (w *witness) counts(cmds []driver.Command, replies []driver.Reply) bool {
 		return reply.Kind == driver.Integer && reply.Int >= w.replicas
 	}
 	return true
+}
+
+// record is a record of the first version, with extensions that may be ignored.
+var record = regexp.MustCompile(`^v1 ([^ ]+(?: [^ ]+)*?)(?: [a-z][a-z0-9-]*=[!-~]+)*$`)
+
+// roleLine and historyLine are what counts in INFO.
+var (
+	roleLine    = regexp.MustCompile(`(?s)(?:\A|\n)role:(.*?)(?:\r\n|\z)`)
+	historyLine = regexp.MustCompile(`(?s)(?:\A|\n)master_replid:(.*?)(?:\r\n|\z)`)
+)
+
+// admits reports whether a look lets the node vote.
+func (w *witness) admits(info, records driver.Reply) bool {
+	role, id := roleLine.FindStringSubmatch(info.Str), historyLine.FindStringSubmatch(info.Str)
+	if info.Kind != driver.String || role == nil || role[1] != "master" || id == nil || len(id[1]) != 40 ||
+		records.Kind != driver.Array || len(records.Elems) != 3 {
+		return false
+	}
+	var texts [3]string
+	for i, elem := range records.Elems {
+		match := record.FindStringSubmatch(elem.Str)
+		if elem.Kind != driver.String || match == nil {
+			return false
+		}
+		texts[i] = match[1]
+	}
+	admitted, longest, _ := strings.Cut(texts[1], " "+texts[0]+" ")
+	ms, err := strconv.ParseInt(longest, 10, 64)
+	listed := false
+	for entry := range strings.SplitSeq(texts[2], ",") {
+		group, ours := strings.CutPrefix(entry, fmt.Sprintf("0:%d@", w.nodes))
+		if ours && group == "0" {
+			return false
+		}
+		listed = listed || ours
+	}
+	return admitted == id[1] && err == nil && ms >= w.guard.Milliseconds() && listed
 }
 
 // grantee is the token for which a command asks.
@@ -125,6 +158,17 @@ func grantee(args []any) string {
 		return args[4].(string)
 	}
 	return ""
+}
+
+// together reports whether a command is several extensions.
+func together(args []any) bool {
+	return (args[0] == "EVAL" || args[0] == "EVALSHA") && (args[1] == scripts.Extend.Digest || args[1] == scripts.Extend.Source)
+}
+
+// tokensOf are the tokens of such a command.
+func tokensOf(args []any) []any {
+	count := atoi(args[2])
+	return args[3+count : 3+2*count]
 }
 
 // grants reports whether the answer to a command has the form of one that gives the asking

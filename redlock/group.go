@@ -1,22 +1,43 @@
 package redlock
 
 import (
+	"strings"
+
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// A group is the releases of one batch that go to the node as one command: that takes
-// the server 60 % of the time of one for each, and a release takes it three times as
+// A group is releases, or extensions, of one batch that go to the node as one command: that
+// takes the server 60 % of the time of one for each, and a release takes it three times as
 // long as a SET. Order among them does not matter, for they are of different keys.
 type group []*request
 
-// maxGroup is how many releases go together. Their answers are bits of one integer; from
-// 16 on more of them gain nothing.
+// maxGroup is how many go together. Their answers are bits of one integer; from 16 on more
+// of them gain nothing.
 const maxGroup = 32
 
-// call appends the arguments of the group's command to args. If it is loud, the releases
-// are announced; always says that the node cannot know whether anybody listens.
-func (g group) call(args []any, loud, always bool) []any {
+// groupable reports whether r is an extension that may share a command. One that carries a
+// fence has commands of its own behind it, which no script has a part in.
+func (r *request) groupable() bool { return r.op.task.prolongs && r.op.fence == 0 }
+
+// extend appends the arguments of the command that prolongs the group's leases to args.
+func (g group) extend(args []any) []any {
+	args = scripts.Extend.Call(args, len(g))
+	for _, r := range g {
+		args = append(args, r.op.claim.keyArg)
+	}
+	for _, r := range g {
+		args = append(args, r.op.claim.tokenArg)
+	}
+	for _, r := range g {
+		args = append(args, r.op.claim.locker.milliseconds(r.op.ttl))
+	}
+	return args
+}
+
+// release appends the arguments of the command that deletes the group's keys to args. If it
+// is loud, that is announced; always says that the node cannot know whether anybody listens.
+func (g group) release(args []any, loud, always bool) []any {
 	args = scripts.Release.Call(args, len(g))
 	for _, r := range g {
 		args = append(args, r.op.claim.keyArg)
@@ -39,24 +60,36 @@ var (
 	deleted  = []driver.Reply{{Kind: driver.Integer, Int: 1}}
 )
 
+// The answers of a node to one of a group of extensions.
+var (
+	heldByAnother = []driver.Reply{{Kind: driver.Integer, Int: 0}}
+	prolonged     = []driver.Reply{{Kind: driver.Integer, Int: 1}}
+)
+
 // share gives each request its part of the replies. It reports false if they say
-// nothing of the single ones. So it is where a user may not touch one of the keys, and
-// on a Redis Cluster, where keys live on different servers.
+// nothing of the single ones. So it is where a user may not touch one of the keys, or one
+// holds something that is no lock, and on a Redis Cluster, where keys live on different
+// servers.
 func (g group) share(said []driver.Reply) bool {
 	for _, r := range g {
 		r.reply = said
 	}
-	if said == nil || g[0].op.task != release {
+	extends := g[0].op.task != release
+	if said == nil || extends && len(g) == 1 {
 		return true
 	}
-	bits, _, _ := released(said[0])
-	if said[0].Kind != driver.Integer || bits >= 1<<len(g) {
+	bits, no, yes := said[0].Int, heldByAnother, prolonged
+	if !extends {
+		bits, _, _ = released(said[0])
+		no, yes = notThere, deleted
+	}
+	if said[0].Kind != driver.Integer || bits < 0 || bits >= 1<<len(g) {
 		return len(g) == 1
 	}
 	for i, r := range g {
-		r.reply = notThere
+		r.reply = no
 		if bits>>i&1 == 1 {
-			r.reply = deleted
+			r.reply = yes
 		}
 	}
 	return true
@@ -72,10 +105,11 @@ func released(reply driver.Reply) (bits, listeners int64, muted bool) {
 	return sum & (1<<32 - 1), sum >> 32, muted
 }
 
-// manner is how a node takes releases.
+// manner is how a node takes releases and extensions.
 type manner struct {
 	dialect
-	group   int  // so many go together
+	group   int  // so many releases go together
+	extends int  // so many extensions
 	loud    bool // they may be announced
 	always  bool // it cannot know whether anybody listens
 	publish bool // somebody may listen: see [batch.release]
@@ -85,19 +119,25 @@ func (n *node) manner() manner {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	m := manner{
-		dialect: n.dialect, group: maxGroup, loud: !n.muted, always: n.cluster,
+		dialect: n.dialect, group: maxGroup, extends: maxGroup, loud: !n.muted, always: n.cluster,
 		// In a Cluster it might arrive before what it announces has happened.
 		publish: !n.muted && !n.cluster && (n.unasked || n.listeners > 0),
 	}
 	if n.apart || n.dialect.deletes != byScript {
 		m.group = 1
 	}
+	if n.apart || n.dialect.scriptless {
+		m.extends = 1
+	}
 	return m
 }
 
-// ungroup notes that the node does not take releases together. It is tried again when
-// the node has been away.
-func (n *node) ungroup() {
+// ungroup notes that the node does not take several keys in one command. It is tried again
+// when the node has been away. A key that holds something else says nothing of the others.
+func (n *node) ungroup(said driver.Reply) {
+	if said.Kind == driver.Failure && strings.Contains(said.Str, "WRONGTYPE") {
+		return
+	}
 	n.mu.Lock()
 	n.apart = true
 	n.mu.Unlock()

@@ -1,13 +1,16 @@
 package redlock
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
 // acquireAll takes so many locks at once.
@@ -141,6 +144,157 @@ func TestReleasesGoTogetherWithTheSourceOfAScriptThatIsMissing(t *testing.T) {
 			if left := stray(fakes, lock.Key()); left != nil {
 				t.Fatalf("after SCRIPT FLUSH and Release, %v keep %s", left, lock)
 			}
+		}
+	})
+}
+
+// extendAll extends locks at once, each to the TTL that ttl returns, in one batch of the
+// node that is kept busy meanwhile, and returns what each Extend returned.
+func extendAll(t *testing.T, locks []*Lock, busy *fakeNode, ttl func(i int) time.Duration) []error {
+	t.Helper()
+	block := make(chan struct{})
+	busy.change(func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return block } })
+	go func() { _, _ = locks[0].Held(t.Context()) }()
+	synctest.Wait()
+	errs := make([]error, len(locks))
+	var group sync.WaitGroup
+	for i, lock := range locks {
+		group.Go(func() { errs[i] = lock.Extend(t.Context(), ttl(i)) })
+	}
+	synctest.Wait()
+	busy.change(func(f *fakeNode) { f.hold = nil })
+	close(block)
+	group.Wait()
+	synctest.Wait()
+	return errs
+}
+
+func TestExtensionsOfOneBatchGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count = 3*maxGroup + 5
+		locker, fakes := newLocker(t, 1)
+		node := fakes[0]
+		warm(t, locker)
+		locks := acquireAll(t, locker, count)
+		synctest.Wait()
+		node.change(func(f *fakeNode) { delete(f.keys, locks[7].Key()) })
+		node.plant(locks[40].Key(), "another", time.Minute)
+		node.plant(locks[70].Key(), "a list", time.Minute)
+		ttl := func(i int) time.Duration { // below what is left, and above
+			return time.Duration(1+i%30) * time.Second
+		}
+		before := node.count("EVALSHA")
+		errs := extendAll(t, locks, node, ttl)
+		for i, err := range errs {
+			token, left := node.token(locks[i].Key())
+			want := max(ttl(i), 10*time.Second)
+			switch {
+			case i == 40 && (!errors.Is(err, ErrLost) || token != "another"):
+				t.Errorf("Extend of a lock whose key another has = %v, and %q has it then", err, token)
+			case i == 70 && (err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || token != "a list"):
+				t.Errorf("Extend of a lock whose key is no lock = %v, and %q is there then", err, token)
+			case i == 40 || i == 70:
+			case err != nil || token != locks[i].Token():
+				t.Errorf("Extend of lock %d, one of many in a batch = %v, and its key has %q", i, err, token)
+			case i == 7 && left != ttl(7):
+				t.Errorf("a key that was gone is there for %v, want %v", left, ttl(7))
+			case i != 7 && left != want:
+				t.Errorf("lock %d of 10s that was extended to %v has %v at the node, want %v", i, ttl(i), left, want)
+			}
+		}
+		// One group has a key in it that is no lock, and goes one by one.
+		if sent := node.count("EVALSHA") - before; sent > count/maxGroup+1+maxGroup {
+			t.Errorf("%d extensions that waited together went as %d commands", count, sent)
+		}
+		before = node.count("EVALSHA")
+		node.plant(locks[70].Key(), "another", time.Minute)
+		extendAll(t, locks, node, ttl)
+		if sent := node.count("EVALSHA") - before; sent > count/maxGroup+1 {
+			t.Errorf("when that key is none any more, %d extensions go as %d commands", count, sent)
+		}
+	})
+}
+
+func TestExtensionsGoTogetherWithTheSourceOfAScriptThatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		locks := acquireAll(t, locker, 40)
+		synctest.Wait()
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { clear(f.loaded) }) // SCRIPT FLUSH
+		}
+		for i, err := range extendAll(t, locks, fakes[0], func(int) time.Duration { return time.Minute }) {
+			if err != nil {
+				t.Errorf("Extend %d after SCRIPT FLUSH = %v", i, err)
+			}
+		}
+		for i, err := range releaseAll(t, locks) {
+			if err != nil {
+				t.Errorf("Release %d = %v", i, err)
+			}
+		}
+	})
+}
+
+func TestANodeThatDoesNotTakeExtensionsTogetherGetsThemOneByOne(t *testing.T) {
+	for _, refusal := range []driver.Reply{
+		{Kind: driver.Failure, Str: "CROSSSLOT Keys in request don't hash to the same slot"},
+		{Kind: driver.Failure, Str: "NOPERM this user has no permissions to access one of the keys"},
+		{Kind: driver.Integer, Int: -1},
+		{Kind: driver.Integer, Int: 1 << 25},
+		{Kind: driver.String, Str: "1"},
+		{},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 1)
+			warm(t, locker)
+			together := 0
+			fakes[0].change(func(f *fakeNode) {
+				f.answer = func(args []any) *driver.Reply {
+					if args[0] == "EVALSHA" && args[1] == scripts.Extend.Digest {
+						together++
+						return &refusal
+					}
+					return nil
+				}
+			})
+			locks := acquireAll(t, locker, 20)
+			for round := range 3 {
+				for i, err := range extendAll(t, locks, fakes[0], func(int) time.Duration { return time.Minute }) {
+					if err != nil {
+						t.Fatalf("round %d, a node that answers %v to extensions together: Extend %d = %v", round+1, refusal, i, err)
+					}
+				}
+			}
+			if together != 1 {
+				t.Errorf("a node that answers %v to extensions together was asked so %d times, want once", refusal, together)
+			}
+			for i, err := range releaseAll(t, locks) {
+				if err != nil {
+					t.Errorf("a node that answers %v to extensions together: Release %d = %v", refusal, i, err)
+				}
+			}
+			if left := stray(fakes, locks[3].Key()); left != nil {
+				t.Errorf("a node that answers %v to extensions together keeps a released key: %v", refusal, left)
+			}
+		})
+	}
+}
+
+func TestExtensionsWithFencesGoOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, WithFences())
+		warm(t, locker)
+		locks := acquireAll(t, locker, 20)
+		before := fakes[0].count("ZADD")
+		for i, err := range extendAll(t, locks, fakes[0], func(int) time.Duration { return time.Minute }) {
+			if err != nil {
+				t.Errorf("Extend %d with a fence = %v", i, err)
+			}
+		}
+		if carried := fakes[0].count("ZADD") - before; carried != len(locks) {
+			t.Errorf("%d of %d extensions carried their fence along", carried, len(locks))
 		}
 	})
 }

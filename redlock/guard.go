@@ -2,9 +2,7 @@ package redlock
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -14,168 +12,226 @@ import (
 // A guard keeps a node from voting that may have forgotten votes: see [WithRestartGuard].
 //
 // A server takes a new master_replid whenever its history may have forked: at every start,
-// empty or from its file, and at every promotion. An admitted node keeps a marker with
-// the master_replid that was admitted. A batch that may set keys begins with a look at
-// both, on the same connection, and its grants are votes only if they agree. A marker for
-// a history that has ended admits nobody, so nothing races.
+// empty or from its file, and at every promotion. FLUSHALL leaves the master_replid, so a
+// node also keeps an epoch, a random value that goes with the keys. A marker admits one
+// pair of the two. A batch that may set keys ends with a look at all three, on the same
+// connection, and its grants are votes only if they agree: see [tail]. A marker for a
+// history that has ended admits nobody, so nothing races; for that an epoch is never sent
+// twice.
 //
 // That goes for extensions and hand-overs, too, whose token is there: the vote that the
 // node forgot may be part of a quorum that somebody else is about to complete (test/model
 // shows how, with MUTANT_UNGUARDED_EXTENSION and MUTANT_UNGUARDED_HANDOVER). Only releases
 // need no look.
 //
-// Whoever has seen one master_replid for the longest TTL knows that every lease has run
-// out that an earlier history could have granted, and sets the marker to it.
+// Whoever has watched one history for the longest TTL knows that every lease has run out
+// that an earlier history could have granted, and sets the marker to it.
 type guard struct {
-	history string             // the master_replid that is not admitted yet, or ""
-	since   clockdrift.Instant // when it was first seen
-	stepped clockdrift.Instant // until then a step of the clock keeps the node out
-	closed  bool               // the user was told that the node is in quarantine
-	timer   *time.Timer        // admits the history
-	retries clockdrift.Instant // when that may be tried again
+	closed  bool       // the user was told that the node does not vote
+	told    *condition // what was shown then, or since
+	shown   *condition // by the last look
+	known   bool       // the node was seen admitted
+	watch   *watch     // of a history that is not admitted
+	writing writing
+	seen    atomic.Int64 // the ms of its marker; 0: none. Not guarded by node.mu
 }
 
-// markerKey is where an admitted node keeps its marker, behind the key prefix.
-const markerKey = "ql:admitted"
-
-// guardedBy returns the commands that a batch with grants begins with.
-func guardedBy(o *lockerOptions) []driver.Command {
-	if o.guard == 0 {
-		return nil
-	}
-	return []driver.Command{
-		{Args: []any{"INFO", "replication"}},
-		{Args: []any{"GET", o.prefix + markerKey}, FirstKey: 1, Keys: 1},
-	}
+// A watch is of one history.
+type watch struct {
+	replid, nonce string
+	since         clockdrift.Instant
+	timer         *time.Timer // admits the history
 }
 
-// marker is what admits a history.
-func (l *Locker) marker(history string) string {
-	return history + " " + strconv.FormatInt(l.options.guard.Milliseconds(), 10)
-}
+// tick is what a server's clock may be behind by when it tells the age of a key.
+const tick = time.Millisecond
 
 // sitOut is how long a node sits out by our clock, so that leases of at most the longest
 // TTL have ended by their holders'.
 func (l *Locker) sitOut(longest time.Duration) time.Duration {
-	return longest + clockdrift.Allowance(longest, l.options.drift)
+	return longest + clockdrift.Allowance(longest, l.options.drift) + tick
 }
 
-// guards reports whether a batch with these requests has to be judged.
-func (l *Locker) guards(requests []*request) bool {
-	return (l.options.guard > 0 || l.options.clockGuard > 0) &&
-		slices.ContainsFunc(requests, func(r *request) bool { return r.op.task.votes })
+// noteMarker notes the marker that the node has shown.
+func (l *Locker) noteMarker(n *node, m marker) {
+	n.guard.seen.Store(m.ms)
+	for {
+		greatest := l.greatest.Load()
+		if m.ms <= greatest || l.greatest.CompareAndSwap(greatest, m.ms) {
+			return
+		}
+	}
 }
+
+// longest is the ms that a marker must have at least: the longest TTL that this client may
+// take, and the greatest that it has seen in any marker.
+func (l *Locker) longest() int64 { return max(l.options.guard.Milliseconds(), l.greatest.Load()) }
 
 // judge says why the grants of a batch are no votes, or nil if they are: by what the node
-// said to the commands of [guardedBy].
-func (n *node) judge(said []driver.Reply, now clockdrift.Instant) error {
+// said to the commands of [lookAt], which it returns.
+func (n *node) judge(said []driver.Reply, now clockdrift.Instant) (shown *condition, doubt error) {
 	n.mu.Lock()
-	doubt := n.doubt(said, now)
+	shown, write, doubt := n.doubt(said, now)
 	switch {
 	case doubt == nil && n.guard.closed:
 		n.news = append(n.news, Event{NodeAdmitted, n.name, nil})
-	case doubt != nil && !n.guard.closed:
+	case doubt != nil && (!n.guard.closed || shown != nil && shown.fault != nil && shown != n.guard.told):
 		n.news = append(n.news, Event{NodeQuarantined, n.name, doubt})
 	}
+	n.guard.told = shown
 	n.guard.closed = doubt != nil
 	n.mu.Unlock()
 	n.announce()
-	return doubt
+	if write != nil {
+		write()
+	}
+	return shown, doubt
 }
 
-func (n *node) doubt(said []driver.Reply, now clockdrift.Instant) error {
-	l := n.locker
-	if now < n.guard.stepped {
-		return &quarantineError{"its clock was set forward", n.guard.stepped.Sub(now)}
+// doubt says why the node has no vote, and returns what is to be written there now. n.mu
+// is held.
+func (n *node) doubt(said []driver.Reply, now clockdrift.Instant) (shown *condition, write func(), doubt error) {
+	if now < n.clock.out {
+		return nil, nil, &quarantineError{why: n.clock.why, left: n.clock.out.Sub(now)}
 	}
 	if len(said) == 0 {
-		return nil
+		return nil, nil, nil
 	}
-	history, err := history(said[0])
+	s, err := n.condition(said)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	var admitted, longest string
-	if said[1].Kind == driver.String {
-		admitted, longest, _ = strings.Cut(said[1].Str, " ")
+	l := n.locker
+	switch admitted, longest := s.admits(), l.longest(); {
+	case s.fault != nil:
+		n.endWatch()
+		return s, nil, s.fault
+	case admitted && s.marker.ms >= longest:
+		n.endWatch()
+		n.guard.known, n.guard.writing = true, writing{}
+		return s, nil, nil
+	case l.shorter() != nil:
+		n.endWatch()
+		return s, nil, tooLong(l.shorter(), l.options.guard)
+	case admitted:
+		n.endWatch()
+		return s, nil, shorterLeases(s.marker.ms, longest, l.options.prefix)
 	}
-	milliseconds, _ := strconv.ParseInt(longest, 10, 64)
-	short := time.Duration(milliseconds) * time.Millisecond
-	if admitted == history && short >= l.options.guard {
-		n.admitted()
-		return nil
-	}
-	if n.guard.history != history {
-		n.admitted()
-		n.guard.history, n.guard.since = history, now
-		n.guard.timer = time.AfterFunc(l.sitOut(l.options.guard), func() { n.mark(history) })
-	}
-	why := "it was started anew, or promoted, and may have forgotten who holds what"
-	switch {
-	case admitted == history:
-		why = fmt.Sprintf("it was admitted for leases up to %v and not %v: give all clients of these keys the same WithRestartGuard", short, l.options.guard)
-	case said[1].Kind == driver.Nil:
-		why = "nobody has admitted it: if no lock was ever held here, call Locker.Admit"
-	case said[1].Kind == driver.Failure:
-		why = unexpected(said[1]).Error()
-	}
-	left := n.guard.since.Add(l.sitOut(l.options.guard)).Sub(now)
-	if left <= 0 && now >= n.guard.retries {
-		n.guard.retries = now.Add(lastPause)
-		n.guard.timer.Reset(0) // the marker was not set, or is gone
-	}
-	return &quarantineError{why, left}
+	write = n.quarantine(s, now)
+	return s, write, n.sitsOut(s, now)
 }
 
-// admitted notes that there is no history to admit. n.mu is held.
-func (n *node) admitted() {
-	if n.guard.timer != nil {
-		n.guard.timer.Stop()
+// shorter returns a node whose marker is for shorter leases than this client may take.
+func (l *Locker) shorter() *node {
+	for _, n := range l.nodes {
+		if ms := n.guard.seen.Load(); ms != 0 && ms < l.options.guard.Milliseconds() {
+			return n
+		}
 	}
-	n.guard.history, n.guard.timer = "", nil
+	return nil
+}
+
+// quarantine watches the node's history, and returns what is to be written now: what is
+// missing, or the marker when the time is over. n.mu is held.
+func (n *node) quarantine(s *condition, now clockdrift.Instant) (write func()) {
+	if n.closed {
+		return nil
+	}
+	if s.nonce == "" || !s.listed {
+		n.endWatch()
+		return n.mayWrite(now, func() { n.prepare(newNonce(), wrote) })
+	}
+	w := n.guard.watch
+	if w == nil || w.replid != s.replid || w.nonce != s.nonce {
+		n.endWatch()
+		w = &watch{replid: s.replid, nonce: s.nonce, since: now}
+		w.timer = time.AfterFunc(n.sits(w, now), func() { n.wake(w) })
+		n.guard.watch = w
+	}
+	if n.sits(w, now) > 0 {
+		return nil
+	}
+	return n.mayWrite(now, func() { n.admit(w) })
+}
+
+// sits is how long the watch has to go on. It is longer than at its beginning where a
+// greater marker was seen since.
+func (n *node) sits(w *watch, now clockdrift.Instant) time.Duration {
+	return w.since.Add(n.locker.sitOut(ofMilliseconds(n.locker.longest()))).Sub(now)
+}
+
+// wake sets the marker when a watch is over, if nobody has looked since.
+func (n *node) wake(w *watch) {
+	now := n.locker.clock.Fresh()
+	n.mu.Lock()
+	var write func()
+	switch left := n.sits(w, now); {
+	case n.guard.watch != w || n.closed:
+	case left > 0:
+		w.timer.Reset(left)
+	case n.locker.shorter() == nil:
+		write = n.mayWrite(now, func() { n.admit(w) })
+	}
+	n.mu.Unlock()
+	if write != nil {
+		write()
+	}
+}
+
+// admit sets the marker to the history that was watched.
+func (n *node) admit(w *watch) { n.mark(marker{w.replid, w.nonce, n.locker.longest()}, wrote) }
+
+// endWatch ends the watch, if there is one. n.mu is held.
+func (n *node) endWatch() {
+	if n.guard.watch != nil {
+		n.guard.watch.timer.Stop()
+		n.guard.watch = nil
+	}
+}
+
+// sitsOut words a quarantine. n.mu is held.
+func (n *node) sitsOut(s *condition, now clockdrift.Instant) error {
+	w := n.guard.watch
+	if w == nil {
+		w = &watch{since: now} // it begins when what is missing is set
+	}
+	e := &quarantineError{left: n.sits(w, now), cause: n.guard.writing.refused}
+	switch lost := s.marker == (marker{}); {
+	case lost && n.guard.known:
+		e.why, e.advice = "it came back empty and may have forgotten locks", "do not admit it"
+	case lost && n.locker.greatest.Load() > 0:
+		e.why, e.advice = "nobody has admitted it, as others are: it came back empty, or is new", "do not admit it"
+	case lost:
+		e.why, e.advice = "nobody has admitted it, or it came back empty", "only if all nodes are new, call Locker.Admit before the first lock"
+	default:
+		e.why = "it was started anew, promoted or flushed, and may have forgotten locks"
+	}
+	return e
 }
 
 // quarantineError is a node that has to wait before its grants are votes.
 type quarantineError struct {
-	why  string
-	left time.Duration
+	why    string
+	left   time.Duration
+	advice string
+	cause  error // what keeps the quarantine from ending
 }
 
 func (e *quarantineError) Error() string {
-	return fmt.Sprintf("%v for %v: %s", ErrQuarantine, max(0, e.left).Round(time.Millisecond), e.why)
+	text := fmt.Sprintf("%v: %s; ", ErrQuarantine, e.why)
+	switch {
+	case e.cause != nil:
+		return text + e.cause.Error()
+	case e.left > 0:
+		text += fmt.Sprintf("it votes again in %v by itself", e.left.Round(time.Millisecond))
+	default:
+		text += "it votes again in a moment by itself"
+	}
+	if e.advice != "" {
+		text += "; " + e.advice
+	}
+	return text
 }
 
 func (e *quarantineError) Is(target error) bool { return target == ErrQuarantine }
-
-// history reads the master_replid of a master.
-func history(info driver.Reply) (string, error) {
-	if info.Kind != driver.String {
-		return "", unexpected(info)
-	}
-	if value(info.Str, "role:") != "master" {
-		return "", fmt.Errorf("%w: it is a replica: give the master's address", ErrNode)
-	}
-	id := value(info.Str, "master_replid:")
-	if id == "" {
-		return "", errNoHistory
-	}
-	return id, nil
-}
-
-var errNoHistory = fmt.Errorf("%w: INFO replication shows no master_replid, so nobody can tell whether it has forgotten anything: without WithRestartGuard it can be used", ErrNode)
-
-// value returns the field of an INFO, which begins a line, that has this name and colon.
-func value(info, name string) string {
-	for from := 0; ; {
-		at := strings.Index(info[from:], name)
-		if at < 0 {
-			return ""
-		}
-		at += from
-		from = at + len(name)
-		if at == 0 || info[at-1] == '\n' {
-			field, _, _ := strings.Cut(info[from:], "\r\n")
-			return field
-		}
-	}
-}
+func (e *quarantineError) Unwrap() error        { return e.cause }

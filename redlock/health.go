@@ -13,7 +13,6 @@ type health struct {
 	state  state
 	cause  error              // why it is down
 	rests  clockdrift.Instant // until then it is not asked again
-	answer clockdrift.Instant // since when it has answered without a failure; 0: it does not
 	reborn clockdrift.Instant // when it was first seen with another run_id than before
 }
 
@@ -38,7 +37,7 @@ const (
 )
 
 // fail notes that the node does not answer, without a rest.
-func (h *health) fail(cause error) { h.state, h.cause, h.answer = down, cause, 0 }
+func (h *health) fail(cause error) { h.state, h.cause = down, cause }
 
 // rest follows a question that failed at the cost of so much time.
 func (h *health) rest(now clockdrift.Instant, cost time.Duration) {
@@ -65,12 +64,18 @@ func (n *node) fails(cause error) {
 	n.announce()
 }
 
-// life is when the node began to answer, as far as this Locker knows (0: it does not),
-// and when its server was started anew.
-func (n *node) life() (answers, reborn clockdrift.Instant) {
+// reborn is when the node's server was started anew, as far as this Locker knows; 0: never.
+func (n *node) reborn() clockdrift.Instant {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.health.answer, n.health.reborn
+	return n.health.reborn
+}
+
+// up reports whether the node answers.
+func (n *node) up() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.health.state == up
 }
 
 // announce tells the user what is new of the node, in order and one event at a time.

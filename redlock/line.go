@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"container/heap"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,13 +20,80 @@ type line struct {
 
 	// Guarded by node.mu.
 	wake    sync.Cond // senders wait here
-	queue   []*request
-	ages    ageList
+	queue   backlog
+	ages    ages
 	senders int
 	idle    int // of them
 	calls   int // to senders that have not taken anything yet
 	out     int // batches
 	window  window
+}
+
+// A backlog is the requests that are to leave next. In a batch that has not room for all of
+// them, extensions go first, the one whose lease ends first before the others: they cannot
+// wait. The rest keeps a quarter of the room, or releases would starve.
+type backlog struct {
+	extensions leaseHeap
+	others     []*request
+}
+
+func (q *backlog) len() int { return len(q.extensions) + len(q.others) }
+
+func (q *backlog) push(r *request) {
+	if r.op.task.prolongs {
+		heap.Push(&q.extensions, r)
+	} else {
+		q.others = append(q.others, r)
+	}
+}
+
+// take appends a batch of requests to taken, and removes them.
+func (q *backlog) take(taken []*request) []*request {
+	first := len(q.extensions)
+	if q.len() > maxBatch {
+		first = min(first, max(maxBatch-maxBatch/4, maxBatch-len(q.others)))
+	}
+	for range first {
+		taken = append(taken, heap.Pop(&q.extensions).(*request))
+	}
+	rest := min(len(q.others), maxBatch-first)
+	taken = append(taken, q.others[:rest]...)
+	q.others = slices.Delete(q.others, 0, rest)
+	return taken
+}
+
+// key is that of a request that leaves next, or nil.
+func (q *backlog) key() any {
+	switch {
+	case len(q.extensions) > 0:
+		return q.extensions[0].op.claim.keyArg
+	case len(q.others) > 0:
+		return q.others[0].op.claim.keyArg
+	}
+	return nil
+}
+
+// all removes and returns all requests.
+func (q *backlog) all() []*request {
+	all := slices.Concat(q.others, q.extensions)
+	*q = backlog{}
+	return all
+}
+
+// A leaseHeap is a heap of extensions by the end of their leases.
+type leaseHeap []*request
+
+func (h leaseHeap) Len() int           { return len(h) }
+func (h leaseHeap) Less(i, j int) bool { return h[i].op.ends < h[j].op.ends }
+func (h leaseHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *leaseHeap) Push(r any)        { *h = append(*h, r.(*request)) }
+
+func (h *leaseHeap) Pop() any {
+	last := len(*h) - 1
+	r := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return r
 }
 
 // maxProofs is how many batches of votes that wait may be out: while one waits for the
@@ -54,7 +123,7 @@ func (n *node) line(op *operation) *line {
 // waiting is how many requests are in the queues. n.mu is held.
 func (n *node) waiting() (count int) {
 	for i := range n.lines {
-		count += len(n.lines[i].queue)
+		count += n.lines[i].queue.len()
 	}
 	return count
 }
@@ -84,9 +153,8 @@ func (ln *line) summon() {
 	switch {
 	case ln.idle >= ln.calls:
 		ln.wake.Signal()
-	case ln.senders < maxWindow:
+	case ln.senders < maxWindow && ln.node.locker.work.start(ln.serve):
 		ln.senders++
-		ln.node.locker.work.Go(ln.serve)
 	}
 }
 
@@ -94,7 +162,7 @@ func (ln *line) summon() {
 // is in question there is one batch, the one that asks. node.mu is held.
 func (ln *line) ready() bool {
 	switch n := ln.node; {
-	case len(ln.queue) == 0:
+	case ln.queue.len() == 0:
 		return false
 	case n.health.state != up:
 		return !n.called() && !n.asking && ln.out < maxWindow

@@ -17,9 +17,12 @@ type Lock struct {
 	release operation
 	words   words    // of acquire
 	renewal *renewal // nil: none
+	contest *contest // nil: the votes of the acquire were not split
+	maxHold time.Duration
 
 	// Guarded by claim.mu.
 	until  clockdrift.Instant // the lease's end, drift taken off
+	ends   clockdrift.Instant // the longest hold's end, which no lease passes: see [WithMaxHold]
 	fence  int64
 	ended  error           // why the hold is over: ErrLost, ErrReleased or ErrClosed
 	cause  error           // the same with what is known of it, for ctx
@@ -27,6 +30,7 @@ type Lock struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // ends ctx at until
 	given  bool        // Release was called
+	excess bool        // an extension that does not count may have set a lease beyond until
 }
 
 // Key returns the key, as it was given to Acquire.
@@ -91,16 +95,30 @@ func (l *Lock) end(cause error) {
 		return
 	}
 	l.ended, l.cause = cause, cause
+	if l.excess && cause == ErrLost { //nolint:errorlint // it is the sentinel itself
+		l.claim.abandon()
+	}
+	if cause == ErrLost { //nolint:errorlint // it is the sentinel itself
+		l.cause = l.lossCause()
+	}
 	if l.renewal != nil {
-		l.renewal.timer.Stop()
-		if cause == ErrLost { //nolint:errorlint // it is the sentinel itself
-			l.cause = l.renewal.cause()
-		}
+		l.claim.locker.renewals.remove(l.renewal)
 	}
 	if l.ctx != nil {
 		l.timer.Stop()
 		l.cancel(l.cause)
 	}
+}
+
+// lossCause is why the lock was lost. claim.mu is held.
+func (l *Lock) lossCause() error {
+	switch allowance := clockdrift.Allowance(l.claim.ttl, l.claim.locker.options.drift); {
+	case l.renewal != nil && l.renewal.failed != nil:
+		return l.renewal.failed.fail(ErrLost)
+	case l.until >= l.ends.Add(-allowance-MinTTL):
+		return fmt.Errorf("%w: it was held for %v, the longest time that WithMaxHold allows", ErrLost, l.maxHold)
+	}
+	return ErrLost
 }
 
 // Context returns a context that descends from the one given to Acquire, and ends
@@ -131,6 +149,17 @@ func FromContext(ctx context.Context) *Lock {
 	return lock
 }
 
+// holder returns the lock of l on key that ctx carries and that is held, or nil. Locks may be
+// nested: each knows the context that it was acquired under.
+func (l *Locker) holder(ctx context.Context, key string) *Lock {
+	for lock := FromContext(ctx); lock != nil; lock = FromContext(lock.parent) { //nolint:contextcheck // ctx descends from it
+		if lock.claim.locker == l && lock.claim.key == key && lock.Valid() {
+			return lock
+		}
+	}
+	return nil
+}
+
 // expire is called by the timer. The lease may have been extended meanwhile.
 func (l *Lock) expire() {
 	now := l.observe()
@@ -145,5 +174,5 @@ func (l *Lock) expire() {
 func (l *Lock) Votes() []Vote {
 	l.claim.mu.Lock()
 	defer l.claim.mu.Unlock()
-	return l.acquire.votes()
+	return l.last().votes()
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -30,30 +33,61 @@ type Locker struct {
 	time     nodeTime
 
 	fences    fences
-	fenceIdle any         // how long a counter is kept, as servers take it, boxed once
-	met       atomic.Bool // a quorum has been reached, and has told its clocks
-	guarding  []driver.Command
+	fenceIdle any              // how long the counter of a usual fence is kept, boxed once: see [Locker.keeps]
+	met       atomic.Bool      // a quorum has been reached, and has told its clocks
+	look      []driver.Command // see [lookAt]
+	greatest  atomic.Int64     // the ms of all markers seen: see [guard]
 
-	lanes  lanes
-	debts  debts
-	holds  holds
-	queues queues
-	tries  chan struct{} // holds one for each try of a waiter
-	spent  spentTokens
-	idents identities
+	lanes    lanes
+	holds    holds
+	renewals schedule
+	queues   queues
+	tries    chan struct{} // holds one for each try of a waiter
+	spent    spentTokens
+	idents   identities
 
 	closing chan struct{}
 	once    sync.Once
 	failure error           // of Close
 	life    context.Context //nolint:containedctx // all batches descend from it
 	kill    context.CancelFunc
-	work    sync.WaitGroup // senders
+	work    crew
+}
+
+// A crew is the goroutines of a Locker. Once somebody waits for them, no more are started: a
+// waiter may want to listen at the moment of Close.
+type crew struct {
+	mu     sync.Mutex
+	over   bool
+	joined sync.WaitGroup
+}
+
+// start runs do in a goroutine, and reports whether it does.
+func (c *crew) start(do func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.joined.Go(do)
+	}
+	return !c.over
+}
+
+// join waits until all have ended.
+func (c *crew) join() {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	c.joined.Wait()
 }
 
 // New returns a Locker on the nodes, which an adapter such as driver/goredis makes
 // from clients or URLs. It sends nothing: nodes are asked what they are when they are
 // first used. A minority that is down or unfit does not show in any result, for locks
 // work without it: see [WithEvents].
+//
+// Several Lockers may share nodes: the last one to be closed closes their drivers. All
+// clients of a key name the same nodes, with the same database number and key prefix, or
+// they hold locks that know nothing of each other.
 //
 // Nodes must be masters of their own: neither replicas of each other nor parts of one
 // cluster. Any number from 1 up will do; N nodes bear the loss of (N−1)/2, rounded
@@ -86,15 +120,17 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 		closing: make(chan struct{}),
 	}
 	l.usualTTL = strconv.FormatInt(o.acquire.ttl.Milliseconds(), 10)
-	l.guarding = guardedBy(&o)
-	l.fenceIdle = strconv.FormatInt(o.fenceIdle.Milliseconds(), 10)
+	l.look = lookAt(&o)
+	l.fenceIdle = strconv.FormatInt(o.fenceIdle.Milliseconds()+1, 10)
 	l.tries = make(chan struct{}, maxTries)
 	l.lanes.byKey = make(map[string]*lane)
-	l.debts.lanes = &l.lanes
+	l.renewals.clock = l.clock
+	l.renewals.wake = func() { l.work.start(l.renewals.begin) }
 	l.life, l.kill = context.WithCancel(context.Background())
-	l.idents.of = make([]string, len(nodes))
+	l.idents.of, l.idents.seed = make([]string, len(nodes)), maphash.MakeSeed()
 	for i, n := range nodes {
 		l.nodes = append(l.nodes, newNode(l, i, n))
+		users.enter(n.Driver)
 	}
 	return l, nil
 }
@@ -127,12 +163,15 @@ func same(a, b any) bool {
 }
 
 // Close ends the contexts of all held locks with the cause [ErrClosed], releases them,
-// goes on with open clean-ups for a bounded time (see [WithCleanupBound]), and ends
-// and waits for all that the Locker has started. It closes the clients that the
-// adapters made themselves, and never one that was given to them.
+// and ends and waits for all that the Locker has started. It waits until a quorum has
+// confirmed every release, also those of failed attempts, for a bounded time (see
+// [WithCleanupBound]); a node that was asked gets its node time-out. What a minority of
+// the nodes may still have keeps nobody else from the key and is left to the TTL. Close
+// closes the clients that the adapters made themselves, unless another open Locker of this
+// process has the same nodes, and never one that was given to them.
 //
-// The error says what could not be released: such a key goes away by itself, at the
-// latest one TTL after its node is back. Further calls return the same.
+// The error is or wraps a [*CloseError] if a quorum did not confirm all releases: it names
+// the keys and the nodes. Further calls return the same.
 func (l *Locker) Close() error {
 	l.once.Do(func() { l.failure = l.shut() })
 	return l.failure
@@ -140,6 +179,7 @@ func (l *Locker) Close() error {
 
 func (l *Locker) shut() error {
 	close(l.closing)
+	l.renewals.stop()
 	for _, lock := range l.holds.close() {
 		lock.quit()
 	}
@@ -150,26 +190,51 @@ func (l *Locker) shut() error {
 	case <-calm:
 	case <-bound.C:
 	}
-	l.debts.stop()
 	l.kill()
 	for _, n := range l.nodes {
+		n.cleanups.stop()
 		n.close()
 	}
 	if err := l.join(); err != nil {
-		return errors.Join(err, l.debts.undone())
+		for _, n := range l.nodes {
+			users.leave(n.driver) // another Locker may close it
+		}
+		return errors.Join(err, l.unreleased())
 	}
-	return errors.Join(append(l.closeDrivers(), l.debts.undone())...)
+	return errors.Join(append(l.closeDrivers(), l.unreleased())...)
+}
+
+// unreleased says which keys Close could not give back.
+func (l *Locker) unreleased() error {
+	nodes := make(map[string][]string)
+	for _, n := range l.nodes {
+		for _, c := range n.cleanups.all() {
+			c.mu.Lock()
+			if c.keeps && !slices.Contains(nodes[c.key], n.name) {
+				nodes[c.key] = append(nodes[c.key], n.name)
+			}
+			c.mu.Unlock()
+		}
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	err := &CloseError{}
+	for _, key := range slices.Sorted(maps.Keys(nodes)) {
+		err.Keys = append(err.Keys, UnreleasedKey{key, nodes[key]})
+	}
+	return err
 }
 
 // joinTime is how long drivers get to return from calls whose context has ended: many
 // times what their contract allows.
 const joinTime = time.Second
 
-// join waits for the senders.
+// join waits for all goroutines.
 func (l *Locker) join() error {
 	joined := make(chan struct{})
 	go func() {
-		l.work.Wait()
+		l.work.join()
 		close(joined)
 	}()
 	timer := time.NewTimer(joinTime)
@@ -191,7 +256,7 @@ func (l *Locker) closeDrivers() []error {
 		for i := range n.lines {
 			n.lines[i].ages.stop()
 		}
-		if c, ok := n.driver.(io.Closer); ok {
+		if c := users.leave(n.driver); c != nil {
 			group.Go(func() {
 				if err := c.Close(); err != nil {
 					failures[i] = fmt.Errorf("redlock: close node %s: %w", n.name, err)
@@ -201,6 +266,39 @@ func (l *Locker) closeDrivers() []error {
 	}
 	group.Wait()
 	return failures
+}
+
+// users counts the open Lockers of each driver that has something to close: several may
+// share nodes, and the last one closes them.
+var users = driverUsers{of: make(map[driver.Driver]int)}
+
+type driverUsers struct {
+	mu sync.Mutex
+	of map[driver.Driver]int
+}
+
+// enter notes that a Locker uses d.
+func (u *driverUsers) enter(d driver.Driver) {
+	if _, ok := d.(io.Closer); ok && reflect.ValueOf(d).Comparable() {
+		u.mu.Lock()
+		u.of[d]++
+		u.mu.Unlock()
+	}
+}
+
+// leave notes that a Locker uses d no more, and returns what is to be closed, if anything.
+func (u *driverUsers) leave(d driver.Driver) io.Closer {
+	c, ok := d.(io.Closer)
+	if !ok || !reflect.ValueOf(d).Comparable() {
+		return c
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of[d]--; u.of[d] > 0 {
+		return nil
+	}
+	delete(u.of, d)
+	return c
 }
 
 func (l *Locker) closed() bool {

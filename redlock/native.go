@@ -176,8 +176,8 @@ func (n *node) head() any {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i := range n.lines {
-		if queue := n.lines[i].queue; len(queue) > 0 {
-			return queue[0].op.claim.keyArg
+		if key := n.lines[i].queue.key(); key != nil {
+			return key
 		}
 	}
 	return n.locker.options.prefix

@@ -3,7 +3,9 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -17,6 +19,9 @@ type node struct {
 	name   string
 	driver driver.Driver
 	ear    ear
+	server atomic.Uint32 // which one it is: a hash of its run_id; 0: not known
+
+	cleanups cleanups
 
 	mu      sync.Mutex
 	lines   []line // the last is that of the votes: see [node.line]
@@ -33,6 +38,7 @@ type node struct {
 	answered  clockdrift.Instant // the last batch
 	clock     nodeClock
 	guard     guard
+	fit       fitness
 	news      []Event // not told yet
 	telling   bool
 }
@@ -41,7 +47,10 @@ func newNode(l *Locker, index int, n driver.Node) *node {
 	made := &node{locker: l, index: index, name: n.Name, driver: n.Driver}
 	made.lines = newLines(made)
 	made.clock.estimator, _ = clockdrift.NewEstimator(clockdrift.DefaultRate) // whose rate is valid
-	made.ear.node = made
+	if o := &l.options; o.clockGuard > 0 {
+		made.clock.estimator.Guard(o.acquire.ttl, l.sitOut(o.clockGuard), o.drift)
+	}
+	made.ear.node, made.cleanups.node = made, made
 	made.ear.subscriber, _ = n.Driver.(driver.Subscriber)
 	return made
 }
@@ -65,12 +74,16 @@ func (n *node) submit(r *request) {
 		return
 	}
 	n.line(r.op).ages.add(r, n.locker.clock)
-	if last := r.op.lane.last[n.index]; last != nil {
-		last.behind = r
-	} else {
+	switch o := &r.op.lane.at[n.index]; {
+	case o.front == nil:
 		n.enqueue(r)
+	case o.yields(r):
+		o.front.stage, o.front.ahead = waiting, false // the queue drops it when it comes to it
+		o.tries.unpop(o.front)
+		n.enqueue(r)
+	default:
+		o.add(r)
 	}
-	r.op.lane.last[n.index] = r
 	n.mu.Unlock()
 }
 
@@ -98,8 +111,9 @@ func (e *restingError) Unwrap() error { return e.cause }
 // n.mu is held.
 func (n *node) enqueue(r *request) {
 	ln := n.line(r.op)
+	r.op.lane.at[n.index].front = r
 	r.stage, r.ahead = queued, true
-	ln.queue = append(ln.queue, r)
+	ln.queue.push(r)
 	ln.summon()
 }
 
@@ -108,17 +122,23 @@ func (ln *line) expire() {
 	n := ln.node
 	now := n.locker.clock.Now()
 	n.mu.Lock()
-	var late []*request
-	silent := false
-	for r := ln.ages.oldest; r != nil && r.due <= now; r = ln.ages.oldest {
+	var late, sent []*request
+	held := now.Sub(ln.ages.fires) // so long this process, or its machine, was held up itself
+	for r := ln.ages.oldest(); r != nil && r.due <= now; r = ln.ages.oldest() {
 		ln.ages.remove(r)
-		if n.advances(r) {
-			ln.postpone(r, now)
+		switch {
+		case n.advances(r, now):
+			ln.postpone(r, now, r.op.patience())
+			continue
+		case r.stage == sending && held > r.op.patience()/4:
+			ln.postpone(r, now, min(held, r.op.patience())) // the answer may be here, unread
 			continue
 		}
 		// A lease that is so short that it leaves the node little time says nothing
 		// about the node.
-		silent = silent || r.stage == sending && r.op.patience() >= ln.timeout
+		if r.stage == sending && r.op.patience() >= ln.timeout {
+			sent = append(sent, r)
+		}
 		r.stage = final
 		late = append(late, r)
 	}
@@ -127,6 +147,8 @@ func (ln *line) expire() {
 	for _, r := range late {
 		r.op.vote(r, Failed, &silence{r.op.patience()}, now)
 	}
+	// Nor does the time that a request has waited here before it left.
+	silent := slices.ContainsFunc(sent, func(r *request) bool { return r.out(now) >= ln.timeout-ln.timeout/8 })
 	n.pass(late)
 	if silent {
 		n.fails(&silence{ln.timeout})
@@ -135,17 +157,18 @@ func (ln *line) expire() {
 
 // advances reports whether r has only waited for others so far, whom the node has gone on
 // to answer: then it is this process that is slow. Or it stands in its lane, and votes are
-// out that may take their time. n.mu is held.
-func (n *node) advances(r *request) bool {
+// out that may take their time. Or it is an extension whose lease still runs: only what was
+// sent can tell that the node is silent. n.mu is held.
+func (n *node) advances(r *request, now clockdrift.Instant) bool {
 	if r.stage == sending || n.health.state != up {
 		return false
 	}
-	return n.answered > r.due.Add(-r.op.patience()) || r.stage == waiting && n.proving()
+	return now < r.op.ends || n.answered > r.due.Add(-r.op.patience()) || r.stage == waiting && n.proving()
 }
 
-// postpone gives r, which is not in the list, its whole time once more. n.mu is held.
-func (ln *line) postpone(r *request, now clockdrift.Instant) {
-	r.due = now.Add(r.op.patience())
+// postpone gives r, which is not in the list, some more time. n.mu is held.
+func (ln *line) postpone(r *request, now clockdrift.Instant, time time.Duration) {
+	r.due = now.Add(time)
 	ln.ages.add(r, ln.node.locker.clock)
 }
 
@@ -153,7 +176,10 @@ func (ln *line) postpone(r *request, now clockdrift.Instant) {
 func (n *node) close() {
 	n.mu.Lock()
 	n.closed = true
-	n.admitted()
+	n.endWatch()
+	if n.clock.timer != nil {
+		n.clock.timer.Stop()
+	}
 	for i := range n.lines {
 		n.lines[i].wake.Broadcast()
 	}

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -12,14 +13,22 @@ import (
 // A task is a kind of operation.
 type task struct {
 	name string
+	// tries says that it asks for a key that it may not get: what its holder asks goes first.
+	tries bool
 	// sets says that the commands may leave the token at a node, so that an unknown
 	// outcome is owed a release.
 	sets bool
 	// finds says that a grant may be the token of an earlier sending, with nothing written.
 	finds bool
+	// tells says that a node that refuses an acquire says who has the key.
+	tells bool
 	// votes says that a node's agreement is a vote for a holder, which may want a guard and
 	// a proof.
 	votes bool
+	// prolongs says that the deciding vote moves the deadline of a lock that is held.
+	prolongs bool
+	// once says that it is never sent a second time, not even when its connection breaks.
+	once bool
 	// read turns a node's replies into its answer.
 	read func(token string, replies []driver.Reply) (Answer, error)
 	// fence, if there is one, turns the replies of a node that has granted the key into
@@ -49,20 +58,23 @@ var errNeedless = errors.New("not asked any more: the others had decided")
 // agrees, failure as soon as that is out of reach. The remaining answers come in
 // the background and are still noted.
 type operation struct {
-	task  *task
-	claim *claim
-	lock  *Lock            // of the claim; nil for a clean-up
-	cmds  []driver.Command // the same for all nodes; a release has none: see [group]
-	ttl   time.Duration    // what it asks for, or the claim's
-	done  chan struct{}    // closed when decided
-	full  chan struct{}    // closed when all nodes have answered; nil: nobody waits for that
-	loud  bool             // a release that is announced
-	old   *operation       // the release that this hand-over stands for
-	fence int64            // what it proposes, or carries along; 0: none
+	task    *task
+	claim   *claim
+	lock    *Lock            // of the claim; nil for a clean-up
+	cmds    []driver.Command // the same for all nodes; a release has none: see [group]
+	ttl     time.Duration    // what it asks for, or the claim's
+	done    chan struct{}    // closed when decided
+	full    chan struct{}    // closed when all nodes have answered; nil: nobody waits for that
+	loud    bool             // a release that is announced
+	waits   bool             // an acquire that also asks how long the key is held
+	attempt int32            // of a renewal, since the last that was carried: see [Renewal]
+	old     *operation       // the release that this hand-over stands for
+	fence   int64            // what it proposes, or carries along; 0: none
 
 	lane  *lane
 	asked clockdrift.Instant
 	due   clockdrift.Instant // when requests fail for want of an answer, if the nodes keep up
+	ends  clockdrift.Instant // the lease that an extension prolongs; 0: it is none
 	need  int
 
 	// Guarded by claim.mu.
@@ -96,6 +108,7 @@ const (
 	carried           // by a quorum
 	failed            // a quorum is out of reach
 	outbid            // a quorum has granted the key, but not the fence
+	split             // a quorum is out of reach, and no other token is known to have one
 	dropped           // by the caller, before it was decided
 )
 
@@ -136,13 +149,15 @@ func (op *operation) patience() time.Duration { return op.due.Sub(op.asked) }
 func (op *operation) enter(nodes []*node, need int) bool {
 	c := op.claim
 	l := c.locker
-	op.lane = l.lanes.enter(c.keyArg.(string), len(l.nodes), op.task.sets)
+	if op.lane == nil { // or it has boarded
+		op.lane = l.lanes.enter(c.keyArg.(string), len(l.nodes), op.task.sets)
+		op.done = make(chan struct{})
+	}
 	if op.lane == nil {
 		return false
 	}
 	op.asked = l.clock.Now()
 	op.need, op.open = need, len(nodes)
-	op.done = make(chan struct{})
 	if op.requests == nil {
 		op.requests = make([]request, len(nodes))
 	}
@@ -170,7 +185,7 @@ func (op *operation) leave(r *request, now clockdrift.Instant) bool {
 	t := &op.claim.traces[r.node.index]
 	switch {
 	case !op.task.sets:
-		if op.task == release && t.clean() {
+		if op.task == release && (t.clean() || !op.claim.deletable(now)) {
 			return false
 		}
 	case op.outcome == dropped, op.outcome == failed && op.full == nil && op.task.complete == nil:
@@ -181,6 +196,7 @@ func (op *operation) leave(r *request, now clockdrift.Instant) bool {
 	if r.start == 0 {
 		r.start = now
 	}
+	r.cut = t.cut
 	return true
 }
 
@@ -194,7 +210,9 @@ func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant,
 	}
 	set := answer == Granted
 	if set && op.task.votes {
-		doubt = r.unproved(doubt)
+		if doubt = r.unproved(doubt); r.half != nil {
+			doubt = cmp.Or(r.half.doubt, doubt)
+		}
 	}
 	switch {
 	case !set:
@@ -205,10 +223,16 @@ func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant,
 	}
 	c := op.claim
 	c.mu.Lock()
+	if set && op.task.votes && r.late(now) {
+		answer, err = Failed, &silence{op.patience()}
+	}
 	t := &c.traces[r.node.index]
+	if r.reply != nil && r.reply[0].Kind != driver.Failure {
+		t.answered(r.start, now)
+	}
 	switch {
 	case op.task.sets && (r.reply != nil || neverSent(err)):
-		t.known(set)
+		t.known(set, now)
 	case op.task.sets:
 		t.unknown(now)
 	case op.task == release && answer != Failed:
@@ -216,12 +240,13 @@ func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant,
 	case op.task == release && r.reply == nil && !neverSent(err):
 		op.doubt = true
 	}
+	t.cut = t.cut || op.fence != 0 && r.reply == nil && !neverSent(err)
 	switch {
 	case r.reply == nil:
 	case op.task == counters:
 		op.count(r.reply)
 	case answer == Held && !set:
-		op.see(r, now)
+		op.see(r, doubt != nil, now)
 	}
 	if set && counts {
 		op.placed++
@@ -249,6 +274,9 @@ func (op *operation) vote(r *request, answer Answer, err error, now clockdrift.I
 // claim.mu is held.
 func (op *operation) tally(r *request, answer Answer, err error, now clockdrift.Instant) {
 	c := op.claim
+	if op.task.votes && op.task.agrees(answer) && op.twice(r) {
+		answer, err = Failed, errTwice
+	}
 	r.answer, r.err, r.answered = answer, err, now
 	if op.task.sets {
 		c.traces[r.node.index].asked--
@@ -265,7 +293,7 @@ func (op *operation) tally(r *request, answer Answer, err error, now clockdrift.
 	}
 	if op.outcome == undecided {
 		switch {
-		case op.agreed >= op.need:
+		case op.agreed >= op.need && op.stands():
 			op.decide(carried, now)
 		case op.agreed+op.open >= op.need:
 		case op.agreed+op.outbid >= op.need:
@@ -319,6 +347,12 @@ func (op *operation) await(ctx context.Context) {
 		op.drop()
 	}
 }
+
+// decidesForGood reports whether the deciding vote has to know of all sleep of the machine.
+// An acquire's does not: whoever uses the lock compares its deadline with a fresh reading
+// ([Lock.Valid], [Lock.Context]). An extension moves that deadline, and a fence goes on
+// counting after it.
+func (op *operation) decidesForGood() bool { return op.task.prolongs || op.fence != 0 }
 
 // deadline is when the lease ends that the votes have granted. claim.mu is held.
 func (op *operation) deadline() clockdrift.Instant {

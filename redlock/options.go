@@ -50,6 +50,7 @@ type lockerOptions struct {
 	fences      bool
 	fenceIdle   time.Duration
 	guard       time.Duration // the longest TTL; 0: none
+	nodeSet     uint64        // the configuration's id
 	clockGuard  time.Duration // the same for steps of a node's clock
 	replicated  *int          // replicas that must have a vote; nil: none
 	synced      *int          // replicas that must have it on disk; nil: nor need the node
@@ -120,16 +121,16 @@ func WithMaxWait(d time.Duration) LeaseOption {
 
 // WithRetryLimit bounds how often Acquire tries again after the first try. A waiter tries
 // when it has a reason to, which may take as long as the holder holds the key; to bound
-// the time, use [WithMaxWait]. By default there is no limit.
+// the time, use [WithMaxWait]. To look every few seconds whether the announcement of a release
+// was lost is no such try. By default there is no limit.
 func WithRetryLimit(n int) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.retries = n })
 }
 
 // WithBackoff sets the pauses between the tries of one Acquire where nothing tells it
 // of a release: the holder uses another library, or nodes do not answer or do not let
-// it listen. It also sets those between the tries of a renewal that fails. Each is drawn at
-// random from 0 to a bound that begins at least and doubles up to most. Random from
-// 0, because contenders that pause alike split the votes again and again
+// it listen. Each is drawn at random from 0 to a bound that begins at least and doubles
+// up to most. Random from 0, because contenders that pause alike split the votes again and again
 // (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/).
 // The defaults are 5ms and 250ms.
 func WithBackoff(least, most time.Duration) LeaseOption {
@@ -145,10 +146,18 @@ func WithMaxOutage(d time.Duration) LeaseOption {
 }
 
 // WithRenewal keeps the lock alive until it is released or the context of the Acquire
-// ends: the lease is renewed when a third of the TTL has passed, and again after short
-// pauses if that fails. A renewal that fails changes nothing before the deadline; at
-// the deadline the lock is lost, and its context ends. Nodes that have lost the key get
-// it again. By default a lease ends after its TTL unless it is extended.
+// ends. The lease is renewed at a random moment: between a sixth and a third of the TTL
+// after the acquire, and between a quarter and a third of it after each renewal, so that
+// locks which were acquired together are not renewed together. A lock that is held for less
+// than a sixth of its TTL is never renewed. Nodes that have lost the key get it again.
+//
+// A renewal that fails changes nothing before the deadline; at the deadline the lock is
+// lost, and its context ends. Until then it is repeated after pauses of an eighth to a
+// quarter of what is left of the lease, and of a quarter of the node time-out at the least:
+// some twenty attempts. By default a lease ends after its TTL unless it is extended.
+//
+// A Locker renews a hundred thousand locks: they share commands, and what ends first goes
+// first. Locks with fences share no commands.
 //
 // A process that hangs while its renewal goes on keeps the lock from everybody else:
 // see [WithMaxHold].
@@ -156,8 +165,9 @@ func WithRenewal() LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.renews = true })
 }
 
-// WithMaxHold bounds how long renewal keeps a lock: when that time has passed, the lock is
-// lost, with [ErrLost]. It is at least the TTL. By default there is no bound.
+// WithMaxHold bounds how long a lock is held, from its acquire, with renewal and without: no
+// renewal and no [Lock.Extend] carries the lease beyond that time. Then the lock is lost, with
+// [ErrLost] and a cause that says so. It is at least the TTL. By default there is no bound.
 func WithMaxHold(d time.Duration) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.maxHold = d })
 }
@@ -174,8 +184,11 @@ func WithRenewals(tell func(Renewal)) LeaseOption {
 // key, the acquire prolongs it. Whoever knows the token holds the lock, so it must be
 // unguessable, and no two requests may share one. It is 1 to 4096 bytes.
 //
-// A failed acquire with a token of your own leaves what it has set to the retry or
-// to the TTL. Once the lock was released, this Locker refuses the token for one TTL.
+// Only [Lock.Release] and [Locker.Close] delete such a token, and only of a lock that is
+// held: locks with one token are one lock, and are released together. What a failed
+// acquire or a lost lock has left belongs to a retry, or goes away by its TTL; to delete
+// it, acquire the lock again with the token, and release it. Once the lock was released,
+// this Locker refuses the token for one TTL.
 func WithToken(token string) AcquireOption {
 	return acquireOption(func(o *acquireOptions) { o.token = &token })
 }
@@ -195,28 +208,29 @@ func WithDriftFactor(factor float64) Option {
 }
 
 // WithKeyPrefix sets what is put before every key on the nodes. [Lock.Key] and errors
-// show keys without it. The default is none.
+// show keys without it. Locks under different prefixes know nothing of each other, and
+// nothing reports it: all clients of a key need the same. The default is none.
 func WithKeyPrefix(prefix string) Option {
 	return option(func(o *lockerOptions) { o.prefix = prefix })
 }
 
-// WithCleanupBound sets how long [Locker.Close] goes on to release what it still has
-// on the nodes. The default is 2s.
+// WithCleanupBound sets how long [Locker.Close] waits until a quorum has confirmed all
+// releases. What is not confirmed by then is in its [*CloseError]. The default is 2s.
 func WithCleanupBound(d time.Duration) Option {
 	return option(func(o *lockerOptions) { o.cleanup = d })
 }
 
 // WithEvictingNodes lets nodes vote that may evict keys when their memory is full
 // (maxmemory with a policy other than noeviction). Such a node can lose a live lock,
-// and nothing notices: by default it is refused. With the option it is reported as
-// [NodeEvicts].
+// and nothing notices: by default it is refused, when it is first reached and within a
+// second of a change at run time. With the option it is reported as [NodeEvicts].
 func WithEvictingNodes() Option {
 	return option(func(o *lockerOptions) { o.evictingOK = true })
 }
 
 // WithFences gives every lock a number that is greater than those of all holders of the
 // key before: see [Lock.Fence]. All clients of a key need the option. It costs the nodes
-// three small commands an acquire, in the same round trip; on nodes with an ACL allow
+// four small commands an acquire, in the same round trip; on nodes with an ACL allow
 // +zadd +zscore +time and the keys ~{KEYS}:fence as well.
 //
 // The order holds whatever leases and clocks do, and with any minority of the nodes dead.
@@ -227,25 +241,33 @@ func WithFences() Option {
 }
 
 // WithFenceIdle sets how long the nodes keep the counter of a key that nobody acquires or
-// extends: so long, or twice the lock's TTL if that is more. The order survives that:
-// numbers follow the nodes' clocks. It is a whole number of milliseconds up to [MaxTTL].
-// The default is a day.
+// extends: at least d, and at least twice the lock's TTL. A number that is ahead of the
+// nodes' clocks is kept for as much longer as it is ahead. The order survives a forgotten
+// counter: numbers follow the nodes' clocks. Clients of a key may keep its counter for
+// different times: the longest counts. It is a whole number of milliseconds up to
+// [MaxTTL]. The default is a day.
 func WithFenceIdle(d time.Duration) Option {
 	return option(func(o *lockerOptions) { o.fenceIdle = d })
 }
 
 // WithRestartGuard keeps a node from voting that may have forgotten votes: one that was
 // started anew, empty or from its file, or a replica that was promoted, until so much time
-// has passed as the longest lease that any client of its keys takes. Without it, two
-// holders are possible when a node comes back empty within a lease, and fences lose their
-// order. Such a node does not count for extensions either, so where a majority restarts at
-// once, locks are lost at their deadline. All clients of a key need the option, with the
-// same time. A longer lease is refused.
+// has passed as the longest lease that any client of its keys takes, and one that was
+// flushed. Without it, two holders are possible when a node comes back empty within a lease,
+// and fences lose their order. Such a node does not count for extensions either, so where a
+// majority restarts at once, locks are lost at their deadline.
+//
+// All clients of a key need the option, with the same time. A longer lease is refused; and
+// a client whose time is longer than the one with which nodes were admitted is refused
+// there, with [ErrNodeSet]. To raise it, stop all clients and delete "ql:admitted" on all
+// nodes.
 //
 // Nodes have to be admitted before they vote: call [Locker.Admit] at the first deployment,
 // or let the time pass once. A process that lives shorter than that cannot end a
-// quarantine; any other does. It costs a node two small commands a batch. Nodes that do
-// not tell their master_replid (INFO replication), and Redis Clusters, are refused.
+// quarantine; any other does. It costs a node two small commands a batch, and keeps three
+// small keys there: "ql:epoch", "ql:admitted" and "ql:set", behind the key prefix. Where an
+// ACL forbids them, the error and [NodeQuarantined] say what to allow. Nodes that do not
+// tell their master_replid (INFO replication), and Redis Clusters, are refused.
 //
 // A node's master_replid also changes when its first replica attaches, and when no replica
 // has been there for repl-backlog-ttl: set repl-backlog-ttl 0. That a machine was restored
@@ -254,11 +276,33 @@ func WithRestartGuard(longest time.Duration) Option {
 	return option(func(o *lockerOptions) { o.guard = longest })
 }
 
+// WithNodeSet sets the id of this client's configuration of nodes: another id for each
+// list of nodes. Under [WithRestartGuard] each node lists the configurations that it is
+// part of, by id and number of nodes, and a client of another one takes no vote from it
+// ([ErrNodeSet]). So clients of three nodes and of five, at once, do not make two holders;
+// nor do those of other nodes that are as many, if their ids differ. The first client lists
+// its own at nodes that list none. The default is 0, for nodes that never change.
+//
+// To change the list, stop all clients for the longest TTL, delete "ql:set" (behind the key
+// prefix) on all nodes, and start the clients with the new list and a new id.
+func WithNodeSet(id uint64) Option {
+	return option(func(o *lockerOptions) { o.nodeSet = id })
+}
+
 // WithClockGuard keeps a node from voting whose clock was set forward, which may have
 // ended leases early there, until so much time has passed as the longest lease that any
-// client of its keys takes. A longer lease is refused. It costs a node one small command a
-// batch. A process sees only what happens while it runs. By default a step is reported as
-// [NodeClockStepped] and the node goes on to vote.
+// client of its keys takes. A longer lease is refused. A vote counts only if the clock cannot
+// have gained more than leases of the default TTL allow for (see [WithDriftFactor]) within
+// that time. So a node does not vote, either, whose clock was not read for much longer than
+// the TTL, because it was down or this machine slept, until that time has passed again; nor
+// one whose replies take longer than the drift allowance, of which a step could be hidden:
+// 101ms for a TTL of 10s, 11ms for 1s.
+//
+// It costs a node one small command a batch, and one about every TTL (12.6s for 10s) while
+// nothing else is asked of it: a Locker with this guard has a timer for each node, also when it
+// is idle. A process sees only what happens while it runs, and not a clock that is set and set
+// back before it is read again. By default a step is reported as [NodeClockStepped] and the
+// node goes on to vote.
 func WithClockGuard(longest time.Duration) Option {
 	return option(func(o *lockerOptions) { o.clockGuard = longest })
 }

@@ -164,11 +164,10 @@ func FuzzReadInfo(f *testing.F) {
 	f.Add("# Server\r\nrun_id:abc\r\nrole:master\r\n")
 	f.Add(":\n::\n\r\r\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		facts := map[string]string{}
-		readInfo(text, facts)
-		for name, value := range facts {
-			if !strings.Contains(text, name+":"+value) {
-				t.Errorf("readInfo(%q) made up %q = %q", text, name, value)
+		facts := readFacts([]driver.Reply{{Kind: driver.Integer}, {Kind: driver.String, Str: text}})
+		for name, value := range map[string]string{"run_id": facts.runID, "role": facts.role, "maxmemory": facts.memory, "maxmemory_policy": facts.policy} {
+			if value != "" && !strings.Contains(text, name+":"+value) {
+				t.Errorf("readFacts(%q) made up %q = %q", text, name, value)
 			}
 		}
 	})

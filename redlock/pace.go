@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
 // trip is the distance of the nodes: the round trip within which a quorum has answered,
@@ -51,6 +53,19 @@ func (l *Locker) scatter(splits int) time.Duration {
 	bound := min(max(2*l.trip(), time.Millisecond)<<min(splits, 16), maxScatter)
 	return rand.N(bound) //nolint:gosec // nobody gains by guessing it
 }
+
+// trust returns until when a waiter relies on the announcement of a release, which may get lost,
+// or be forbidden to the holder alone: 4 to 6 s from now. All who look within the same tenth of
+// a second do so at its end, so that their tries share batches.
+func trust(now clockdrift.Instant) clockdrift.Instant {
+	until := now.Add(leastTrust + rand.N(leastTrust/2-lookTogether)) //nolint:gosec // nobody gains by guessing it
+	return until - until%clockdrift.Instant(lookTogether) + clockdrift.Instant(lookTogether)
+}
+
+const (
+	leastTrust   = 4 * time.Second
+	lookTogether = 100 * time.Millisecond
+)
 
 // maxTries is how many waiters try at once: more would fill no larger batches.
 const maxTries = 256

@@ -31,9 +31,7 @@ func (l *Locker) raise(ctx context.Context, lock *Lock) error {
 			return nil
 		}
 	}
-	if !lock.claim.own {
-		lock.claim.clear()
-	}
+	lock.claim.clear()
 	return err
 }
 

@@ -18,7 +18,10 @@ import (
 // node had its token any more. Then the work may not have been protected to its end.
 // It matches [ErrNoQuorum] if too few nodes answered: the key goes away by itself, by
 // the TTL at the latest; [ErrReleased] the second time; [ErrClosed]; and the
-// context's error if ctx ended first.
+// context's error if ctx ended first. Of a lock that was lost it matches [ErrLost] besides.
+//
+// A lock that was lost and had a token of the user's own (see [WithToken]) is left alone:
+// nothing is sent, for the key may belong to a retry that has the same token.
 func (l *Lock) Release(ctx context.Context) error {
 	c := &l.claim
 	l.observe()
@@ -34,17 +37,27 @@ func (l *Lock) Release(ctx context.Context) error {
 	lost := l.ended != nil
 	l.end(ErrReleased)
 	c.mu.Unlock()
+	if lost && c.own {
+		c.locker.holds.remove(l)
+		return &stateError{"release", c.key, ErrLost}
+	}
 
 	op := l.giveBack(true)
 	select {
 	case <-op.done:
 	case <-ctx.Done():
-		return fmt.Errorf("redlock: release %q goes on in the background: %w", c.key, endOf(ctx))
+		end := endOf(ctx)
+		if lost {
+			end = fmt.Errorf("%w: %w", ErrLost, end)
+		}
+		return fmt.Errorf("redlock: release %q goes on in the background: %w", c.key, end)
 	}
 	c.locker.queues.hurry(c.key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case op.outcome != carried && lost:
+		return op.fail(fmt.Errorf("%w, and %w to delete what is left of it", ErrLost, ErrNoQuorum))
 	case op.outcome != carried:
 		return op.fail(ErrNoQuorum)
 	case lost || !op.deleted() && !op.doubt:
@@ -56,10 +69,10 @@ func (l *Lock) Release(ctx context.Context) error {
 // quit ends the hold for [Locker.Close].
 func (l *Lock) quit() {
 	l.observe()
+	over := l.ended != nil
 	l.end(ErrClosed)
-	given := l.given
 	l.claim.mu.Unlock()
-	if !given {
+	if !over {
 		l.giveBack(false)
 	}
 }

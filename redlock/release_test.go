@@ -3,12 +3,14 @@ package redlock
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 )
 
@@ -99,7 +101,7 @@ func TestAnUnknownOutcomeIsNotEndedByAnAnswerThatTheTokenIsNotThere(t *testing.T
 				warm(t, locker)
 				time.Sleep(2 * time.Minute) // until nothing is owed for that
 				warm(t, locker)
-				if _, reborn := locker.nodes[1].life(); reborn == 0 {
+				if reborn := locker.nodes[1].reborn(); reborn == 0 {
 					t.Fatal("nobody has noticed the restart")
 				}
 			}
@@ -301,9 +303,16 @@ func TestCloseIsBoundedOverSilentNodesAndSaysWhatIsLeft(t *testing.T) {
 		}
 		synctest.Wait()
 		fakes[0].stop()
+		fakes[1].stop()
 		began := time.Now()
-		if err := locker.Close(); err == nil {
-			t.Error("Close over a silent node that has a key says nothing")
+		err := locker.Close()
+		var left *CloseError
+		if !errors.As(err, &left) || !errors.Is(err, ErrNoQuorum) {
+			t.Fatalf("Close over two of three nodes that are silent and have a key = %v, want a CloseError", err)
+		}
+		want := []UnreleasedKey{{"k", []string{"node-1", "node-2"}}}
+		if !reflect.DeepEqual(left.Keys, want) {
+			t.Errorf("Close says that %v are left, want %v", left.Keys, want)
 		}
 		if took := time.Since(began); took > 2*time.Second+50*time.Millisecond {
 			t.Errorf("Close took %v, want at most the bound of 2s", took)
@@ -341,6 +350,7 @@ func TestCloseSaysWhatIsLeftWhateverItsBound(t *testing.T) {
 				}
 				synctest.Wait()
 				fakes[0].stop()
+				fakes[1].stop()
 				if err := locker.Close(); err == nil {
 					t.Errorf("with a bound of %v Close says nothing, and %v still has the key", bound, stray(fakes, "k"))
 				}
@@ -383,11 +393,11 @@ func TestACleanUpStandsBehindTheWholeAttempt(t *testing.T) {
 			locker.nodes[i].mu.Unlock()
 		}
 		fakes[2].change(func(f *fakeNode) { f.log = nil })
-		o, err := locker.prepare("k", nil)
+		o, err := locker.prepare(t.Context(), "k", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := locker.try(t.Context(), "k", o, true); !errors.Is(err, ErrNoQuorum) {
+		if _, err := locker.try(t.Context(), "k", o, true, new(clockdrift.Instant)); !errors.Is(err, ErrNoQuorum) {
 			t.Errorf("try = %v, want ErrNoQuorum", err)
 		}
 		synctest.Wait()

@@ -8,82 +8,134 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
-// A renewal keeps a lock alive (see [WithRenewal]). It has no goroutine: a timer begins
-// each attempt, and the deciding vote of that one sets the timer again.
+// A renewal keeps a lock alive (see [WithRenewal]). It has no goroutine and no timer of its
+// own: the Locker's [schedule] begins each attempt, and the deciding vote of that one says
+// when the next is due.
 type renewal struct {
 	lock    *Lock
 	options *acquireOptions
 
+	// Guarded by schedule.mu.
+	due   clockdrift.Instant
+	place int // in the schedule, from 1; 0: it is not there
+
 	// Guarded by claim.mu.
-	timer    *time.Timer
-	ends     clockdrift.Instant // the longest hold's end
-	failures int                // in a row
-	failed   *operation         // the last attempt, if it failed
+	failures int32      // in a row
+	failed   *operation // the last attempt, if it failed
+	last     *operation // the last attempt, until all nodes have answered
 }
 
 // begin starts the renewal of a lock that is held from now on. claim.mu is held.
-func (r *renewal) begin(start clockdrift.Instant, now clockdrift.Instant) {
-	r.ends = start.Add(r.options.maxHold)
-	r.timer = time.AfterFunc(start.Add(r.options.ttl/renewalShare).Sub(now), r.attempt)
+func (r *renewal) begin(start clockdrift.Instant) {
+	r.plan(start.Add(between(r.options.ttl/earliestRenewal, r.options.ttl/renewalShare-r.slot())))
 }
 
-// renewalShare is the part of the TTL after which a lease is renewed: two thirds are
-// left for more attempts.
-const renewalShare = 3
+// A lease is renewed at a random moment before this part of the TTL has passed: two thirds
+// are left for more attempts. Locks that were taken together must not be renewed together, or
+// a process that holds many has to renew all of them in the time in which it took them. So
+// the first time is drawn from a wide span, and a lock that is held shorter than it is
+// never renewed; later times are drawn from a narrow one, for each renewal costs.
+const (
+	renewalShare    = 3
+	earliestRenewal = 6
+	earliestAgain   = 4
+)
+
+// between returns a random duration from least up to most.
+func between(least, most time.Duration) time.Duration {
+	return least + rand.N(most-least) //nolint:gosec // nobody gains by guessing it
+}
+
+// renewalSlots is how many moments of a TTL renewals fall due at, so that those which are due
+// at about the same time share batches and commands.
+const renewalSlots = 1024
+
+// slot is the time from one of these moments to the next.
+func (r *renewal) slot() time.Duration { return r.options.ttl / renewalSlots }
+
+// plan lets the next attempt begin at due or a moment later, when others do. claim.mu is
+// held.
+func (r *renewal) plan(due clockdrift.Instant) {
+	slot := clockdrift.Instant(r.slot())
+	r.lock.claim.locker.renewals.set(r, due+slot-due%slot)
+}
 
 // attempt asks the nodes to prolong the lease.
 func (r *renewal) attempt() {
 	l, c := r.lock, &r.lock.claim
 	now := l.observe()
-	ttl, over := r.next(now), l.ended != nil || l.parent.Err() != nil
-	c.mu.Unlock()
-	if over || ttl < MinTTL {
+	ttl := r.next(now)
+	switch {
+	case l.ended != nil || l.parent.Err() != nil || ttl < MinTTL:
+		c.mu.Unlock()
+		return
+	case r.last != nil && r.last.unsent(): // to ask again would only make the queue longer
+		r.plan(now.Add(r.pause(now)))
+		c.mu.Unlock()
 		return
 	}
-	l.extension(renew, ttl).ask(c.locker.nodes, c.locker.quorum)
+	op := l.extension(renew, ttl)
+	op.attempt = r.failures + 1
+	r.last = op
+	c.mu.Unlock()
+	op.ask(c.locker.nodes, c.locker.quorum)
+}
+
+// unsent reports whether some of the operation's requests have not left. claim.mu is held.
+func (op *operation) unsent() bool {
+	for i := range op.requests {
+		r := &op.requests[i]
+		r.node.mu.Lock()
+		stage := r.stage
+		r.node.mu.Unlock()
+		if stage == waiting || stage == queued {
+			return true
+		}
+	}
+	return false
 }
 
 // next is the TTL to ask for: it does not go beyond the longest hold. claim.mu is held.
 func (r *renewal) next(now clockdrift.Instant) time.Duration {
-	return min(r.options.ttl, r.ends.Sub(now).Truncate(time.Millisecond))
+	return min(r.options.ttl, r.lock.ends.Sub(now).Truncate(time.Millisecond))
 }
 
-// decided takes the deciding vote of an attempt, and sets the timer for the next one.
-// claim.mu is held.
+// decided takes the deciding vote of an attempt, and plans the next one. claim.mu is held.
 func (r *renewal) decided(op *operation, now clockdrift.Instant) {
 	if r.lock.ended != nil {
 		return
 	}
 	if op.outcome == carried {
 		r.failures, r.failed = 0, nil
-		r.timer.Reset(op.start.Add(r.options.ttl / renewalShare).Sub(now))
+		r.plan(op.start.Add(between(r.options.ttl/earliestAgain, r.options.ttl/renewalShare-r.slot())))
 		return
 	}
-	// What is left of the lease has room for several more, whatever is left.
-	pause := min(r.options.backoff(r.failures), r.lock.until.Sub(now)/4)
 	r.failures++
 	r.failed = op
-	r.timer.Reset(max(pause, time.Millisecond))
+	r.plan(now.Add(r.pause(now)))
 }
 
-// hurry lets an attempt begin now. claim.mu is held.
-func (r *renewal) hurry() { r.timer.Reset(time.Duration(rand.Int64N(int64(10 * time.Millisecond)))) } //nolint:gosec // locks that wake together need not ask together
+// pause is the time to the next attempt when one has failed: a part of what is left of the
+// lease, so that there are some twenty attempts, however long it is; but not so short that
+// the nodes have no time to recover. claim.mu is held.
+func (r *renewal) pause(now clockdrift.Instant) time.Duration {
+	left := r.lock.until.Sub(now)
+	least := r.lock.claim.locker.options.timeout(r.options.ttl) / 4
+	return max(between(left/8, left/4+1), least)
+}
 
-// cause is why the lock was lost in spite of it. claim.mu is held.
-func (r *renewal) cause() error {
-	switch {
-	case r.failed != nil:
-		return r.failed.fail(ErrLost)
-	case r.lock.until >= r.ends.Add(-clockdrift.Allowance(r.options.ttl, r.lock.claim.locker.options.drift)-MinTTL):
-		return fmt.Errorf("%w: it was held for %v, the longest time that WithMaxHold allows", ErrLost, r.options.maxHold)
-	}
-	return ErrLost
+// hurry lets an attempt begin soon: locks that wake up together need not ask together.
+// claim.mu is held.
+func (r *renewal) hurry(now clockdrift.Instant) {
+	r.plan(now.Add(between(0, r.lock.until.Sub(now)/8+1)))
 }
 
 // Renewal is what came of one renewal of a lease, once every node has answered or run
-// out of time.
+// out of time. A request that waits in this process's own queue has not run out of time
+// while the lease lasts.
 type Renewal struct {
 	Key     string
+	Attempt int       // 1 for the first since the lease was last prolonged, 2 if one has failed since, …
 	Granted int       // so many nodes hold the lock; fewer than Nodes is a warning
 	Need    int       // fewer than this is a failure
 	Nodes   int       // all of them
@@ -94,7 +146,7 @@ type Renewal struct {
 
 func (r Renewal) String() string {
 	if r.Err != nil {
-		return r.Err.Error()
+		return fmt.Sprintf("%v (attempt %d)", r.Err, r.Attempt)
 	}
 	return fmt.Sprintf("renewed %q: held at %d of %d nodes, %d are needed", r.Key, r.Granted, r.Nodes, r.Need)
 }
@@ -102,13 +154,20 @@ func (r Renewal) String() string {
 // report tells the user what came of an attempt.
 func report(op *operation) {
 	l := op.lock
-	tell := l.renewal.options.renewals
-	if tell == nil {
-		return
-	}
 	until := l.Until()
 	l.claim.mu.Lock()
-	r := Renewal{Key: l.claim.key, Granted: op.agreed, Need: op.need, Nodes: len(op.requests), Votes: op.votes(), Until: until}
+	if l.renewal.last == op {
+		l.renewal.last = nil
+	}
+	tell := l.renewal.options.renewals
+	if tell == nil {
+		l.claim.mu.Unlock()
+		return
+	}
+	r := Renewal{
+		Key: l.claim.key, Attempt: int(op.attempt),
+		Granted: op.agreed, Need: op.need, Nodes: len(op.requests), Votes: op.votes(), Until: until,
+	}
 	switch {
 	case l.ended != nil:
 		r.Err = op.fail(l.ended)

@@ -26,8 +26,8 @@ func TestRenewalKeepsALockAlive(t *testing.T) {
 				t.Fatalf("%v of 10s are left of a lease that is renewed every third of it", left)
 			}
 		}
-		if sent := settings(fakes[0]); sent > 35 {
-			t.Errorf("%d commands for 100s of a lease of 10s, want one each third of it", sent)
+		if sent := settings(fakes[0]); sent > 41 {
+			t.Errorf("%d commands for 100s of a lease of 10s, want one each quarter to third of it", sent)
 		}
 		if err := lock.Release(t.Context()); err != nil {
 			t.Errorf("Release = %v", err)

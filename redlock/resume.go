@@ -78,6 +78,6 @@ func (l *Lock) resume() {
 		l.timer.Reset(l.until.Sub(now))
 	}
 	if l.renewal != nil {
-		l.renewal.hurry()
+		l.renewal.hurry(now)
 	}
 }

@@ -64,9 +64,10 @@ func (d dialect) held(r *request, said []driver.Reply) (as []driver.Reply, more 
 		case pexpire.Kind == driver.Failure:
 			return said[:1], false
 		case has(get, token):
-			return answer(1, r.half[1:]), false
+			r.half.idle = pexpire.Int != 1 // the node has the key for longer
+			return answer(1, r.half.said[1:]), false
 		case get.Kind == driver.String, get.Kind == driver.Nil:
-			return answer(0, r.half[1:]), false
+			return answer(0, r.half.said[1:]), false
 		default:
 			return senseless(get), false
 		}

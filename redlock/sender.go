@@ -15,6 +15,7 @@ type sender struct {
 	line *line
 	// What the batch before leaves to the next one.
 	requests     []*request
+	extended     []*request // the extensions of requests that may share commands
 	noisy, quiet []*request // the releases of requests
 	cmds         []driver.Command
 	args         []any           // of cmds
@@ -72,12 +73,13 @@ func (ln *line) serve() {
 		known := n.health.state == up
 		ln.out++
 		n.asking = !known
-		queued := len(ln.queue)
+		queued := ln.queue.len()
 		n.mu.Unlock()
 		if known {
 			ln.board(queued)
 			s.send(s.take())
 			clear(s.requests) // whose locks would live on
+			clear(s.extended)
 			clear(s.noisy)
 			clear(s.quiet)
 			clear(s.cmds)
@@ -101,7 +103,7 @@ func (ln *line) board(queued int) {
 		before := queued
 		runtime.Gosched()
 		ln.node.mu.Lock()
-		queued = len(ln.queue)
+		queued = ln.queue.len()
 		ln.node.mu.Unlock()
 		if queued <= before {
 			return
@@ -119,11 +121,8 @@ func (s *sender) take() []*request {
 	now := n.locker.clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	taken := ln.queue
-	ln.queue = s.requests[:0]
-	if len(taken) > maxBatch {
-		ln.queue = append(ln.queue, taken[maxBatch:]...)
-		taken = taken[:maxBatch]
+	taken := ln.queue.take(s.requests[:0])
+	if ln.queue.len() > 0 {
 		ln.summon()
 	}
 	s.requests = taken
@@ -131,9 +130,11 @@ func (s *sender) take() []*request {
 	for _, r := range taken {
 		if r.stage == queued {
 			r.stage = sending
-			if r.due.Sub(now) < ln.least(r.op) { // it has waited long, and the node not begun
+			// It has waited long, and the node not begun. An extension gets all the time that
+			// a node may take: what it has waited was our own delay.
+			if r.op.ends != 0 || r.due.Sub(now) < ln.least(r.op) {
 				ln.ages.remove(r)
-				ln.postpone(r, now)
+				ln.postpone(r, now, r.op.patience())
 			}
 			batch = append(batch, r)
 		}
@@ -145,8 +146,11 @@ func (s *sender) take() []*request {
 func (n *node) fail(cause error) {
 	var queue []*request
 	for i := range n.lines {
-		queue = append(queue, n.lines[i].queue...)
-		n.lines[i].queue = nil
+		for _, r := range n.lines[i].queue.all() {
+			if r.stage == queued {
+				queue = append(queue, r)
+			}
+		}
 	}
 	n.mu.Unlock()
 	n.finish(queue, cause)
@@ -203,9 +207,8 @@ func (n *node) retire(rs []*request) (fresh, late []*request) {
 	return fresh, late
 }
 
-// pass lets those go ahead who stand behind the requests, which have their votes, in
-// their lanes. A request that ran out of time before its turn came is nobody's front:
-// it is stepped over.
+// pass lets those go ahead who wait for the requests, which have their votes, in their
+// lanes. A request that ran out of time before its turn came is nobody's front.
 func (n *node) pass(rs []*request) {
 	n.mu.Lock()
 	var stranded []*request
@@ -213,15 +216,12 @@ func (n *node) pass(rs []*request) {
 		if !r.ahead {
 			continue
 		}
-		next := r.behind
-		for next != nil && next.stage == final {
-			next = next.behind
-		}
-		switch {
+		o := &r.op.lane.at[n.index]
+		switch next := o.next(); {
 		case next == nil:
-			r.op.lane.last[n.index] = nil
+			o.front = nil
 		case n.closed:
-			next.ahead = true
+			o.front, next.ahead = next, true
 			stranded = append(stranded, next)
 		default:
 			n.enqueue(next)

@@ -11,20 +11,29 @@ import (
 
 // A sight is what a node said of the holder that keeps an acquire out.
 type sight struct {
-	token   string             // "": nothing was said
+	taken   bool // it said who has the key
+	token   string
 	expires clockdrift.Instant // when the node will have forgotten it; 0: it did not say
+	void    bool               // the node has no vote
 }
 
 // see notes who holds the key at a node. claim.mu is held.
-func (op *operation) see(r *request, now clockdrift.Instant) {
-	if len(r.reply) == 0 || r.reply[0].Kind != driver.String {
+func (op *operation) see(r *request, void bool, now clockdrift.Instant) {
+	if len(r.reply) == 0 {
+		return
+	}
+	holder := r.reply[0]
+	if op.task.tells && !op.task.finds {
+		holder = r.reply[len(r.reply)-1]
+	}
+	if holder.Kind != driver.String || holder.Str == op.claim.token {
 		return
 	}
 	if op.sights == nil {
 		op.sights = make([]sight, len(op.requests))
 	}
-	s := sight{token: r.reply[0].Str}
-	if op.full != nil && r.reply[1].Kind == driver.Integer && r.reply[1].Int > 0 && r.reply[1].Int <= MaxTTL.Milliseconds() {
+	s := sight{taken: true, token: holder.Str, void: void}
+	if op.waits && r.reply[1].Kind == driver.Integer && r.reply[1].Int > 0 && r.reply[1].Int <= MaxTTL.Milliseconds() {
 		// The node counts in whole milliseconds, and goes on while the reply is on its way.
 		s.expires = now.Add(time.Duration(r.reply[1].Int+1) * time.Millisecond)
 	}
@@ -32,22 +41,40 @@ func (op *operation) see(r *request, now clockdrift.Instant) {
 }
 
 // holder returns the token that has the key at need nodes, or "" if none has it for
-// certain: then the votes may be split among several that will all give up.
+// certain: then the votes may be split among several.
 func (op *operation) holder() string {
 	op.claim.mu.Lock()
 	defer op.claim.mu.Unlock()
+	token, _ := op.has(op.need)
+	return token
+}
+
+// has returns a token that has the key at so many nodes, if there is one. claim.mu is held.
+func (op *operation) has(need int) (token string, ok bool) {
 	for i, s := range op.sights {
 		count := 0
 		for _, other := range op.sights[i:] {
-			if other.token == s.token {
+			if other.taken && other.token == s.token {
 				count++
 			}
 		}
-		if s.token != "" && count >= op.need {
-			return s.token
+		if s.taken && count >= need {
+			return s.token, true
 		}
 	}
-	return ""
+	return "", false
+}
+
+// rival returns the token that has the key at the most nodes, and whether these are a quorum.
+func (op *operation) rival() (token string, quorum bool) {
+	op.claim.mu.Lock()
+	defer op.claim.mu.Unlock()
+	for count := len(op.sights); count > 0; count-- {
+		if token, ok := op.has(count); ok {
+			return token, count >= op.need
+		}
+	}
+	return "", false
 }
 
 // everywhere reports whether so many nodes have set the key that the announcements of its

@@ -11,18 +11,19 @@ import (
 var (
 	// acquire sets the key where it is missing. The reply is what was there before:
 	// nothing, or our own token from an earlier send whose reply was lost.
-	acquire = &task{name: "acquire", sets: true, votes: true, finds: true, agrees: granted, read: readSet, fence: readFence, decided: begin}
+	acquire = &task{name: "acquire", tries: true, sets: true, votes: true, finds: true, tells: true, agrees: granted, read: readSet, fence: readFence, decided: begin}
 
-	// adopt is acquire with a token of the user's own, which it prolongs.
-	adopt = &task{name: "acquire", sets: true, votes: true, agrees: granted, read: readHold(setAnew), fence: readFence, decided: begin}
+	// adopt is acquire with a token of the user's own, which it prolongs. The last reply
+	// says who has the key.
+	adopt = &task{name: "acquire", tries: true, sets: true, votes: true, tells: true, agrees: granted, read: readHold(setAnew), fence: readFence, decided: begin}
 
 	// inherit is acquire for the waiter who is handed a lock that is released.
 	inherit = &task{name: "acquire", sets: true, votes: true, agrees: granted, read: readHold(takenOver), fence: readFence, decided: begin}
 
-	extend = &task{name: "extend", sets: true, votes: true, agrees: granted, read: readHold(setAnew), fence: readCarried, decided: prolong}
+	extend = &task{name: "extend", sets: true, votes: true, prolongs: true, agrees: granted, read: readHold(setAnew), fence: readCarried, decided: prolong}
 
 	// renew is extend on behalf of a [renewal].
-	renew = &task{name: "renew", sets: true, votes: true, agrees: granted, read: readHold(setAnew), fence: readCarried, decided: renewed, complete: report}
+	renew = &task{name: "renew", sets: true, votes: true, prolongs: true, agrees: granted, read: readHold(setAnew), fence: readCarried, decided: renewed, complete: report}
 
 	// release deletes the key. A node that says that the token is not there is as
 	// good as one that deleted it.

@@ -1,30 +1,35 @@
 package redlock
 
-// blame says why too few nodes agreed: somebody else has the key, or too many nodes
-// cannot say. claim.mu is held.
+// blame says why too few nodes agreed: too many nodes cannot say, or somebody else has the
+// key. Of an acquire it is also said if several ask for the key and nobody has it: no token
+// would have a quorum even with all nodes that have not said. claim.mu is held.
 func (op *operation) blame() error {
-	silent := 0
-	for i := range op.requests {
-		if op.requests[i].answer == Failed {
-			silent++
+	silent := op.answers(Failed)
+	switch {
+	case op.outcome == dropped, silent > len(op.requests)-op.need:
+		return ErrNoQuorum
+	case op.task.tells:
+		if _, ok := op.has(op.need - silent - op.answers(Pending)); !ok {
+			return ErrContended
 		}
 	}
-	if op.outcome == dropped || silent > len(op.requests)-op.need {
-		return ErrNoQuorum
-	}
 	return ErrHeld
+}
+
+// answers counts the nodes that have said this. claim.mu is held.
+func (op *operation) answers(what Answer) (count int) {
+	for i := range op.requests {
+		if op.requests[i].answer == what {
+			count++
+		}
+	}
+	return count
 }
 
 // alarming reports whether others may have taken a failed attempt for a holder, whose end
 // has to be announced to them. claim.mu is held.
 func (op *operation) alarming() bool {
-	held := 0
-	for i := range op.requests {
-		if op.requests[i].answer == Held {
-			held++
-		}
-	}
-	return len(op.requests)-held >= op.need
+	return len(op.requests)-op.answers(Held) >= op.need
 }
 
 // votes returns what every node has said. claim.mu is held.
@@ -38,6 +43,13 @@ func (op *operation) votes() []Vote {
 		}
 	}
 	return votes
+}
+
+// failure says why the operation has failed.
+func (op *operation) failure() error {
+	op.claim.mu.Lock()
+	defer op.claim.mu.Unlock()
+	return op.fail(op.blame())
 }
 
 // fail returns the operation as an error. claim.mu is held.

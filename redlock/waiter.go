@@ -3,7 +3,6 @@ package redlock
 import (
 	"container/list"
 	"context"
-	"errors"
 	"math"
 	"time"
 
@@ -30,6 +29,8 @@ type waiter struct {
 	seen   string
 	last   error              // of the last try that was decided
 	due    clockdrift.Instant // when to try next, if nothing happens before
+	trusts bool               // that try only looks whether an announcement was lost
+	looks  int                // such tries
 
 	// Guarded by queues.mu.
 	queue  *queue
@@ -65,7 +66,7 @@ func (w *waiter) wait(failed *Lock) (lock *Lock, err error) {
 	if failed != nil {
 		select {
 		case <-w.turn: // nobody is before us, who would know better by now
-			w.plan(&failed.acquire, w.last)
+			w.plan(failed.last(), w.last)
 		default:
 		}
 	}
@@ -81,7 +82,8 @@ func (w *waiter) wait(failed *Lock) (lock *Lock, err error) {
 		if attempt == nil {
 			attempt, err = w.try()
 		} else {
-			err = l.await(w.ctx, attempt)
+			var bound clockdrift.Instant
+			err = l.await(w.ctx, attempt, &bound)
 		}
 		if err == nil {
 			return attempt, nil
@@ -89,7 +91,7 @@ func (w *waiter) wait(failed *Lock) (lock *Lock, err error) {
 		if attempt == nil || w.over(err) {
 			return nil, w.giveUp(err)
 		}
-		w.plan(&attempt.acquire, err)
+		w.plan(attempt.last(), err)
 	}
 }
 
@@ -97,31 +99,36 @@ func (w *waiter) wait(failed *Lock) (lock *Lock, err error) {
 // or their tries would wait for each other until they run out of time.
 func (w *waiter) try() (attempt *Lock, err error) {
 	l := w.locker
+	if w.trusts && w.due != 0 {
+		w.looks++
+	}
+	w.trusts = false
 	select {
 	case l.tries <- struct{}{}:
 		defer func() { <-l.tries }()
 	case <-w.ctx.Done():
 	case <-l.closing:
 	}
-	if attempt, err = l.try(w.ctx, w.key, w.options, true); err != nil && attempt != nil {
-		w.hearOut(&attempt.acquire)
+	var bound clockdrift.Instant
+	if attempt, err = l.try(w.ctx, w.key, w.options, true, &bound); err != nil && attempt != nil {
+		l.hearOut(w.ctx, attempt.last())
 	}
 	return attempt, err
 }
 
 // hearOut waits a moment for those who have not answered yet when too many have said no:
 // what to do next depends on who has the key.
-func (w *waiter) hearOut(op *operation) {
+func (l *Locker) hearOut(ctx context.Context, op *operation) {
 	if op.full == nil {
 		return
 	}
-	timer := time.NewTimer(max(4*w.locker.trip(), 2*time.Millisecond))
+	timer := time.NewTimer(max(4*l.trip(), 2*time.Millisecond))
 	defer timer.Stop()
 	select {
 	case <-op.full:
 	case <-timer.C:
-	case <-w.ctx.Done():
-	case <-w.locker.closing:
+	case <-ctx.Done():
+	case <-l.closing:
 	}
 }
 
@@ -180,7 +187,7 @@ func (w *waiter) look() (wait time.Duration, news <-chan struct{}) {
 		}
 		qs.forget(w, holder)
 	}
-	if vigil != nil && (w.last == nil || errors.Is(w.last, ErrHeld)) && !w.echoes {
+	if vigil != nil && (w.last == nil || taken(w.last)) && !w.echoes {
 		news = vigil.news // where nobody holds it, the news would be of our own tries
 	}
 	return max(w.due, rest).Sub(w.locker.clock.Now()), news
@@ -209,14 +216,14 @@ func (w *waiter) over(err error) bool {
 		return true
 	}
 	w.last = err
-	held := errors.Is(err, ErrHeld) || waitsForQuarantine(err)
+	held := taken(err) || waitsForQuarantine(err)
 	switch {
 	case held:
 		w.outage = 0
 	case w.outage == 0:
 		w.outage = now
 	}
-	return !worthWaiting(err) || w.tries > w.options.retries || w.left() <= 0 ||
+	return !worthWaiting(err) || w.tries-w.looks > w.options.retries || w.left() <= 0 ||
 		!held && now.Sub(w.outage) >= w.options.outage()
 }
 
@@ -246,7 +253,7 @@ func (w *waiter) plan(try *operation, err error) {
 	switch {
 	case missed || local:
 		w.due = 0 // a lock of this Locker: see look
-	case !errors.Is(err, ErrHeld):
+	case !taken(err):
 		w.due = now.Add(w.poll())
 	case token == "" || vigil.found(try):
 		w.due = now.Add(l.scatter(w.splits))
@@ -254,8 +261,13 @@ func (w *waiter) plan(try *operation, err error) {
 	default:
 		w.splits = 0
 		w.due = now.Add(w.poll())
-		if expires := try.frees(); expires != 0 && (expires < w.due || marked(token) && vigil.quorate()) {
+		switch expires := try.frees(); {
+		case expires == 0:
+		case expires < w.due:
 			w.due = expires
+		case marked(token) && vigil.quorate():
+			w.due = min(expires, trust(now))
+			w.trusts = w.due < expires
 		}
 	}
 }

@@ -45,10 +45,12 @@ func (w *window) trip() time.Duration {
 // size is how many batches may be out.
 func (w *window) size() int { return min(1+int(w.trip()/windowStep), maxWindow) }
 
-// measured notes the round trip of a batch that is back.
-func (ln *line) measured(trip time.Duration, now clockdrift.Instant) {
+// measured notes the round trip of a batch that is back, and returns why the node has no
+// votes, as another batch has found out meanwhile.
+func (ln *line) measured(trip time.Duration, now clockdrift.Instant) (unfit error) {
 	ln.node.mu.Lock()
+	defer ln.node.mu.Unlock()
 	ln.window.note(trip)
 	ln.node.answered = now
-	ln.node.mu.Unlock()
+	return ln.node.fit.unfit
 }

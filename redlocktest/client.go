@@ -3,7 +3,6 @@ package redlocktest
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -100,7 +99,7 @@ func (c *client) take(ctx context.Context) (*conn, error) {
 	return &conn{dialled, bufio.NewReader(dialled)}, nil
 }
 
-var errClosed = errors.New("redlocktest: the driver is closed")
+var errClosed = fmt.Errorf("redlocktest: %w", driver.ErrClosed)
 
 func (c *client) give(conn *conn) {
 	c.mu.Lock()

@@ -46,7 +46,11 @@ var answers = []struct {
 	{[]string{"ZADD", "fence", "GT", "CH", "9007199254740989", "f"}, "0"},
 	{[]string{"ZADD", "fence", "GT", "CH", "9007199254740991", "f"}, "1"},
 	{[]string{"ZSCORE", "fence", "f"}, `"9007199254740991"`},
-	{[]string{"PEXPIRE", "fence", "86400000"}, "1"},
+	{[]string{"PEXPIRE", "fence", "86400000", "GT"}, "0"}, // none is endless
+	{[]string{"PEXPIRE", "fence", "86400000", "NX"}, "1"},
+	{[]string{"PEXPIRE", "fence", "90000000", "NX"}, "0"},
+	{[]string{"PEXPIRE", "fence", "3600000", "GT"}, "0"},
+	{[]string{"PEXPIRE", "fence", "90000000", "GT"}, "1"},
 	{[]string{"PEXPIRE", "nothing", "86400000"}, "0"},
 	{[]string{"PTTL", "nothing"}, "-2"},
 	{[]string{"SET", "forever", "x"}, `"OK"`},

@@ -79,6 +79,39 @@ func TestTheHoldScriptTakesOverFromTheTokenThatIsGivenAway(t *testing.T) {
 	})
 }
 
+func TestTheExtendScriptProlongsWhatItsTokensHoldAndSetsWhatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := StartInBubble(t, 1)[0]
+		node.Set("ours", "1", 10*time.Second)
+		node.Set("theirs", "x", 10*time.Second)
+		node.Set("longer", "4", time.Minute)
+		got := run(t, node, scripts.Extend, 4, "ours", "theirs", "gone", "longer", "1", "2", "3", "4", "20000", "21000", "22000", "23000")
+		if want := int64(1<<0 | 1<<2 | 1<<3); got != want {
+			t.Errorf("the script says that the tokens hold %b, want %b", got, want)
+		}
+		has(t, node, "ours", "1", 20*time.Second)
+		has(t, node, "theirs", "x", 10*time.Second)
+		has(t, node, "gone", "3", 22*time.Second)
+		has(t, node, "longer", "4", time.Minute)
+	})
+}
+
+func TestTheExtendScriptWritesNothingWhereOneOfItsKeysIsNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := StartInBubble(t, 1)[0]
+		node.Set("ours", "1", 10*time.Second)
+		ask(t, node, "ZADD", "no lock", "1", "member")
+		reply := ask(t, node, "EVAL", scripts.Extend.Source, "3", "ours", "gone", "no lock", "1", "2", "3", "20000", "20000", "20000")
+		if reply.Kind != driver.Failure {
+			t.Errorf("where a key is no lock the script returns %s, want an error", show(reply))
+		}
+		has(t, node, "ours", "1", 10*time.Second)
+		if got, want := fmt.Sprint(node.Keys()), "[no lock ours]"; got != want {
+			t.Errorf("the script has set keys: there are %s, want %s", got, want)
+		}
+	})
+}
+
 func TestTheReleaseScriptDeletesNothingButWhatItsTokensHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]

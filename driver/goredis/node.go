@@ -13,7 +13,8 @@ import (
 )
 
 // Nodes makes each client a node. It does no I/O, and the first client that cannot
-// be a node is the error.
+// be a node is the error. Locks lie in the database that a client's DB names: services
+// whose clients name different ones hold independent locks.
 func Nodes(clients ...redis.UniversalClient) ([]driver.Node, error) {
 	nodes := make([]driver.Node, len(clients))
 	for i, client := range clients {
@@ -99,7 +100,8 @@ func (s *settings) apply(opts []Option) {
 }
 
 // Open makes each URL a node, in the form that [driver.ParseURL] says. It does no
-// I/O but to read the files that a URL names.
+// I/O but to read the files that a URL names. Locks lie in the database that a URL's path
+// names: services whose URLs name different ones hold independent locks.
 func Open(urls ...string) ([]driver.Node, error) {
 	nodes := make([]driver.Node, len(urls))
 	for i, url := range urls {

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/quorumlock/quorumlock/driver/internal/framing"
+	"github.com/quorumlock/quorumlock/driver"
 )
 
 // mend returns the options of a client of our own to the server that user's client
@@ -77,7 +77,7 @@ func mendCluster(user *redis.ClusterOptions) *redis.ClusterOptions {
 		if err != nil {
 			return nil, err
 		}
-		return framing.Check(socket), nil
+		return driver.CheckReplies(socket), nil
 	}
 	return &own
 }

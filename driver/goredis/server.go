@@ -17,7 +17,7 @@ import (
 // many batches as the core keeps out at once.
 const maxWires = 8
 
-var errClosed = errors.New("the driver is closed")
+var errClosed = driver.ErrClosed
 
 // server is one address and the connections to it.
 //

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/driver/internal/framing"
 )
 
 // keepCommands is the largest batch whose commands are kept for the next one.
@@ -54,7 +53,7 @@ func connect(ctx context.Context, options *redis.Options, hooks []redis.Hook) (*
 	stop := context.AfterFunc(ctx, func() { cut(socket) })
 	defer stop()
 
-	checked := framing.CheckBetween(socket)
+	checked := driver.CheckRepliesStrictly(socket)
 	own := *options
 	own.Dialer = func(context.Context, string, string) (net.Conn, error) { return checked, nil }
 	w := &wire{socket: checked, client: redis.NewClient(&own), keep: len(hooks) == 0, born: time.Now()}

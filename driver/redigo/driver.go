@@ -2,7 +2,6 @@ package redigo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -38,7 +37,7 @@ const (
 	busyTime = time.Minute
 )
 
-var errClosed = errors.New("the driver is closed")
+var errClosed = driver.ErrClosed
 
 // Driver is one node behind a pool. Make it with [Nodes], [Node] or [Open].
 type Driver struct {

@@ -52,11 +52,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/driver/internal/framing"
 )
 
 // Nodes makes a node of each pool, named "node 1", "node 2" and so on, for a pool
-// does not tell its address. The pools stay the caller's, to use and to close.
+// does not tell its address. The pools stay the caller's, to use and to close. Locks lie in
+// the database that a pool's Dial selects: services that select different ones hold
+// independent locks.
 //
 // A pool that is nil, or is there twice, or cannot dial, is an error.
 func Nodes(pools ...*redis.Pool) ([]driver.Node, error) {
@@ -105,7 +106,9 @@ func Node(pool *redis.Pool, opts ...Option) (driver.Node, error) {
 }
 
 // Open makes a node of each URL, in the form that [driver.ParseURL] describes, and
-// names it by its address. It does no I/O: a server that is down is no error here.
+// names it by its address. It does no I/O: a server that is down is no error here. Locks
+// lie in the database that a URL's path names: services whose URLs name different ones hold
+// independent locks.
 //
 // The pools are the nodes' own: closing a node's [Driver] closes its pool.
 func Open(urls ...string) ([]driver.Node, error) {
@@ -140,7 +143,7 @@ func newPool(end *driver.Endpoint) *redis.Pool {
 			if err != nil {
 				return nil, err
 			}
-			return framing.CheckBetween(socket), nil
+			return driver.CheckRepliesStrictly(socket), nil
 		}),
 	}
 	return &redis.Pool{

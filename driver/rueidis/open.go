@@ -12,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/driver/internal/framing"
 )
 
 // Open makes a node of each URL, which [driver.ParseURL] describes:
@@ -23,7 +22,8 @@ import (
 //
 // It does no I/O but for reading certificates. A node connects at its first use, and
 // again after a failure, so one that is down keeps nobody from starting. The Locker
-// closes what it has opened.
+// closes what it has opened. Locks lie in the database that a URL's path names: services
+// whose URLs name different ones hold independent locks.
 func Open(urls ...string) ([]driver.Node, error) {
 	options := make([]rueidis.ClientOption, len(urls))
 	for i, url := range urls {
@@ -127,6 +127,6 @@ func checked(
 		if err != nil {
 			return nil, err
 		}
-		return framing.Check(socket), nil
+		return driver.CheckReplies(socket), nil
 	}
 }

@@ -76,8 +76,8 @@ func (s *scheduler) tick(ctx context.Context, tick time.Time) error {
 		s.log.Printf("%s: %s comes %v late, and leaves the tick alone", clock(tick), s.name, late)
 		return nil
 	}
-	// Not TryAcquire: of five that ask at the same moment each may get too few votes,
-	// and then the tick would be nobody's.
+	// Not TryAcquire: where several ask at the same moment it may end with ErrContended, and
+	// then the tick would be nobody's. An Acquire goes on for as long as the tick may be late.
 	lock, err := s.locker.Acquire(ctx, fmt.Sprintf("cron:report:%d", tick.Unix()), redlock.WithMaxWait(grace-late))
 	switch {
 	case ctx.Err() != nil:

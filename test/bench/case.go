@@ -17,7 +17,7 @@ type Case struct {
 }
 
 // cases are all of them, in their order. A new one is a file and a line here.
-var cases = []Case{throughput, distance, faults, leftovers, closing, outage, handover, contended, processes, parked, cut, safety}
+var cases = []Case{throughput, distance, faults, leftovers, closing, outage, handover, contended, processes, parked, renewed, cut, safety}
 
 // Bench is what every case works with.
 type Bench struct {
@@ -25,6 +25,7 @@ type Bench struct {
 	Duration   time.Duration // of one window
 	Goroutines int           // no more than so many
 	Quick      bool
+	Long       bool        // ten minutes of locks that are renewed
 	Contenders []Contender // those that take part
 	Waiters    []Contender // those that do where locks are waited for
 	Site       *Site       // the nodes: a case leaves them well and empty

@@ -6,6 +6,8 @@
 //	go run . -only throughput         # one case
 //	go run .                          # all, and writes docs/bench.txt, .json and .svg
 //	go run . -draw                    # draws the picture again from the JSON
+//	go run . -only throughput -against main
+//	                                  # by turns with the bench of another commit
 package main
 
 import (
@@ -41,8 +43,11 @@ func main() {
 	flag.DurationVar(&o.bench.Duration, "duration", 500*time.Millisecond, "how long one measurement takes")
 	flag.IntVar(&o.bench.Goroutines, "goroutines", mostGoroutines, "take at most so many goroutines")
 	flag.BoolVar(&o.bench.Quick, "quick", false, "one short round with a part of it all, whose figures mean little")
+	flag.BoolVar(&o.bench.Long, "long", false, "renew locks for ten minutes, and stop a node for one")
 	flag.BoolVar(&o.draw, "draw", false, "only draw the picture from the JSON")
 	flag.StringVar(&o.out, "out", "", "the `folder` to write to; a full run writes to docs, any other nowhere")
+	flag.StringVar(&o.against.commit, "against", "", "compare with the bench of another `commit`, which takes turns with this one")
+	flag.Float64Var(&o.against.least, "least", 0.97, "fail if a figure is below this `share` of the other commit's")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a profile of this process to a `file`")
 	flag.Parse()
 
@@ -67,6 +72,7 @@ type options struct {
 	only, contenders string
 	out, profile     string
 	draw             bool
+	against          comparison
 }
 
 // docs is where the results of a full run belong, seen from this folder.
@@ -81,6 +87,10 @@ func (o *options) run(ctx context.Context) error {
 	}
 	if o.bench.Rounds < 1 || o.bench.Duration <= 0 || o.bench.Goroutines < 1 {
 		return errors.New("-rounds, -duration and -goroutines must be above 0")
+	}
+	if o.against.commit != "" {
+		o.against.rounds, o.against.args = o.bench.Rounds, o.passOn()
+		return o.against.run(ctx, os.Stdout)
 	}
 	goredis.SetLogger(quiet{})
 	o.bench.Log = log.New(os.Stderr, "", 0)

@@ -34,7 +34,7 @@ func floors() []Floor {
 	all = append(all,
 		worst("a try without a quorum, 3 nodes refused, fails within", "outage", "worst", refused(3).Name, 0.005, true, duration),
 		worst("a try without a quorum, 3 nodes hung, fails within a node's time-out (and 5 ms)", "outage", "worst", hung(3).Name, 0.255, true, duration))
-	return append(append(all, waitingFloors()...), safetyFloors()...)
+	return append(append(append(all, waitingFloors()...), renewedFloors()...), safetyFloors()...)
 }
 
 // peerFloor compares with the better of redsync's modes over the same client.

@@ -53,7 +53,7 @@ func (r *Report) text() string {
 	for _, c := range cases {
 		if t := r.Table(c.Name); t != nil {
 			fmt.Fprintf(&text, "\n\n%s: %s\n", c.Name, c.About)
-			t.text(&text, c.Columns)
+			t.text(&text, c.Columns, Column.show)
 		}
 	}
 	fmt.Fprintf(&text, "\n\nfloors\n\n")
@@ -65,7 +65,8 @@ func (r *Report) text() string {
 	return text.String()
 }
 
-func (t *Table) text(text *strings.Builder, columns []Column) {
+// text writes the rows under their titles. A cell is what a column shows of a row.
+func (t *Table) text(text *strings.Builder, columns []Column, cell func(Column, *Row) string) {
 	heads := []string{"contender"}
 	sides := "<"
 	for _, column := range columns {
@@ -78,7 +79,7 @@ func (t *Table) text(text *strings.Builder, columns []Column) {
 		for len(rows) > 0 && rows[0].title() == title {
 			cells := []string{rows[0].Contender}
 			for _, column := range columns {
-				cells = append(cells, form(column.Form, rows[0].Median(column.Metric)))
+				cells = append(cells, cell(column, rows[0]))
 			}
 			lines, rows = append(lines, cells), rows[1:]
 		}
@@ -145,6 +146,9 @@ func (k Key) title() string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// show is the median of the column's metric.
+func (c Column) show(row *Row) string { return form(c.Form, row.Median(c.Metric)) }
 
 func form(f func(float64) string, value float64) string {
 	if math.IsNaN(value) || math.IsInf(value, 0) {

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -131,6 +132,65 @@ func TestPitfall22IdleCountersExpire(t *testing.T) {
 			s.Errorf("after the counters were forgotten the fence is %d, want more than %d", second.Fence(), first.Fence())
 		}
 		s.release(second)
+	})
+}
+
+// kept is for how long node i keeps the counter of the site's key.
+func (s *site) kept(i int) time.Duration {
+	s.Helper()
+	left, err := s.looks[i].PTTL(context.Background(), "{"+s.key+"}:fence").Result()
+	if err != nil {
+		s.Fatalf("looking at node %d: %v", i+1, err)
+	}
+	if left < 0 {
+		s.Fatalf("node %d has no counter, or keeps it for ever (PTTL %v)", i+1, left)
+	}
+	return left
+}
+
+// A number that is three days ahead is kept until the clocks have passed it, and a try of
+// somebody with shorter leases shortens nothing.
+func TestACounterIsKeptForAsLongAsItsNumberNeeds(t *testing.T) {
+	const ahead = 72 * time.Hour
+	onEach(t, func(s *site) {
+		long := s.locker(redlock.WithFences(), redlock.WithFenceIdle(time.Minute), redlock.WithTTL(time.Hour))
+		short := s.locker(redlock.WithFences(), redlock.WithFenceIdle(time.Minute))
+		lock := s.acquire(long)
+		if _, err := short.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrHeld) {
+			s.Fatalf("TryAcquire of a held key = %v, want ErrHeld", err)
+		}
+		s.eventually("all nodes have the counter", func() bool {
+			for i := range five {
+				if s.counter(i) < lock.Fence() {
+					return false
+				}
+			}
+			return true
+		})
+		for i := range five {
+			if left := s.kept(i); left < 2*time.Hour-time.Minute {
+				s.Errorf("behind a failed try, node %d keeps the counter for %v, want the 2 hours of the lock", i+1, left)
+			}
+		}
+		s.release(lock)
+
+		member := redis.Z{Score: float64(time.Now().Add(ahead).UnixMicro()), Member: "f"}
+		for i := range five {
+			if err := s.looks[i].ZAdd(context.Background(), "{"+s.key+"}:fence", member).Err(); err != nil {
+				s.Fatal(err)
+			}
+		}
+		raised := s.wait(short)
+		s.release(raised)
+		s.eventually("a quorum keeps the raised number until the clocks have passed it", func() bool {
+			keep := 0
+			for i := range five {
+				if s.kept(i) >= ahead {
+					keep++
+				}
+			}
+			return keep > five/2
+		})
 	})
 }
 

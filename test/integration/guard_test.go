@@ -78,6 +78,14 @@ func (t *trio) must(err error) {
 	}
 }
 
+// addrs are where clients reach the three.
+func (t *trio) addrs() (addrs []string) {
+	for _, way := range t.ways {
+		addrs = append(addrs, way.Addr())
+	}
+	return addrs
+}
+
 // guardedLocker is a Locker on the three, which has admitted them the first time.
 func (t *trio) guardedLocker(guard redlock.Option, admit bool) *redlock.Locker {
 	t.Helper()
@@ -85,11 +93,7 @@ func (t *trio) guardedLocker(guard redlock.Option, admit bool) *redlock.Locker {
 	if guard != nil {
 		options = append(options, guard)
 	}
-	var addrs []string
-	for _, way := range t.ways {
-		addrs = append(addrs, way.Addr())
-	}
-	locker := t.lockerOn(addrs, options...)
+	locker := t.lockerOn(t.addrs(), options...)
 	if guard != nil && admit {
 		t.must(locker.Admit(t.Context()))
 	}
@@ -212,5 +216,89 @@ func TestNodesThatNobodyAdmittedSayWhatToDo(t *testing.T) {
 		case !guarded:
 			t.release(lock)
 		}
+	})
+}
+
+// Whoever calls Admit at every start does no harm, and hears that there is nothing to do.
+func TestAdmitRefusesNodesThatHaveBeenInUse(t *testing.T) {
+	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
+		if !guarded {
+			return
+		}
+		one := t.guardedLocker(guardIf(true), true)
+		t.meet(one)
+		t.must(t.servers[1].Kill())
+		t.must(t.servers[1].Start())
+		two := t.guardedLocker(guardIf(true), false)
+		if err := two.Admit(t.Context()); !errors.Is(err, redlock.ErrAdmitted) || !mentions(err, `holds "ql:epoch", "ql:admitted", "ql:set"`) {
+			t.Errorf("Admit of nodes in use = %v, want ErrAdmitted that names what they hold", err)
+		}
+		if found, err := t.servers[1].Do("EXISTS", "ql:admitted"); err != nil || found != "0" {
+			t.Errorf("Admit has admitted a node that came back empty: %s, %v", found, err)
+		}
+	})
+}
+
+// A deployment goes from three nodes to five. Without the guard both get the lock, for two of
+// three and three of five need not share a node.
+func TestThreeNodesBecomeFive(t *testing.T) {
+	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
+		one := t.guardedLocker(guardIf(guarded), true)
+		holder := t.hold(one) // at nodes 2 and 3
+		five := []string{t.ways[0].Addr(), launch(t.T, server.Setup{}).Addr(), launch(t.T, server.Setup{}).Addr()}
+		five = append(five, t.ways[1].Addr(), t.ways[2].Addr())
+		options := []redlock.Option{redlock.WithTTL(longest), redlock.WithNodeTimeout(longest / 3)}
+		if guarded {
+			options = append(options, guardIf(true))
+		}
+		two := t.lockerOn(five, options...)
+		second, err := two.TryAcquire(t.Context(), t.key)
+		if both := err == nil && second.Valid() && holder.Valid(); both == guarded {
+			t.Errorf("with the guard: %t; five nodes give the lock that three have given: %t (%v)", guarded, both, err)
+		}
+		if guarded { // the votes that decide need not be of those that list others
+			t.eventually("both sets are named", func() bool {
+				_, err := two.TryAcquire(t.Context(), t.key)
+				return errors.Is(err, redlock.ErrNodeSet) && mentions(err, `"0:3@1"`) && mentions(err, `"0:5"`)
+			})
+		}
+	})
+}
+
+// The guard's keys are forbidden: said is which, and what to allow. When they are allowed the
+// quarantine ends.
+func TestAUserWhoMayNotSetTheGuardsKeys(t *testing.T) {
+	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
+		if !guarded {
+			return
+		}
+		for _, s := range t.servers {
+			_, err := s.Do("ACL", "SETUSER", "default", "resetkeys", "~k", "%R~ql:*", "~meeting*")
+			t.must(err)
+		}
+		locker := t.guardedLocker(guardIf(true), false)
+		var err error
+		t.eventually("the key is named", func() bool {
+			_, err = locker.TryAcquire(t.Context(), t.key)
+			return mentions(err, "ql:epoch")
+		})
+		if !errors.Is(err, redlock.ErrQuarantine) || !mentions(err, "NOPERM") || !mentions(err, "allow ~ql:*") {
+			t.Errorf("TryAcquire = %v, want ErrQuarantine that says what to allow", err)
+		}
+		if err := locker.Admit(t.Context()); !mentions(err, "allow ~ql:*") {
+			t.Errorf("Admit = %v, want an error that says what to allow", err)
+		}
+		for _, s := range t.servers {
+			_, err := s.Do("ACL", "SETUSER", "default", "~ql:*")
+			t.must(err)
+		}
+		t.eventually("the quarantine ends", func() bool {
+			lock, err := locker.TryAcquire(t.Context(), t.key)
+			if err != nil {
+				return false
+			}
+			t.release(lock)
+			return true
+		})
 	})
 }

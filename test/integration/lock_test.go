@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -44,6 +45,54 @@ func TestLockAndUnlock(t *testing.T) {
 			s.Errorf("Extend after Release: %v, want ErrReleased", err)
 		}
 		s.eventuallyHolds(next.Token(), all...)
+	})
+}
+
+func TestLockersShareNodesAndTheLastOneClosesThem(t *testing.T) {
+	onEach(t, func(s *site) {
+		var urls []string
+		for _, addr := range s.addrs() {
+			urls = append(urls, "redis://"+addr)
+		}
+		opened, err := s.client.open(urls...)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for name, nodes := range map[string][]driver.Node{"given": s.client.nodes(s.T, s.addrs()), "opened": opened} {
+			made := func() *redlock.Locker {
+				locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
+				if err != nil {
+					s.Fatal(err)
+				}
+				return locker
+			}
+			closed := func(locker *redlock.Locker) {
+				if err := locker.Close(); err != nil {
+					s.Errorf("%s clients: Close: %v", name, err)
+				}
+			}
+			one, two := made(), made()
+			s.release(s.acquire(one))
+			lock := s.acquire(two)
+			closed(one)
+			if err := lock.Extend(s.Context(), time.Minute); err != nil {
+				s.Errorf("%s clients: Extend after another Locker on the nodes was closed: %v", name, err)
+			}
+			s.release(lock)
+			s.eventuallyFree()
+			closed(two)
+
+			late := made()
+			lock, err := late.TryAcquire(s.Context(), s.key)
+			switch {
+			case err == nil: // rueidis connects again, and so do redigo's pools
+				s.release(lock)
+			case !errors.Is(err, driver.ErrClosed):
+				s.Errorf("%s clients: TryAcquire on nodes that were closed: %v, want driver.ErrClosed", name, err)
+			}
+			closed(late)
+			s.eventuallyFree()
+		}
 	})
 }
 

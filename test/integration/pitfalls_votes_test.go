@@ -33,7 +33,7 @@ func TestPitfall04LostTriesLeaveNothing(t *testing.T) {
 			contenders.Wait()
 			for _, err := range errs {
 				switch {
-				case errors.Is(err, redlock.ErrHeld):
+				case errors.Is(err, redlock.ErrHeld), errors.Is(err, redlock.ErrContended):
 					lost++
 				case err != nil:
 					s.Errorf("neither won nor lost: %v", err)

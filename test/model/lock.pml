@@ -7,6 +7,15 @@
  * and a dead token's late requests may run for ever: they set a missing key with a fresh
  * TTL, and delete a key that holds a dead token.
  *
+ * A live token may be asked for at any node, again and again, while its lease runs: so a
+ * batch that is sent twice, and an attempt that asks once more because the votes were
+ * split, need no steps of their own.
+ *
+ * OWN: client 0 gives a token of its own, and an attempt that has failed, or a lock that was
+ * lost, is followed by a retry with the same token. Only a release makes it a dead one.
+ *
+ * Nodes are alike, so they are kept sorted: states that differ in nodes' names are one.
+ *
  * A message that is lost is one that never runs; a reply that is lost is a vote that the
  * client does not use. Both are runs of this model, since no step is ever forced but time.
  */
@@ -25,69 +34,33 @@
 #ifndef LONGEST
 #define LONGEST 3	/* the longest lease that an extension asks for */
 #endif
-#ifndef FORGET
-#define FORGET 0	/* so many nodes may restart empty, again and again */
-#endif
-#ifdef MUTANT_SHORT_QUARANTINE
-#define QUARANTINE (LONGEST - 1)
-#else
-#define QUARANTINE LONGEST
-#endif
 
 #define LIVE(c) ((c) + 1)
 #define DEAD(c) ((c) + 1 + C)
-#define BIT(n)  (1 << (n))
-#define VOTES(v) (((v) & 1) + ((v) >> 1 & 1) + ((v) >> 2 & 1) + ((v) >> 3 & 1))
+#define AT(c, n) ((c) * N + (n))
+#if N == 5
+#define COUNT(v, c) (v[AT(c, 0)] + v[AT(c, 1)] + v[AT(c, 2)] + v[AT(c, 3)] + v[AT(c, 4)])
+#elif N == 4
+#define COUNT(v, c) (v[AT(c, 0)] + v[AT(c, 1)] + v[AT(c, 2)] + v[AT(c, 3)])
+#else
+#define COUNT(v, c) (v[AT(c, 0)] + v[AT(c, 1)] + v[AT(c, 2)])
+#endif
 
 byte key[N];		/* 0: missing; else whose token */
 byte rem[N];		/* what is left of its TTL */
 
 byte left[C];		/* of the attempt or lease, from the attempt's start; 0: neither */
 bit  held[C];		/* the client believes that it holds the lock */
-byte votes[C];
+bit  votes[C * N];	/* for the attempt */
 byte asked[C];		/* the TTL of an extension that is under way; 0: none */
 byte gain[C];		/* what is left of it, from its start */
-byte agreed[C];		/* the nodes that voted for it */
+bit  agreed[C * N];	/* the votes for it */
 bit  crossed[C];	/* somebody else has begun to hold meanwhile */
 #ifdef HANDOVER
 bit  heir[C];		/* the attempt may overwrite the client's dead token */
-#else
-#define heir_of(c) 0
-#endif
-
-#if FORGET > 0
-#define NONE    0
-#define STALE   1	/* a marker of a history that has ended */
-#define CURRENT 2	/* the marker is the node's master_replid */
-byte mark[FORGET];
-byte seen[FORGET];	/* for how long a client has seen this master_replid */
-#endif
-
-/* Whether the head of a batch says that the node's grants count. A restart cuts the
- * connection, so nothing happens to the node between the head and the grant. */
-#if FORGET == 0 || defined(MUTANT_NO_GUARD)
-#define ADMITTED(n) true
-#elif defined(MUTANT_ANY_MARKER)
-#define ADMITTED(n) ((n) >= FORGET || mark[(n) % FORGET] != NONE)
-#else
-#define ADMITTED(n) ((n) >= FORGET || mark[(n) % FORGET] == CURRENT)
-#endif
-
-/* Whether an extension counts that found its own token, and a hand-over that found the
- * releaser's, at a node that is not admitted. */
-#ifdef MUTANT_UNGUARDED_EXTENSION
-#define PROLONGED(n) true
-#else
-#define PROLONGED(n) ADMITTED(n)
-#endif
-#ifdef MUTANT_UNGUARDED_HANDOVER
-#define OVERWRITTEN(n) true
-#else
-#define OVERWRITTEN(n) ADMITTED(n)
 #endif
 
 #ifdef HANDOVER
-#define heir_of(c) heir[c]
 #define CLEAR_HEIR(c) heir[c] = 0
 #else
 #define CLEAR_HEIR(c) skip
@@ -100,13 +73,72 @@ byte seen[FORGET];	/* for how long a client has seen this master_replid */
 #define PROLONG(n, t) rem[n] = MAX(rem[n], t)
 #endif
 
-byte i, j;		/* scratch, 0 between the steps */
+#ifdef OWN
+bit  lost;		/* an attempt or a lock with the token of client 0's own has ended without a release */
+#endif
+#ifdef MUTANT_STALE_READING
+bit  stale[C];		/* a reading of the clock says that the deadline is still to come */
+#endif
 
-inline forget_extension(c) { asked[c] = 0; gain[c] = 0; agreed[c] = 0; crossed[c] = 0 }
+byte i, j, b;		/* scratch, 0 between the steps */
 
-/* The attempt or hold ends. What it left at the nodes is released late, or never. */
+/* The nodes in the order of all that concerns them. */
+#if C == 3
+#define RANK3(n) (votes[AT(2, n)] * 2 + agreed[AT(2, n)])
+#define SWAP3 SWAP(votes[AT(2, j)], votes[AT(2, j + 1)]); SWAP(agreed[AT(2, j)], agreed[AT(2, j + 1)]);
+#else
+#define RANK3(n) 0
+#define SWAP3
+#endif
+#define RANK(n) (((((key[n] * 8 + rem[n]) * 2 + votes[AT(0, n)]) * 2 + votes[AT(1, n)]) * 2 + agreed[AT(0, n)]) * 8 + agreed[AT(1, n)] * 4 + RANK3(n))
+#define SWAP(x, y) b = x; x = y; y = b
+inline sorted() {
+	i = 1;
+	do
+	:: i < N ->
+		j = 0;
+		do
+		:: j + i < N ->
+			if
+			:: RANK(j) > RANK(j + 1) ->
+				SWAP(key[j], key[j + 1]); SWAP(rem[j], rem[j + 1]);
+				SWAP(votes[AT(0, j)], votes[AT(0, j + 1)]); SWAP(votes[AT(1, j)], votes[AT(1, j + 1)]);
+				SWAP(agreed[AT(0, j)], agreed[AT(0, j + 1)]); SWAP(agreed[AT(1, j)], agreed[AT(1, j + 1)]);
+				SWAP3
+				b = 0
+			:: else
+			fi;
+			j++
+		:: else -> break
+		od;
+		i++
+	:: else -> break
+	od;
+	i = 0; j = 0
+}
+
+inline forget_votes(c) {
+	j = 0;
+	do
+	:: j < N -> votes[AT(c, j)] = 0; j++
+	:: else -> break
+	od;
+	j = 0
+}
+inline forget_agreed(c) {
+	j = 0;
+	do
+	:: j < N -> agreed[AT(c, j)] = 0; j++
+	:: else -> break
+	od;
+	j = 0
+}
+inline forget_extension(c) { asked[c] = 0; gain[c] = 0; crossed[c] = 0; forget_agreed(c) }
+
+/* The attempt or hold ends. Its token is dead from now on: what it left at the nodes is released
+ * late, or never. */
 inline end(c) {
-	left[c] = 0; held[c] = 0; votes[c] = 0; CLEAR_HEIR(c);
+	left[c] = 0; held[c] = 0; forget_votes(c); CLEAR_HEIR(c);
 	forget_extension(c);
 	j = 0;
 	do
@@ -115,6 +147,19 @@ inline end(c) {
 	od;
 	j = 0
 }
+
+/* The same without a release. With a token of the user's own the client's next attempt is
+ * a retry with the same token, so nothing may be deleted. */
+#ifdef OWN
+inline lose(c) {
+	if
+	:: c == 0 -> left[0] = 0; held[0] = 0; forget_votes(0); forget_extension(0); lost = 1
+	:: else -> end(c)
+	fi
+}
+#else
+#define lose(c) end(c)
+#endif
 
 /* The client c begins to hold. */
 inline begin(c) {
@@ -149,32 +194,30 @@ inline tick() {
 			left[i]--;
 #ifdef MUTANT_LATE_EXTENSION
 			if
-			:: left[i] == 0 && gain[i] > 0 -> held[i] = 0; votes[i] = 0; CLEAR_HEIR(i)
+			:: left[i] == 0 && gain[i] > 0 -> held[i] = 0; forget_votes(i); CLEAR_HEIR(i)
 			:: left[i] == 0 && gain[i] == 0 -> end(i)
 			:: else
 			fi
 		:: left[i] == 0 && gain[i] == 0 -> end(i)
+#elif defined(MUTANT_STALE_READING)
+			if :: left[i] == 0 -> held[i] = 0; forget_votes(i); CLEAR_HEIR(i); stale[i] = 1 :: else fi
+		:: stale[i] -> stale[i] = 0; end(i)
 #else
-			if :: left[i] == 0 -> end(i) :: else fi
+			if :: left[i] == 0 -> lose(i) :: else fi
 #endif
 		:: else
 		fi;
 		i++
 	:: else -> break
 	od;
-	i = 0;
-#if FORGET > 0
-	do
-	:: i < FORGET -> if :: seen[i] < QUARANTINE -> seen[i]++ :: else fi; i++
-	:: else -> break
-	od;
 	i = 0
-#endif
 }
 
 /* What a client decides by itself. */
 #ifdef MUTANT_LATE_EXTENSION
 #define IN_TIME(c) true
+#elif defined(MUTANT_STALE_READING)
+#define IN_TIME(c) (left[c] > 0 || stale[c])
 #else
 #define IN_TIME(c) (left[c] > 0)
 #endif
@@ -184,26 +227,45 @@ inline tick() {
 #define BEGIN_LEASE(c) skip
 #endif
 
+#ifdef OWN
+#define RELEASED(c) if :: c == 0 -> lost = 0 :: else fi
+#define LOSE(c) :: d_step { left[c] > 0; lose(c); sorted() }
+#else
+#define RELEASED(c) skip
+#define LOSE(c)
+#endif
+#ifdef MUTANT_STALE_READING
+#define SETTLED(c) !stale[c]
+#else
+#define SETTLED(c) true
+#endif
+
 #define CLIENT(c) \
-	:: d_step { left[c] == 0 && gain[c] == 0; left[c] = TTL } \
-	:: d_step { !held[c] && left[c] > 0 && VOTES(votes[c]) >= Q; begin(c); votes[c] = 0; BEGIN_LEASE(c) } \
-	:: d_step { left[c] > 0; end(c) } \
+	:: d_step { left[c] == 0 && gain[c] == 0 && SETTLED(c); left[c] = TTL } \
+	:: d_step { !held[c] && left[c] > 0 && COUNT(votes, c) >= Q; begin(c); forget_votes(c); BEGIN_LEASE(c); sorted() } \
+	:: d_step { left[c] > 0; end(c); RELEASED(c); sorted() } \
+	LOSE(c) \
 	HAND_OVER(c) \
 	EXTENSION(c)
 
 #ifdef HANDOVER
-#define HAND_OVER(c) :: d_step { held[c]; end(c); left[c] = TTL; heir[c] = 1 }
+#define HAND_OVER(c) :: d_step { held[c]; end(c); left[c] = TTL; heir[c] = 1; sorted() }
 #else
 #define HAND_OVER(c)
 #endif
 
 #ifdef EXTEND
 #define ASK(c, t) :: d_step { t <= LONGEST && held[c] && asked[c] == 0; asked[c] = t; gain[c] = t }
+#ifdef MUTANT_STALE_READING
+#define SET_STALE(c) stale[c] = 0; held[c] = 1
+#else
+#define SET_STALE(c) skip
+#endif
 #define EXTENSION(c) \
 	ASK(c, 1) ASK(c, 2) ASK(c, 3) \
-	:: d_step { asked[c] > 0 && left[c] > 0; forget_extension(c) } \
-	:: d_step { asked[c] > 0 && IN_TIME(c) && VOTES(agreed[c]) >= Q; assert(!crossed[c]); begin(c); \
-		left[c] = MAX(left[c], gain[c]); forget_extension(c) }
+	:: d_step { asked[c] > 0 && left[c] > 0; forget_extension(c); sorted() } \
+	:: d_step { asked[c] > 0 && IN_TIME(c) && COUNT(agreed, c) >= Q; assert(!crossed[c]); begin(c); \
+		left[c] = MAX(left[c], gain[c]); SET_STALE(c); forget_extension(c); sorted() }
 #else
 #define EXTENSION(c)
 #endif
@@ -212,28 +274,49 @@ inline tick() {
  * overwrites; a GET behind it that finds its own token; an extension, counted or given up. */
 #define NODE_CLIENT(n, c) \
 	:: d_step { left[c] > 0 && key[n] == 0; key[n] = LIVE(c); rem[n] = TTL; \
-		if :: ADMITTED(n) && !held[c] -> votes[c] = votes[c] | BIT(n) :: else fi } \
-	:: d_step { left[c] > 0 && !held[c] && key[n] == LIVE(c) && ADMITTED(n) && (votes[c] & BIT(n)) == 0; votes[c] = votes[c] | BIT(n) } \
+		if :: !held[c] -> votes[AT(c, n)] = 1 :: else fi; sorted() } \
+	:: d_step { left[c] > 0 && !held[c] && key[n] == LIVE(c) && !votes[AT(c, n)]; votes[AT(c, n)] = 1; ADOPT(n); sorted() } \
 	OVERWRITE(n, c) \
-	EXTEND_AT(n, c)
+	EXTEND_AT(n, c) \
+	RETRY(n, c)
+
+/* A retry with a token of the user's own finds a key of an earlier attempt's, and prolongs it.
+ * Requests of the earlier attempts run late, at any time. */
+#ifdef OWN
+#ifdef MUTANT_ADOPT_AS_IT_IS
+#define ADOPT(n) skip
+#else
+#define ADOPT(n) PROLONG(n, TTL)
+#endif
+#define LATE(n, c, t) \
+	:: d_step { t <= LONGEST && c == 0 && lost && key[n] == 0; key[n] = LIVE(c); rem[n] = t; sorted() } \
+	:: d_step { t <= LONGEST && c == 0 && lost && key[n] == LIVE(c) && rem[n] < t; PROLONG(n, t); sorted() }
+#define RETRY(n, c) LATE(n, c, 1) LATE(n, c, 2) LATE(n, c, 3) CLEAN_UP(n, c)
+#ifdef MUTANT_CLEAN_UP
+#define CLEAN_UP(n, c) :: d_step { c == 0 && lost && key[n] == LIVE(c); key[n] = 0; rem[n] = 0; sorted() }
+#else
+#define CLEAN_UP(n, c)
+#endif
+#else
+#define ADOPT(n) skip
+#define RETRY(n, c)
+#endif
 
 #ifdef HANDOVER
 #define OVERWRITE(n, c) \
 	:: d_step { left[c] > 0 && heir[c] && key[n] == DEAD(c); key[n] = LIVE(c); rem[n] = TTL; \
-		if :: OVERWRITTEN(n) && !held[c] -> votes[c] = votes[c] | BIT(n) :: else fi }
+		if :: !held[c] -> votes[AT(c, n)] = 1 :: else fi; sorted() }
 #else
 #define OVERWRITE(n, c)
 #endif
 
 #ifdef EXTEND
 #define GIVEN_UP(n, c, t) \
-	:: d_step { t <= LONGEST && held[c] && key[n] == LIVE(c); PROLONG(n, t) } \
-	:: d_step { t <= LONGEST && held[c] && key[n] == 0; key[n] = LIVE(c); rem[n] = t }
+	:: d_step { t <= LONGEST && held[c] && key[n] == LIVE(c); PROLONG(n, t); sorted() } \
+	:: d_step { t <= LONGEST && held[c] && key[n] == 0; key[n] = LIVE(c); rem[n] = t; sorted() }
 #define EXTEND_AT(n, c) \
-	:: d_step { asked[c] > 0 && key[n] == LIVE(c); PROLONG(n, asked[c]); \
-		if :: PROLONGED(n) -> agreed[c] = agreed[c] | BIT(n) :: else fi } \
-	:: d_step { asked[c] > 0 && key[n] == 0; key[n] = LIVE(c); rem[n] = asked[c]; \
-		if :: ADMITTED(n) -> agreed[c] = agreed[c] | BIT(n) :: else fi } \
+	:: d_step { asked[c] > 0 && key[n] == LIVE(c); PROLONG(n, asked[c]); agreed[AT(c, n)] = 1; sorted() } \
+	:: d_step { asked[c] > 0 && key[n] == 0; key[n] = LIVE(c); rem[n] = asked[c]; agreed[AT(c, n)] = 1; sorted() } \
 	GIVEN_UP(n, c, 1) GIVEN_UP(n, c, 2) GIVEN_UP(n, c, 3)
 #else
 #define EXTEND_AT(n, c)
@@ -241,44 +324,26 @@ inline tick() {
 
 /* What a node does for dead tokens: releases, and requests that come late. */
 #ifdef MUTANT_RELEASE_ANY
-#define RELEASE(n, c) :: d_step { key[n] != 0; key[n] = 0; rem[n] = 0 }
+#define RELEASE(n, c) :: d_step { key[n] != 0; key[n] = 0; rem[n] = 0; sorted() }
 #else
-#define RELEASE(n, c) :: d_step { key[n] == DEAD(c); key[n] = 0; rem[n] = 0 }
+#define RELEASE(n, c) :: d_step { key[n] == DEAD(c); key[n] = 0; rem[n] = 0; sorted() }
 #endif
-#define STRAY(n, c, t) :: d_step { t <= LONGEST && key[n] == 0; key[n] = DEAD(c); rem[n] = t }
+#define STRAY(n, c, t) :: d_step { t <= LONGEST && key[n] == 0; key[n] = DEAD(c); rem[n] = t; sorted() }
 #ifdef EXTEND
 #define NODE_DEAD(n, c) RELEASE(n, c) STRAY(n, c, 1) STRAY(n, c, 2) STRAY(n, c, 3)
 #else
 #define NODE_DEAD(n, c) RELEASE(n, c) STRAY(n, c, TTL)
 #endif
 
-#if FORGET > 0
-#define RESTART(n) \
-	:: d_step { n < FORGET; key[n] = 0; rem[n] = 0; seen[n % FORGET] = 0; mark[n % FORGET] = NONE } \
-	:: d_step { n < FORGET; key[n] = 0; rem[n] = 0; seen[n % FORGET] = 0; mark[n % FORGET] = STALE } \
-	:: d_step { n < FORGET && seen[n % FORGET] == QUARANTINE && mark[n % FORGET] != CURRENT; mark[n % FORGET] = CURRENT }
-#else
-#define RESTART(n)
-#endif
-
 #if C == 3
-#define NODE(n) NODE_CLIENT(n, 0) NODE_CLIENT(n, 1) NODE_CLIENT(n, 2) NODE_DEAD(n, 0) NODE_DEAD(n, 1) NODE_DEAD(n, 2) RESTART(n)
+#define NODE(n) NODE_CLIENT(n, 0) NODE_CLIENT(n, 1) NODE_CLIENT(n, 2) NODE_DEAD(n, 0) NODE_DEAD(n, 1) NODE_DEAD(n, 2)
 #else
-#define NODE(n) NODE_CLIENT(n, 0) NODE_CLIENT(n, 1) NODE_DEAD(n, 0) NODE_DEAD(n, 1) RESTART(n)
+#define NODE(n) NODE_CLIENT(n, 0) NODE_CLIENT(n, 1) NODE_DEAD(n, 0) NODE_DEAD(n, 1)
 #endif
 
 init {
-#if FORGET > 0
-	d_step {
-		do
-		:: i < FORGET -> mark[i] = CURRENT; seen[i] = QUARANTINE; i++
-		:: else -> break
-		od;
-		i = 0
-	}
-#endif
 	do
-	:: d_step { tick() }
+	:: d_step { tick(); sorted() }
 	CLIENT(0)
 	CLIENT(1)
 #if C == 3
@@ -287,8 +352,11 @@ init {
 	NODE(0)
 	NODE(1)
 	NODE(2)
-#if N == 4
+#if N >= 4
 	NODE(3)
+#endif
+#if N == 5
+	NODE(4)
 #endif
 	od
 }

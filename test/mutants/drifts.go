@@ -36,6 +36,24 @@ var drifts = []mutant{
 		suites: inClockdrift,
 	},
 	{
+		name:   "replies that overtake each other look like a step",
+		file:   "clockdrift/estimator.go",
+		edits:  []edit{{`case stepped && r.sent < e.began:`, `case stepped && r.sent < 0:`}},
+		suites: inClockdrift,
+	},
+	{
+		name:   "of the gap in which a lease began only the time counts since it is over",
+		file:   "clockdrift/guard.go",
+		edits:  []edit{{`int64(min(r.floor, next.floor))`, `int64(next.floor)`}},
+		suites: inClockdrift,
+	},
+	{
+		name:   "small steps of a clock add up unseen",
+		file:   "clockdrift/guard.go",
+		edits:  []edit{{`		if age > e.leases.longest {`, `		if age > 0 {`}},
+		suites: inClockdrift,
+	},
+	{
 		name:   "the mean of the clocks is taken for their median",
 		file:   "clockdrift/median.go",
 		edits:  []edit{{`return Bounds{Low: values[(n-1)/2], High: values[n/2]}.Mid()`, `return Bounds{Low: values[0], High: values[n-1]}.Mid()`}},

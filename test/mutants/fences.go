@@ -18,7 +18,7 @@ var fences = []mutant{
 	case holder.Kind != driver.String:
 		return Failed, unexpected(holder)
 	case holder.Str != token:
-		return Held, nil`, ``}, {`accepted, holder := replies[0], replies[2]; {`, `accepted := replies[0]; {`}},
+		return Held, nil`, ``}, {`accepted, holder := replies[0], replies[fenceReplies-1]; {`, `accepted := replies[0]; {`}},
 	},
 	{
 		name: "who has the key is asked in front of the fence, not behind it",
@@ -27,20 +27,36 @@ var fences = []mutant{
 			{
 				`
 		driver.Command{Args: args[:6], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[6:9], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[9:11], FirstKey: 1, Keys: 1})`,
+		driver.Command{Args: args[6:10], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[10:14], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1})`,
 				`
-		driver.Command{Args: args[9:11], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1},
 		driver.Command{Args: args[:6], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[6:9], FirstKey: 1, Keys: 1})`,
+		driver.Command{Args: args[6:10], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[10:14], FirstKey: 1, Keys: 1})`,
 			},
-			{`replies = replies[len(replies)-3:]`, `last := len(replies); replies = []driver.Reply{replies[last-2], replies[last-1], replies[last-3]}`},
+			{`replies = replies[len(replies)-fenceReplies:]`, `last := len(replies); replies = []driver.Reply{replies[last-3], replies[last-2], replies[last-1], replies[last-4]}`},
 		},
 	},
 	{
-		name:  "an attempt that is outbid does not propose a greater fence",
-		file:  "redlock/acquire.go",
-		edits: []edit{{`if lock.acquire.outcome == outbid {`, `if lock.acquire.outcome == outbid && ctx == nil {`}},
+		name:  "a fence is given out by a reading of the clock that has not seen the last sleep",
+		file:  "redlock/operation.go",
+		edits: []edit{{`return op.task.prolongs || op.fence != 0`, `return op.task.prolongs`}},
+	},
+	{
+		name:  "the age of a number is that of its operation",
+		file:  "redlock/fence.go",
+		edits: []edit{{`now >= op.asked.Add(op.ttl) || op.claim.locker.microseconds()-op.fence >= op.ttl.Microseconds()`, `now >= op.asked.Add(op.ttl)`}},
+	},
+	{
+		name: "an attempt that is outbid does not propose a greater fence",
+		file: "redlock/acquire.go",
+		edits: []edit{{`
+	case op.outcome == outbid:
+		return l.raise(ctx, lock)
+	case op.outcome == split:`, `
+	case op.outcome == split:`}},
 	},
 	{
 		name: "the second round counts the votes of the first",
@@ -58,7 +74,7 @@ var fences = []mutant{
 	{
 		name:  "a lock is had whose fence is older than its TTL",
 		file:  "redlock/acquire.go",
-		edits: []edit{{`case now >= l.until, op.fence != 0 && now >= op.asked.Add(op.ttl):`, `case now >= l.until:`}},
+		edits: []edit{{`case now >= l.until, op.fence != 0 && op.outlived(now):`, `case now >= l.until:`}},
 	},
 	{
 		name:  "fences follow the clock of one node, not the median",
@@ -68,12 +84,32 @@ var fences = []mutant{
 	{
 		name:  "a lock may outlive the counter of its key",
 		file:  "redlock/fence.go",
-		edits: []edit{{`if 2*ttl <= l.options.fenceIdle {`, `if ttl > 0 {`}},
+		edits: []edit{{`idle := max(l.options.fenceIdle, 2*ttl)`, `idle := l.options.fenceIdle`}},
+	},
+	{
+		name:  "a raised fence's counter is kept from now on, not from the time that it names",
+		file:  "redlock/fence.go",
+		edits: []edit{{`ahead := (p - l.microseconds() + 999) / 1000`, `ahead := p - p`}},
+	},
+	{
+		name:  "a failed try cuts the time that a counter is kept",
+		file:  "redlock/fence.go",
+		edits: []edit{{`"PEXPIRE", c.fenceArg, kept, "GT",`, `"PEXPIRE", c.fenceArg, kept, "XX",`}},
+	},
+	{
+		name:  "a new counter gets no expiry",
+		file:  "redlock/fence.go",
+		edits: []edit{{`"PEXPIRE", c.fenceArg, kept, "NX",`, `"PEXPIRE", c.fenceArg, kept, "XX",`}},
+	},
+	{
+		name:  "an attempt that was cut off leaves a counter for ever",
+		file:  "redlock/fence.go",
+		edits: []edit{{`if r.cut {`, `if r.cut && b == nil {`}},
 	},
 	{
 		name:  "an extension does not carry the fence along",
 		file:  "redlock/extend.go",
-		edits: []edit{{`if fence := l.Fence(); fence != 0 {`, `if fence := l.Fence(); fence < 0 {`}},
+		edits: []edit{{`if l.fence != 0 {`, `if fence := l.Fence(); fence < 0 {`}},
 	},
 	{
 		name: "an heir has no fence of his own",

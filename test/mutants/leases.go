@@ -52,9 +52,14 @@ var leases = []mutant{
 		// Somebody`}},
 	},
 	{
+		name:  "an extension is decided by a reading of the clock that has not seen the last sleep",
+		file:  "redlock/operation.go",
+		edits: []edit{{`return op.task.prolongs || op.fence != 0`, `return op.fence != 0`}},
+	},
+	{
 		name:  "a shorter extension takes back what was granted for longer",
 		file:  "redlock/extend.go",
-		edits: []edit{{`l.until = max(l.until, op.deadline())`, `l.until = op.deadline()`}},
+		edits: []edit{{`l.until = max(l.until, min(op.deadline(), l.ends))`, `l.until = min(op.deadline(), l.ends)`}},
 	},
 	{
 		name:  "timers are not set right after the machine has slept",

@@ -2,6 +2,7 @@
 // that fails without it:
 //
 //	go run ./test/mutants [-run REGEXP] [-v] [-timeout DURATION]
+//	go run ./test/mutants -run REGEXP -overlay FOLDER
 //
 // The files themselves are not touched: the compiler is told to read others in their
 // place. The exit code is 1 if a mutant survives, for then a test is missing, or if the
@@ -44,10 +45,17 @@ func main() {
 	chosen := flag.String("run", "", "only mutants whose name matches this `regexp`")
 	verbose := flag.Bool("v", false, "show what the tests print, up to the failure")
 	timeout := flag.Duration("timeout", time.Minute, "how long a package's tests may run; one that hangs is killed by that")
+	overlay := flag.String("overlay", "", "run no test, but write the one mutant that is chosen to this `folder`, with overlay.json for go build -overlay")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	killed, err := start(ctx, *chosen, *verbose, *timeout)
+	var killed bool
+	var err error
+	if *overlay != "" {
+		killed, err = true, write(ctx, *chosen, *overlay)
+	} else {
+		killed, err = start(ctx, *chosen, *verbose, *timeout)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -59,7 +67,7 @@ func main() {
 
 // start runs those of the table whose names match, and reports whether all were killed.
 func start(ctx context.Context, chosen string, verbose bool, timeout time.Duration) (killed bool, err error) {
-	pattern, err := regexp.Compile(chosen)
+	mutants, err := matching(chosen)
 	if err != nil {
 		return false, err
 	}
@@ -72,9 +80,34 @@ func start(ctx context.Context, chosen string, verbose bool, timeout time.Durati
 		return false, err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	mutants := slices.DeleteFunc(slices.Clone(table()), func(m mutant) bool { return !pattern.MatchString(m.name) })
 	l := laboratory{root: root, work: work, timeout: timeout, verbose: verbose, out: os.Stdout}
 	return l.examine(ctx, mutants)
+}
+
+// write writes the one mutant whose name matches.
+func write(ctx context.Context, chosen, folder string) error {
+	mutants, err := matching(chosen)
+	if err != nil {
+		return err
+	}
+	if len(mutants) != 1 {
+		return fmt.Errorf("%d mutants have a name like %q, want one", len(mutants), chosen)
+	}
+	root, err := repository(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = mutants[0].overlay(root, folder)
+	return err
+}
+
+// matching returns the mutants whose names match.
+func matching(chosen string) ([]mutant, error) {
+	pattern, err := regexp.Compile(chosen)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(table()), func(m mutant) bool { return !pattern.MatchString(m.name) }), nil
 }
 
 // repository returns the folder of the root module.

@@ -21,13 +21,16 @@ var proofs = []mutant{
 	},
 	{
 		name: "replies count whose proof is missing",
+		file: "redlock/tail.go",
+		edits: []edit{{`len(replies) < t.body+t.proof {
+		return nil`, `len(replies) < t.body+t.proof {
+		return replies`}},
+	},
+	{
+		name: "a prolongation without a script that has written nothing is proved",
 		file: "redlock/durable.go",
 		edits: []edit{{`
-	if len(replies) < b.proof.needs {
-		return nil
-	}`, `
-	if len(replies) < b.proof.needs {
-		return replies
-	}`}},
+		return errLonger`, `
+		return fault`}},
 	},
 }

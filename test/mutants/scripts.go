@@ -26,6 +26,18 @@ var scripts = []mutant{
 		edits:  []edit{{`math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2]))`, `ARGV[2]`}},
 		suites: inRedlocktest,
 	},
+	{
+		name:   "the script extends whatever tokens are there, several at once",
+		file:   "internal/scripts/extend.lua",
+		edits:  []edit{{`if holders[i] == token then`, `if holders[i] then`}},
+		suites: inRedlocktest,
+	},
+	{
+		name:   "the script shortens what was granted for longer, several at once",
+		file:   "internal/scripts/extend.lua",
+		edits:  []edit{{`math.max(redis.call('PTTL', key), tonumber(ttl))`, `ttl`}},
+		suites: inRedlocktest,
+	},
 }
 
 // They run on embedded nodes. The nodes of redlock's own tests only act as if.

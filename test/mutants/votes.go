@@ -15,7 +15,7 @@ var votes = []mutant{
 	{
 		name:  "an attempt is not decided until all nodes have answered",
 		file:  "redlock/operation.go",
-		edits: []edit{{`case op.agreed >= op.need:`, `case op.agreed >= op.need && op.open == 0:`}},
+		edits: []edit{{`case op.agreed >= op.need && op.stands():`, `case op.agreed >= op.need && op.open == 0:`}},
 	},
 	{
 		name:  "an attempt that cannot succeed any more waits for the rest of the nodes",
@@ -74,5 +74,52 @@ var votes = []mutant{
 		name:  "attempts share a token",
 		file:  "redlock/token.go",
 		edits: []edit{{`rand.Read(random[:])`, `rand.Read(random[:0])`}},
+	},
+	{
+		name: "who asked for a key that nobody got is told that it is held",
+		file: "redlock/verdict.go",
+		edits: []edit{{`
+	case op.task.tells:
+		if`, `
+	case op.task.tells && op == nil:
+		if`}},
+	},
+	{
+		name:  "nobody asks again when the votes were split",
+		file:  "redlock/contest.go",
+		edits: []edit{{`return mine, mine > 0 && free`, `return mine, mine > len(op.requests) && free`}},
+	},
+	{
+		name:  "nobody lets go when the votes were split",
+		file:  "redlock/contest.go",
+		edits: []edit{{`if count > mine || count == mine`, `if count > len(op.requests) || count == 0`}},
+	},
+	{
+		name: "a second round counts the votes of the first",
+		file: "redlock/contest.go",
+		edits: []edit{{`	l.contest.again = op
+`, `	op.agreed = l.last().agreed
+	l.contest.again = op
+`}},
+	},
+	{
+		name:  "the lease of a settled try counts from its second round",
+		file:  "redlock/acquire.go",
+		edits: []edit{{`op.outcome == carried && op != &l.acquire {`, `op.outcome == carried && op == nil {`}},
+	},
+	{
+		name:  "a split try with a token of the user's own does not ask who has the key",
+		file:  "redlock/acquire.go",
+		edits: []edit{{`case lock.claim.own && taken(err):`, `case lock.claim.own && taken(err) && l == nil:`}},
+	},
+	{
+		name:  "a holder whose votes a silent node hides is asked for again until the node time-out",
+		file:  "redlock/contest.go",
+		edits: []edit{{`errors.Is(err, ErrHeld) && holder == before`, `errors.Is(err, ErrHeld) && holder == before && l == nil`}},
+	},
+	{
+		name:  "where silent nodes hide who has the key nobody asks again",
+		file:  "redlock/contest.go",
+		edits: []edit{{`errors.Is(err, ErrHeld) && holder == before`, `errors.Is(err, ErrHeld) && (holder == before || l != nil)`}},
 	},
 }

@@ -28,4 +28,55 @@ func (q *queue) next() *waiter {
 		case <-bound:
 			return w.stop(nil)`, ``}},
 	},
+	{
+		name:  "an acquire of a key that its context holds waits for itself",
+		file:  "redlock/acquire.go",
+		edits: []edit{{`held != nil && (o.token`, `held != nil && l == nil && (o.token`}},
+	},
+	{
+		name:  "an acquire under a nested lock's context waits for the outer one",
+		file:  "redlock/lock.go",
+		edits: []edit{{`lock != nil; lock = FromContext(lock.parent) {`, `lock != nil; lock = nil {`}},
+	},
+	{
+		name: "somebody may begin to listen when Close has waited for all",
+		file: "redlock/locker.go",
+		edits: []edit{{`	c.over = true
+`, `	c.over = c.over || false
+`}},
+	},
+	{
+		name:  "tries of one key in one process are all sent",
+		file:  "redlock/flight.go",
+		edits: []edit{{`case l.out == nil || !l.out.undecided():`, `case l.out == nil || !l.out.undecided() || nodes > 0:`}},
+	},
+	{
+		name: "an answer is shared with who came after its try had left",
+		file: "redlock/flight.go",
+		edits: []edit{{`
+	l.next = nil
+	if op != nil {
+		l.out = op
+	}`, `
+	if op != nil {
+		l.out = op
+	} else {
+		l.next = nil
+	}`}},
+	},
+	{
+		name:  "who shares the try of somebody whose context ends is told of that",
+		file:  "redlock/flight.go",
+		edits: []edit{{`case !interrupted:`, `case !interrupted || lock != nil:`}},
+	},
+	{
+		name:  "others of a process try for a key while one of them settles a split",
+		file:  "redlock/flight.go",
+		edits: []edit{{`!isClosed(op.done) || op.lock.contest != nil && !isClosed(op.lock.contest.over)`, `!isClosed(op.done)`}},
+	},
+	{
+		name:  "a waiter believes in announcements for as long as the lease of the holder",
+		file:  "redlock/waiter.go",
+		edits: []edit{{`min(expires, trust(now))`, `max(expires, trust(now))`}},
+	},
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-var errUnasked = errors.New("nobody has asked for it")
+// ErrUnasked is a reply to no command.
+var ErrUnasked = errors.New("nobody has asked for it")
 
 // ledger says which answers the server owes, in their order. Which frame answers which
 // command is told as rueidis tells it, which panics where that does not come out.
@@ -74,7 +75,7 @@ func (l *ledger) expects(kind byte) error {
 	case kind == '>' && l.resp3, kind == '*' && l.listening:
 		return nil
 	case kind == '>', l.settled():
-		return errUnasked
+		return ErrUnasked
 	}
 	return nil
 }
@@ -89,7 +90,7 @@ func (l *ledger) answered(f frame) error {
 		switch f.text() {
 		case "subscribe", "psubscribe", "ssubscribe":
 			if l.settled() || kind != subscribing {
-				return errUnasked
+				return ErrUnasked
 			}
 			l.pay(1)
 			return nil
@@ -107,7 +108,7 @@ func (l *ledger) answered(f frame) error {
 		}
 	}
 	if l.settled() {
-		return errUnasked
+		return ErrUnasked
 	}
 	failed := f.kind == '-' || f.kind == '!'
 	if failed && f.words < 2 && (strings.HasPrefix(f.text(), "MOVED") || strings.HasPrefix(f.text(), "ASK")) {
@@ -133,7 +134,7 @@ func (l *ledger) answered(f frame) error {
 			return nil
 		}
 	}
-	return errUnasked
+	return ErrUnasked
 }
 
 func (l *ledger) pay(count int64) {

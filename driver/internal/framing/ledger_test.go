@@ -61,15 +61,15 @@ func TestLedger(t *testing.T) {
 		{"an UNSUBSCRIBE of nothing and a PING", ask("UNSUBSCRIBE a", "PING"), list("unsubscribe", "a", "0") + "+PONG\r\n", "+OK\r\n"},
 		{"an UNSUBSCRIBE that is answered", ask("UNSUBSCRIBE a"), "", "+OK\r\n"},
 	} {
-		c := Check(nil)
-		if _, err := c.out.scan([]byte(tt.asked)); err != nil {
+		e := NewExchange()
+		if err := e.Sent([]byte(tt.asked)); err != nil {
 			t.Fatalf("%s: the commands are not right: %v", tt.name, err)
 		}
-		if n, err := c.in.scan([]byte(tt.said)); err != nil {
+		if n, err := e.Received([]byte(tt.said)); err != nil {
 			t.Errorf("%s: behind %d bytes of %q: %v, want no error", tt.name, n, tt.said, err)
 			continue
 		}
-		if n, err := c.in.scan([]byte(tt.unasked)); err == nil || n == len(tt.unasked) {
+		if n, err := e.Received([]byte(tt.unasked)); err == nil || n == len(tt.unasked) {
 			t.Errorf("%s: %q is taken, behind %q", tt.name, tt.unasked, tt.said)
 		}
 	}

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,29 +18,44 @@ func TestWhatIsBrokenIsFound(t *testing.T) {
 	for _, tt := range []struct {
 		what  string
 		lack  func(t *testing.T, trial *Trial)
+		mix   worker.Mix
 		kinds []schedule.Kind
 		rule  string // that is broken
 	}{
-		{"no guard, and all nodes come back empty", without("guard"), []schedule.Kind{schedule.KillAll}, "exclusion"},
-		{"no fences, and clients are stopped", without("fences"), []schedule.Kind{schedule.StopClient}, "register"},
-		{"half of the nodes are a quorum, and links are cut", halfQuorum, []schedule.Kind{schedule.Cut}, "exclusion"},
-		{"redsync, and all nodes come back empty", redsync, []schedule.Kind{schedule.KillAll}, "exclusion"},
+		{"no guard, and all nodes come back empty", without("guard"), worker.Careless, []schedule.Kind{schedule.KillAll}, "exclusion"},
+		{"no fences, and clients are stopped", without("fences"), worker.Careless, []schedule.Kind{schedule.StopClient}, "register"},
+		{
+			"half of the nodes are a quorum, and links are cut",
+			mutant("a quorum is one node fewer than a majority"), worker.Careless,
+			[]schedule.Kind{schedule.Cut},
+			"exclusion",
+		},
+		{
+			"the guard looks in front of the votes, and all nodes forget in the middle of a batch",
+			mutant("the look stands in front of the grants"), worker.Long,
+			[]schedule.Kind{schedule.FlushInVote, schedule.TurnInVote},
+			"exclusion",
+		},
+		{
+			"an unknown outcome counts from the last failure of its node, and nodes stall again and again",
+			busy(mutant("an unknown outcome counts from the last failure of its node")), worker.Ordinary,
+			[]schedule.Kind{schedule.StallNode, schedule.StallLinks},
+			"retries",
+		},
+		{"redsync, and all nodes come back empty", redsync, worker.Careless, []schedule.Kind{schedule.KillAll}, "exclusion"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			trial := short(t)
 			trial.Kinds = tt.kinds
-			trial.Job.Keys, trial.Job.Mix = fewKeys, careless
+			trial.Job.Keys, trial.Job.Mix = fewKeys, tt.mix
 			tt.lack(t, &trial)
 			find(t, trial, tt.rule)
 		})
 	}
 }
 
-// Keys are so few, and holders keep them for so long, that whoever breaks in meets
-// somebody.
+// fewKeys are so few that whoever breaks in meets somebody.
 const fewKeys = 16
-
-var careless = worker.Mix{Slow: 500, Abandoned: 50}
 
 func without(what string) func(*testing.T, *Trial) {
 	return func(_ *testing.T, trial *Trial) { trial.Job.Without = []string{what} }
@@ -51,32 +63,35 @@ func without(what string) func(*testing.T, *Trial) {
 
 func redsync(_ *testing.T, trial *Trial) { trial.Job.Library = "redsync" }
 
-// halfQuorum has the workers run a library that takes half of the nodes for a quorum.
-func halfQuorum(t *testing.T, trial *Trial) {
-	t.Helper()
-	const sound, broken = "len(nodes)/2 + 1,", "len(nodes) / 2,"
-	dir := t.TempDir()
-	source, err := filepath.Abs("../../../redlock/locker.go")
-	must(t, err)
-	text, err := os.ReadFile(source) //nolint:gosec // our own source
-	must(t, err)
-	if strings.Count(string(text), sound) != 1 {
-		t.Fatalf("%s has not one place with %q", source, sound)
-	}
-	mutated := filepath.Join(dir, "locker.go")
-	must(t, os.WriteFile(mutated, []byte(strings.Replace(string(text), sound, broken, 1)), 0o600)) //nolint:gosec // in a folder of the test
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: mutated}})
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "overlay"), overlay, 0o600))
-	trial.Program = filepath.Join(dir, "worker")
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay"), "-o", trial.Program, ".") //nolint:gosec // our own program
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", build, err, said)
+// mutant has the workers run the library without one of its mechanisms: see test/mutants.
+func mutant(name string) func(*testing.T, *Trial) {
+	return func(t *testing.T, trial *Trial) {
+		t.Helper()
+		dir := t.TempDir()
+		trial.Program = filepath.Join(dir, "worker")
+		for _, command := range []*exec.Cmd{
+			exec.CommandContext(t.Context(), "go", "run", "../../mutants", "-run", "^"+name+"$", "-overlay", dir),                     //nolint:gosec // our own program
+			exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", trial.Program, "."), //nolint:gosec // the same
+		} {
+			if said, err := command.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %v\n%s", command, err, said)
+			}
+		}
 	}
 }
 
-// within is how long the judges may take to find what is broken.
-const within = time.Minute
+// busy has a trial last for longer, with more workers on more keys.
+func busy(lack func(*testing.T, *Trial)) func(*testing.T, *Trial) {
+	return func(t *testing.T, trial *Trial) {
+		t.Helper()
+		trial.For, trial.Job.Workers, trial.Job.Keys = 15*time.Second, 32, 1024
+		lack(t, trial)
+	}
+}
+
+// within is how long the judges may take to find what is broken: what happens inside one batch
+// takes its luck, and some ten seconds as a rule.
+const within = 4 * time.Minute
 
 // find repeats the trial, with one seed after another, until a rule is found broken.
 func find(t *testing.T, trial Trial, rule string) {

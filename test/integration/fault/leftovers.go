@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,8 +49,11 @@ func (r *running) leftovers() (remains []string) {
 	return remains
 }
 
-// leftOn returns what there is on a node beside counters that will expire and the mark
-// of its admission.
+// guardKeys are the records of the restart guard.
+var guardKeys = []string{"ql:epoch", "ql:admitted", "ql:set"}
+
+// leftOn returns what there is on a node beside counters that will expire and the records
+// of the restart guard.
 func leftOn(addr string) (found []string, err error) {
 	keys, err := server.Do(addr, "KEYS", "*")
 	if err != nil {
@@ -68,7 +72,7 @@ func leftOn(addr string) (found []string, err error) {
 		left := time.Duration(milliseconds) * time.Millisecond
 		const gone = -2
 		counter := strings.HasSuffix(key, ":fence") && left > 0 && left <= idle+lingering
-		if milliseconds != gone && key != "ql:admitted" && !counter {
+		if milliseconds != gone && !slices.Contains(guardKeys, key) && !counter {
 			found = append(found, fmt.Sprintf("the key %q for %v", key, left))
 		}
 	}

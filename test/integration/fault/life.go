@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 
+	"github.com/quorumlock/quorumlock/test/integration/fault/history"
 	"github.com/quorumlock/quorumlock/test/integration/fault/note"
 	"github.com/quorumlock/quorumlock/test/integration/fault/worker"
 )
@@ -16,6 +17,7 @@ import (
 // A life is one process.
 type life struct {
 	name    string
+	began   history.Moment
 	command *exec.Cmd
 	orders  io.WriteCloser
 	notes   *note.Reader
@@ -31,6 +33,7 @@ func live(program string, job worker.Job, had func()) (*life, error) {
 	}
 	l := &life{
 		name:    job.Name,
+		began:   note.Now(),
 		command: exec.Command(program, workerCommand), //nolint:noctx // this program, or one that was built for it; it ends with its orders
 		notes:   note.NewReader(job.Name, had),
 		last:    make(chan string, 1),
@@ -62,9 +65,9 @@ func (l *life) listen(heard *os.File) {
 	l.last <- rest
 }
 
-// finish has the process finish what it does. It does not wait.
-func (l *life) finish() error {
-	_, err := fmt.Fprintln(l.orders, "stop")
+// order tells the process what to do next. It does not wait.
+func (l *life) order(what string) error {
+	_, err := fmt.Fprintln(l.orders, what)
 	return err
 }
 

@@ -50,6 +50,7 @@ func run(ctx context.Context, args []string) error {
 		clients = flags.String("clients", "goredis,redigo,rueidis", "the client library of each process, which may come again")
 		without = flags.String("without", "", "what of guard and fences the locks do not have")
 		kinds   = flags.String("kinds", "", "the kinds of faults, by default all: "+listed(schedule.Kinds()))
+		mix     = flags.String("mix", "ordinary", "how clients behave: ordinary, careless or long")
 		bound   = flags.Duration("bound", bound, "how long a waiter may wait while a majority of the nodes is well")
 	)
 	flags.Uint64Var(&t.Seed, "seed", uint64(time.Now().UnixNano()), "the seed of faults and clients")
@@ -64,7 +65,10 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	t.Tell = func(had int64) { fmt.Printf("fault: %d locks so far\n", had) }
-	t.Job.Mix = worker.Ordinary
+	var known bool
+	if t.Job.Mix, known = map[string]worker.Mix{"ordinary": worker.Ordinary, "careless": worker.Careless, "long": worker.Long}[*mix]; !known {
+		return fmt.Errorf("-mix %q: want ordinary, careless or long", *mix)
+	}
 	t.Clients = words(*clients)
 	t.Job.Without = words(*without)
 	for _, kind := range words(*kinds) {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/quorumlock/quorumlock/test/integration/fault/history"
 	"github.com/quorumlock/quorumlock/test/integration/fault/note"
@@ -76,10 +78,21 @@ func (m *member) log(into *history.Log) {
 		into.Tenures = append(into.Tenures, noted.Tenures...)
 		into.Visits = append(into.Visits, noted.Visits...)
 		into.Waits = append(into.Waits, noted.Waits...)
+		into.Tries += noted.Tries
+		for name, spans := range noted.Stopped {
+			into.Starved = append(into.Starved, spans...)
+			into.Stopped[name] = append(into.Stopped[name], long(spans)...)
+		}
 	}
 	for name, spans := range m.stops {
-		into.Stopped[name] = spans
+		into.Stopped[name] = append(into.Stopped[name], spans...)
 	}
+}
+
+// long returns those stretches without time to run that are as good as a stop.
+func long(starved []history.Span) []history.Span {
+	const stop = history.Moment(100 * time.Millisecond)
+	return slices.DeleteFunc(slices.Clone(starved), func(s history.Span) bool { return s.To-s.From < stop })
 }
 
 // harmed does something to the member that lasts until the end that it returns.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/test/integration/fault/history"
+	"github.com/quorumlock/quorumlock/test/integration/fault/worker"
 )
 
 // bound is how long, at most, a waiter may wait for its lock while a majority of the
@@ -22,6 +23,11 @@ type Report struct {
 	Began   history.Moment
 	Took    time.Duration
 	Remains []string // what is left that should not be
+
+	Calmed   time.Duration // how long it took until nobody asked the nodes for much any more
+	Heaviest worker.Weight // the most that a process at rest had
+
+	LongestRetry time.Duration // of a release, where a node stalled
 }
 
 // Clean reports whether nothing is wrong.
@@ -39,6 +45,9 @@ func (r *Report) First() time.Duration {
 func (r *Report) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%v in %v, %.0f a second\n", r.Verdict, r.Took.Round(time.Second), float64(r.Tenures)/r.Took.Seconds())
+	fmt.Fprintf(&text, "tries for a hot key: %d; clients at rest were calm after %v, with up to %d goroutines and %d kB in use each\n",
+		r.Log.Tries, r.Calmed.Round(time.Millisecond), r.Heaviest.Goroutines, r.Heaviest.Heap>>10)
+	fmt.Fprintf(&text, "where nodes stalled, a token was released for up to %v\n", r.LongestRetry.Round(time.Millisecond))
 	if len(r.Remains) == 0 {
 		fmt.Fprintln(&text, "left behind: nothing")
 	}

@@ -39,11 +39,12 @@ type running struct {
 	had     atomic.Int64
 	done    chan struct{} // closed when there are to be no more faults
 
-	mu     sync.Mutex
-	faults []history.Fault
-	unwell [][]history.Span // of each node
-	broken []history.Span   // when clocks went forward
-	errs   []error
+	mu      sync.Mutex
+	faults  []history.Fault
+	unwell  [][]history.Span // of each node
+	broken  []history.Span   // when clocks went forward
+	starved []history.Span   // when this process did not get to run
+	errs    []error
 }
 
 // Run runs the trial on a cluster, whose clocks it leaves as they were set, and judges what
@@ -68,15 +69,26 @@ func (t Trial) Run(ctx context.Context, c *cluster.Cluster, bound time.Duration)
 	for _, m := range r.members {
 		r.try(m.start())
 	}
+	beating, still := context.WithCancel(ctx)
+	var beat sync.WaitGroup
+	beat.Go(func() { note.Beat(beating, r.starve) })
 	r.harm(ctx)
+	still()
+	beat.Wait()
 	report := &Report{Began: r.began, Took: r.elapsed()}
-	report.Remains = r.finish() //nolint:contextcheck // what is left is looked for when the trial was broken off, too
+	r.finish(report) //nolint:contextcheck // what is left is looked for when the trial was broken off, too
 	report.Log = r.log()
 	r.try(inspect(store, report.Log))
 	if err := errors.Join(append(r.errs, ctx.Err())...); err != nil {
 		return nil, err
 	}
 	report.Verdict = history.Judge(report.Log, bound, "caller") // one that gives up does so by itself
+	if most := retrying * t.Job.Lease; report.LongestRetry > most {
+		report.Violations = append(report.Violations, history.Violation{
+			Rule: "retries", Span: history.Span{From: note.Now(), To: history.Never},
+			What: fmt.Sprintf("where a node stalled, a token was released again and again for %v, and the bound is %v", report.LongestRetry.Round(time.Millisecond), most),
+		})
+	}
 	return report, nil
 }
 
@@ -174,12 +186,16 @@ func (r *running) last(f schedule.Fault) {
 	case <-time.After(f.For):
 	case <-r.done:
 	}
+	what := string(f.Kind)
 	if end != nil {
-		if err := end(); err != nil {
+		switch err := end(); {
+		case errors.Is(err, cluster.ErrMissed):
+			what += " (missed)"
+		case err != nil:
 			r.try(fmt.Errorf("the end of %v: %w", f, err))
 		}
 	}
-	r.note(f, history.Span{From: asked, To: note.Now()})
+	r.note(f, what, history.Span{From: asked, To: note.Now()})
 }
 
 func (r *running) begin(f schedule.Fault) (end func() error, err error) {
@@ -188,60 +204,67 @@ func (r *running) begin(f schedule.Fault) (end func() error, err error) {
 		return r.members[f.Clients[0]].harmed((*member).stop)
 	case schedule.KillClient:
 		return r.members[f.Clients[0]].harmed((*member).kill)
+	case schedule.HotKey:
+		return r.rush(f.Clients)
 	}
 	return r.cluster.Harm(f)
 }
 
-func (r *running) note(f schedule.Fault, span history.Span) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.faults = append(r.faults, history.Fault{Span: span, What: string(f.Kind), Whom: whom(f)})
-	for _, i := range f.Nodes {
-		r.unwell[i] = append(r.unwell[i], history.Span{From: span.From, To: span.To + history.Moment(f.Kind.Recovery(r.Job.Lease))})
+// rush has clients try for one key again and again, which the first of them holds.
+func (r *running) rush(clients []int) (end func() error, err error) {
+	var ends []func() error
+	// In this order, or two faults could wait for each other.
+	for _, i := range slices.Sorted(slices.Values(clients)) {
+		order := worker.Rush
+		if i == clients[0] {
+			order = worker.Hold
+		}
+		end, failed := r.members[i].harmed(func(m *member) (func() error, error) {
+			return func() error { return m.current.order(worker.Calm) }, m.current.order(order)
+		})
+		ends, err = append(ends, end), errors.Join(err, failed)
 	}
-	if f.Kind == schedule.StepForward {
-		r.broken = append(r.broken, history.Span{From: span.From, To: span.To + history.Moment(r.Job.Lease)})
-	}
+	return func() error {
+		var errs []error
+		for _, end := range ends {
+			errs = append(errs, end())
+		}
+		return errors.Join(errs...)
+	}, err
 }
 
-// whom says in short what is harmed.
-func whom(f schedule.Fault) string {
-	if f.Nodes == nil {
-		return fmt.Sprint("client ", f.Clients[0]+1)
-	}
-	numbers := make([]int, len(f.Nodes))
-	for i, n := range f.Nodes {
-		numbers[i] = n + 1
-	}
-	return fmt.Sprint("node ", numbers)
-}
+// retrying is for how many leases a token may be released at a node again and again: one, and
+// what a node that stalls and a machine that is busy take more. Otherwise, what is retried
+// grows as long as stalls recur.
+const retrying = 3
 
-// finish has all clients finish, and looks for what is left of them.
-func (r *running) finish() []string {
-	var remains []string
+// finish has all clients rest, and then close, and looks for what they still do, and for what
+// is left of them.
+func (r *running) finish(report *Report) {
 	members := slices.DeleteFunc(slices.Clone(r.members), func(m *member) bool { return m.current == nil }) // that could not be started
 	for _, m := range members {
-		r.try(m.current.finish())
+		r.try(m.current.order(worker.Rest))
+	}
+	var err error
+	report.Calmed, err = r.calm()
+	if err != nil {
+		report.Remains = append(report.Remains, err.Error())
+	}
+	for _, m := range members {
+		r.try(m.current.order(worker.Stop))
 	}
 	for _, m := range members {
 		said, err := m.current.farewell()
 		r.try(err)
-		remains = append(remains, reproach(m.current.name, said)...)
+		report.Heaviest.Goroutines = max(report.Heaviest.Goroutines, said.Resting.Goroutines)
+		report.Heaviest.Heap = max(report.Heaviest.Heap, said.Resting.Heap)
+		report.Remains = append(report.Remains, reproach(m.current.name, said)...)
 	}
-	remains = append(remains, r.leftovers()...)
+	report.Remains = append(report.Remains, r.leftovers()...)
+	report.LongestRetry = r.cluster.LongestRetry()
 	for _, m := range members {
 		m.close()
 	}
-	return remains
-}
-
-func (r *running) log() *history.Log {
-	log := &history.Log{Faults: r.faults, Excused: r.broken, Stopped: map[string][]history.Span{}}
-	for _, m := range r.members {
-		m.log(log)
-	}
-	log.Healthy = history.Majority(history.Span{From: r.began, To: note.Now()}, r.unwell)
-	return log
 }
 
 func (r *running) try(err error) {

@@ -55,6 +55,25 @@ func TestLocksKeepTheirPromisesUnderFaults(t *testing.T) {
 	}
 }
 
+// A hot key is tried for by all clients, held by one, which renews it, and released.
+func TestAHotKeyIsHeldAndTriedFor(t *testing.T) {
+	trial := short(t)
+	trial.Kinds = []schedule.Kind{schedule.HotKey}
+	report := try(t, trial, make([]bool, five))
+	held := time.Duration(0)
+	for _, had := range report.Log.Tenures {
+		if had.Key == worker.Rushed && had.Release.From > 0 {
+			held = max(held, time.Duration(had.Ended-had.Had))
+		}
+	}
+	if held < trial.Job.Lease || report.Log.Tries < 1000 || len(report.Log.Faults) == 0 {
+		t.Errorf("the hot key was held for up to %v and tried for %d times; with the seed %d:\n%v", held, report.Log.Tries, trial.Seed, report)
+	}
+	if !report.Clean() {
+		t.Errorf("with the seed %d:\n%v", trial.Seed, report)
+	}
+}
+
 // What a process leaves open, or a client on the nodes, is found.
 func TestWhatIsLeftBehindIsFound(t *testing.T) {
 	c, err := cluster.Of(1, 1, func(int) (server.Node, error) { return server.Launch() })
@@ -69,7 +88,7 @@ func TestWhatIsLeftBehindIsFound(t *testing.T) {
 		do   []string
 		want string // or "" if it may be there
 	}{
-		{"the mark of an admission", []string{"SET", "ql:admitted", "x"}, ""},
+		{"a record of the guard", []string{"SET", "ql:epoch", "x"}, ""},
 		{"a counter that will expire", []string{"SET", "k:fence", "1", "PX", "86400000"}, ""},
 		{"a counter that never expires", []string{"SET", "l:fence", "1"}, `the key "l:fence"`},
 		{"a lock", []string{"SET", "k", "token", "PX", "1000000"}, `the key "k"`},

@@ -65,11 +65,31 @@ func (l *link) copy(to, from *net.TCPConn, way Direction) {
 				return
 			}
 		}
+		if way == Requests && !l.interrupt(&c) {
+			return
+		}
 		if _, err := to.Write(c.bytes); err != nil {
 			l.reset()
 			return
 		}
 	}
+}
+
+// interrupt lets the pending interruption happen if the chunk is a batch for it: the chunk
+// then has what is left of the batch. It returns false when the link ended.
+func (l *link) interrupt(c *chunk) bool {
+	ahead, do := l.proxy.interrupted(c.bytes)
+	if do == nil {
+		return true
+	}
+	_, err := l.server.Write(c.bytes[:ahead])
+	do()
+	c.bytes = c.bytes[ahead:]
+	if err != nil {
+		l.reset()
+		return false
+	}
+	return l.wait(time.Time{}, Requests)
 }
 
 func (l *link) read(from *net.TCPConn, chunks chan<- chunk) {

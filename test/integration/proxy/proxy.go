@@ -37,6 +37,8 @@ type Proxy struct {
 	jitter   time.Duration
 	gates    map[Direction]chan struct{} // of each single direction; closed while it is open
 	truncate int                         // what the next reply may still have, or -1
+	pending  *interruption               // or nil
+	see      func(commands [][]string)   // or nil
 	closed   bool
 }
 

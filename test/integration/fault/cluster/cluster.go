@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
 	"github.com/quorumlock/quorumlock/test/integration/proxy"
@@ -17,7 +18,11 @@ import (
 // concurrent use, but for Close.
 type Cluster struct {
 	nodes []*node
+	empty *server.Process // a server without data; or nil
 	kinds []schedule.Kind
+
+	mu      sync.Mutex
+	longest time.Duration // see LongestRetry
 }
 
 // A node is a server, and the links of all clients to it.
@@ -34,7 +39,12 @@ const replicas = 2
 // Processes starts a cluster of processes for so many clients: those nodes that are
 // durable find what they knew when they are started again.
 func Processes(durable []bool, clients int) (*Cluster, error) {
-	return launch(schedule.Kinds(), len(durable), clients, func(i int, n *node) error {
+	empty, err := server.Launch("--repl-diskless-sync-delay", "0")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{kinds: schedule.Kinds(), empty: empty}
+	return c.launch(len(durable), clients, func(i int, n *node) error {
 		setup := server.Setup{Args: append(Arguments(durable[i]), "--repl-diskless-sync-delay", "0"), Clock: true}
 		master, err := setup.Launch()
 		if err != nil {
@@ -61,19 +71,20 @@ func Arguments(durable bool) []string {
 func Of(nodes, clients int, start func(i int) (server.Node, error)) (*Cluster, error) {
 	kinds := slices.DeleteFunc(schedule.Kinds(), func(k schedule.Kind) bool {
 		switch k {
-		case schedule.StepForward, schedule.StepBack, schedule.Failover, schedule.Promote, schedule.Copy:
+		case schedule.StepForward, schedule.StepBack, schedule.StepInVote,
+			schedule.Failover, schedule.Promote, schedule.Copy, schedule.TurnInVote:
 			return true
 		}
 		return false
 	})
-	return launch(kinds, nodes, clients, func(i int, n *node) (err error) {
+	c := &Cluster{kinds: kinds}
+	return c.launch(nodes, clients, func(i int, n *node) (err error) {
 		n.server, err = start(i)
 		return err
 	})
 }
 
-func launch(kinds []schedule.Kind, nodes, clients int, start func(i int, n *node) error) (*Cluster, error) {
-	c := &Cluster{kinds: kinds}
+func (c *Cluster) launch(nodes, clients int, start func(i int, n *node) error) (*Cluster, error) {
 	for range nodes {
 		c.nodes = append(c.nodes, new(node))
 	}
@@ -104,6 +115,20 @@ func (c *Cluster) Replicas() int {
 	return len(slices.DeleteFunc(slices.Clone(c.nodes), func(n *node) bool { return n.replica == nil }))
 }
 
+// LongestRetry is for how long, at most, a token was released again and again at a node that
+// stalled.
+func (c *Cluster) LongestRetry() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.longest
+}
+
+func (c *Cluster) retried(longest time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.longest = max(c.longest, longest)
+}
+
 // Links returns where a client reaches the nodes.
 func (c *Cluster) Links(client int) []string {
 	addrs := make([]string, 0, len(c.nodes))
@@ -124,7 +149,7 @@ func (c *Cluster) Masters() []string {
 
 // Close ends all servers and links.
 func (c *Cluster) Close() error {
-	return each(c.nodes, func(_ int, n *node) error {
+	err := each(c.nodes, func(_ int, n *node) error {
 		var errs []error
 		for _, link := range n.links {
 			errs = append(errs, link.Close())
@@ -137,6 +162,10 @@ func (c *Cluster) Close() error {
 		}
 		return errors.Join(errs...)
 	})
+	if c.empty != nil {
+		err = errors.Join(err, c.empty.Close())
+	}
+	return err
 }
 
 // each does it with all nodes at the same time.

@@ -42,6 +42,14 @@ type symptom struct {
 	shows func(answer string, err error) bool
 }
 
+// A change is what a client sees of a fault in the middle of a batch: what its command is
+// answered with in front of a vote, and behind it.
+type change struct {
+	kind  schedule.Kind
+	ask   []any
+	shows func(before, after string) bool
+}
+
 func fails(_ string, err error) bool { return err != nil }
 
 func silent(_ string, err error) bool {
@@ -88,6 +96,25 @@ var symptoms = []symptom{
 	{schedule.Failover, get, fails}, // it is connected to the one that is not the master any more
 	{schedule.Promote, get, fails},
 	{schedule.Copy, role, says("role:slave")},
+	{schedule.StallNode, ping, silent},
+	{schedule.StallLinks, ping, silent},
+}
+
+var changes = []change{
+	{schedule.FlushInVote, get, func(before, after string) bool { return before == "value" && after == "redis: nil" }},
+	{schedule.TurnInVote, role, func(before, after string) bool {
+		return history(before) != history(after) && strings.Contains(after, "role:master")
+	}},
+	{schedule.StepInVote, []any{"TIME"}, func(before, after string) bool {
+		return differs(0)(before, nil) && differs(time.Minute)(after, nil)
+	}},
+}
+
+// history is the master_replid of an INFO.
+func history(info string) string {
+	_, id, _ := strings.Cut(info, "master_replid:")
+	id, _, _ = strings.Cut(id, "\r\n")
+	return id
 }
 
 // script is the digest of "return 1".
@@ -106,16 +133,75 @@ func differs(by time.Duration) func(answer string, err error) bool {
 func TestEveryFault(t *testing.T) {
 	c := processes(t)
 	for _, kind := range c.Kinds() {
-		if kind == schedule.StopClient || kind == schedule.KillClient {
+		switch kind {
+		case schedule.StopClient, schedule.KillClient, schedule.HotKey:
 			continue // not a cluster's
 		}
 		t.Run(string(kind), func(t *testing.T) {
+			if i := slices.IndexFunc(changes, func(c change) bool { return c.kind == kind }); i >= 0 {
+				undergo(t, c, changes[i])
+				return
+			}
 			i := slices.IndexFunc(symptoms, func(s symptom) bool { return s.kind == kind })
 			if i < 0 {
 				t.Fatal("nobody says what it looks like")
 			}
 			suffer(t, c, symptoms[i])
 		})
+	}
+}
+
+// said is what a command was answered with.
+func said(answer *redis.Cmd) string {
+	if err := answer.Err(); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprint(answer.Val())
+}
+
+// undergo has a client see the change in the middle of a batch of its own, and on no other
+// occasion.
+func undergo(t *testing.T, c *Cluster, ch change) {
+	t.Helper()
+	ctx := t.Context()
+	client := redis.NewClient(&redis.Options{Addr: c.Links(0)[0], MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+	defer func() { _ = client.Close() }()
+	conn := client.Conn()
+	fault := schedule.Fault{Kind: ch.kind, Nodes: []int{0}, Clients: []int{0}, For: time.Minute, Amount: time.Minute, Other: 2}
+	for fault.Bytes = range 8 { // in front of the vote, and behind it; of a key that is there, and of any
+		vote := []any{"SET", "lock", "token", "NX", "PX", 60_000}
+		if err := conn.Do(ctx, set...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		missed, err := c.Harm(fault)
+		if err != nil {
+			t.Fatalf("%v: %v", fault, err)
+		}
+		if err := missed(); !errors.Is(err, ErrMissed) {
+			t.Errorf("%v, and no vote came: %v, want ErrMissed", fault, err)
+		}
+		end, err := c.Harm(fault)
+		if err != nil {
+			t.Fatalf("%v: %v", fault, err)
+		}
+		conn.Do(ctx, vote...) // which stands alone, and sets the key
+		pipe := conn.Pipeline()
+		before := pipe.Do(ctx, ch.ask...)
+		pipe.Do(ctx, vote...)
+		after := pipe.Do(ctx, ch.ask...)
+		_, _ = pipe.Exec(ctx) // it may be nil
+		if !ch.shows(said(before), said(after)) {
+			t.Errorf("%v: %v is answered with %v in front of a vote, and with %v behind it", fault, ch.ask, before, after)
+		}
+		if err := end(); err != nil {
+			t.Errorf("the end of %v: %v", fault, err)
+		}
+		if ch.kind == schedule.StepInVote { // steps add up
+			back, err := c.Harm(schedule.Fault{Kind: schedule.StepBack, Nodes: []int{0}, Amount: time.Minute})
+			if err := errors.Join(err, back()); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
 	"github.com/quorumlock/quorumlock/test/integration/proxy"
@@ -10,7 +12,8 @@ import (
 )
 
 // Harm does what the fault does to nodes. Its end is to be called when the fault has
-// lasted for its time: until then others of the same nodes wait.
+// lasted for its time: until then others of the same nodes wait. It returns [ErrMissed] if
+// the fault has not happened at any of them.
 func (c *Cluster) Harm(f schedule.Fault) (end func() error, err error) {
 	harm := harms[f.Kind]
 	if harm == nil {
@@ -28,13 +31,23 @@ func (c *Cluster) Harm(f schedule.Fault) (end func() error, err error) {
 		return err
 	})
 	return func() error {
-		return each(victims, func(i int, n *node) error {
+		var missed atomic.Int32
+		err := each(victims, func(i int, n *node) error {
 			defer n.mu.Unlock()
 			if ends[i] == nil {
 				return nil
 			}
-			return ends[i]()
+			err := ends[i]()
+			if errors.Is(err, ErrMissed) {
+				missed.Add(1)
+				return nil
+			}
+			return err
 		})
+		if err == nil && int(missed.Load()) == len(victims) {
+			return ErrMissed
+		}
+		return err
 	}, err
 }
 
@@ -60,6 +73,9 @@ var harms = map[schedule.Kind]func(h *harmed) (end func() error, err error){
 	schedule.Reset:       reset,
 	schedule.Truncate:    truncate,
 
+	schedule.StallNode:  func(h *harmed) (func() error, error) { return h.stall(h.server.Pause, h.server.Continue) },
+	schedule.StallLinks: stallLinks,
+
 	schedule.StepForward: step,
 	schedule.StepBack:    step,
 
@@ -75,6 +91,16 @@ var harms = map[schedule.Kind]func(h *harmed) (end func() error, err error){
 	schedule.Failover: failover,
 	schedule.Promote:  promote,
 	schedule.Copy:     copyAnother,
+
+	schedule.FlushInVote: func(h *harmed) (func() error, error) {
+		return h.interrupt(func() error { return h.do("FLUSHALL") })
+	},
+	schedule.TurnInVote: func(h *harmed) (func() error, error) {
+		return h.interrupt(func() error { return h.master().Turn(h.empty) })
+	},
+	schedule.StepInVote: func(h *harmed) (func() error, error) {
+		return h.interrupt(func() error { return h.master().StepClock(h.fault.Amount) })
+	},
 }
 
 func kill(h *harmed) (func() error, error) { return h.server.Start, h.server.Kill() }

@@ -14,7 +14,7 @@ import (
 func generated(seed uint64, tenures, keys int) *Log {
 	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the same again for the same seed
 	some := func(n int) Moment { return Moment(random.IntN(n)) * ms / 10 }
-	l := &Log{Stopped: map[string][]Span{}}
+	l := &Log{Lease: 20 * time.Millisecond, Stopped: map[string][]Span{}}
 	var end Moment
 	for key := range keys {
 		now, fence, content, visits := some(100), int64(random.IntN(1000)), "", 0
@@ -24,6 +24,7 @@ func generated(seed uint64, tenures, keys int) *Log {
 			fence += 1 + random.Int64N(5)
 			t := Tenure{Client: client, Key: name, Asked: max(now-some(200), 0), Had: now + some(3), Fence: fence}
 			t.Ended = t.Had + 1 + some(100)
+			t.Release = Span{t.Ended, t.Ended + some(20)}
 			l.Tenures = append(l.Tenures, t)
 			l.Waits = append(l.Waits, Wait{Client: client, Key: name, Asked: t.Asked, Answered: t.Had})
 			if random.IntN(10) == 0 {
@@ -122,6 +123,21 @@ func TestOneMistakeIsFound(t *testing.T) {
 			w := &l.Waits[random.IntN(len(l.Waits))]
 			w.Asked, w.Answered = 0, w.Answered+Moment(time.Second) // nodes are well for half a second at least
 			return w.Key
+		}},
+		{"renewal", func(l *Log, random *rand.Rand) string {
+			a := &l.Tenures[random.IntN(len(l.Tenures))]
+			a.Lost = 100 * ms // and nodes are well for half a second at first
+			return a.Key
+		}},
+		{"release", func(l *Log, random *rand.Rand) string {
+			a := &l.Tenures[random.IntN(len(l.Tenures))]
+			a.Release = Span{0, 100 * ms}
+			return a.Key
+		}},
+		{"notes", func(l *Log, random *rand.Rand) string {
+			a := &l.Tenures[random.IntN(len(l.Tenures))]
+			a.Release.From = a.Release.To + 1
+			return a.Key
 		}},
 		{"notes", func(l *Log, random *rand.Rand) string {
 			a := &l.Tenures[random.IntN(len(l.Tenures))]

@@ -15,15 +15,10 @@ import (
 // process is not stopped, without a break: after each, nodes and waiters begin anew. So
 // of each call the longest such stretch counts.
 func Liveness(l *Log, bound time.Duration, allowed ...string) (violations []Violation, most time.Duration) {
-	healthy := union(l.Healthy)
-	free := map[string][]Span{} // what is left of it for each process
+	free := l.free()
 	for _, w := range l.Waits {
-		p := process(w.Client)
-		if _, ok := free[p]; !ok {
-			free[p] = without(healthy, union(l.Stopped[p]))
-		}
 		all := Span{w.Asked, w.Answered}
-		stretch := longest(free[p], all)
+		stretch := longest(free(w.Client), all)
 		waited := time.Duration(stretch.To - stretch.From)
 		most = max(most, waited)
 		var what string
@@ -34,7 +29,7 @@ func Liveness(l *Log, bound time.Duration, allowed ...string) (violations []Viol
 			what = "failed with " + w.Err
 		case waited >= bound:
 			what = "was served"
-		case w.Err != "" && stretch == all && within(free[p], w.Asked) && !slices.Contains(allowed, w.Err):
+		case w.Err != "" && stretch == all && within(free(w.Client), w.Asked) && !slices.Contains(allowed, w.Err):
 			what = "failed with " + w.Err + ", with nothing in its way,"
 		default:
 			continue

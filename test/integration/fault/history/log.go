@@ -29,6 +29,9 @@ type Tenure struct {
 	Had    Moment // that call's return: from here on it is valid
 	Ended  Moment // the earlier of its deadline, as last extended, and the call to release it
 	Fence  int64  // 0 if the locks have no fences
+
+	Release Span   // the call to release it, up to Never if that did not return; empty if there was none
+	Lost    Moment // when it ended though it was to be renewed; 0: it did not
 }
 
 // A Visit is one read and one write of a register under the lock: one step for who looks
@@ -58,10 +61,12 @@ type Fault struct {
 
 // A Log is all that was noted, in any order.
 type Log struct {
+	Lease   time.Duration // the TTL of the locks; 0: neither renewals nor releases are judged
 	Tenures []Tenure
 	Visits  []Visit
 	Waits   []Wait
 	Faults  []Fault
+	Tries   int64 // for a hot key, in vain or not
 
 	// Healthy says when a majority of the nodes was well, and had been for long enough to
 	// vote.
@@ -69,6 +74,9 @@ type Log struct {
 	// Stopped says when a client's process (the part of Client before the "/") was
 	// stopped. One that was killed is stopped until Never.
 	Stopped map[string][]Span
+	// Starved says when some process did not get to run in time, because the machine was busy:
+	// then no lock of a short lease can be sure to be renewed.
+	Starved []Span
 	// Excused says when the assumptions of a lease did not hold: from just before a clock
 	// was set forward to the end of every lease that a node may have granted before, the
 	// longest TTL after it was set.

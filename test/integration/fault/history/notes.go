@@ -19,6 +19,7 @@ func Notes(l *Log) []Violation {
 		check(t.Client != "" && t.Key != "", t, "a tenure of nobody, or of nothing")
 		check(t.Asked <= t.Had, t, t.Client+" had a lock before it asked for it")
 		check(t.Asked <= t.Ended, t, t.Client+"'s lock had ended before it asked for it")
+		check(t.Release.From <= t.Release.To, t, t.Client+"'s release returned before it was called")
 		check(t.Had != Never && t.Ended != Never, t, t.Client+"'s lock has no end, or was not had")
 	}
 	for _, v := range l.Visits {

@@ -11,6 +11,10 @@ import (
 // shownViolations is how many of them a Verdict names.
 const shownViolations = 10
 
+// releaseBound is how many leases a call to release may take, on a machine that is busy. A
+// release returns within a node's time-out otherwise.
+const releaseBound = 2
+
 // A Verdict says what there was to judge, and what has come of it.
 type Verdict struct {
 	Tenures, Fenced, Keys, Clients int
@@ -18,23 +22,25 @@ type Verdict struct {
 	Waits                          int
 	Faults                         map[string]int // by kind
 	Bound, LongestWait             time.Duration  // of healthy time without a break
+	LongestRelease                 time.Duration  // the same
 
 	// How long it all took, and how much of it Liveness could judge, and the rest had to
 	// excuse.
 	Lasted, Healthy, Lenient time.Duration
+	Starved                  time.Duration // how long any process did not get to run in time
 
 	Violations []Violation
 	Excused    []Violation // those that began while the assumptions of a lease did not hold
 }
 
 // Judge asks all the rules: one holder at a time, whose fences grow and whose visits are
-// linearizable, and nobody waits for longer than the bound in healthy time. Errors that
-// a caller makes for itself are allowed.
+// linearizable, and nobody waits for longer than the bound in healthy time, is long about a
+// release, or loses a lock that is renewed. Errors that a caller makes for itself are allowed.
 func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
 	v := Verdict{
 		Tenures: len(l.Tenures), Visits: len(l.Visits), Waits: len(l.Waits),
 		Faults: map[string]int{}, Bound: bound,
-		Healthy: length(l.Healthy), Lenient: length(l.Excused),
+		Healthy: length(l.Healthy), Lenient: length(l.Excused), Starved: length(l.Starved),
 	}
 	began, ended := Never, Moment(0)
 	keys, clients := map[string]bool{}, map[string]bool{}
@@ -68,6 +74,11 @@ func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
 	late, most := Liveness(l, bound, allowed...)
 	v.Violations = append(v.Violations, late...)
 	v.LongestWait = most
+	if l.Lease > 0 {
+		v.Violations = append(v.Violations, Losses(l)...)
+		late, v.LongestRelease = Releases(l, releaseBound*l.Lease)
+		v.Violations = append(v.Violations, late...)
+	}
 	return v
 }
 
@@ -77,11 +88,11 @@ func (v Verdict) Kept() bool { return len(v.Violations) == 0 }
 func (v Verdict) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d tenures of %d keys by %d clients, %d with a fence\n", v.Tenures, v.Keys, v.Clients, v.Fenced)
-	fmt.Fprintf(&text, "over %v, of which the nodes were well for %v, and a clock's step is excused for %v\n",
-		v.Lasted.Round(time.Second), v.Healthy.Round(time.Second), v.Lenient.Round(time.Second))
+	fmt.Fprintf(&text, "over %v, of which the nodes were well for %v, some process did not get to run in time for %v, and a clock's step is excused for %v\n",
+		v.Lasted.Round(time.Second), v.Healthy.Round(time.Second), v.Starved.Round(100*time.Millisecond), v.Lenient.Round(time.Second))
 	fmt.Fprintf(&text, "%d visits to what the locks protect, %d of them with an unknown end\n", v.Visits, v.Unknown)
-	fmt.Fprintf(&text, "%d calls to acquire; the longest wait in healthy time is %v, and the bound %v\n",
-		v.Waits, v.LongestWait.Round(time.Millisecond), v.Bound)
+	fmt.Fprintf(&text, "%d calls to acquire; the longest wait in healthy time is %v, and the bound %v; the longest release %v\n",
+		v.Waits, v.LongestWait.Round(time.Millisecond), v.Bound, v.LongestRelease.Round(time.Millisecond))
 	var faults []string
 	for _, what := range slices.Sorted(maps.Keys(v.Faults)) {
 		faults = append(faults, fmt.Sprintf("%d × %s", v.Faults[what], what))

@@ -21,6 +21,10 @@ const (
 	returned = 'r' // from there
 	refused  = 'x' // there
 	ended    = 'e' // with the lock: about to release it
+	freed    = 'f' // that call has returned
+	lost     = 'l' // the lock, which was to be renewed
+	starved  = 's' // of time to run: the whole process
+	tried    = 't' // for a hot key: the whole process
 )
 
 // A Pen writes down what the workers of one process do. It is safe for concurrent use.
@@ -34,8 +38,11 @@ type Pen struct {
 func NewPen(out io.Writer) *Pen { return &Pen{out: out} }
 
 // Asked says that a worker asks for a key, and waits until it gets it if patient.
-func (p *Pen) Asked(worker int, key string, mood Mood) {
-	p.line("%c %d %d %s %c\n", asked, worker, Now(), key, mood)
+func (p *Pen) Asked(worker int, key string, mood Mood) { p.AskedAt(Now(), worker, key, mood) }
+
+// AskedAt is Asked, where that was a while ago.
+func (p *Pen) AskedAt(when history.Moment, worker int, key string, mood Mood) {
+	p.line("%c %d %d %s %c\n", asked, worker, when, key, mood)
 }
 
 // A Mood is how a worker asks for a key.
@@ -76,8 +83,21 @@ func (p *Pen) Refused(worker int) { p.line("%c %d %d\n", refused, worker, Now())
 
 // Ended says that the worker is about to release its lock, which holds until then.
 func (p *Pen) Ended(worker int, until history.Moment) {
-	p.line("%c %d %d\n", ended, worker, min(Now(), until))
+	now := Now()
+	p.line("%c %d %d %d\n", ended, worker, min(now, until), now)
 }
+
+// Freed says that the call to release it has returned.
+func (p *Pen) Freed(worker int) { p.line("%c %d %d\n", freed, worker, Now()) }
+
+// Lost says when the worker's lock ended that was to be renewed.
+func (p *Pen) Lost(worker int, when history.Moment) { p.line("%c %d %d\n", lost, worker, when) }
+
+// Starved says that the process did not get to run.
+func (p *Pen) Starved(when history.Span) { p.line("%c 0 %d %d\n", starved, when.From, when.To) }
+
+// Tried says how often the process has tried for a hot key.
+func (p *Pen) Tried(times int64) { p.line("%c 0 %d %d\n", tried, Now(), times) }
 
 // Close returns the first error that there was.
 func (p *Pen) Close() error {

@@ -33,7 +33,7 @@ type worker struct {
 // NewReader returns a reader of a process's notes, which calls had whenever a lock was
 // had.
 func NewReader(process string, had func()) *Reader {
-	return &Reader{process: process, tell: had, workers: map[int]*worker{}, keys: map[string]string{}}
+	return &Reader{process: process, tell: had, log: history.Log{Stopped: map[string][]history.Span{}}, workers: map[int]*worker{}, keys: map[string]string{}}
 }
 
 // Read reads until the notes end. It returns what comes behind them: the rest of a line
@@ -81,6 +81,18 @@ func (r *Reader) step(line string) error {
 	if _, err := fmt.Fscanf(text, "%c %d %d", &kind, &id, &at); err != nil {
 		return err
 	}
+	if kind == tried {
+		var times int64
+		_, err := fmt.Fscan(text, &times)
+		r.log.Tries += times
+		return err
+	}
+	if kind == starved {
+		span := history.Span{From: at}
+		_, err := fmt.Fscan(text, &span.To)
+		r.log.Stopped[r.process] = append(r.log.Stopped[r.process], span)
+		return err
+	}
 	w := r.workers[id]
 	if w == nil {
 		w = &worker{name: fmt.Sprint(r.process, "/", id), visit: -1}
@@ -125,7 +137,14 @@ func (r *Reader) note(w *worker, kind rune, at history.Moment, rest io.Reader) e
 	case refused:
 		r.log.Visits[w.visit].Left = struckOut
 	case ended:
-		r.log.Tenures[w.tenure].Ended = at
+		t := &r.log.Tenures[w.tenure]
+		t.Ended, t.Release.To = at, history.Never
+		_, err := fmt.Fscan(rest, &t.Release.From)
+		return err
+	case freed:
+		r.log.Tenures[w.tenure].Release.To = at
+	case lost:
+		r.log.Tenures[w.tenure].Lost = at
 	default:
 		return fmt.Errorf("there is no step %q", kind)
 	}

@@ -31,8 +31,14 @@ const (
 	Copy               Kind = "REPLICAOF another node"  // and a master again, with its data
 	KillAll            Kind = "restart the whole cluster"
 	FlushEverywhere    Kind = "FLUSHALL on all nodes"
+	StallNode          Kind = "stall again and again"         // for longer than a node may take
+	StallLinks         Kind = "hold links up again and again" // the same
+	FlushInVote        Kind = "FLUSHALL in the middle of a vote's batch"
+	TurnInVote         Kind = "REPLICAOF there and back in the middle of a vote's batch" // to an empty server: nobody is cut off
+	StepInVote         Kind = "set the clock forward in the middle of a vote's batch"
 	StopClient         Kind = "stop a client" // past its leases, or not
 	KillClient         Kind = "kill a client"
+	HotKey             Kind = "a key that all try for again and again" // while one holds it, and renews it
 )
 
 // A victim is what a kind harms.
@@ -43,6 +49,7 @@ const (
 	replicated        // a node that has a replica
 	cluster
 	client
+	clients // all of them
 )
 
 // A habit is how often, how long and how much of a kind there is. Durations are in
@@ -58,6 +65,9 @@ type habit struct {
 	// This long after its end the node may still not vote.
 	recovery float64
 }
+
+// ofClients reports whether it harms clients' processes.
+func (h habit) ofClients() bool { return h.victim == client || h.victim == clients }
 
 // forgetful is how long a node that has forgotten its votes is in quarantine, and how
 // long it may be until somebody sees that it is back, and that it is admitted.
@@ -91,8 +101,14 @@ var habits = []habit{
 	{kind: Copy, weight: 2, least: 0.2, most: 1, recovery: forgetful},
 	{kind: KillAll, victim: cluster, weight: 2, most: 0.5, recovery: forgetful},
 	{kind: FlushEverywhere, victim: cluster, weight: 1, recovery: forgetful},
+	{kind: StallNode, weight: 2, least: 4, most: 10, weakest: 0.2, strongest: 1, recovery: shaken},
+	{kind: StallLinks, weight: 2, least: 4, most: 10, weakest: 0.2, strongest: 1, recovery: shaken},
+	{kind: FlushInVote, victim: cluster, weight: 3, least: 0.2, most: 1, recovery: forgetful},
+	{kind: TurnInVote, victim: cluster, weight: 3, least: 0.2, most: 1, recovery: forgetful},
+	{kind: StepInVote, victim: cluster, weight: 2, least: 0.2, most: 1, weakest: 0.1, strongest: 5, recovery: forgetful},
 	{kind: StopClient, victim: client, weight: 4, least: 0.1, most: 3},
 	{kind: KillClient, victim: client, weight: 1, most: 0.5},
+	{kind: HotKey, victim: clients, weight: 1, least: 4, most: 8},
 }
 
 // Recovery is how long after a fault of this kind a node may still not vote, where

@@ -17,9 +17,9 @@ type Fault struct {
 	At, For time.Duration // when it begins, from the start of all, and how long it lasts
 	Nodes   []int
 	Clients []int         // whose process, or whose link to the nodes; nil: all
-	Amount  time.Duration // how much is a delay or a step
+	Amount  time.Duration // how much is a delay or a step, or the pause between two stalls
 	Other   int           // another node, to copy from
-	Bytes   int           // that are let through of a reply
+	Bytes   int           // that are let through of a reply; or a number to choose by
 }
 
 func (f Fault) String() string {
@@ -37,6 +37,15 @@ func (f Fault) String() string {
 		text = append(text, "for", f.For.Round(time.Millisecond).String())
 	}
 	return strings.Join(text, " ")
+}
+
+// Unwell returns the nodes that may not vote while the fault lasts and they recover. A node
+// that another one copies takes a new history when that attaches, though it forgets nothing.
+func (f Fault) Unwell() []int {
+	if f.Kind == Copy {
+		return append(slices.Clone(f.Nodes), f.Other)
+	}
+	return f.Nodes
 }
 
 // A Stage is what faults happen on.
@@ -103,13 +112,13 @@ func Durable(seed uint64, nodes int) []bool {
 // nodes makes up the faults of nodes.
 func (s Stage) nodes(random *rand.Rand) iter.Seq[Fault] {
 	return func(yield func(Fault) bool) {
-		if len(s.choice(func(h habit) bool { return h.victim != client })) == 0 {
+		if len(s.choice(func(h habit) bool { return !h.ofClients() })) == 0 {
 			return
 		}
 		state := make([]state, s.Nodes)
 		now := time.Duration(0)
 		for sky, next := calm, storm; ; sky, next = next, sky {
-			choice := s.choice(func(h habit) bool { return h.victim != client && (sky.whole || h.victim != cluster) })
+			choice := s.choice(func(h habit) bool { return !h.ofClients() && (sky.whole || h.victim != cluster) })
 			if len(choice) == 0 {
 				continue
 			}
@@ -120,14 +129,16 @@ func (s Stage) nodes(random *rand.Rand) iter.Seq[Fault] {
 					for _, n := range state {
 						f.At = max(f.At, n.free)
 					}
-					now = f.At + f.For + s.between(random, 0, 2) // for locks to be taken behind it
+					now = f.At + f.For + s.between(random, 1, 3) // for a quarantine to end, and locks to be taken behind it
 				}
 				if !f.fits(state, sky.harmed(s.Nodes)) {
 					continue
 				}
 				for _, i := range f.Nodes {
 					state[i].free = f.At + f.For
-					state[i].well = max(state[i].well, state[i].free+f.Kind.Recovery(s.Lease))
+				}
+				for _, i := range f.Unwell() {
+					state[i].well = max(state[i].well, f.At+f.For+f.Kind.Recovery(s.Lease))
 				}
 				if !yield(f) {
 					return
@@ -154,7 +165,7 @@ func (f Fault) fits(nodes []state, most int) bool {
 		if chosen && n.free > f.At {
 			return false
 		}
-		if chosen || n.well > f.At {
+		if n.well > f.At || slices.Contains(f.Unwell(), i) {
 			harmed++
 		}
 	}
@@ -164,21 +175,27 @@ func (f Fault) fits(nodes []state, most int) bool {
 // clients makes up the faults of clients' processes.
 func (s Stage) clients(random *rand.Rand) iter.Seq[Fault] {
 	return func(yield func(Fault) bool) {
-		choice := s.choice(func(h habit) bool { return h.victim == client })
+		choice := s.choice(habit.ofClients)
 		if len(choice) == 0 || s.Clients == 0 {
 			return
 		}
 		pause := 2.0 // the mean time between two, in leases
-		if len(s.choice(func(h habit) bool { return h.victim != client })) == 0 {
+		if len(s.choice(func(h habit) bool { return !h.ofClients() })) == 0 {
 			pause = 0.5 // nothing else happens
 		}
 		free := make([]time.Duration, s.Clients)
 		for now := s.Lease; ; now += time.Duration(random.ExpFloat64() * pause * float64(s.Lease)) {
 			f := s.make(random, choice, now)
+			if len(f.Clients) == s.Clients { // it waits until all are there
+				f.At = max(f.At, slices.Max(free))
+				now = f.At
+			}
 			if free[f.Clients[0]] > now {
 				continue
 			}
-			free[f.Clients[0]] = now + f.For + s.Lease // to do something meanwhile
+			for _, i := range f.Clients {
+				free[i] = now + f.For + s.Lease // to do something meanwhile
+			}
 			if !yield(f) {
 				return
 			}
@@ -202,6 +219,9 @@ func (s Stage) make(random *rand.Rand, choice []habit, now time.Duration) Fault 
 	switch h.victim {
 	case client:
 		f.Clients = []int{random.IntN(s.Clients)}
+		return f
+	case clients:
+		f.Clients = random.Perm(s.Clients)
 		return f
 	case cluster:
 		f.Nodes = random.Perm(s.Nodes)

@@ -65,6 +65,9 @@ func TestFaultsComeInOrderAndOneAtATimeToEachVictim(t *testing.T) {
 			}
 			of[i] = f.At + f.For
 		}
+		if f.Kind == HotKey && (f.Nodes != nil || len(f.Clients) != stage.Clients) {
+			t.Fatalf("%v is not of all clients", f)
+		}
 		if slices.Contains(f.Nodes, f.Other) && f.Kind == Copy {
 			t.Fatalf("%v copies from itself", f)
 		}
@@ -81,7 +84,7 @@ func TestMostOfTheTimeAMajorityIsWell(t *testing.T) {
 	faults := until(hour, Faults(3, stage))
 	for now := time.Duration(0); now < hour; now += 10 * time.Millisecond {
 		for len(faults) > 0 && faults[0].At <= now {
-			for _, i := range faults[0].Nodes {
+			for _, i := range faults[0].Unwell() {
 				well[i] = max(well[i], faults[0].At+faults[0].For+faults[0].Kind.Recovery(stage.Lease))
 			}
 			faults = faults[1:]

@@ -108,6 +108,7 @@ func name(err error) string {
 		{context.Canceled, "caller"},
 		{context.DeadlineExceeded, "caller"},
 		{redlock.ErrHeld, "held"},
+		{redlock.ErrContended, "contended"},
 		{redlock.ErrExpired, "expired"},
 		{redlock.ErrFence, "fence"},
 		{redlock.ErrNoQuorum, "no-quorum"},

@@ -14,6 +14,14 @@ type left struct {
 	sockets int
 }
 
+// weight is what the process carries now.
+func weight() Weight {
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	return Weight{Goroutines: runtime.NumGoroutine(), Heap: memory.HeapAlloc}
+}
+
 func remains() left {
 	buffer := make([]byte, 4<<20)
 	buffer = buffer[:runtime.Stack(buffer, true)]

@@ -3,94 +3,14 @@
 package worker
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/test/integration/fault/note"
 	"github.com/quorumlock/quorumlock/test/integration/fault/register"
 )
-
-// A Job is what a process has to do. It is its first order, as JSON.
-type Job struct {
-	Name     string   // of the process: a word
-	Library  string   // "quorumlock" or "redsync"
-	Client   string   // "goredis", "redigo" or "rueidis"
-	Without  []string // "fences", "guard"
-	Nodes    []string // where they are
-	Register string   // where it is
-	Workers  int
-	Keys     int
-	Lease    time.Duration
-	Mix      Mix
-	Seed     uint64
-}
-
-// A Farewell is a process's last word: what is left of it when it has closed all.
-type Farewell struct {
-	Error      string
-	Goroutines string // the stacks of those that are left
-	Sockets    int
-}
-
-// Serve does its job until it is told to stop, which is its second order, says its
-// farewell, and returns when there are no more orders.
-func Serve(ctx context.Context, orders io.Reader, notes io.Writer) error {
-	lines := bufio.NewScanner(orders)
-	if !lines.Scan() {
-		return errors.New("there is no job")
-	}
-	var job Job
-	if err := json.Unmarshal(lines.Bytes(), &job); err != nil {
-		return err
-	}
-	before := remains()
-	err := job.do(ctx, lines, notes)
-	left := remains().since(before)
-	if err != nil {
-		left.Error = err.Error()
-	}
-	if err := json.NewEncoder(notes).Encode(left); err != nil {
-		return err
-	}
-	for lines.Scan() { // the end of all orders
-	}
-	return lines.Err()
-}
-
-// do works until the next order.
-func (j Job) do(ctx context.Context, orders *bufio.Scanner, notes io.Writer) error {
-	locks, err := open(j)
-	if err != nil {
-		return err
-	}
-	store, err := register.Dial(j.Register)
-	if err != nil {
-		return errors.Join(err, locks.Close())
-	}
-	pen := note.NewPen(notes)
-	ctx, stop := context.WithCancel(ctx)
-	var working sync.WaitGroup
-	for id := range j.Workers {
-		w := &worker{
-			job: j, id: id, locks: locks, store: store, pen: pen,
-			random: rand.New(rand.NewPCG(j.Seed, uint64(id))), //nolint:gosec // a seed to repeat it by
-		}
-		working.Go(func() { w.work(ctx) })
-	}
-	orders.Scan()
-	stop()
-	working.Wait()
-	// Close gives back what was abandoned; until then others are not to have it.
-	time.Sleep(j.Lease)
-	return errors.Join(locks.Close(), store.Close(), pen.Close())
-}
 
 // A worker does one thing after another.
 type worker struct {
@@ -116,6 +36,13 @@ type Mix struct {
 
 // Ordinary is a mix with a little of everything.
 var Ordinary = Mix{Cancelled: 30, Hasty: 30, Slow: 50, Extended: 40, Renewed: 5, Abandoned: 5}
+
+// Careless is a mix of holders that keep a lock for so long that whoever breaks in meets
+// somebody.
+var Careless = Mix{Slow: 500, Abandoned: 50}
+
+// Long is a mix of holders of which many have their locks renewed.
+var Long = Mix{Slow: 200, Renewed: 300}
 
 func (w *worker) work(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -161,9 +88,14 @@ func (w *worker) tenure(ctx context.Context, lot int) {
 	w.pen.Had(w.id, note.At(lock.Until()), lock.Fence())
 	stay(ctx, key, lock)
 	if release {
-		w.pen.Ended(w.id, note.At(lock.Until()))
-		_ = lock.Release(context.WithoutCancel(ctx)) // it may be lost by then
+		w.release(ctx, lock)
 	}
+}
+
+func (w *worker) release(ctx context.Context, lock lock) {
+	w.pen.Ended(w.id, note.At(lock.Until()))
+	_ = lock.Release(context.WithoutCancel(ctx)) // it may be lost by then
+	w.pen.Freed(w.id)
 }
 
 // anyKey is one of all keys, for who keeps it long.
@@ -228,6 +160,9 @@ func (w *worker) stay(ctx context.Context, key string, lock lock) {
 		pause := w.upTo(w.job.Lease / 2)
 		rest(ctx, pause)
 		left -= pause
+	}
+	if !lock.Valid() {
+		w.pen.Lost(w.id, note.At(lock.Until()))
 	}
 }
 

@@ -1,6 +1,6 @@
 //go:build unix
 
-package framing
+package driver
 
 import "syscall"
 

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package framing
+package driver
 
 // waiting cannot be known here without waiting.
 func (*Conn) waiting() bool { return false }

@@ -1,9 +1,10 @@
-package framing
+package driver
 
 import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -11,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/internal/framing"
 )
 
 // dial returns both ends of a connection over the loopback.
@@ -33,6 +34,19 @@ func dial(t *testing.T) (client, server net.Conn) {
 	return client, server
 }
 
+// sent is what a client sends for commands: "SUBSCRIBE a".
+func sent(commands ...string) string {
+	var raw strings.Builder
+	for _, command := range commands {
+		args := strings.Fields(command)
+		fmt.Fprintf(&raw, "*%d\r\n", len(args))
+		for _, arg := range args {
+			raw.WriteString("+" + arg + "\r\n")
+		}
+	}
+	return raw.String()
+}
+
 func say(t *testing.T, conn net.Conn, words string) {
 	t.Helper()
 	if _, err := conn.Write([]byte(words)); err != nil {
@@ -42,36 +56,36 @@ func say(t *testing.T, conn net.Conn, words string) {
 
 func TestConnGivesWhatIsRightAndThenAnError(t *testing.T) {
 	client, server := dial(t)
-	c := Check(client)
-	say(t, c, ask("GET a", "GET b"))
+	c := CheckReplies(client)
+	say(t, c, sent("GET a", "GET b"))
 	say(t, server, "+OK\r\n$-5\r\n+OK\r\n")
 	got, err := io.ReadAll(c)
-	if string(got) != "+OK\r\n$-" || !errors.Is(err, errSyntax) {
+	if string(got) != "+OK\r\n$-" || !errors.Is(err, ErrProtocol) {
 		t.Errorf("the client read %q, %v, want the first reply and an error", got, err)
 	}
-	if _, err := c.Write([]byte(ask("GET c"))); !errors.Is(err, errSyntax) || errors.Is(err, driver.ErrNotSent) {
+	if _, err := c.Write([]byte(sent("GET c"))); !errors.Is(err, ErrProtocol) || errors.Is(err, ErrNotSent) {
 		t.Errorf("Write behind that, while a reply is owed = %v, want the error, which is not ErrNotSent", err)
 	}
 }
 
 func TestConnRefusesAReplyTooMany(t *testing.T) {
 	client, server := dial(t)
-	c := Check(client)
-	say(t, c, ask("GET a"))
+	c := CheckReplies(client)
+	say(t, c, sent("GET a"))
 	say(t, server, "+OK\r\n+OK\r\n")
 	got, err := io.ReadAll(c)
-	if string(got) != "+OK\r\n" || !errors.Is(err, errUnasked) {
+	if string(got) != "+OK\r\n" || !errors.Is(err, framing.ErrUnasked) {
 		t.Errorf("the client read %q, %v, want one reply and an error", got, err)
 	}
-	if _, err := c.Write([]byte(ask("GET b"))); !errors.Is(err, errUnasked) || !errors.Is(err, driver.ErrNotSent) {
+	if _, err := c.Write([]byte(sent("GET b"))); !errors.Is(err, framing.ErrUnasked) || !errors.Is(err, ErrNotSent) {
 		t.Errorf("Write behind that = %v, want that nothing was sent", err)
 	}
 }
 
-func TestCheckBetweenSeesWhatWaitsToBeRead(t *testing.T) {
+func TestCheckRepliesStrictlySeesWhatWaitsToBeRead(t *testing.T) {
 	client, server := dial(t)
-	c := CheckBetween(client)
-	say(t, c, ask("GET a"))
+	c := CheckRepliesStrictly(client)
+	say(t, c, sent("GET a"))
 	say(t, server, "+OK\r\n")
 	buf := make([]byte, 5)
 	if _, err := io.ReadFull(c, buf); err != nil || string(buf) != "+OK\r\n" {
@@ -81,26 +95,26 @@ func TestCheckBetweenSeesWhatWaitsToBeRead(t *testing.T) {
 	for !c.waiting() {
 		runtime.Gosched() // until it has arrived
 	}
-	if n, err := c.Write([]byte(ask("GET b"))); n != 0 || !errors.Is(err, errUnasked) || !errors.Is(err, driver.ErrNotSent) {
+	if n, err := c.Write([]byte(sent("GET b"))); n != 0 || !errors.Is(err, framing.ErrUnasked) || !errors.Is(err, ErrNotSent) {
 		t.Errorf("Write = %d, %v, want that nothing was sent", n, err)
 	}
 	_ = c.Close()
-	if got, _ := io.ReadAll(server); !bytes.Equal(got, []byte(ask("GET a"))) {
+	if got, _ := io.ReadAll(server); !bytes.Equal(got, []byte(sent("GET a"))) {
 		t.Errorf("the server received %q, want the first command alone", got)
 	}
 }
 
 func TestConnAllocatesNextToNothing(t *testing.T) {
 	client, server := dial(t)
-	c := CheckBetween(client)
-	command, reply, buf := []byte(ask("GET a", "GET b")), []byte("+OK\r\n$1\r\nb\r\n"), make([]byte, 4096)
+	c := CheckRepliesStrictly(client)
+	command, reply, buf := []byte(sent("GET a", "GET b")), []byte("+OK\r\n$1\r\nb\r\n"), make([]byte, 4096)
 	allocs := testing.AllocsPerRun(100, func() {
 		_, _ = c.Write(command)
 		_, _ = server.Read(buf)
 		_, _ = server.Write(reply)
 		_, _ = c.Read(buf)
 	})
-	if c.fault != nil || !c.owed.settled() || allocs > 1 { // the address that the system may tell
+	if c.fault != nil || !c.said.Idle() || allocs > 1 { // the address that the system may tell
 		t.Errorf("a round trip makes %v allocations, and ends with %v, want at most one", allocs, c.fault)
 	}
 }
@@ -108,13 +122,13 @@ func TestConnAllocatesNextToNothing(t *testing.T) {
 // Subscribers write at once, and the replies come in the order of what was written.
 func TestConnNotesInTheOrderOfWriting(t *testing.T) {
 	client, server := dial(t)
-	c := Check(client)
+	c := CheckReplies(client)
 	const each = 2000
 	var writers sync.WaitGroup
 	for _, command := range []string{"SUBSCRIBE a", "UNSUBSCRIBE a"} {
 		writers.Go(func() {
 			for range each {
-				_, _ = c.Write([]byte(ask(command)))
+				_, _ = c.Write([]byte(sent(command)))
 			}
 		})
 	}
@@ -126,7 +140,7 @@ func TestConnNotesInTheOrderOfWriting(t *testing.T) {
 				word, _ := in.ReadString('\n')
 				command = strings.TrimSpace(command + word)
 			}
-			_, _ = server.Write([]byte(ask(strings.ToLower(strings.TrimPrefix(strings.TrimSuffix(command, "+a"), "*2+")) + " a 1")))
+			_, _ = server.Write([]byte(sent(strings.ToLower(strings.TrimPrefix(strings.TrimSuffix(command, "+a"), "*2+")) + " a 1")))
 		}
 		_ = server.Close()
 	}()
@@ -138,16 +152,16 @@ func TestConnNotesInTheOrderOfWriting(t *testing.T) {
 
 func TestCheckDoesNotCheckTwice(t *testing.T) {
 	client, _ := dial(t)
-	if c := CheckBetween(Check(client)); c.NetConn() != client || c.raw == nil {
+	if c := CheckRepliesStrictly(CheckReplies(client)); c.NetConn() != client || c.raw == nil {
 		t.Errorf("a connection that is checked twice is over %T, want the socket", c.NetConn())
 	}
 }
 
 func BenchmarkConn(b *testing.B) {
-	c := Check(nil)
-	command, reply := []byte(ask("GET a", "GET b")), []byte("+OK\r\n$1\r\nb\r\n")
+	c := CheckReplies(nil)
+	command, reply := []byte(sent("GET a", "GET b")), []byte("+OK\r\n$1\r\nb\r\n")
 	for b.Loop() {
-		_, _ = c.out.scan(command)
-		_, _ = c.in.scan(reply)
+		_ = c.said.Sent(command)
+		_, _ = c.said.Received(reply)
 	}
 }

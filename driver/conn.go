@@ -1,0 +1,116 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+
+	"github.com/quorumlock/quorumlock/driver/internal/framing"
+)
+
+// ErrProtocol is matched by the error of a [Conn] whose server has left the protocol. The
+// connection is of no use any more.
+var ErrProtocol = errors.New("the server's reply was not taken")
+
+// Conn is a connection that gives up when the server leaves the protocol. Every reply that
+// the client reads is RESP2 or RESP3, whole, of a reasonable size (a string of at most 4 MiB, a
+// line of 64 KiB, arrays of 65,536 elements and 32 levels), and the answer to a command. Bytes
+// that would make another reply do not reach the client: it reads an error that matches
+// [ErrProtocol].
+//
+// Clients trust a server with more than a lock may. They allocate what it announces, read
+// arrays in arrays by recursion until the stack is full, take a reply that nobody has asked
+// for as the next command's, or panic. So a driver that dials by itself puts a Conn between
+// its client and the socket.
+//
+// It is safe for concurrent use as far as the connection below is.
+type Conn struct {
+	net.Conn
+
+	writing sync.Mutex // what is noted first is also written first
+	mu      sync.Mutex
+	said    *framing.Exchange
+	fault   error
+
+	raw   syscall.RawConn // nil: what waits to be read cannot be seen
+	look  func(fd uintptr)
+	first [1]byte // that waits
+	some  bool
+}
+
+// CheckReplies returns conn as a connection that checks what is read from it. It belongs
+// right above the socket or the TLS connection, before anything was read or written.
+func CheckReplies(conn net.Conn) *Conn {
+	if checked, ok := conn.(*Conn); ok {
+		conn = checked.Conn
+	}
+	return &Conn{Conn: conn, said: framing.NewExchange()}
+}
+
+// CheckRepliesStrictly is CheckReplies, and also refuses to write where a reply waits that
+// no command has asked for. It is for clients that read only when they expect a reply, and
+// would take it for that one. Over TLS, and on systems other than Unix, it cannot be seen
+// what waits.
+func CheckRepliesStrictly(conn net.Conn) *Conn {
+	c := CheckReplies(conn)
+	if sys, ok := c.Conn.(syscall.Conn); ok { // not over TLS, where it need not be a reply
+		c.raw, _ = sys.SyscallConn() // fails on a closed one
+		c.look = c.peek
+	}
+	return c
+}
+
+// NetConn returns the connection below, as that of a [tls.Conn] does.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// Read reads replies that are right. Its error matches [ErrProtocol] from the first byte
+// on that is not.
+func (c *Conn) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	fault := c.fault
+	c.mu.Unlock()
+	if fault != nil {
+		return 0, fault
+	}
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	right, wrong := c.said.Received(p[:n])
+	if wrong == nil {
+		return n, err
+	}
+	c.fault = fmt.Errorf("%w: %w", ErrProtocol, wrong)
+	if right > 0 {
+		return right, nil
+	}
+	return 0, c.fault
+}
+
+// Write notes which replies are to come. Where it refuses to write at all, its error
+// matches [ErrNotSent] as well as [ErrProtocol].
+func (c *Conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := c.note(p); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *Conn) note(p []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle := c.said.Idle()
+	if idle && c.fault == nil && !c.said.Listening() && c.waiting() {
+		c.fault = fmt.Errorf("%w: %w", ErrProtocol, framing.ErrUnasked)
+	}
+	if c.fault != nil {
+		if idle {
+			return NotSent(c.fault)
+		}
+		return c.fault
+	}
+	return c.said.Sent(p)
+}

@@ -1,0 +1,307 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// outstanding counts the clean-ups that wait for their next try.
+func outstanding(l *Locker) (count int) {
+	for _, n := range l.nodes {
+		count += len(n.cleanups.all())
+	}
+	return count
+}
+
+// freeze makes the way to a node stall for some time. What is sent meanwhile gets lost.
+func freeze(f *fakeNode, lasts time.Duration) {
+	f.stop()
+	time.Sleep(lasts)
+	f.change(func(f *fakeNode) {
+		close(f.hung)
+		f.hung, f.buffer = nil, nil
+	})
+}
+
+// An unknown outcome is forgotten one TTL after its node has answered again, and later
+// stalls of the node do not begin that anew.
+func TestStallsThatRecurWithinATTLDoNotPileUpCleanUps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers, every, lasts, ttl = 50, 4400 * time.Millisecond, 400 * time.Millisecond, 10 * time.Second
+		locker, fakes := newLocker(t, 3, WithTTL(ttl))
+		warm(t, locker)
+		ends := time.Now().Add(stallsLast)
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				for key := fmt.Sprint("k", i); time.Now().Before(ends); time.Sleep(200 * time.Millisecond) {
+					if lock, err := locker.TryAcquire(t.Context(), key); err != nil {
+						t.Errorf("TryAcquire with one of three nodes stalled = %v", err)
+					} else if err := lock.Release(t.Context()); err != nil {
+						t.Errorf("Release with one of three nodes stalled = %v", err)
+					}
+				}
+			})
+		}
+		// Those of a TTL, and of the stall that has just been.
+		const bound = callers * (int(ttl/every) + 2)
+		for began := time.Now(); time.Now().Before(ends); {
+			time.Sleep(every - lasts)
+			freeze(fakes[0], lasts)
+			count := outstanding(locker)
+			if count > bound {
+				t.Errorf("after %v of stalls %d clean-ups wait for their next try, want at most %d", time.Since(began), count, bound)
+				break
+			}
+		}
+		all.Wait()
+		time.Sleep(ttl + 2*time.Second)
+		if count := outstanding(locker); count > 0 {
+			t.Errorf("%d clean-ups are left one TTL after the last stall", count)
+		}
+	})
+}
+
+const stallsLast = 60 * time.Second
+
+// releasedWithout takes locks and releases them while a node does not do its part.
+func releasedWithout(t *testing.T, locker *Locker, f *fakeNode, fail func(*fakeNode), count int) {
+	t.Helper()
+	var locks []*Lock
+	for i := range count {
+		locks = append(locks, mustAcquire(t, locker, fmt.Sprint("k", i)))
+	}
+	fail(f)
+	for _, lock := range locks {
+		mustRelease(t, lock)
+	}
+	if left := len(f.keys); left != count {
+		t.Fatalf("the test does not show the fault: the node has %d keys, want %d", left, count)
+	}
+}
+
+func TestCleanUpsWaitTogetherForANodeThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count = 687
+		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
+		warm(t, locker)
+		n := locker.nodes[0]
+		releasedWithout(t, locker, fakes[0], (*fakeNode).stop, count)
+		time.Sleep(2 * time.Second) // the releases themselves have failed
+		for range 10 * 60 * 10 {    // ten minutes
+			time.Sleep(100 * time.Millisecond)
+			n.mu.Lock()
+			asked := n.waiting()
+			n.mu.Unlock()
+			if asked > 1 {
+				t.Fatalf("%d clean-ups wait for the next question to a node that is down, want one", asked)
+			}
+		}
+		fakes[0].resume()
+		time.Sleep(maxRest + 2*lastPause)
+		synctest.Wait()
+		if left := len(fakes[0].keys); left > 0 {
+			t.Errorf("the node has woken up, and %d of %d keys are left", left, count)
+		}
+	})
+}
+
+func TestWhatMustHaveExpiredAtANodeThatIsDownIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count, ttl = 100, 10 * time.Second
+		locker, fakes := newLocker(t, 3, WithTTL(ttl))
+		releasedWithout(t, locker, fakes[0], func(f *fakeNode) { f.change(refuse) }, count)
+		time.Sleep(ttl + 2*lastPause)
+		if left := outstanding(locker); left != 0 {
+			t.Errorf("%d clean-ups wait for keys that have expired, at a node that is down", left)
+		}
+	})
+}
+
+func TestCloseDoesNotWaitForWhatAMinorityHas(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		leave func(t *testing.T, f *fakeNode, lock func() *Lock)
+	}{
+		{"an unknown outcome", func(t *testing.T, f *fakeNode, lock func() *Lock) {
+			f.stop()
+			mustRelease(t, lock())
+		}},
+		{"a key that the node has", func(t *testing.T, f *fakeNode, lock func() *Lock) {
+			held := lock()
+			f.change(refuse)
+			mustRelease(t, held)
+		}},
+		{"the key of a lock that is held", func(_ *testing.T, f *fakeNode, lock func() *Lock) {
+			lock()
+			f.change(refuse)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
+				warm(t, locker)
+				tt.leave(t, fakes[0], func() *Lock { return mustAcquire(t, locker, "k") })
+				time.Sleep(time.Second)
+				began := time.Now()
+				if err := locker.Close(); err != nil || time.Since(began) > 0 {
+					t.Errorf("Close = %v after %v, want nil at once: a quorum has confirmed the release", err, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// Nobody holds what a failed attempt has set, and yet it keeps everybody out.
+func TestCloseWaitsUntilAQuorumIsCleanOfAFailedAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
+		warm(t, locker)
+		for _, f := range fakes {
+			f.stop()
+		}
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("TryAcquire over silent nodes = %v, want ErrNoQuorum", err)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			for _, f := range fakes[:2] {
+				f.resume()
+			}
+		}()
+		began := time.Now()
+		if err := locker.Close(); err != nil || time.Since(began) < time.Second {
+			t.Errorf("Close = %v after %v, want nil once two of three nodes have woken up and said that the token is not there", err, time.Since(began))
+		}
+		if names := stray(fakes, "k"); len(names) > 0 {
+			t.Errorf("the key is left at %v", names)
+		}
+	})
+}
+
+// cleanedSoon fails the test if a lost lock's key k stays at a node.
+func cleanedSoon(t *testing.T, fakes []*fakeNode) {
+	t.Helper()
+	time.Sleep(wakeCheck + 2*lastPause) // a lock without a context is looked at once a second
+	synctest.Wait()
+	for _, f := range fakes {
+		if token, left := f.token("k"); token != "" {
+			t.Errorf("the lock is lost, and %s keeps its key for %v", f.name, left)
+		}
+	}
+}
+
+func TestWhatAnExtendThatWasGivenUpHasSetGoesWithTheLock(t *testing.T) {
+	for _, timer := range []bool{true, false} { // a lock has one if its context was asked for
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
+			warm(t, locker)
+			lock := mustAcquire(t, locker, "k")
+			if timer {
+				lock.Context()
+			}
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { f.delay = 100 * time.Millisecond })
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond) // it runs after 50ms
+			defer cancel()
+			if err := lock.Extend(ctx, 2*time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Extend = %v, want the context's error", err)
+			}
+			if _, left := fakes[0].token("k"); left < time.Hour {
+				t.Fatalf("the test does not show the fault: the lease at the node is %v", left)
+			}
+			time.Sleep(time.Until(lock.Until()))
+			cleanedSoon(t, fakes)
+		})
+	}
+}
+
+func TestAnExtensionThatRunsAfterItsLockIsLostIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
+		warm(t, locker)
+		lock := mustAcquire(t, locker, "k")
+		for _, f := range fakes {
+			f.stop()
+		}
+		if err := lock.Extend(t.Context(), time.Minute); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("Extend over silent nodes = %v, want ErrNoQuorum", err)
+		}
+		time.Sleep(10 * time.Second)
+		for _, f := range fakes {
+			f.resume()
+		}
+		if names := stray(fakes, "k"); len(names) != 3 {
+			t.Fatalf("the test does not show the fault: the late extension has set the key at %v", names)
+		}
+		time.Sleep(maxRest)
+		cleanedSoon(t, fakes)
+	})
+}
+
+func TestWhatFailedRenewalsHaveSetGoesWithTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithTTL(10*time.Second))
+		warm(t, locker)
+		lock := mustAcquire(t, locker, "k", WithRenewal())
+		for _, f := range fakes[:3] {
+			f.change(refuse)
+		}
+		time.Sleep(time.Until(lock.Until()))
+		if _, left := fakes[4].token("k"); left < 2*time.Second {
+			t.Fatalf("the test does not show the fault: the lease at the node is %v", left)
+		}
+		cleanedSoon(t, fakes[3:])
+	})
+}
+
+func TestALockThatRunsOutCostsTheNodesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
+		warm(t, locker)
+		lock := mustAcquire(t, locker, "k")
+		if err := lock.Extend(t.Context(), 8*time.Second); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		mustAcquire(t, locker, "l").Context()
+		synctest.Wait()
+		before := fakes[0].batches()
+		time.Sleep(20 * time.Second)
+		if after := fakes[0].batches(); after != before {
+			t.Errorf("two locks ran out, and a node was sent %d batches for that", after-before)
+		}
+	})
+}
+
+func TestWhatANodeThatIsDownIsToBeCleanedOfIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
+		first, second := mustAcquire(t, locker, "k"), mustAcquire(t, locker, "l")
+		fakes[0].change(refuse)
+		mustRelease(t, first)
+		synctest.Wait()
+		cs := &locker.nodes[0].cleanups
+		parked := cleanup{&first.claim, locker.clock.Now()}
+		cs.mu.Lock()
+		for len(cs.list) < maxParked {
+			cs.list = append(cs.list, parked)
+		}
+		cs.mu.Unlock()
+		mustRelease(t, second)
+		if left := outstanding(locker); left > maxParked {
+			t.Errorf("%d clean-ups wait for a node that is down, want at most %d", left, maxParked)
+		}
+		synctest.Wait()
+		second.claim.mu.Lock()
+		defer second.claim.mu.Unlock()
+		if !second.claim.traces[0].clean() {
+			t.Error("what there is no room for is not left to the TTL")
+		}
+	})
+}

@@ -1,0 +1,410 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// rounds is how often each scene is played: "-args -rounds 10000" shows the rare ones.
+var rounds = flag.Int("rounds", 8, "how often each contest is played")
+
+// A scene is a key that processes try for at the same moment, again and again.
+type scene struct {
+	processes, nodes int
+	delay, jitter    time.Duration // of the way there and back
+	late             time.Duration // the processes begin within so much time
+	dead             int           // nodes
+	options          []Option
+}
+
+func (s scene) String() string {
+	return fmt.Sprintf("%d processes, %d nodes (%d dead), %v+%v, within %v", s.processes, s.nodes, s.dead, s.delay, s.jitter, s.late)
+}
+
+// trip is the mean round trip.
+func (s scene) trip() time.Duration { return s.delay + s.jitter/2 }
+
+// A tally says what came of the rounds of a scene.
+type tally struct {
+	none   int             // rounds without a winner
+	lies   int             // rounds without a winner in which somebody was told that it is held
+	took   []time.Duration // until there was a winner
+	losers []time.Duration // until the last loser knew
+}
+
+// play plays so many rounds.
+func (s scene) play(t *testing.T, rounds int) (sum tally) {
+	t.Helper()
+	_, fakes := newLocker(t, s.nodes)
+	var lockers []*Locker
+	for range s.processes {
+		lockers = append(lockers, another(t, fakes, s.options...))
+		warm(t, lockers[len(lockers)-1])
+	}
+	for i, f := range fakes {
+		f.change(func(f *fakeNode) { f.delay, f.jitter = s.delay, s.jitter })
+		if i < s.dead {
+			f.change(refuse)
+		}
+	}
+	for range 3 { // the distance of the nodes becomes known
+		for _, l := range lockers {
+			warm(t, l)
+		}
+	}
+	for round := range rounds {
+		began := time.Now()
+		var mu sync.Mutex
+		var won []*Lock
+		held := 0
+		var first, last time.Duration
+		var group sync.WaitGroup
+		for _, l := range lockers {
+			wait := rand.N(s.late+1) + 1 //nolint:gosec // it is no secret
+			group.Go(func() {
+				time.Sleep(wait)
+				lock, err := l.TryAcquire(t.Context(), "k")
+				mu.Lock()
+				defer mu.Unlock()
+				last = time.Since(began)
+				switch {
+				case err == nil:
+					first = last
+					won = append(won, lock)
+				case errors.Is(err, ErrHeld):
+					held++
+				case !errors.Is(err, ErrContended):
+					t.Errorf("%v, round %d: TryAcquire = %v", s, round+1, err)
+				}
+			})
+		}
+		group.Wait()
+		switch len(won) {
+		case 0:
+			sum.none++
+			if held > 0 {
+				sum.lies++
+			}
+		case 1:
+			sum.took = append(sum.took, first)
+			sum.losers = append(sum.losers, last)
+			if err := won[0].Release(t.Context()); err != nil {
+				t.Errorf("%v, round %d: Release = %v", s, round+1, err)
+			}
+		default:
+			t.Fatalf("%v, round %d: %d have the lock", s, round+1, len(won))
+		}
+		time.Sleep(time.Second) // all clean-ups are done
+		synctest.Wait()
+		if left := stray(fakes, "k"); left != nil {
+			t.Fatalf("%v, round %d: the key is left at %v", s, round+1, left)
+		}
+	}
+	slices.Sort(sum.took)
+	slices.Sort(sum.losers)
+	return sum
+}
+
+func TestOfAllWhoTryAtTheSameMomentOneGetsTheKey(t *testing.T) {
+	for _, processes := range []int{2, 3, 5, 16} {
+		for _, nodes := range []int{3, 4, 5} {
+			for _, s := range []scene{
+				{delay: time.Millisecond},
+				{delay: time.Millisecond, jitter: time.Millisecond},
+				{delay: time.Millisecond, jitter: time.Millisecond, late: time.Millisecond},
+				{delay: 0, jitter: 4 * time.Millisecond, late: 2 * time.Millisecond},
+				{delay: time.Millisecond, jitter: time.Millisecond, dead: 1},
+				{delay: time.Millisecond, jitter: time.Millisecond, late: time.Millisecond, dead: (nodes - 1) / 2},
+			} {
+				s.processes, s.nodes = processes, nodes
+				synctest.Test(t, func(t *testing.T) {
+					sum := s.play(t, *rounds)
+					if sum.none > 0 {
+						t.Errorf("%v: in %d of %d rounds nobody got the key, and in %d of these somebody was told that it is held", s, sum.none, *rounds, sum.lies)
+					}
+					if n := len(sum.took); n > 0 && testing.Verbose() {
+						trip := float64(s.trip())
+						in := func(d time.Duration) float64 { return float64(d) / trip }
+						t.Logf("%v: none %d; winner after %.1f round trips, 99%% %.1f, at most %.1f; all know after %.1f, 99%% %.1f, at most %.1f", s, sum.none,
+							in(sum.took[n/2]), in(sum.took[n*99/100]), in(sum.took[n-1]), in(sum.losers[n/2]), in(sum.losers[n*99/100]), in(sum.losers[n-1]))
+					}
+				})
+			}
+		}
+	}
+}
+
+// rivals puts tokens at nodes, as the votes of others who asked at the same moment.
+func rivals(fakes []*fakeNode, tokens ...string) {
+	for i, token := range tokens {
+		if token != "" {
+			fakes[i].plant("k", tokenMark+token, time.Hour)
+		}
+	}
+}
+
+// Tokens before and behind all that this library makes.
+const (
+	small = " "
+	great = "~"
+)
+
+func leave(f *fakeNode) { delete(f.keys, "k") }
+
+func TestTheLeaseOfASettledTryCountsFromItsFirstRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		rivals(fakes, small+"a", small+"b")
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+		}
+		time.AfterFunc(15*time.Millisecond, func() { // behind the first round
+			fakes[0].change(leave)
+			fakes[1].change(leave)
+		})
+		start := time.Now()
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire whose rivals let go = %v", err)
+		}
+		if took := time.Since(start); took < 40*time.Millisecond || took > 60*time.Millisecond {
+			t.Errorf("the try took %v, want two rounds of 20ms and a short pause", took)
+		}
+		if want := start.Add(10*time.Second - 102*time.Millisecond); !lock.Until().Equal(want) {
+			t.Errorf("Until = start + %v, want start + TTL − 1%% − 2ms", lock.Until().Sub(start))
+		}
+		synctest.Wait()
+		for _, vote := range lock.Votes() {
+			if vote.Answer != Granted {
+				t.Errorf("of a lock that all nodes have granted, Votes has %v", vote)
+			}
+		}
+		mustRelease(t, lock)
+		time.Sleep(time.Second)
+		if left := stray(fakes, "k"); left != nil {
+			t.Errorf("after the release the key is left at %v", left)
+		}
+	})
+}
+
+func TestASecondRoundDoesNotCountTheVotesOfTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		rivals(fakes, small+"a", small+"b")
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+		}
+		time.AfterFunc(15*time.Millisecond, func() {
+			fakes[0].change(leave)
+			fakes[2].plant("k", tokenMark+small+"b", time.Hour) // our vote of the first round is gone
+		})
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrHeld) {
+			t.Errorf("one vote in the first round and another one in the second: TryAcquire = %v, want ErrHeld", err)
+		}
+	})
+}
+
+func TestASettledLockHasOneFenceAtAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		warm(t, locker)
+		rivals(fakes, small+"a", small+"b")
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+		}
+		time.AfterFunc(15*time.Millisecond, func() {
+			fakes[0].change(leave)
+		})
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		synctest.Wait()
+		accepted := 0
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) {
+				if f.fences["{k}:fence"].number == lock.Fence() {
+					accepted++
+				}
+			})
+		}
+		if accepted < 2 {
+			t.Errorf("a settled lock has a fence that %d of 3 nodes have accepted, want a quorum", accepted)
+		}
+	})
+}
+
+func TestWhoDoesNotLeadASplitLetsGoAtOnce(t *testing.T) {
+	for name, tokens := range map[string][]string{
+		"more votes":         {small, small, small + "b", small + "b", ""},
+		"a greater token":    {great + "a", great + "b", ""},
+		"a greater minority": {great, small, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, len(tokens))
+			warm(t, locker)
+			rivals(fakes, tokens...)
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+			}
+			result := make(chan error, 1)
+			go func() {
+				_, err := locker.TryAcquire(t.Context(), "k")
+				result <- err
+			}()
+			time.Sleep(35 * time.Millisecond)
+			if token, _ := fakes[len(fakes)-1].token("k"); token != "" {
+				t.Errorf("a rival has %s: half a round trip after the first round our own vote is still there", name)
+			}
+			for _, f := range fakes { // one of them makes it
+				f.plant("k", tokenMark+great, time.Hour)
+			}
+			if err := <-result; !errors.Is(err, ErrHeld) {
+				t.Errorf("a rival has %s, and then the lock: TryAcquire = %v, want ErrHeld", name, err)
+			}
+		})
+	}
+}
+
+func TestASplitThatNobodyWinsIsNotHeld(t *testing.T) {
+	for name, tokens := range map[string][]string{
+		"who lead and do nothing":       {great + "a", great + "b", ""},
+		"who are behind and do nothing": {small + "a", small + "b", ""},
+		"half of the nodes":             {small, small, "", ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, len(tokens))
+			warm(t, locker)
+			rivals(fakes, tokens...)
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { f.delay = time.Millisecond })
+			}
+			began := time.Now()
+			lock, err := locker.TryAcquire(t.Context(), "k")
+			if !errors.Is(err, ErrContended) || errors.Is(err, ErrHeld) || lock != nil {
+				t.Errorf("rivals %s: TryAcquire = %v, want ErrContended and not ErrHeld", name, err)
+			}
+			if took := time.Since(began); took > defaultNodeTimeout+20*time.Millisecond {
+				t.Errorf("rivals %s: TryAcquire took %v, want no more than a node time-out", name, took)
+			}
+			time.Sleep(time.Second)
+			if left := stray(fakes, "k"); len(left) != len(slices.DeleteFunc(tokens, func(s string) bool { return s == "" })) {
+				t.Errorf("rivals %s: the try has left the key at %v", name, left)
+			}
+		})
+	}
+}
+
+func TestAHolderWhoseVoteASilentNodeHidesHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		warm(t, locker)
+		rivals(fakes, great, great)
+		fakes[2].change(refuse) // the third of its votes
+		far(fakes, time.Millisecond)
+		began := time.Now()
+		_, err := locker.TryAcquire(t.Context(), "k")
+		if took := time.Since(began); !errors.Is(err, ErrHeld) || took > 20*time.Millisecond {
+			t.Errorf("TryAcquire = %v after %v, want ErrHeld after a few round trips of 1ms", err, took)
+		}
+	})
+}
+
+func TestARivalWhoseVotesASilentNodeMightMakeUpToAQuorumIsAskedForTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		rivals(fakes, great)
+		fakes[2].change(refuse)
+		far(fakes, time.Millisecond)
+		time.AfterFunc(1500*time.Microsecond, func() { fakes[0].change(leave) }) // it gives up
+		if lock, err := locker.TryAcquire(t.Context(), "k"); err != nil {
+			t.Errorf("TryAcquire of a key that was not held = %v", err)
+		} else {
+			mustRelease(t, lock)
+		}
+	})
+}
+
+// Its votes are the retry's, so it lets go of none, and tries again with the same token.
+func TestASplitTryWithATokenOfOnesOwnIsRepeated(t *testing.T) {
+	for _, options := range [][]Option{nil, {WithFences()}} {
+		for name, tt := range map[string]struct {
+			change func(f *fakeNode)
+			want   error
+		}{
+			"let go":     {leave, nil},
+			"do nothing": {func(*fakeNode) {}, ErrContended},
+			"have the lock after all": {func(f *fakeNode) {
+				f.keys["k"] = fakeKey{tokenMark + "holder", time.Now().Add(time.Hour)}
+			}, ErrHeld},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3, options...)
+				warm(t, locker)
+				rivals(fakes, small+"a", small+"b")
+				far(fakes, 10*time.Millisecond)
+				time.AfterFunc(15*time.Millisecond, func() {
+					fakes[0].change(tt.change)
+					fakes[1].change(tt.change)
+				})
+				lock, err := locker.TryAcquire(t.Context(), "k", WithToken("request 42"))
+				if !errors.Is(err, tt.want) || tt.want != ErrHeld && errors.Is(err, ErrHeld) {
+					t.Errorf("rivals who %s: TryAcquire with a token of one's own = %v, want %v", name, err, tt.want)
+				}
+				if lock != nil {
+					mustRelease(t, lock)
+				} else if token, _ := fakes[2].token("k"); token != "request 42" {
+					t.Errorf("rivals who %s: at its own node the key holds %q, want the token left to the retry", name, token)
+				}
+			})
+		}
+	}
+}
+
+func TestASplitTryThatIsGivenUpLeavesNothing(t *testing.T) {
+	for name, end := range map[string]func(cancel context.CancelFunc, l *Locker){
+		"its context ends":     func(cancel context.CancelFunc, _ *Locker) { cancel() },
+		"the Locker is closed": func(_ context.CancelFunc, l *Locker) { _ = l.Close() },
+	} {
+		for after := range 60 {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3)
+				warm(t, locker)
+				rivals(fakes, small+"a", small+"b")
+				for _, f := range fakes {
+					f.change(func(f *fakeNode) { f.delay = 4 * time.Millisecond })
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended := make(chan time.Time, 1)
+				time.AfterFunc(time.Duration(after)*time.Millisecond+time.Microsecond, func() {
+					ended <- time.Now()
+					end(cancel, locker)
+				})
+				_, err := locker.TryAcquire(ctx, "k")
+				at := <-ended
+				if took := time.Since(at); took > 0 {
+					t.Errorf("%s %dms after the start: TryAcquire returned %v later", name, after, took)
+				}
+				if !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) {
+					t.Errorf("%s %dms after the start: TryAcquire = %v", name, after, err)
+				}
+				time.Sleep(time.Second)
+				if left := stray(fakes, "k"); len(left) != 2 {
+					t.Errorf("%s %dms after the start: the key is at %v, want the rivals' nodes", name, after, left)
+				}
+			})
+		}
+	}
+}

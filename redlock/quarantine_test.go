@@ -1,0 +1,284 @@
+package redlock
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// A copy of an epoch that runs behind a FLUSHALL would bring back what was admitted.
+func TestAnEpochIsNeverSentTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, guard10())
+		sent := map[string]int{}
+		fakes[0].change(func(f *fakeNode) {
+			f.answer = func(args []any) *driver.Reply {
+				if args[0] == "SET" && args[1] == epochKey {
+					sent[args[2].(string)]++
+				}
+				return nil
+			}
+			f.lose = func(name string) bool {
+				return name == "SET" && len(sent) < 3 && f.log[len(f.log)-1] == "SET" && f.keys[epochKey].token != ""
+			}
+		})
+		for range 100 {
+			_, _ = locker.TryAcquire(t.Context(), "k")
+			fakes[0].change(func(f *fakeNode) { delete(f.keys, epochKey) })
+			time.Sleep(100 * time.Millisecond)
+		}
+		if len(sent) < 3 {
+			t.Fatalf("the epochs are %v, want several", sent)
+		}
+		for text, times := range sent {
+			if times > 1 {
+				t.Errorf("the epoch %q was sent %d times", text, times)
+			}
+		}
+	})
+}
+
+// FLUSHALL leaves the master_replid. A marker that was sent before it, and runs behind it,
+// is not for the epoch that the node has then.
+func TestAMarkerThatRunsBehindAFlushAdmitsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, fakes := newLocker(t, 1, guard10())
+		var late []any
+		fakes[0].change(func(f *fakeNode) {
+			f.answer = func(args []any) *driver.Reply {
+				if args[0] == "SET" && args[1] == markerKey && len(args) == 4 && late == nil {
+					late = args
+					return &driver.Reply{} // it is still on its way
+				}
+				return nil
+			}
+		})
+		lock, err := one.Acquire(t.Context(), "k") // after the quarantine, by the second marker
+		if err != nil {
+			t.Fatal(err)
+		}
+		fakes[0].change(flushed)
+		two := another(t, fakes, guard10())
+		_, _ = two.TryAcquire(t.Context(), "k")
+		synctest.Wait() // there is an epoch again
+		fakes[0].change(func(f *fakeNode) { f.one(late) })
+		if second, err := two.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
+			t.Errorf("behind a FLUSHALL and a late marker TryAcquire = %v, %v, want ErrQuarantine: the first is valid: %t", second, err, lock.Valid())
+		}
+	})
+}
+
+// Who wrote it may know rules that this client does not.
+func TestARecordThatCannotBeReadClosesTheNodeAndIsLeftAlone(t *testing.T) {
+	for _, tt := range []struct{ key, text, want string }{
+		{epochKey, "mine", "no record"},
+		{epochKey, "v2 " + someNonce, "newer version"},
+		{epochKey, "v1 " + someNonce + " SEAL=1", "extension"},
+		{markerKey, "node-1 10000", "no record"},
+		{markerKey, "v1 " + someReplid + " " + someNonce + " 10000 X=1", "extension"},
+		{setKey, "v1 0:1@", "no record"},
+		{setKey, "v3", "newer version"},
+		{epochKey, aList, "no record"},
+		{markerKey, aList, "no record"},
+		{setKey, aList, "no record"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var seen recorder
+			locker, fakes := newLocker(t, 1, guard10(), seen.option())
+			fakes[0].put(tt.key, tt.text)
+			var err error
+			for range 10 {
+				_, err = locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second))
+				synctest.Wait()
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `"`+tt.key+`"`) || strings.Contains(err.Error(), tt.text) && tt.text != aList {
+				t.Errorf("%q holds %q: Acquire = %v, want an error that names the key and says %q", tt.key, tt.text, err, tt.want)
+			}
+			if got := fakes[0].records()[tt.key]; got != tt.text {
+				t.Errorf("%q held %q and holds %q", tt.key, tt.text, got)
+			}
+			if m := fakes[0].records()[markerKey]; tt.key != markerKey && m != "" {
+				t.Errorf("%q holds %q, and the node was admitted: %q", tt.key, tt.text, m)
+			}
+			told := false
+			for _, e := range seen.all() {
+				told = told || e.Kind == NodeQuarantined && strings.Contains(e.String(), tt.want)
+			}
+			if !told {
+				t.Errorf("the events are %v, want one that says %q", seen.all(), tt.want)
+			}
+		})
+	}
+}
+
+// The advice to admit it made two holders.
+func TestANodeThatCameBackEmptyIsNotToBeAdmitted(t *testing.T) {
+	for _, fresh := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var seen recorder
+			locker, fakes := newLocker(t, 3, guard10(), seen.option())
+			admit(t, locker)
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			time.Sleep(time.Second)
+			fakes[0].restart()
+			fakes[1].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+			if fresh { // another process, which has seen nothing of it
+				locker = another(t, fakes, guard10(), seen.option())
+			}
+			_, _ = locker.TryAcquire(t.Context(), "k")
+			synctest.Wait()
+			time.Sleep(time.Second)
+			_, err := locker.TryAcquire(t.Context(), "k")
+			var said []string
+			for _, e := range append(seen.all(), Event{NodeQuarantined, "", err}) {
+				if e.Kind == NodeQuarantined {
+					said = append(said, e.String())
+				}
+			}
+			for _, text := range said {
+				// A process that is new may have looked at no other node before.
+				unknown := fresh && strings.Contains(text, "only if all nodes are new")
+				if !strings.Contains(text, "came back empty") || !unknown && (!strings.Contains(text, "by itself; do not admit it") || strings.Contains(text, "Locker.Admit")) {
+					t.Errorf("a process that is new: %t, is told %q", fresh, text)
+				}
+			}
+			if len(said) < 2 {
+				t.Errorf("said was %q, want an event and an error", said)
+			}
+			if err == nil || !strings.Contains(err.Error(), "it votes again in 9.") {
+				t.Errorf("TryAcquire a second after the node came back = %v, want the time that is left", err)
+			}
+		})
+	}
+}
+
+// What keeps a quarantine from ending is named, and tried again now and then.
+func TestARecordThatMayNotBeSetIsNamedAndTriedAgain(t *testing.T) {
+	for _, key := range recordKeys {
+		for refusal, want := range map[string]string{
+			"NOPERM this user may not":              "+mget",
+			"OOM command not allowed when used mem": "maxmemory",
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				var seen recorder
+				locker, fakes := newLocker(t, 1, guard10(), seen.option())
+				tries := 0
+				fakes[0].change(func(f *fakeNode) {
+					f.answer = func(args []any) *driver.Reply {
+						if args[0] != "SET" || args[1] != key {
+							return nil
+						}
+						tries++
+						return &driver.Reply{Kind: driver.Failure, Str: refusal}
+					}
+				})
+				var err error
+				for start := time.Now(); time.Since(start) < time.Hour; time.Sleep(100 * time.Millisecond) {
+					_, err = locker.TryAcquire(t.Context(), "k")
+				}
+				if !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), `"`+key+`"`) || !strings.Contains(err.Error(), refusal) || !strings.Contains(err.Error(), want) {
+					t.Errorf("where %q cannot be set TryAcquire = %v, want ErrQuarantine that names it and says %q", key, err, want)
+				}
+				if tries < 300 || tries > 500 {
+					t.Errorf("%q was tried %d times in an hour, want once in 10s", key, tries)
+				}
+				named := 0
+				for _, e := range seen.all() {
+					if e.Kind == NodeQuarantined && strings.Contains(e.String(), key) && strings.Contains(e.String(), want) {
+						named++
+					}
+				}
+				if named != 1 {
+					t.Errorf("of the events %v %d name the key, want one", seen.all(), named)
+				}
+				if _, err := locker.Acquire(t.Context(), "k"); err == nil || errors.Is(err, ErrHeld) {
+					t.Errorf("Acquire = %v, want it to fail at once, for waiting mends nothing", err)
+				}
+				fakes[0].change(func(f *fakeNode) { f.answer = nil })
+				for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+					if _, err = locker.TryAcquire(t.Context(), "k"); err == nil {
+						break
+					}
+					if time.Since(start) > time.Minute {
+						t.Fatalf("a minute after the key may be set TryAcquire = %v", err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Nobody has to ask for it: a watch that has begun ends in an admission.
+func TestAQuarantineEndsWhileNobodyAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, guard10())
+		_, _ = locker.TryAcquire(t.Context(), "k")
+		time.Sleep(11 * time.Second)
+		if fakes[0].records()[markerKey] == "" {
+			t.Error("11s after one try the node is not admitted")
+		}
+		mustAcquire(t, locker, "k")
+	})
+}
+
+func TestWhereRecordsMayNotBeReadTheErrorSaysWhatToAllow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, guard10())
+		fakes[0].change(func(f *fakeNode) { f.answer = failing("MGET", "NOPERM this user may not") })
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "+mget") {
+			t.Errorf("TryAcquire where records may not be read = %v, want ErrNode that says what to allow", err)
+		}
+		fakes[0].change(func(f *fakeNode) { f.answer = failing("GET", "NOPERM this user may not") })
+		if err := locker.Admit(t.Context()); err == nil || !strings.Contains(err.Error(), "+get") {
+			t.Errorf("Admit where records may not be read = %v, want an error that says what to allow", err)
+		}
+	})
+}
+
+// Who waits for a quarantine hears that it will not end.
+func TestARecordThatAppearsDuringAQuarantineIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen recorder
+		locker, fakes := newLocker(t, 1, guard10(), seen.option())
+		_, _ = locker.TryAcquire(t.Context(), "k")
+		synctest.Wait()
+		fakes[0].put(markerKey, "v2 new")
+		for range 3 {
+			_, _ = locker.TryAcquire(t.Context(), "k")
+		}
+		told := 0
+		for _, e := range seen.all() {
+			if e.Kind == NodeQuarantined && strings.Contains(e.String(), "newer version") {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("the events are %v, want one that says that the record is newer", seen.all())
+		}
+	})
+}
+
+// It begins anew with either half of a history, also where nobody has seen the node without
+// an epoch.
+func TestAQuarantineBeginsAnewWithAFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, guard10())
+		_, _ = locker.TryAcquire(t.Context(), "k")
+		time.Sleep(6 * time.Second)
+		fakes[0].change(flushed)
+		fakes[0].put(epochKey, formatEpoch(newNonce())) // another client's
+		fakes[0].put(setKey, "v1 0:1@1")
+		for range 9 {
+			if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
+				t.Fatalf("less than the longest TTL after FLUSHALL: TryAcquire = %v, %v, want ErrQuarantine", lock, err)
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(2 * time.Second)
+		mustAcquire(t, locker, "k")
+	})
+}

@@ -1,0 +1,154 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// ownToken is a token of the user's own, for a request that is repeated.
+var ownToken = WithToken("request-42")
+
+// retry takes the lock on "k" again with [ownToken], and fails the test if it has not its
+// keys at all nodes at the end of what harm does.
+func retry(t *testing.T, locker *Locker, fakes []*fakeNode, harm func()) {
+	t.Helper()
+	again := mustAcquire(t, locker, "k", ownToken, WithTTL(time.Minute))
+	if harm != nil {
+		harm()
+	}
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
+	if names := stray(fakes, "k"); len(names) != len(fakes) {
+		t.Errorf("the retry's lock, which is valid (%v), has its key only at %v", again.Valid(), names)
+	}
+	if held, err := again.Held(t.Context()); !held {
+		t.Errorf("Held = %v, %v: somebody else may take the key of the retry", held, err)
+	}
+}
+
+// ownTokenRetries runs a test with the retry in the same process, and in another.
+func ownTokenRetries(t *testing.T, test func(t *testing.T, first, second *Locker, fakes []*fakeNode)) {
+	t.Helper()
+	for name, same := range map[string]bool{"by the same process": true, "by another process": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first, fakes := newLocker(t, 3, WithTTL(1500*time.Millisecond), WithNodeTimeout(500*time.Millisecond))
+				second := first
+				if !same {
+					second = another(t, fakes, WithNodeTimeout(500*time.Millisecond))
+				}
+				warm(t, first)
+				warm(t, second)
+				test(t, first, second, fakes)
+			})
+		})
+	}
+}
+
+func TestARetryWithItsOwnTokenIsNotDeletedByALateExtension(t *testing.T) {
+	for name, options := range map[string][]AcquireOption{"extend": {ownToken}, "renewal": {ownToken, WithRenewal()}} {
+		t.Run(name, func(t *testing.T) {
+			ownTokenRetries(t, func(t *testing.T, first, second *Locker, fakes []*fakeNode) {
+				lock := mustAcquire(t, first, "k", options...)
+				if name == "renewal" {
+					for _, f := range fakes {
+						f.change(func(f *fakeNode) { f.answer = failing("EVALSHA", "BUSY Redis is busy running a script") })
+					}
+				}
+				time.Sleep(1340 * time.Millisecond)
+				for _, f := range fakes {
+					f.change(func(f *fakeNode) { f.delay, f.answer = 300*time.Millisecond, nil }) // it runs after half of that
+				}
+				if name == "renewal" {
+					first.renewals.set(lock.renewal, first.clock.Now())
+				} else {
+					go func() {
+						if err := lock.Extend(t.Context(), 10*time.Second); !errors.Is(err, ErrLost) {
+							t.Errorf("Extend = %v, want ErrLost: its votes come after the deadline", err)
+						}
+					}()
+				}
+				time.Sleep(150 * time.Millisecond)
+				if lock.Valid() {
+					t.Fatal("the test does not show the fault: the lock is not lost")
+				}
+				retry(t, second, fakes, nil)
+			})
+		})
+	}
+}
+
+func TestCloseSparesALostLockWithATokenOfOnesOwn(t *testing.T) {
+	ownTokenRetries(t, func(t *testing.T, first, second *Locker, fakes []*fakeNode) {
+		held := mustAcquire(t, first, "held", ownToken, WithRenewal())
+		mustAcquire(t, first, "k", ownToken)
+		time.Sleep(1490 * time.Millisecond) // what looks for locks that are over comes once a second
+		if first == second {
+			second = another(t, fakes)
+		}
+		retry(t, second, fakes, func() { _ = first.Close() })
+		if names := stray(fakes, "held"); names != nil || held.Valid() {
+			t.Errorf("Close has left a lock that was held at %v, valid %v", names, held.Valid())
+		}
+	})
+}
+
+func TestAReleaseOfALostLockSparesTheRetryThatHasItsToken(t *testing.T) {
+	for _, waits := range []bool{false, true} { // somebody, to whom a lock would be handed over
+		ownTokenRetries(t, func(t *testing.T, first, second *Locker, fakes []*fakeNode) {
+			lock := mustAcquire(t, first, "k", ownToken)
+			time.Sleep(1490 * time.Millisecond)
+			retry(t, second, fakes, func() {
+				if waits {
+					waitFor(t.Context(), first, WithMaxWait(5*time.Second))
+				}
+				if err := lock.Release(t.Context()); !errors.Is(err, ErrLost) {
+					t.Errorf("Release of a lost lock = %v, want ErrLost", err)
+				}
+				if err := lock.Release(t.Context()); !errors.Is(err, ErrReleased) {
+					t.Errorf("the second Release = %v, want ErrReleased", err)
+				}
+			})
+			// It was not released, so it may be used.
+			mustAcquire(t, first, "k", ownToken)
+		})
+	}
+}
+
+// What a release leaves at a minority is deleted later, while nobody can have the token
+// again.
+func TestAReleaseIsNotRepeatedOnceItsTokenMayBeUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
+		warm(t, locker)
+		odd := fakes[0]
+		odd.stop()
+		mustRelease(t, mustAcquire(t, locker, "k", ownToken)) // whose outcome is unknown at one node
+		time.Sleep(8 * time.Second)
+		odd.change(func(f *fakeNode) { f.hung, f.buffer = nil, nil })
+		time.Sleep(2 * time.Second)
+		if odd.count("EVALSHA") < 3 {
+			t.Fatal("the test does not show the fault: the release was not repeated")
+		}
+		retry(t, locker, fakes, nil)
+	})
+}
+
+func TestWhatALostLockWithATokenOfOnesOwnHasSetIsLeftToARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
+		warm(t, locker)
+		lock := mustAcquire(t, locker, "k", ownToken)
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 100 * time.Millisecond })
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
+		defer cancel()
+		_ = lock.Extend(ctx, 2*time.Hour)
+		time.Sleep(time.Until(lock.Until()))
+		retry(t, locker, fakes, nil)
+	})
+}

@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/test/integration/fault/note"
+	"github.com/quorumlock/quorumlock/test/integration/fault/register"
+)
+
+// A Job is what a process has to do. It is its first order, as JSON.
+type Job struct {
+	Name     string   // of the process: a word
+	Library  string   // "quorumlock" or "redsync"
+	Client   string   // "goredis", "redigo" or "rueidis"
+	Without  []string // "fences", "guard"
+	Nodes    []string // where they are
+	Register string   // where it is
+	Workers  int
+	Keys     int
+	Lease    time.Duration
+	Mix      Mix
+	Seed     uint64
+}
+
+// A Farewell is a process's last word: what it had when its workers had stopped, and what is left of it when it has closed all.
+type Farewell struct {
+	Error      string
+	Resting    Weight // when all its workers have stopped
+	Goroutines string // the stacks of those that are left
+	Sockets    int
+}
+
+// A Weight is what a process carries.
+type Weight struct {
+	Goroutines int
+	Heap       uint64 // bytes
+}
+
+// The orders that follow a job.
+const (
+	Rush = "rush" // try for one key, again and again
+	Hold = "hold" // the same, and be who holds it most of the time
+	Calm = "calm" // the end of that
+	Rest = "rest" // stop all work, and keep what is open
+	Stop = "stop" // the same, and close all
+)
+
+// Serve does its job until it is told to stop, says its farewell, and returns when there are
+// no more orders.
+func Serve(ctx context.Context, orders io.Reader, notes io.Writer) error {
+	lines := bufio.NewScanner(orders)
+	if !lines.Scan() {
+		return errors.New("there is no job")
+	}
+	var job Job
+	if err := json.Unmarshal(lines.Bytes(), &job); err != nil {
+		return err
+	}
+	before := remains()
+	said, err := job.do(ctx, lines, notes)
+	left := remains().since(before)
+	said.Goroutines, said.Sockets = left.Goroutines, left.Sockets
+	if err != nil {
+		said.Error = err.Error()
+	}
+	if err := json.NewEncoder(notes).Encode(said); err != nil {
+		return err
+	}
+	for lines.Scan() { // the end of all orders
+	}
+	return lines.Err()
+}
+
+// do works until it is told to stop.
+func (j Job) do(ctx context.Context, orders *bufio.Scanner, notes io.Writer) (said Farewell, err error) {
+	locks, err := open(j)
+	if err != nil {
+		return said, err
+	}
+	store, err := register.Dial(j.Register)
+	if err != nil {
+		return said, errors.Join(err, locks.Close())
+	}
+	pen := note.NewPen(notes)
+	ctx, stop := context.WithCancel(ctx)
+	workers := map[int]*worker{} // one goes on where it was, when there is a second rush
+	employ := func(id int) *worker {
+		if workers[id] == nil {
+			workers[id] = &worker{
+				job: j, id: id, locks: locks, store: store, pen: pen,
+				random: rand.New(rand.NewPCG(j.Seed, uint64(id))), //nolint:gosec // a seed to repeat it by
+			}
+		}
+		return workers[id]
+	}
+	var beating sync.WaitGroup
+	defer func() { stop(); beating.Wait() }()
+	beating.Go(func() { note.Beat(ctx, pen.Starved) })
+	var working sync.WaitGroup
+	for id := range j.Workers {
+		w := employ(id)
+		working.Go(func() { w.work(ctx) })
+	}
+	calm := func() {}
+	for order := Rest; order != Stop; {
+		if orders.Scan() {
+			order = orders.Text()
+		} else {
+			order = Stop
+		}
+		calm()
+		calm = func() {}
+		switch order {
+		case Rush, Hold:
+			calm = rush(ctx, employ, order == Hold)
+		case Rest, Stop:
+			stop()
+			working.Wait()
+		}
+	}
+	said.Resting = weight()
+	// Close gives back what was abandoned; until then others are not to have it.
+	time.Sleep(j.Lease)
+	return said, errors.Join(locks.Close(), store.Close(), pen.Close())
+}

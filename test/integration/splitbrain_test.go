@@ -1,0 +1,76 @@
+package integration
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/integration/server"
+)
+
+// A node that Sentinel looks after is two servers when its old master was cut off and a
+// replica promoted: those who do not hear of it go on with the old one, which was admitted
+// and has forgotten nothing. No rule of the guard tells that one node votes twice. Where a
+// vote needs the replicas, the old master has none.
+func TestAnOldMasterThatWasCutOff(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		replicas bool   // each master has one, and so has the one that is promoted
+		config   string // of all masters
+		says     string // why the old master has no vote; "": it has one
+		option   redlock.Option
+	}{
+		{name: "it votes beside its successor, and the guard does not see it"},
+		{
+			name: "with replicated votes it has none", replicas: true, says: "0 of 1 replicas had it",
+			option: redlock.WithReplicatedVotes(1),
+		},
+		{name: "with min-replicas-to-write it has none", replicas: true, config: "min-replicas-to-write", says: "NOREPLICAS"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if kinds[1].missing != nil {
+				return // the line that TestMain prints says so
+			}
+			t.Parallel()
+			masters := []*server.Process{process(t), process(t), process(t)}
+			successor := process(t)
+			must(t, successor.Follow(masters[0]))
+			if tt.replicas {
+				for _, master := range append(masters[1:], successor) {
+					must(t, process(t).Follow(master))
+				}
+			}
+			if tt.config != "" {
+				for _, p := range append(masters, successor) {
+					_, err := p.Do("CONFIG", "SET", tt.config, "1")
+					must(t, err)
+				}
+			}
+			on := func(addrs ...string) *redlock.Locker {
+				options := []redlock.Option{redlock.WithRestartGuard(longest), redlock.WithTTL(longest), redlock.WithNodeTimeout(brief), redlock.WithDurableTimeout(brief)}
+				if tt.option != nil {
+					options = append(options, tt.option)
+				}
+				locker, err := redlock.New(clients[0].nodes(t, addrs), options...)
+				must(t, err)
+				t.Cleanup(func() { _ = locker.Close() })
+				return locker
+			}
+			must(t, on(masters[0].Addr(), masters[1].Addr(), masters[2].Addr()).Admit(t.Context()))
+
+			const unreachable = "127.0.0.1:1"
+			must(t, successor.Promote())
+			left := on(masters[0].Addr(), masters[1].Addr(), unreachable)
+			right := on(successor.Addr(), unreachable, masters[2].Addr())
+			one, err := left.TryAcquire(t.Context(), t.Name(), redlock.WithRenewal())
+			if two := tt.says == ""; two != (err == nil) || !two && (!errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, tt.says)) {
+				t.Errorf("with the old master, TryAcquire = %v, want ErrNoQuorum that says %q", err, tt.says)
+			}
+			two, err := right.Acquire(t.Context(), t.Name(), redlock.WithMaxWait(patience))
+			must(t, err)
+			if tt.says == "" && (one == nil || !one.Valid() || !two.Valid()) {
+				t.Errorf("the locks are %v and %v: this does not show what the others are for", one, two)
+			}
+		})
+	}
+}
