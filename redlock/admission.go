@@ -30,7 +30,7 @@ func ForceAdmission() AdmitOption {
 // Admit lets new nodes vote at once that [WithRestartGuard] would keep out for the longest
 // TTL. Call it at the first deployment, before any client takes a lock: a lock that is
 // taken before Admit has returned may get a second holder. Without it nodes vote after one
-// quarantine.
+// quarantine, if all nodes answer but at most one.
 //
 // It admits all nodes or none. The error matches [ErrAdmitted] if a node has been in use
 // before, and names the node and what it holds; nothing was changed then, and nothing has
@@ -129,14 +129,14 @@ func (a *admission) inquire() {
 	}
 }
 
-// prepare sets what is missing of epoch and node set. Nobody else may have been faster.
+// prepare sets the epochs where they are missing. Nobody else may have been faster.
 func (a *admission) prepare() {
 	a.each(func(n *candidate) *operation {
 		n.marker.nonce = newNonce()
 		return n.node.prepare(n.marker.nonce, nil)
 	}, func(n *candidate, said []driver.Reply) error {
 		s := &condition{}
-		for i, reply := range [...]driver.Reply{said[0], said[2], said[1]} { // as recordKeys
+		for i, reply := range said[:len(recordKeys)] {
 			s.kinds[i], s.texts[i] = reply.Kind, reply.Str
 			if reply.Kind != driver.Nil && !a.force {
 				return &admittedError{[]string{fmt.Sprintf("%s was given %q meanwhile", n.node.name, a.locker.options.prefix+recordKeys[i])}}
@@ -150,13 +150,13 @@ func (a *admission) prepare() {
 	})
 }
 
-// mark sets the markers, and reports the nodes that have lost their history meanwhile.
+// mark sets node sets and markers, and reports the nodes that have lost their history meanwhile.
 func (a *admission) mark() {
 	a.each(func(n *candidate) *operation {
 		n.marker.ms = a.locker.longest()
-		return n.node.mark(n.marker, nil)
+		return n.node.aside(writes(nil, setKey, markerKey), append([]driver.Command{n.node.listing(), n.node.marking(n.marker)}, a.locker.look...)...)
 	}, func(n *candidate, said []driver.Reply) error {
-		if _, doubt := n.node.judge(said[1:], a.locker.clock.Fresh()); doubt != nil {
+		if _, doubt := n.node.judge(said[2:], a.locker.clock.Fresh()); doubt != nil {
 			return a.refuse(n, doubt)
 		}
 		return nil

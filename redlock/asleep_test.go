@@ -84,6 +84,7 @@ func TestAQuarantineDoesNotCountTheSleepBeforeIt(t *testing.T) {
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(time.Second)
 		fakes[0].restart()
+		fakes[0].put(epochKey, formatEpoch(newNonce()))
 		machine.napping(fakes, "SET")
 		for range 3 {
 			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {

@@ -263,8 +263,9 @@ func WithFenceIdle(d time.Duration) Option {
 // nodes.
 //
 // Nodes have to be admitted before they vote: call [Locker.Admit] at the first deployment,
-// or let the time pass once. A process that lives shorter than that cannot end a
-// quarantine; any other does. It costs a node two small commands a batch, and keeps three
+// or let the time pass once, with all nodes up but at most one. A process that lives shorter
+// than that cannot end a quarantine; any other does, as soon as it has heard of another node
+// that is admitted. It costs a node two small commands a batch, and keeps three
 // small keys there: "ql:epoch", "ql:admitted" and "ql:set", behind the key prefix. Where an
 // ACL forbids them, the error and [NodeQuarantined] say what to allow. Nodes that do not
 // tell their master_replid (INFO replication), and Redis Clusters, are refused.
@@ -280,8 +281,8 @@ func WithRestartGuard(longest time.Duration) Option {
 // list of nodes. Under [WithRestartGuard] each node lists the configurations that it is
 // part of, by id and number of nodes, and a client of another one takes no vote from it
 // ([ErrNodeSet]). So clients of three nodes and of five, at once, do not make two holders;
-// nor do those of other nodes that are as many, if their ids differ. The first client lists
-// its own at nodes that list none. The default is 0, for nodes that never change.
+// nor do those of other nodes that are as many, if their ids differ. A node that comes back
+// empty is listed as the others are. The default is 0, for nodes that never change.
 //
 // To change the list, stop all clients for the longest TTL, delete "ql:set" (behind the key
 // prefix) on all nodes, and start the clients with the new list and a new id.

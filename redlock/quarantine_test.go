@@ -65,6 +65,7 @@ func TestAMarkerThatRunsBehindAFlushAdmitsNobody(t *testing.T) {
 		two := another(t, fakes, guard10())
 		_, _ = two.TryAcquire(t.Context(), "k")
 		synctest.Wait() // there is an epoch again
+		fakes[0].put(setKey, formatSet(0, 1)) // that runs late as well
 		fakes[0].change(func(f *fakeNode) { f.one(late) })
 		if second, err := two.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
 			t.Errorf("behind a FLUSHALL and a late marker TryAcquire = %v, %v, want ErrQuarantine: the first is valid: %t", second, err, lock.Valid())
@@ -280,5 +281,115 @@ func TestAQuarantineBeginsAnewWithAFlush(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		mustAcquire(t, locker, "k")
+	})
+}
+
+// A client that is given other nodes must not make a node its own that has forgotten whose it
+// was: an old client has a quorum with it, and this one with the nodes that are new.
+func TestAClientOfOtherNodesDoesNotEndAQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes, _ := fakeNodes(5)
+		old := another(t, fakes[:3], guard10())
+		admit(t, old)
+		young := another(t, fakes, guard10())
+		fakes[0].restart()
+		for range 30 {
+			time.Sleep(time.Second)
+			if got, err := young.TryAcquire(t.Context(), "other"); err == nil {
+				mustRelease(t, got)
+			}
+		}
+		fakes[0].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+		first := mustAcquire(t, old, "k")
+		synctest.Wait()
+		fakes[0].change(func(f *fakeNode) { f.refused = nil })
+		time.Sleep(time.Second)
+		if second, err := young.TryAcquire(t.Context(), "k"); err == nil && first.Valid() {
+			t.Errorf("a client of three nodes and one of five both hold the key; a node has %v", second)
+		}
+		if set := fakes[0].records()[setKey]; set != "" {
+			t.Errorf("the node that came back empty was listed as %q by a client of five nodes", set)
+		}
+		time.Sleep(time.Minute) // looked at now and then
+		mustRelease(t, mustAcquire(t, old, "k2"))
+		time.Sleep(time.Minute)
+		mustRelease(t, mustAcquire(t, old, "k2"))
+		synctest.Wait()
+		if set := fakes[0].records()[setKey]; set != formatSet(0, 3) {
+			t.Errorf("the node that came back empty is listed as %q, want %q", set, formatSet(0, 3))
+		}
+	})
+}
+
+// A fresh process that may take shorter leases than the others, and hears nobody who tells it,
+// must not end a quarantine.
+func TestAClientOfShorterLeasesEndsNoQuarantineByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes, _ := fakeNodes(3)
+		long := another(t, fakes, WithRestartGuard(30*time.Second), WithTTL(30*time.Second))
+		admit(t, long)
+		hang := func(nodes ...int) {
+			for _, n := range nodes {
+				fakes[n].change(func(f *fakeNode) { f.hung = make(chan struct{}) })
+			}
+		}
+		resume := func(nodes ...int) {
+			for _, n := range nodes {
+				fakes[n].change(func(f *fakeNode) { close(f.hung); f.hung = nil })
+			}
+		}
+		fakes[1].restart()
+		hang(0, 2)
+		short := another(t, fakes, guard10())
+		var told string
+		for range 30 {
+			time.Sleep(time.Second)
+			if _, err := short.TryAcquire(t.Context(), "other"); errors.Is(err, ErrQuarantine) {
+				told = err.Error()
+			}
+		}
+		if m := fakes[1].records()[markerKey]; m != "" {
+			t.Errorf("the node was admitted, %q, by a client that has heard of no other node", m)
+		}
+		for _, text := range []string{"no node that is admitted", fakes[0].name + ", " + fakes[2].name, "ForceAdmission"} {
+			if !strings.Contains(told, text) {
+				t.Errorf("the last error is %q, want one that says %q", told, text)
+			}
+		}
+		_ = short.Close()
+		resume(0, 2)
+		for range 2 {
+			time.Sleep(time.Minute)
+			mustRelease(t, mustAcquire(t, long, "other"))
+			synctest.Wait()
+		}
+		if m, err := parseMarker(fakes[1].records()[markerKey]); err != nil || m.ms != 30_000 {
+			t.Errorf("the node is admitted for %d ms, %v, want 30000", m.ms, err)
+		}
+	})
+}
+
+// Who ends a quarantine by its own settings looks once more before it writes: what it knows of
+// the node may be as old as its watch.
+func TestTheEndOfAWatchDoesNotUndoAnAdmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes, _ := fakeNodes(3)
+		admit(t, another(t, fakes, guard10()))
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { delete(f.keys, markerKey) })
+		}
+		short := another(t, fakes, guard10())
+		_, _ = short.TryAcquire(t.Context(), "k")
+		synctest.Wait() // it watches all of them
+		long := another(t, fakes, WithRestartGuard(30*time.Second))
+		if err := long.Admit(t.Context(), ForceAdmission()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Second) // its watches are over
+		for _, f := range fakes {
+			if m, err := parseMarker(f.records()[markerKey]); err != nil || m.ms != 30_000 {
+				t.Errorf("%s is admitted for %d ms, %v, want 30000", f.name, m.ms, err)
+			}
+		}
 	})
 }

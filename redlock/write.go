@@ -67,33 +67,60 @@ func refusedRecord(reply driver.Reply) error {
 func (n *node) inquire() *operation {
 	cmds := []driver.Command{n.locker.look[0]}
 	for _, key := range recordKeys {
-		cmds = append(cmds, driver.Command{Args: []any{"GET", n.locker.options.prefix + key}, FirstKey: 1, Keys: 1})
+		cmds = append(cmds, n.record("GET", key))
 	}
 	return n.aside(inquire, cmds...)
 }
 
-// prepare sets epoch and node set where they are missing, and asks for the marker. It does
-// not wait. The nonce is fresh, and it is never sent twice: a copy that runs behind a
-// FLUSHALL would bring an epoch back that may have been admitted.
+// prepare sets the epoch where it is missing, and asks for node set and marker. It does not
+// wait. The nonce is fresh, and it is never sent twice: a copy that runs behind a FLUSHALL
+// would bring an epoch back that may have been admitted.
 func (n *node) prepare(nonce string, then func(*operation)) *operation {
-	o := &n.locker.options
-	set := func(key, text string) driver.Command {
-		return driver.Command{Args: []any{"SET", o.prefix + key, text, "NX", "GET"}, FirstKey: 1, Keys: 1}
-	}
-	t := writes(then, epochKey, setKey, markerKey)
+	t := writes(then, recordKeys[:]...)
 	t.once = true
 	return n.aside(t, append([]driver.Command{
-		set(epochKey, formatEpoch(nonce)),
-		set(setKey, formatSet(o.nodeSet, len(n.locker.nodes))),
-		{Args: []any{"GET", o.prefix + markerKey}, FirstKey: 1, Keys: 1},
+		n.record("SET", epochKey, formatEpoch(nonce), "NX", "GET"),
+		n.record("GET", markerKey),
+		n.record("GET", setKey),
 	}, n.locker.look...)...)
+}
+
+// list sets the node set where it is missing, unless something else than a string is there, and
+// then goes on. It does not wait.
+func (n *node) list(then func()) {
+	n.aside(writes(func(op *operation) {
+		if wrote(op); op.requests[0].failure() == nil {
+			then()
+		}
+	}, setKey), append([]driver.Command{n.listing()}, n.locker.look...)...)
 }
 
 // mark sets the marker. It does not wait.
 func (n *node) mark(m marker, then func(*operation)) *operation {
-	return n.aside(writes(then, markerKey), append([]driver.Command{
-		{Args: []any{"SET", n.locker.options.prefix + markerKey, m.String(), "GET"}, FirstKey: 1, Keys: 1},
-	}, n.locker.look...)...)
+	return n.aside(writes(then, markerKey), append([]driver.Command{n.marking(m)}, n.locker.look...)...)
+}
+
+// listing and marking set a record, and ask for what was there.
+func (n *node) listing() driver.Command {
+	return n.record("SET", setKey, formatSet(n.locker.options.nodeSet, len(n.locker.nodes)), "NX", "GET")
+}
+func (n *node) marking(m marker) driver.Command { return n.record("SET", markerKey, m.String(), "GET") }
+
+// record is a command on one of the guard's records.
+func (n *node) record(name, key string, args ...any) driver.Command {
+	return driver.Command{Args: append([]any{name, n.locker.options.prefix + key}, args...), FirstKey: 1, Keys: 1}
+}
+
+// lookNow looks at the node, whatever else is asked of it, and hands on what it has shown. It
+// does not wait.
+func (n *node) lookNow(then func(*condition)) {
+	n.aside(writes(func(op *operation) {
+		if r := &op.requests[0]; r.failure() == nil {
+			if shown, _ := n.judge(looked(r), n.locker.clock.Fresh()); shown != nil && then != nil {
+				then(shown)
+			}
+		}
+	}), n.locker.look...)
 }
 
 // aside asks the node something that is about no key of the user's. It does not wait.
@@ -132,9 +159,7 @@ func (n *node) mayWrite(now clockdrift.Instant, write func()) func() {
 // reported.
 func wrote(op *operation) {
 	r := &op.requests[0]
-	op.claim.mu.Lock()
-	err := r.err
-	op.claim.mu.Unlock()
+	err := r.failure()
 	n := r.node
 	n.mu.Lock()
 	w := &n.guard.writing
@@ -153,6 +178,14 @@ func wrote(op *operation) {
 	if err == nil {
 		_, _ = n.judge(looked(r), n.locker.clock.Fresh())
 	}
+}
+
+// failure is why the request has failed, if it has.
+func (r *request) failure() error {
+	mu := &r.op.claim.mu
+	mu.Lock()
+	defer mu.Unlock()
+	return r.err
 }
 
 // looked are the replies to the look at the end of an operation on records.

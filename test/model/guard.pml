@@ -92,6 +92,7 @@ bit  heir[C];		/* the attempt may overwrite OLD(c) */
 #endif
 #ifdef MS
 bit  great;		/* client 0 has seen LONGEST in a marker */
+bit  alone[N];		/* a client has seen the node and another one without admission, since the pair began */
 #endif
 #ifdef TOLD_APART
 bit  sent[N];		/* a marker of the present pair was sent: it may run late */
@@ -126,6 +127,9 @@ byte i, j, b;		/* scratch, 0 between the steps */
 inline swap() {
 	SWAP(key[j], key[j + 1]); SWAP(rem[j], rem[j + 1]); SWAP(seen[j], seen[j + 1]); SWAP(mark[j], mark[j + 1]);
 	SWAP(AT(0, j), AT(0, j + 1)); SWAP(AT(1, j), AT(1, j + 1));
+#ifdef MS
+	SWAP(alone[j], alone[j + 1]);
+#endif
 #ifdef ADMIT
 	SWAP(CALL(0, j), CALL(0, j + 1)); SWAP(aim[j], aim[j + 1]);
 #if A == 2
@@ -349,6 +353,8 @@ inline tick() {
 #define END_PAIR(n) aim[n] = 0; \
 	if :: CALL(0, n) == WON -> CALL(0, n) = GONE :: else fi; \
 	if :: CALL(A - 1, n) == WON -> CALL(A - 1, n) = GONE :: else fi
+#elif defined(MS)
+#define END_PAIR(n) alone[n] = 0
 #else
 #define END_PAIR(n) skip
 #endif
@@ -362,20 +368,30 @@ inline tick() {
 #define LOSE_KEY(n) key[n] = 0; rem[n] = 0
 
 /* A client sits out the greatest ms that it has seen in a marker, if its own is less, and
- * writes that. WITNESS: and it writes only what it has read in a marker that admits another
- * node. */
+ * writes that. It writes only what it has read in a marker that admits another node; or its own
+ * value, if it has found so many nodes without admission since the pair began that only one may
+ * have been missed, and then this one. */
 #ifdef MS
 #define MAY_END(n) ((n) < FORGET)	/* who never lost anything has the marker that it was given by Admit */
-#ifdef WITNESS
-#define WITNESSED(n, m) (n != 0 && mark[0] == m || n != 1 && mark[1] == m || n != 2 && mark[2] == m)
-#else
+#define UNADMITTED(n) (mark[n] != CURRENT && mark[n] != CURRENT_SHORT)
+#define ANOTHER_IS_NOT(n) ((n) != 0 && UNADMITTED(0) || (n) != 1 && UNADMITTED(1) || (n) != 2 && UNADMITTED(2))
+#ifdef MUTANT_NO_WITNESS
 #define WITNESSED(n, m) true
+#else
+#define WITNESSED(n, m) (alone[n] || (n) != 0 && mark[0] == m || (n) != 1 && mark[1] == m || (n) != 2 && mark[2] == m)
 #endif
 #define MARK_SHORT(n) \
-	:: d_step { seen[n] > SHORT && !great && mark[n] != CURRENT_SHORT && WITNESSED(n, CURRENT_SHORT) && MAY_END(n); mark[n] = CURRENT_SHORT; sorted() }
+	:: d_step { seen[n] > SHORT && !great && mark[n] != CURRENT_SHORT && WITNESSED(n, CURRENT_SHORT) && MAY_END(n); mark[n] = CURRENT_SHORT; sorted() } \
+	:: d_step { seen[n] > 0 && !alone[n] && UNADMITTED(n) && ANOTHER_IS_NOT(n); alone[n] = 1; sorted() }
+#ifdef AT_ONCE
+#define MAY_LOSE(n) true
+#else
+#define MAY_LOSE(n) !ANOTHER_IS_NOT(n)	/* as long as one other node is not admitted, no second one ends */
+#endif
 #else
 #define WITNESSED(n, m) true
 #define MAY_END(n) true
+#define MAY_LOSE(n) true
 #define MARK_SHORT(n)
 #endif
 
@@ -384,7 +400,7 @@ inline tick() {
 #define GUARD(n) \
 	:: d_step { seen[n] == 0; seen[n] = BEGIN_WATCH(n); sorted() } \
 	:: d_step { seen[n] > QUARANTINE && mark[n] != CURRENT && WITNESSED(n, CURRENT) && MAY_END(n); mark[n] = CURRENT; SENT(n); sorted() } \
-	:: d_step { mark[n] != STALE && MAY_END(n); mark[n] = STALE; sorted() } \
+	:: d_step { mark[n] != STALE && MAY_END(n) && MAY_LOSE(n); mark[n] = STALE; sorted() } \
 	MARK_SHORT(n) \
 	LATE(n) \
 	LOSS(n)
@@ -418,12 +434,12 @@ inline tick() {
 #endif
 #if FORGET > 0
 #define LOSS(n) \
-	:: d_step { n < FORGET; LOSE_KEY(n); seen[n] = FLUSHED(n); mark[n] = NONE; END_NONCE(n); END_PAIR(n); sorted() } \
+	:: d_step { n < FORGET && MAY_LOSE(n); LOSE_KEY(n); seen[n] = FLUSHED(n); mark[n] = NONE; END_NONCE(n); END_PAIR(n); sorted() } \
 	PROMOTION(n, key[n] = key[n], (seen[n] > 0 -> 1 : 0)) \
 	PROMOTION(n, LOSE_KEY(n), (seen[n] > 0 -> 1 : 0)) \
 	PROMOTION(n, key[n] = key[n], 0) \
 	PROMOTION(n, LOSE_KEY(n), 0)
-#define PROMOTION(n, lose, watch) :: d_step { n < FORGET; lose; seen[n] = watch; mark[n] = STALE; END_HISTORY(n); END_PAIR(n); sorted() }
+#define PROMOTION(n, lose, watch) :: d_step { n < FORGET && MAY_LOSE(n); lose; seen[n] = watch; mark[n] = STALE; END_HISTORY(n); END_PAIR(n); sorted() }
 #else
 #define LOSS(n)
 #endif

@@ -68,14 +68,28 @@ inline end(c) {
 #define LISTED(c, n) (record[n] == SET(c))
 #endif
 
-/* Who may write a record: whoever has read the same one at another node that is admitted. */
+/* Who may write a record: whoever has read the same one at another node that is admitted, or has
+ * found all nodes of its set without admission, but for at most one that did not answer. */
 #define READ(c, n, m) ((n) != m && admitted[m] && record[m] == SET(c))
+#define ENDED3 (!admitted[0] + !admitted[1] + !admitted[2])
+#if N == 5
+#define ENDED(c) (ENDED3 + ((c) == 1) * (!admitted[3] + !admitted[4]))
+#else
+#define ENDED(c) (ENDED3 + ((c) == 1) * !admitted[3])
+#endif
 #if defined(MUTANT_ANYBODY)
 #define WITNESSED(c, n) true
 #elif N == 5
-#define WITNESSED(c, n) (READ(c, n, 0) || READ(c, n, 1) || READ(c, n, 2) || (c) == 1 && (READ(c, n, 3) || READ(c, n, 4)))
+#define WITNESSED(c, n) (ENDED(c) >= SIZE(c) - 1 || READ(c, n, 0) || READ(c, n, 1) || READ(c, n, 2) || (c) == 1 && (READ(c, n, 3) || READ(c, n, 4)))
 #else
-#define WITNESSED(c, n) (READ(c, n, 0) || READ(c, n, 1) || READ(c, n, 2) || (c) == 1 && READ(c, n, 3))
+#define WITNESSED(c, n) (ENDED(c) >= SIZE(c) - 1 || READ(c, n, 0) || READ(c, n, 1) || READ(c, n, 2) || (c) == 1 && READ(c, n, 3))
+#endif
+
+#ifdef AT_ONCE
+#define MAY_LOSE(n) true
+#else
+/* As long as one old node is not admitted, no second one loses its keys. */
+#define MAY_LOSE(n) (ENDED3 == 0 || ENDED3 == 1 && !admitted[n])
 #endif
 
 #define CLIENT(c) \
@@ -95,8 +109,8 @@ inline end(c) {
 
 /* FLUSHALL, a restart, or a promotion that has lost both or the key alone. */
 #define LOSS(n) \
-	:: d_step { n < FORGET; key[n] = 0; record[n] = 0; admitted[n] = 0; before[n] = LIVING } \
-	:: d_step { n < FORGET; key[n] = 0; admitted[n] = 0; before[n] = LIVING } \
+	:: d_step { n < FORGET && MAY_LOSE(n); key[n] = 0; record[n] = 0; admitted[n] = 0; before[n] = LIVING } \
+	:: d_step { n < FORGET && MAY_LOSE(n); key[n] = 0; admitted[n] = 0; before[n] = LIVING } \
 	:: d_step { !admitted[n] && record[n] != 0 && before[n] == 0; admitted[n] = 1 }
 
 #define NODE(n) AT_NODE(n, 0) AT_NODE(n, 1) RECORD(n, 0) RECORD(n, 1) LOSS(n)

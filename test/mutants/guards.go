@@ -56,6 +56,21 @@ var guards = []mutant{
 		edits: []edit{{`return max(l.options.guard.Milliseconds(), l.greatest.Load())`, `return l.options.guard.Milliseconds()`}},
 	},
 	{
+		name:  "a quarantine is ended by who has read at no other node what to admit it for",
+		file:  "redlock/guard.go",
+		edits: []edit{{`case witnessed:`, `case witnessed || true:`}},
+	},
+	{
+		name:  "a quarantine is ended by who has heard of no other node",
+		file:  "redlock/guard.go",
+		edits: []edit{{`max(l.quorum, len(l.nodes)-1)`, `1`}},
+	},
+	{
+		name:  "a quarantine is ended by what was known when its watch began",
+		file:  "redlock/guard.go",
+		edits: []edit{{`case witnessed:`, `case witnessed || len(missed) <= n.locker.mayMiss():`}},
+	},
+	{
 		name:  "a client of longer leases than the markers say raises them where a node has none",
 		file:  "redlock/guard.go",
 		edits: []edit{{`case l.shorter() != nil:`, `case l.shorter() == n:`}, {`case n.locker.shorter() == nil:`, `case true:`}},
