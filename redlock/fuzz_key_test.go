@@ -79,8 +79,9 @@ func FuzzKeys(f *testing.F) {
 			if !cluster {
 				admit(t, locker)
 			}
-			calls := node.calls
 			for _, option := range [][]AcquireOption{nil, {WithToken(token)}} {
+				synctest.Wait()
+				calls := node.calls
 				lock, err := locker.TryAcquire(t.Context(), key, option...)
 				switch {
 				case errors.Is(err, ErrOption):

@@ -75,7 +75,7 @@ func FuzzInfo(f *testing.F) {
 			found, err := locker.nodes[0].examine([]driver.Reply{said, said, said, {Kind: driver.Array, Elems: make([]driver.Reply, 2)}})
 			if err == nil && said.Kind == driver.String {
 				for line := range strings.Lines(info) {
-					line = strings.TrimRight(line, "\r\n")
+					line = strings.TrimSuffix(line, "\r\n")
 					if line == "run_id:twin" && !strings.Contains(strings.Replace(info, line, "", 1), "run_id:") {
 						t.Errorf("a node that says %q is taken twice", info)
 					}
