@@ -14,6 +14,13 @@ import (
 // connection is of no use any more.
 var ErrProtocol = errors.New("the server's reply was not taken")
 
+// tlsAlert is the first byte of the record with which a server refuses what is not TLS.
+const tlsAlert = 0x15
+
+// ErrTLS is matched, beside [ErrProtocol], by the error of a [Conn] whose server answers the
+// first command with a record of TLS: it wants a connection with TLS.
+var ErrTLS = errors.New("it is a record of TLS")
+
 // Conn is a connection that gives up when the server leaves the protocol. Every reply that
 // the client reads is RESP2 or RESP3, whole, of a reasonable size (a string of at most 4 MiB, a
 // line of 64 KiB, arrays of 65,536 elements and 32 levels), and the answer to a command. Bytes
@@ -33,6 +40,7 @@ type Conn struct {
 	mu      sync.Mutex
 	said    *framing.Exchange
 	fault   error
+	heard   bool // something was read
 
 	raw   syscall.RawConn // nil: what waits to be read cannot be seen
 	look  func(fd uintptr)
@@ -78,8 +86,13 @@ func (c *Conn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	right, wrong := c.said.Received(p[:n])
+	first := !c.heard
+	c.heard = c.heard || n > 0
 	if wrong == nil {
 		return n, err
+	}
+	if first && p[0] == tlsAlert {
+		wrong = ErrTLS
 	}
 	c.fault = fmt.Errorf("%w: %w", ErrProtocol, wrong)
 	if right > 0 {

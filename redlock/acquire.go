@@ -16,7 +16,7 @@ import (
 // Acquire takes the lock on key, and waits while somebody else has it: until ctx
 // ends, or for as long as [WithMaxWait] and [WithRetryLimit] allow.
 //
-// The error matches [ErrHeld] (somebody else has the key), [ErrContended] (several asked for
+// The error matches [ErrTaken] (somebody else has the key), [ErrContended] (several asked for
 // it at once, and nobody has it; see [Locker.TryAcquire]), [ErrNoQuorum] (too few
 // nodes answer; see [WithMaxOutage]), [ErrNode] besides (some are unfit), [ErrExpired]
 // (the nodes are too slow for the TTL), [ErrReleased] (the token of [WithToken] is
@@ -61,10 +61,10 @@ func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOpti
 // Where several ask for a free key at the same moment, each may get some of the votes and
 // nobody a quorum. That is settled within the call, for up to one node time-out: one of them
 // gets the key, as a rule within two or three round trips, and the others then fail with
-// [ErrHeld]. It cannot be promised. If nobody is known to have the key by then, the error is
-// [ErrContended] and not [ErrHeld]: whoever skips a job on ErrHeld must not skip it on
+// [ErrTaken]. It cannot be promised. If nobody is known to have the key by then, the error is
+// [ErrContended] and not [ErrTaken]: whoever skips a job on ErrTaken must not skip it on
 // ErrContended, or no host may do it. Where so many nodes are silent that one of the others
-// may have a quorum with them, and goes on to have the key, the error is ErrHeld. A try with
+// may have a quorum with them, and goes on to have the key, the error is ErrTaken. A try with
 // a token of your own ([WithToken]) lets go of nothing, and only tries again.
 func (l *Locker) TryAcquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
 	o, err := l.prepare(ctx, key, options)
@@ -295,7 +295,7 @@ func (o *acquireOptions) backoff(try int) time.Duration {
 }
 
 // taken reports whether a try has failed because others have the key, or parts of the votes.
-func taken(err error) bool { return errors.Is(err, ErrHeld) || errors.Is(err, ErrContended) }
+func taken(err error) bool { return errors.Is(err, ErrTaken) || errors.Is(err, ErrContended) }
 
 // worthWaiting reports whether a later try may do better by itself. It may not if so
 // many nodes refuse for a lasting reason that the others are no quorum.

@@ -91,7 +91,7 @@ func TestAnAttemptThatCannotSucceedAnyMoreWaitsForNobody(t *testing.T) {
 		want error
 	}{
 		"refuse":           {refuse, ErrNoQuorum},
-		"have another key": {func(f *fakeNode) { f.keys["k"] = fakeKey{"somebody", time.Now().Add(time.Hour)} }, ErrHeld},
+		"have another key": {func(f *fakeNode) { f.keys["k"] = fakeKey{"somebody", time.Now().Add(time.Hour)} }, ErrTaken},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 5)
@@ -181,8 +181,8 @@ func TestWaitingHasItsBounds(t *testing.T) {
 			}
 			began := time.Now()
 			_, err := locker.Acquire(t.Context(), "k", tt.option)
-			if !errors.Is(err, ErrHeld) || errors.Is(err, ErrNoQuorum) {
-				t.Errorf("%s: Acquire = %v, want ErrHeld", name, err)
+			if !errors.Is(err, ErrTaken) || errors.Is(err, ErrNoQuorum) {
+				t.Errorf("%s: Acquire = %v, want ErrTaken", name, err)
 			}
 			if waited := time.Since(began); waited < tt.least || waited > tt.most {
 				t.Errorf("%s: Acquire waited %v, want %v to %v", name, waited, tt.least, tt.most)
@@ -372,8 +372,8 @@ func TestATryIsNotRefusedByItsOwnPreviousOne(t *testing.T) {
 		for range 200 {
 			fakes[0].plant("k", "somebody", time.Hour)
 			fakes[1].plant("k", "somebody", time.Hour)
-			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrHeld) {
-				t.Fatalf("TryAcquire = %v, want ErrHeld", err)
+			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
+				t.Fatalf("TryAcquire = %v, want ErrTaken", err)
 			}
 			fakes[0].change(func(f *fakeNode) { delete(f.keys, "k") })
 			fakes[1].plant("k", "somebody", time.Hour)

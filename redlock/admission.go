@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// AdmitOption is a setting of [Locker.Admit].
+// AdmitOption is a setting of [Locker.AdmitNewNodes].
 type AdmitOption interface{ admit(*admitOptions) }
 
 type admitOptions struct{ force bool }
@@ -19,17 +19,17 @@ type admitOption func(*admitOptions)
 
 func (set admitOption) admit(o *admitOptions) { set(o) }
 
-// ForceAdmission lets [Locker.Admit] admit all nodes that answer, whatever they hold. This
+// ForceAdmission lets [Locker.AdmitNewNodes] admit all nodes that answer, whatever they hold. This
 // makes two holders possible: for a node that has forgotten a vote, and for a lock that is
-// taken before Admit has returned. Use it only while every client of these nodes is
+// taken before AdmitNewNodes has returned. Use it only while every client of these nodes is
 // stopped, and has been for the longest TTL.
 func ForceAdmission() AdmitOption {
 	return admitOption(func(o *admitOptions) { o.force = true })
 }
 
-// Admit lets new nodes vote at once that [WithRestartGuard] would keep out for the longest
+// AdmitNewNodes lets new nodes vote at once that [WithRestartGuard] would keep out for the longest
 // TTL. Call it at the first deployment, before any client takes a lock: a lock that is
-// taken before Admit has returned may get a second holder. Without it nodes vote after one
+// taken before AdmitNewNodes has returned may get a second holder. Without it nodes vote after one
 // quarantine, if all nodes answer but at most one.
 //
 // It admits all nodes or none. The error matches [ErrAdmitted] if a node has been in use
@@ -37,7 +37,7 @@ func ForceAdmission() AdmitOption {
 // to be done: those that do not vote will do so by themselves. It matches [ErrNoQuorum] if a
 // node does not answer, with a [*QuorumError] for each such node: call it again when all
 // are up, or let the quarantine pass.
-func (l *Locker) Admit(ctx context.Context, options ...AdmitOption) error {
+func (l *Locker) AdmitNewNodes(ctx context.Context, options ...AdmitOption) error {
 	var o admitOptions
 	for i, option := range options {
 		if option == nil {
@@ -46,7 +46,7 @@ func (l *Locker) Admit(ctx context.Context, options ...AdmitOption) error {
 		option.admit(&o)
 	}
 	if l.options.guard == 0 {
-		return &OptionError{"Admit", "without WithRestartGuard every node votes"}
+		return &OptionError{"AdmitNewNodes", "without WithRestartGuard every node votes"}
 	}
 	if l.closed() {
 		return &stateError{"admit", markerKey, ErrClosed}
@@ -64,7 +64,7 @@ func (l *Locker) Admit(ctx context.Context, options ...AdmitOption) error {
 	return errors.Join(a.failures...)
 }
 
-// An admission is one call of [Locker.Admit].
+// An admission is one call of [Locker.AdmitNewNodes].
 type admission struct {
 	locker   *Locker
 	ctx      context.Context //nolint:containedctx // it lives as long as the call

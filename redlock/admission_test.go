@@ -57,7 +57,7 @@ func TestAdmitLetsNewNodesVoteAtOnceAndChangesNothingAtTheNextStart(t *testing.T
 		lock := mustAcquire(t, locker, "k")
 		before := fakes[0].records()
 		next := another(t, fakes, guard10())
-		if err := next.Admit(t.Context()); !errors.Is(err, ErrAdmitted) || errors.Is(err, ErrNoQuorum) {
+		if err := next.AdmitNewNodes(t.Context()); !errors.Is(err, ErrAdmitted) || errors.Is(err, ErrNoQuorum) {
 			t.Errorf("a second Admit = %v, want ErrAdmitted", err)
 		}
 		if after := fakes[0].records(); !maps.Equal(before, after) {
@@ -73,7 +73,7 @@ func TestAdmitAdmitsNobodyWhereANodeDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, guard10())
 		fakes[1].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
-		err := locker.Admit(t.Context())
+		err := locker.AdmitNewNodes(t.Context())
 		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "node-2") || strings.Contains(err.Error(), "node-1") {
 			t.Errorf("Admit = %v, want an error that names node-2 alone", err)
 		}
@@ -85,7 +85,7 @@ func TestAdmitAdmitsNobodyWhereANodeDoesNotAnswer(t *testing.T) {
 		time.Sleep(time.Second)
 		admit(t, locker)
 		mustAcquire(t, locker, "k")
-		if err := another(t, fakes).Admit(t.Context()); !errors.Is(err, ErrOption) {
+		if err := another(t, fakes).AdmitNewNodes(t.Context()); !errors.Is(err, ErrOption) {
 			t.Errorf("Admit without the guard = %v, want ErrOption", err)
 		}
 	})
@@ -98,7 +98,7 @@ func TestAdmitAdmitsNobodyWhereANodeHoldsAKeyOfTheGuards(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, 3, guard10(), WithKeyPrefix("p:"))
 				fakes[2].put("p:"+key, text)
-				err := locker.Admit(t.Context())
+				err := locker.AdmitNewNodes(t.Context())
 				if !errors.Is(err, ErrAdmitted) || !strings.Contains(err.Error(), `node-3 holds "p:`+key+`"`) || strings.Contains(err.Error(), "node-1") {
 					t.Errorf("Admit where node-3 holds %q under %q = %v, want ErrAdmitted that names both", text, key, err)
 				}
@@ -124,7 +124,7 @@ func TestAdmitGivesUpWhereAnotherIsFaster(t *testing.T) {
 				return nil
 			}
 		})
-		if err := locker.Admit(t.Context()); !errors.Is(err, ErrAdmitted) || !strings.Contains(err.Error(), "meanwhile") {
+		if err := locker.AdmitNewNodes(t.Context()); !errors.Is(err, ErrAdmitted) || !strings.Contains(err.Error(), "meanwhile") {
 			t.Errorf("Admit while another is faster = %v, want ErrAdmitted", err)
 		}
 		if found := fakes[0].records(); found[markerKey] != "" || found[epochKey] != "v1 "+someNonce {
@@ -146,7 +146,7 @@ func TestAdmitNamesANodeThatIsStartedAnewMeanwhile(t *testing.T) {
 				return nil
 			}
 		})
-		if err := locker.Admit(t.Context()); !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "node-1") {
+		if err := locker.AdmitNewNodes(t.Context()); !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "node-1") {
 			t.Errorf("Admit of a node that is started anew meanwhile = %v, want ErrQuarantine that names it", err)
 		}
 	})
@@ -156,7 +156,7 @@ func TestAdmitTakesNoServerTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, guard10())
 		fakes[2].change(func(f *fakeNode) { f.info = strings.Replace(f.info, fakeHistory("node-3"), fakeHistory("node-1"), 1) })
-		if err := locker.Admit(t.Context()); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "node node-3") || !strings.Contains(err.Error(), "of node node-1") {
+		if err := locker.AdmitNewNodes(t.Context()); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "node node-3") || !strings.Contains(err.Error(), "of node node-1") {
 			t.Errorf("Admit of one server twice = %v, want ErrNode that names both", err)
 		}
 		if found := fakes[0].records(); len(found) > 0 {
@@ -177,7 +177,7 @@ func TestAForcedAdmissionAdmitsWhatAnswers(t *testing.T) {
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
 			t.Fatalf("TryAcquire = %v, want ErrQuarantine", err)
 		}
-		err := locker.Admit(t.Context(), ForceAdmission())
+		err := locker.AdmitNewNodes(t.Context(), ForceAdmission())
 		for _, want := range []string{"node-3", "node-4", "7@1"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("a forced Admit = %v, want an error with %q", err, want)
@@ -193,11 +193,11 @@ func TestAForcedAdmissionAdmitsWhatAnswers(t *testing.T) {
 func TestAnAdmissionThatIsNoneIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, _ := newLocker(t, 1, guard10())
-		if err := locker.Admit(t.Context(), nil); !errors.Is(err, ErrOption) {
+		if err := locker.AdmitNewNodes(t.Context(), nil); !errors.Is(err, ErrOption) {
 			t.Errorf("Admit with an option that is nil = %v, want ErrOption", err)
 		}
 		_ = locker.Close()
-		if err := locker.Admit(t.Context()); !errors.Is(err, ErrClosed) {
+		if err := locker.AdmitNewNodes(t.Context()); !errors.Is(err, ErrClosed) {
 			t.Errorf("Admit after Close = %v, want ErrClosed", err)
 		}
 	})

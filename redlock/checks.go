@@ -20,7 +20,7 @@ func (o *lockerOptions) check() error {
 	case len(o.prefix) > maxKey:
 		return &OptionError{"KeyPrefix", fmt.Sprintf("%d bytes are more than %d", len(o.prefix), maxKey)}
 	case o.cleanup < 0:
-		return &OptionError{"CleanupBound", fmt.Sprintf("%v is less than 0", o.cleanup)}
+		return &OptionError{"CloseTimeout", fmt.Sprintf("%v is less than 0", o.cleanup)}
 	case o.fenceIdle <= 0 || o.fenceIdle > MaxTTL || o.fenceIdle%time.Millisecond != 0:
 		return &OptionError{"FenceIdle", fmt.Sprintf("%v is not a whole number of milliseconds above 0 and up to %v", o.fenceIdle, MaxTTL)}
 	case o.guard != 0 && (o.guard < o.acquire.ttl || o.guard > MaxTTL || o.guard%time.Millisecond != 0):

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"syscall"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
@@ -25,6 +27,9 @@ func (n *node) contact() {
 	replies, err := n.do(ctx, append(slices.Clip(inquiry), probes(n.head())...))
 	if err != nil {
 		err = n.explain(ctx, err, l.timeout)
+		if n.unknown() && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+			err = &refusal{err, "the server has hung up at the first command: does it speak TLS at this port (rediss://)?"}
+		}
 	}
 	var found finding
 	if err == nil {
@@ -89,7 +94,7 @@ type finding struct {
 func (n *node) examine(replies []driver.Reply) (found finding, err error) {
 	for i, reply := range replies[:len(askFitness)] {
 		if err := reply.Err(); err != nil {
-			found.warnings = append(found.warnings, n.unchecked(i, err))
+			found.warnings = append(found.warnings[:0], n.unchecked(i, err)) // one right is missing
 			found.unchecked = true
 			if !answers(err) {
 				return found, advised(err)

@@ -20,7 +20,7 @@ type recorder struct {
 }
 
 func (r *recorder) option() Option {
-	return WithEvents(func(e Event) {
+	return OnEvent(func(e Event) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.events = append(r.events, e)
@@ -209,7 +209,7 @@ func TestAnIdleLockerStartsNoTimersAndSendsNothing(t *testing.T) {
 func TestANodesEventsAreToldOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var telling, told atomic.Int32
-		locker, fakes := newLocker(t, 1, WithMaxOutage(0), WithEvents(func(e Event) {
+		locker, fakes := newLocker(t, 1, WithMaxOutage(0), OnEvent(func(e Event) {
 			if telling.Add(1) > 1 {
 				t.Errorf("%v was told while another event of the node was being told", e)
 			}

@@ -156,7 +156,7 @@ func (l *Locker) insist(ctx context.Context, key string, o *acquireOptions) (*Lo
 			return lock, err
 		}
 		holder, certain := lock.last().rival()
-		if certain || errors.Is(err, ErrHeld) && holder == before {
+		if certain || errors.Is(err, ErrTaken) && holder == before {
 			return lock, err
 		}
 		before = holder
@@ -181,7 +181,7 @@ func (l *Locker) roundTrip(op *operation) time.Duration {
 	op.claim.mu.Lock()
 	var took []time.Duration
 	for i := range op.requests {
-		if r := &op.requests[i]; r.answer == Granted || r.answer == Held {
+		if r := &op.requests[i]; r.answer == Granted || r.answer == Taken {
 			took = append(took, r.answered.Sub(op.asked))
 		}
 	}

@@ -79,7 +79,7 @@ func (s scene) play(t *testing.T, rounds int) (sum tally) {
 				case err == nil:
 					first = last
 					won = append(won, lock)
-				case errors.Is(err, ErrHeld):
+				case errors.Is(err, ErrTaken):
 					held++
 				case !errors.Is(err, ErrContended):
 					t.Errorf("%v, round %d: TryAcquire = %v", s, round+1, err)
@@ -208,8 +208,8 @@ func TestASecondRoundDoesNotCountTheVotesOfTheFirst(t *testing.T) {
 			fakes[0].change(leave)
 			fakes[2].plant("k", tokenMark+small+"b", time.Hour) // our vote of the first round is gone
 		})
-		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrHeld) {
-			t.Errorf("one vote in the first round and another one in the second: TryAcquire = %v, want ErrHeld", err)
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
+			t.Errorf("one vote in the first round and another one in the second: TryAcquire = %v, want ErrTaken", err)
 		}
 	})
 }
@@ -269,8 +269,8 @@ func TestWhoDoesNotLeadASplitLetsGoAtOnce(t *testing.T) {
 			for _, f := range fakes { // one of them makes it
 				f.plant("k", tokenMark+great, time.Hour)
 			}
-			if err := <-result; !errors.Is(err, ErrHeld) {
-				t.Errorf("a rival has %s, and then the lock: TryAcquire = %v, want ErrHeld", name, err)
+			if err := <-result; !errors.Is(err, ErrTaken) {
+				t.Errorf("a rival has %s, and then the lock: TryAcquire = %v, want ErrTaken", name, err)
 			}
 		})
 	}
@@ -291,8 +291,8 @@ func TestASplitThatNobodyWinsIsNotHeld(t *testing.T) {
 			}
 			began := time.Now()
 			lock, err := locker.TryAcquire(t.Context(), "k")
-			if !errors.Is(err, ErrContended) || errors.Is(err, ErrHeld) || lock != nil {
-				t.Errorf("rivals %s: TryAcquire = %v, want ErrContended and not ErrHeld", name, err)
+			if !errors.Is(err, ErrContended) || errors.Is(err, ErrTaken) || lock != nil {
+				t.Errorf("rivals %s: TryAcquire = %v, want ErrContended and not ErrTaken", name, err)
 			}
 			if took := time.Since(began); took > defaultNodeTimeout+20*time.Millisecond {
 				t.Errorf("rivals %s: TryAcquire took %v, want no more than a node time-out", name, took)
@@ -314,8 +314,8 @@ func TestAHolderWhoseVoteASilentNodeHidesHolds(t *testing.T) {
 		far(fakes, time.Millisecond)
 		began := time.Now()
 		_, err := locker.TryAcquire(t.Context(), "k")
-		if took := time.Since(began); !errors.Is(err, ErrHeld) || took > 20*time.Millisecond {
-			t.Errorf("TryAcquire = %v after %v, want ErrHeld after a few round trips of 1ms", err, took)
+		if took := time.Since(began); !errors.Is(err, ErrTaken) || took > 20*time.Millisecond {
+			t.Errorf("TryAcquire = %v after %v, want ErrTaken after a few round trips of 1ms", err, took)
 		}
 	})
 }
@@ -347,7 +347,7 @@ func TestASplitTryWithATokenOfOnesOwnIsRepeated(t *testing.T) {
 			"do nothing": {func(*fakeNode) {}, ErrContended},
 			"have the lock after all": {func(f *fakeNode) {
 				f.keys["k"] = fakeKey{tokenMark + "holder", time.Now().Add(time.Hour)}
-			}, ErrHeld},
+			}, ErrTaken},
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, 3, options...)
@@ -359,7 +359,7 @@ func TestASplitTryWithATokenOfOnesOwnIsRepeated(t *testing.T) {
 					fakes[1].change(tt.change)
 				})
 				lock, err := locker.TryAcquire(t.Context(), "k", WithToken("request 42"))
-				if !errors.Is(err, tt.want) || tt.want != ErrHeld && errors.Is(err, ErrHeld) {
+				if !errors.Is(err, tt.want) || tt.want != ErrTaken && errors.Is(err, ErrTaken) {
 					t.Errorf("rivals who %s: TryAcquire with a token of one's own = %v, want %v", name, err, tt.want)
 				}
 				if lock != nil {

@@ -365,7 +365,7 @@ func empty(t *testing.T, l *Locker) {
 
 func TestAQuietDayLosesNoLockAndGrowsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 5, WithTTL(30*time.Second), WithRestartGuard(30*time.Second), WithFences(), WithRenewals(func(r Renewal) {
+		locker, fakes := admittedLocker(t, 5, WithTTL(30*time.Second), WithRestartGuard(30*time.Second), WithFences(), OnRenewal(func(r Renewal) {
 			if r.Err != nil || r.Granted < r.Need {
 				t.Errorf("a renewal over nodes that are well: %v", r)
 			}

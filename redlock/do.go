@@ -35,6 +35,9 @@ func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context
 	released := lock.Release(context.WithoutCancel(ctx))
 	switch {
 	case errors.Is(fate, ErrLost):
+		if errors.Is(err, fate) { // the function has returned the context's cause
+			fate, err = err, nil
+		}
 		loss := fmt.Errorf("redlock: do %q: the function was not alone to its end: %w", key, fate)
 		if !errors.Is(released, ErrNoQuorum) {
 			released = nil // it says no more than that

@@ -83,8 +83,8 @@ func TestDoDoesNotCallTheFunctionWithoutTheLock(t *testing.T) {
 			t.Error("the function was called")
 			return nil
 		}, WithMaxWait(time.Second))
-		if !errors.Is(err, ErrHeld) {
-			t.Errorf("Do = %v, want ErrHeld", err)
+		if !errors.Is(err, ErrTaken) {
+			t.Errorf("Do = %v, want ErrTaken", err)
 		}
 	})
 }
@@ -155,8 +155,8 @@ func TestALocksContextMayTakeWhatItDoesNotHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		lock := mustAcquire(t, locker, "k")
-		if _, err := another(t, fakes).TryAcquire(lock.Context(), "k"); !errors.Is(err, ErrHeld) || errors.Is(err, ErrDeadlock) {
-			t.Errorf("another Locker's TryAcquire under the lock's context = %v, want ErrHeld", err)
+		if _, err := another(t, fakes).TryAcquire(lock.Context(), "k"); !errors.Is(err, ErrTaken) || errors.Is(err, ErrDeadlock) {
+			t.Errorf("another Locker's TryAcquire under the lock's context = %v, want ErrTaken", err)
 		}
 		mustRelease(t, mustAcquireUnder(lock.Context(), t, locker, "other"))
 		ctx := context.WithoutCancel(lock.Context())

@@ -17,7 +17,7 @@
 //	defer locker.Close()
 //
 //	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithMaxWait(time.Second))
-//	if errors.Is(err, redlock.ErrHeld) {
+//	if errors.Is(err, redlock.ErrTaken) {
 //		return errBusy
 //	} else if err != nil {
 //		return err
@@ -51,12 +51,13 @@
 //
 //	locks                  ~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time
 //	waiters are woken      &ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo
-//	WithFences             ~{KEYS}:fence +zadd +zscore (~KEYS:fence if they have a hash tag)
-//	WithRestartGuard       ~PREFIXql:* +mget, where PREFIX is that of WithKeyPrefix
+//	WithFences             ~{KEYS}:fence +zadd +zscore
+//	WithRestartGuard       ~PREFIXql:* +mget
 //	WithReplicatedVotes    +wait
 //	WithDurableVotes       +waitaof
 //
-// Where channels are forbidden, waiters poll, and [NodeMuted] says so. Where scripts are,
+// {KEYS}:fence is KEYS:fence for a key that has a hash tag, and PREFIX that of
+// [WithKeyPrefix]. Where channels are forbidden, waiters poll, and [NodeMuted] says so. Where scripts are,
 // the server's own commands stand in for them (DELIFEQ, DELEX, CAD, CAS, SET with IFEQ),
 // if it has them and they are allowed, or [NodeLimited] says what does not work.
 //
@@ -78,7 +79,7 @@
 //	expired, with a token of one's own   ErrLost         ErrLost, nothing is deleted
 //	taken over at a majority             ErrLost         ErrLost
 //	taken over at a minority             nil             nil
-//	released before                      ErrReleased     ErrReleased
+//	released or abandoned before         ErrReleased     ErrReleased
 //	gone from all nodes (FLUSHALL)       nil, set again  ErrLost
 //	held by a Locker that was closed     ErrClosed       ErrClosed
 //	in any state, when ctx ends first    ctx's error     ctx's error, and ErrLost if it was lost
@@ -87,6 +88,21 @@
 // An Extend that fails with ErrNoQuorum leaves the deadline as it was; the lock is lost
 // when that passes, not before. After a Release that fails the key goes away by itself,
 // by its TTL at the latest, and the Locker goes on to delete it where it can.
+//
+// # Which error to test for first
+//
+// Errors are tested with errors.Is, and one error may match several. Where two match, this
+// order says what to do:
+//
+//	ErrOption                  mend the call: nothing was sent
+//	ErrClosed, ErrReleased     it is over, by your own doing
+//	ErrDeadlock                use the lock that the context has
+//	ErrLost                    stop the work: somebody else may have the key
+//	ErrTaken                   somebody else has it: come back later, or skip
+//	ErrContended, ErrExpired   try again
+//	ErrFence                   try again; mend what the message names
+//	ErrNoQuorum                too few nodes: ErrNode, ErrNodeSet and ErrQuarantine beside it say why
+//	the context's error        the caller gave up; what was begun is undone in the background
 //
 // # Time
 //

@@ -166,7 +166,7 @@ func TestAVoteThatIsNotSafeIsNoVote(t *testing.T) {
 
 			fakes[2].set(tt.how)
 			_, err = locker.TryAcquire(t.Context(), "k")
-			if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrHeld) {
+			if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) {
 				t.Errorf("%s: TryAcquire with two safe votes of five = %v, want ErrNoQuorum", name, err)
 			}
 			for _, want := range append(tt.says, "node-1", "node-3") {

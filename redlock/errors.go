@@ -3,21 +3,18 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
-
-	"github.com/quorumlock/quorumlock/driver"
 )
 
 // The errors of this package say what to do next; the structs beside them say
 // what happened. Test for them with errors.Is.
 var (
-	// ErrHeld says that somebody else has the key. Come back later.
-	ErrHeld = errors.New("held by another")
+	// ErrTaken says that somebody else has the key. Come back later.
+	ErrTaken = errors.New("taken by another")
 
 	// ErrContended says that several asked for the key at the same moment, and that nobody
-	// got it. Try again; do not take it for [ErrHeld]. It is rare: see [Locker.TryAcquire].
+	// got it. Try again; do not take it for [ErrTaken]. It is rare: see [Locker.TryAcquire].
 	ErrContended = errors.New("contended: nobody got it")
 
 	// ErrNoQuorum says that too few nodes answered, so nobody can say who has the
@@ -61,7 +58,7 @@ var (
 	// nodes, [WithNodeSet] and [WithRestartGuard].
 	ErrNodeSet = errors.New("another node set")
 
-	// ErrAdmitted says that [Locker.Admit] changed nothing, for nodes have been in use
+	// ErrAdmitted says that [Locker.AdmitNewNodes] changed nothing, for nodes have been in use
 	// before. Nothing has to be done.
 	ErrAdmitted = errors.New("admitted before")
 
@@ -130,7 +127,11 @@ type waitError struct {
 }
 
 func (e *waitError) Error() string {
-	text := fmt.Sprintf("%v (%d tries in %v)", e.last, e.tries, e.waited.Round(time.Millisecond))
+	tries := "1 try"
+	if e.tries != 1 {
+		tries = fmt.Sprintf("%d tries", e.tries)
+	}
+	text := fmt.Sprintf("%v (%s in %v)", e.last, tries, e.waited.Round(time.Millisecond))
 	if e.end != nil {
 		text += ": " + e.end.Error()
 	}
@@ -152,14 +153,14 @@ type Answer uint8
 const (
 	Pending Answer = iota // not yet: the operation was decided without it
 	Granted               // it did what was asked
-	Held                  // another token has the key
+	Taken                 // another token has the key
 	Absent                // our token is not there
 	Failed                // it refused, or gave no answer: see Vote.Err
 	Outbid                // it set the key, but has accepted as great a fence before
 )
 
 func (a Answer) String() string {
-	return name(a, "not answered yet", "granted", "held by another", "token not there", "failed", "has a greater fence")
+	return name(a, "not answered yet", "granted", "taken by another", "token not there", "failed", "has a greater fence")
 }
 
 // name returns the name of a value that counts from 0.
@@ -178,8 +179,11 @@ type Vote struct {
 	Err     error         // why it Failed: a *driver.ServerError is among it if the server refused
 }
 
-func (v Vote) String() string {
-	text := fmt.Sprintf("%s: %v", v.Node, v.Answer)
+func (v Vote) String() string { return v.text(v.Answer.String()) }
+
+// text words the vote, with a word for its answer.
+func (v Vote) text(answer string) string {
+	text := v.Node + ": " + answer
 	if v.Err != nil {
 		text = fmt.Sprintf("%s: %v", v.Node, v.Err)
 	}
@@ -190,7 +194,7 @@ func (v Vote) String() string {
 }
 
 // QuorumError is an operation that too few nodes agreed to, with the answer of
-// each. It matches the sentinel that says why, such as [ErrHeld] or [ErrNoQuorum],
+// each. It matches the sentinel that says why, such as [ErrTaken] or [ErrNoQuorum],
 // and what the nodes' errors match.
 type QuorumError struct {
 	Op     string // acquire, extend, renew, release, held or admit
@@ -203,7 +207,11 @@ type QuorumError struct {
 func (e *QuorumError) Error() string {
 	lines := make([]string, len(e.Votes))
 	for i, vote := range e.Votes {
-		lines[i] = vote.String()
+		answer := vote.Answer.String()
+		if e.Op == release.name && vote.Answer == Granted {
+			answer = "deleted"
+		}
+		lines[i] = vote.text(answer)
 	}
 	return fmt.Sprintf("redlock: %s %q: %v (%d of %d nodes must agree): %s",
 		e.Op, e.Key, e.Reason, e.Need, len(e.Votes), strings.Join(lines, "; "))
@@ -218,52 +226,4 @@ func (e *QuorumError) Unwrap() []error {
 		}
 	}
 	return all
-}
-
-// advice says what to do about a server's refusal. Codes that explain themselves
-// have none.
-var advice = map[string]string{
-	"READONLY":  "the node is a replica: give the master's address",
-	"OOM":       "the node is out of memory: raise its maxmemory, or give locks a node of their own",
-	"NOPERM":    "the user's ACL forbids it: allow ~KEYS with +info +time +set +get +del +pttl +pexpire +eval +evalsha",
-	"NOAUTH":    "the node wants a password: give one in the URL or the client's options",
-	"WRONGPASS": "user or password is wrong",
-	"WRONGTYPE": "the key holds something that is not a lock: use another key or a key prefix",
-	"MISCONF":   "the node cannot write its snapshots and so refuses writes: mend its disk",
-}
-
-// refusal is an error that a server's refusal caused, with what to do about it.
-type refusal struct {
-	error
-	advice string
-}
-
-func (e *refusal) Error() string { return e.error.Error() + " (" + e.advice + ")" }
-func (e *refusal) Unwrap() error { return e.error }
-
-// advised adds to an error of a node what to do about it.
-func advised(err error) error {
-	var reply *driver.ServerError
-	var network *net.OpError
-	switch {
-	case errors.As(err, &reply):
-		if what := advice[reply.Code]; what != "" {
-			return &refusal{err, what}
-		}
-	case errors.Is(err, driver.ErrClosed):
-		return &refusal{err, "the last Locker on this node was closed: make the nodes anew"}
-	case errors.As(err, &network) && network.Op == "dial":
-		return &refusal{err, "is the server up, and is this its address?"}
-	}
-	return err
-}
-
-// lasting reports whether waiting cannot mend err: somebody must change a server,
-// a user, a key or the nodes' clients first.
-func lasting(err error) bool {
-	if errors.Is(err, ErrNode) || errors.Is(err, ErrNodeSet) || errors.Is(err, driver.ErrClosed) {
-		return true
-	}
-	var reply *driver.ServerError
-	return errors.As(err, &reply) && advice[reply.Code] != ""
 }

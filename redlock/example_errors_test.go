@@ -20,7 +20,7 @@ func Example_errors() {
 		switch {
 		case err == nil:
 			return "do the work"
-		case errors.Is(err, redlock.ErrHeld):
+		case errors.Is(err, redlock.ErrTaken):
 			return "somebody else does it: come back later"
 		case errors.Is(err, redlock.ErrNoQuorum):
 			return "nobody can say who has it: look at the nodes"
@@ -62,7 +62,7 @@ func Example_deadline() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	_, err := locker.Acquire(ctx, "orders:42")
-	fmt.Println(errors.Is(err, redlock.ErrHeld), errors.Is(err, context.DeadlineExceeded))
+	fmt.Println(errors.Is(err, redlock.ErrTaken), errors.Is(err, context.DeadlineExceeded))
 	// Output: true true
 }
 
@@ -115,11 +115,11 @@ func ExampleVote() {
 // A vote in words is the node, its answer, and how long that took.
 func ExampleVote_String() {
 	fmt.Println(redlock.Vote{Node: "10.0.0.1:6379", Answer: redlock.Granted, Latency: 412 * time.Microsecond})
-	fmt.Println(redlock.Vote{Node: "10.0.0.2:6379", Answer: redlock.Held, Latency: 1380 * time.Microsecond})
+	fmt.Println(redlock.Vote{Node: "10.0.0.2:6379", Answer: redlock.Taken, Latency: 1380 * time.Microsecond})
 	fmt.Println(redlock.Vote{Node: "10.0.0.3:6379"})
 	// Output:
 	// 10.0.0.1:6379: granted (410µs)
-	// 10.0.0.2:6379: held by another (1.38ms)
+	// 10.0.0.2:6379: taken by another (1.38ms)
 	// 10.0.0.3:6379: not answered yet
 }
 

@@ -8,10 +8,10 @@ import (
 )
 
 // A lock is taken over what is left of the nodes. Somebody should know all the same.
-func ExampleWithEvents() {
+func ExampleOnEvent() {
 	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
 	alarms := make(chan redlock.Event, 16)
-	locker, err := redlock.New(nodes, redlock.WithEvents(func(e redlock.Event) {
+	locker, err := redlock.New(nodes, redlock.OnEvent(func(e redlock.Event) {
 		if e.Kind != redlock.NodeUp {
 			alarms <- e
 		}
@@ -43,7 +43,7 @@ func ExampleWithEvictingNodes() {
 	fmt.Println("refused:", err != nil)
 
 	events := make(chan redlock.Event, 16)
-	lenient, err := redlock.New(nodes, redlock.WithEvictingNodes(), redlock.WithEvents(func(e redlock.Event) { events <- e }))
+	lenient, err := redlock.New(nodes, redlock.WithEvictingNodes(), redlock.OnEvent(func(e redlock.Event) { events <- e }))
 	if err != nil {
 		fmt.Println(err)
 		return

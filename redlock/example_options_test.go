@@ -51,7 +51,7 @@ func ExampleWithToken() {
 	lock, err := locker.TryAcquire(ctx, "orders:42", redlock.WithToken(token))
 	fmt.Println("again:", err)
 	_, err = locker.TryAcquire(ctx, "orders:42", redlock.WithToken(rand.Text()))
-	fmt.Println("another is refused:", errors.Is(err, redlock.ErrHeld))
+	fmt.Println("another is refused:", errors.Is(err, redlock.ErrTaken))
 
 	fmt.Println("release:", lock.Release(ctx))
 	_, err = locker.TryAcquire(ctx, "orders:42", redlock.WithToken(token))
@@ -124,9 +124,9 @@ func ExampleWithKeyPrefix() {
 }
 
 // A service that has to stop quickly gives Close less time. The error says what is left.
-func ExampleWithCleanupBound() {
+func ExampleWithCloseTimeout() {
 	nodes := open(1) // goredis.Open("redis://10.0.0.1")
-	locker, err := redlock.New(nodes, redlock.WithCleanupBound(50*time.Millisecond))
+	locker, err := redlock.New(nodes, redlock.WithCloseTimeout(50*time.Millisecond))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -74,11 +74,11 @@ func ExampleWithMaxHold() {
 }
 
 // An operator hears that a lock hangs by fewer nodes than it could, before it is lost.
-func ExampleWithRenewals() {
+func ExampleOnRenewal() {
 	nodes := open(5) // goredis.Open("redis://10.0.0.1", …)
 	told := make(chan redlock.Renewal, 100)
 	locker, err := redlock.New(nodes, redlock.WithTTL(2*time.Second), redlock.WithRenewal(),
-		redlock.WithRenewals(func(r redlock.Renewal) { told <- r }))
+		redlock.OnRenewal(func(r redlock.Renewal) { told <- r }))
 	if err != nil {
 		fmt.Println(err)
 		return

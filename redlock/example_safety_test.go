@@ -60,11 +60,11 @@ func ExampleWithRestartGuard() {
 	}
 	defer locker.Close()
 
-	err = locker.Admit(ctx) // before any client takes a lock
+	err = locker.AdmitNewNodes(ctx) // before any client takes a lock
 	fmt.Println("new nodes:", err)
 	_, err = locker.TryAcquire(ctx, "orders:42")
 	fmt.Println("a lock:", err)
-	err = locker.Admit(ctx) // at the next start
+	err = locker.AdmitNewNodes(ctx) // at the next start
 	fmt.Println("in use:", errors.Is(err, redlock.ErrAdmitted))
 	// Output:
 	// new nodes: <nil>

@@ -112,7 +112,7 @@ func ExampleLocker_TryAcquire() {
 
 	for range 2 {
 		_, err := locker.TryAcquire(ctx, "orders:42")
-		if errors.Is(err, redlock.ErrHeld) {
+		if errors.Is(err, redlock.ErrTaken) {
 			fmt.Println("somebody else settles the order")
 			continue
 		}

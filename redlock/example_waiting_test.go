@@ -22,7 +22,7 @@ func ExampleWithMaxWait() {
 
 	began := time.Now()
 	_, err := locker.Acquire(ctx, "orders:42", redlock.WithMaxWait(100*time.Millisecond))
-	fmt.Println(errors.Is(err, redlock.ErrHeld), time.Since(began) >= 100*time.Millisecond)
+	fmt.Println(errors.Is(err, redlock.ErrTaken), time.Since(began) >= 100*time.Millisecond)
 	// Output: true true
 }
 
@@ -41,7 +41,7 @@ func ExampleWithRetryLimit() {
 		return
 	}
 	_, err = locker.Acquire(ctx, "orders:42")
-	fmt.Println(errors.Is(err, redlock.ErrHeld))
+	fmt.Println(errors.Is(err, redlock.ErrTaken))
 	// Output: true
 }
 

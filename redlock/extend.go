@@ -85,7 +85,7 @@ func (l *Lock) extension(t *task, ttl time.Duration) *operation {
 
 // lostIfHeld says what it means for a holder that somebody else has the key.
 func lostIfHeld(reason error) error {
-	if reason == ErrHeld { //nolint:errorlint // blame returns the sentinel itself
+	if reason == ErrTaken { //nolint:errorlint // blame returns the sentinel itself
 		return ErrLost
 	}
 	return reason

@@ -197,7 +197,7 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 				if (got == nil) != (want == nil) {
 					t.Errorf("%s of a lock that is %s = %v, want %v", op, tt.name, got, want)
 				}
-				for _, sentinel := range []error{ErrHeld, ErrNoQuorum, ErrLost, ErrReleased, ErrClosed} {
+				for _, sentinel := range []error{ErrTaken, ErrNoQuorum, ErrLost, ErrReleased, ErrClosed} {
 					if matches := errors.Is(got, sentinel); matches != slices.Contains(want, sentinel) {
 						t.Errorf("%s of a lock that is %s = %v, which matches %q: %v", op, tt.name, got, sentinel, matches)
 					}
@@ -225,8 +225,8 @@ func TestAnInterruptedQuestionIsNotHeldByAnother(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				err = do(ctx, lock)
-				if errors.Is(err, ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%s with one yes, one no and one open = %v, which matches ErrHeld: %v", name, err, errors.Is(err, ErrHeld))
+				if errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s with one yes, one no and one open = %v, which matches ErrTaken: %v", name, err, errors.Is(err, ErrTaken))
 				}
 			})
 		})

@@ -148,7 +148,7 @@ func readFence(token string, replies []driver.Reply) (Answer, error) {
 	case holder.Kind != driver.String:
 		return Failed, unexpected(holder)
 	case holder.Str != token:
-		return Held, nil
+		return Taken, nil
 	case accepted.Int != 1:
 		return Outbid, nil
 	}

@@ -330,8 +330,8 @@ func TestNoTryCutsTheTimeThatACounterIsKept(t *testing.T) {
 		then   func(t *testing.T, first *Lock, locker *Locker)
 	}{
 		{"a failed try with a short TTL", long, short, func(t *testing.T, _ *Lock, locker *Locker) {
-			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrHeld) {
-				t.Errorf("TryAcquire = %v, want ErrHeld", err)
+			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
+				t.Errorf("TryAcquire = %v, want ErrTaken", err)
 			}
 		}},
 		{"a shorter lock behind it", long, short, func(t *testing.T, first *Lock, locker *Locker) {

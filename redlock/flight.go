@@ -196,7 +196,7 @@ func (l *Lock) behind() *Lock {
 		r := &won.requests[i]
 		op.requests[i] = request{op: op, node: r.node, answer: r.answer, answered: r.answered, err: r.err}
 		if r.answer == Granted {
-			op.requests[i].answer = Held
+			op.requests[i].answer = Taken
 			op.sights[i] = sight{taken: true, token: l.claim.token}
 		}
 	}

@@ -39,8 +39,8 @@ func TestTwentyThousandTriesASecondCostTheHolderNothing(t *testing.T) {
 					switch {
 					case err == nil && released.Load():
 						_ = late.Release(t.Context())
-					case !errors.Is(err, ErrHeld):
-						t.Errorf("TryAcquire of a key that is held = %v, want ErrHeld", err)
+					case !errors.Is(err, ErrTaken):
+						t.Errorf("TryAcquire of a key that is held = %v, want ErrTaken", err)
 					}
 				})
 				locker.lanes.mu.Lock()
@@ -109,8 +109,8 @@ func TestAnAnswerIsForThoseWhoCameBeforeItsTryLeft(t *testing.T) {
 				mustRelease(t, lock)
 			}
 			for range before {
-				if err := <-first; !errors.Is(err, ErrHeld) {
-					t.Errorf("one of %d that left before the key was free = %v, want ErrHeld", before, err)
+				if err := <-first; !errors.Is(err, ErrTaken) {
+					t.Errorf("one of %d that left before the key was free = %v, want ErrTaken", before, err)
 				}
 			}
 		})
@@ -144,8 +144,8 @@ func TestOfThoseWhoShareATryOneGetsTheLock(t *testing.T) {
 					return
 				}
 				var quorum *QuorumError
-				if !errors.Is(err, ErrHeld) || !errors.As(err, &quorum) || len(quorum.Votes) != 3 {
-					t.Errorf("TryAcquire that shares a try which has won = %v, want ErrHeld with three votes", err)
+				if !errors.Is(err, ErrTaken) || !errors.As(err, &quorum) || len(quorum.Votes) != 3 {
+					t.Errorf("TryAcquire that shares a try which has won = %v, want ErrTaken with three votes", err)
 					return
 				}
 				held := 0
@@ -153,12 +153,12 @@ func TestOfThoseWhoShareATryOneGetsTheLock(t *testing.T) {
 					if vote.Answer == Granted {
 						t.Errorf("who does not have the lock is told of %v", vote)
 					}
-					if vote.Answer == Held {
+					if vote.Answer == Taken {
 						held++
 					}
 				}
 				if held < quorum.Need {
-					t.Errorf("ErrHeld with %d votes that say so: %v", held, err)
+					t.Errorf("ErrTaken with %d votes that say so: %v", held, err)
 				}
 			})
 		}
@@ -203,8 +203,8 @@ func TestWhoLeavesAFlightHoldsUpNobody(t *testing.T) {
 			if err := <-results; !errors.Is(err, context.Canceled) || !errors.Is(err, cause) || time.Since(left) > 0 {
 				t.Errorf("the leader's context ends %s: TryAcquire = %v after %v, want its cause at once", name, err, time.Since(left))
 			}
-			if err := <-results; !errors.Is(err, ErrHeld) || errors.Is(err, cause) || time.Since(left) > 20*time.Millisecond {
-				t.Errorf("the leader's context ends %s: the other's TryAcquire = %v after %v, want ErrHeld after a try of its own", name, err, time.Since(left))
+			if err := <-results; !errors.Is(err, ErrTaken) || errors.Is(err, cause) || time.Since(left) > 20*time.Millisecond {
+				t.Errorf("the leader's context ends %s: the other's TryAcquire = %v after %v, want ErrTaken after a try of its own", name, err, time.Since(left))
 			}
 			time.Sleep(time.Second)
 			locker.lanes.mu.Lock()
@@ -292,8 +292,8 @@ func TestNobodyOfAProcessTriesWhileItSettlesASplit(t *testing.T) {
 		if err := <-first; err != nil {
 			t.Errorf("the first = %v, want the lock", err)
 		}
-		if err := <-second; !errors.Is(err, ErrHeld) {
-			t.Errorf("who came while the first settled it = %v, want ErrHeld", err)
+		if err := <-second; !errors.Is(err, ErrTaken) {
+			t.Errorf("who came while the first settled it = %v, want ErrTaken", err)
 		}
 		if tries := fakes[0].count("SET"); tries != 4 { // warming, two rounds, one try behind them
 			t.Errorf("a node has seen %d tries, want 4", tries)

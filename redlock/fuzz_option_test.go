@@ -68,7 +68,7 @@ func (s *tape) chosen() (options []Option) {
 	length(WithRestartGuard)
 	length(WithClockGuard)
 	length(WithDurableTimeout)
-	length(WithCleanupBound)
+	length(WithCloseTimeout)
 	lease(WithMaxOutage)
 	lease(WithMaxHold)
 	lease(WithMaxWait)
@@ -163,8 +163,8 @@ func FuzzOptions(f *testing.F) {
 			waits, stop := context.WithTimeout(t.Context(), min(left/2, time.Hour))
 			defer stop()
 			if o.acquire.backoffMin >= time.Millisecond || o.acquire.maxWait == 0 {
-				if second, err := locker.Acquire(waits, "k"); !errors.Is(err, ErrHeld) && !errors.Is(err, ErrExpired) {
-					t.Errorf("a second Acquire = %v, %v, want ErrHeld", second, err)
+				if second, err := locker.Acquire(waits, "k"); !errors.Is(err, ErrTaken) && !errors.Is(err, ErrExpired) {
+					t.Errorf("a second Acquire = %v, %v, want ErrTaken", second, err)
 				}
 			}
 			if held.Err() != nil && lock.left() > 0 {

@@ -68,7 +68,7 @@ func (tr *trial) another() *Locker {
 		tr.t.Fatalf("New = %v", err)
 	}
 	if tr.witness.guard > 0 {
-		tr.bounded("Admit", 0, func() { _ = locker.Admit(tr.t.Context()) }) // a node may not say what it is
+		tr.bounded("AdmitNewNodes", 0, func() { _ = locker.AdmitNewNodes(tr.t.Context()) }) // a node may not say what it is
 	}
 	return locker
 }
@@ -86,7 +86,7 @@ func (tr *trial) bounded(what string, wait time.Duration, call func()) {
 // fails fails the test if an error is none that says what to do.
 func (tr *trial) fails(what string, err error) {
 	tr.t.Helper()
-	for _, sentinel := range []error{ErrHeld, ErrContended, ErrNoQuorum, ErrExpired, ErrLost, ErrReleased, ErrFence, ErrNode, ErrClosed} {
+	for _, sentinel := range []error{ErrTaken, ErrContended, ErrNoQuorum, ErrExpired, ErrLost, ErrReleased, ErrFence, ErrNode, ErrClosed} {
 		if errors.Is(err, sentinel) && err.Error() != "" {
 			return
 		}

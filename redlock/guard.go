@@ -268,7 +268,7 @@ func (n *node) await(w *watch, why error) {
 type unwitnessedError struct{ missed []string }
 
 func (e *unwitnessedError) Error() string {
-	return fmt.Sprintf("it has sat out its time, but no node that is admitted confirms what it is to be admitted for, and %s did not answer since: bring one back; or stop all clients for the longest TTL, and call Locker.Admit(ForceAdmission())",
+	return fmt.Sprintf("it has sat out its time, but no node that is admitted confirms what it is to be admitted for, and %s did not answer since: bring one back; or stop all clients for the longest TTL, and call Locker.AdmitNewNodes(ForceAdmission())",
 		strings.Join(e.missed, ", "))
 }
 
@@ -293,7 +293,7 @@ func (n *node) sitsOut(s *condition, now clockdrift.Instant) error {
 	case lost && n.locker.greatest.Load() > 0:
 		e.why, e.advice = "nobody has admitted it, as others are: it came back empty, or is new", "do not admit it"
 	case lost:
-		e.why, e.advice = "nobody has admitted it, or it came back empty", "only if all nodes are new, call Locker.Admit before the first lock"
+		e.why, e.advice = "nobody has admitted it, or it came back empty", "only if all nodes are new, call Locker.AdmitNewNodes before the first lock"
 	default:
 		e.why = "it was started anew, promoted or flushed, and may have forgotten locks"
 	}

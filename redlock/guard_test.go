@@ -23,7 +23,7 @@ func admittedLocker(t *testing.T, n int, options ...Option) (*Locker, []*fakeNod
 
 func admit(t *testing.T, locker *Locker) {
 	t.Helper()
-	if err := locker.Admit(t.Context()); err != nil {
+	if err := locker.AdmitNewNodes(t.Context()); err != nil {
 		t.Fatalf("Admit = %v", err)
 	}
 	synctest.Wait()
@@ -65,8 +65,8 @@ func TestAnUnadmittedNodeDoesNotVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithRestartGuard(10*time.Second))
 		_, err := locker.TryAcquire(t.Context(), "k")
-		if !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "Locker.Admit") {
-			t.Errorf("TryAcquire = %v, want ErrNoQuorum and ErrQuarantine that name Locker.Admit", err)
+		if !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "Locker.AdmitNewNodes") {
+			t.Errorf("TryAcquire = %v, want ErrNoQuorum and ErrQuarantine that name Locker.AdmitNewNodes", err)
 		}
 		synctest.Wait()
 		if names := stray(fakes, "k"); len(names) > 0 {

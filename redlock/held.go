@@ -29,7 +29,7 @@ func (l *Lock) Held(ctx context.Context) (bool, error) {
 		return true, nil
 	case op.outcome == dropped:
 		return false, fmt.Errorf("%w: %w", op.fail(reason), endOf(ctx))
-	case reason == ErrHeld: //nolint:errorlint // blame returns the sentinel itself
+	case reason == ErrTaken: //nolint:errorlint // blame returns the sentinel itself
 		return false, nil
 	default:
 		return false, op.fail(reason)

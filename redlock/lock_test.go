@@ -18,8 +18,8 @@ func TestALockIsTakenRefusedReleasedAndTakenAgain(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%d nodes: TryAcquire = %v", n, err)
 			}
-			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrHeld) {
-				t.Errorf("%d nodes: the second TryAcquire = %v, want ErrHeld", n, err)
+			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
+				t.Errorf("%d nodes: the second TryAcquire = %v, want ErrTaken", n, err)
 			}
 			if err := lock.Extend(t.Context(), 20*time.Second); err != nil {
 				t.Errorf("%d nodes: Extend = %v", n, err)

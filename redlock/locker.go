@@ -83,7 +83,7 @@ func (c *crew) join() {
 // New returns a Locker on the nodes, which an adapter such as driver/goredis makes
 // from clients or URLs. It sends nothing: nodes are asked what they are when they are
 // first used. A minority that is down or unfit does not show in any result, for locks
-// work without it: see [WithEvents].
+// work without it: see [OnEvent].
 //
 // Several Lockers may share nodes: the last one to be closed closes their drivers. All
 // clients of a key name the same nodes, with the same database number and key prefix, or
@@ -165,7 +165,7 @@ func same(a, b any) bool {
 // Close ends the contexts of all held locks with the cause [ErrClosed], releases them,
 // and ends and waits for all that the Locker has started. It waits until a quorum has
 // confirmed every release, also those of failed attempts, for a bounded time (see
-// [WithCleanupBound]); a node that was asked gets its node time-out. What a minority of
+// [WithCloseTimeout]); a node that was asked gets its node time-out. What a minority of
 // the nodes may still have keeps nobody else from the key and is left to the TTL. Close
 // closes the clients that the adapters made themselves, unless another open Locker of this
 // process has the same nodes, and never one that was given to them.

@@ -418,8 +418,8 @@ func TestATokenOfOnesOwnWithoutScripts(t *testing.T) {
 				t.Errorf("an acquire of %v with the same token leaves %v, want %v", tt.ttl, left, tt.left)
 			}
 		}
-		if _, err := locker.TryAcquire(t.Context(), "k", WithToken("another's")); !errors.Is(err, ErrHeld) {
-			t.Errorf("an acquire with another token = %v, want ErrHeld", err)
+		if _, err := locker.TryAcquire(t.Context(), "k", WithToken("another's")); !errors.Is(err, ErrTaken) {
+			t.Errorf("an acquire with another token = %v, want ErrTaken", err)
 		}
 	})
 }

@@ -245,7 +245,7 @@ func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant,
 	case r.reply == nil:
 	case op.task == counters:
 		op.count(r.reply)
-	case answer == Held && !set:
+	case answer == Taken && !set:
 		op.see(r, doubt != nil, now)
 	}
 	if set && counts {

@@ -112,7 +112,7 @@ func WithTTL(d time.Duration) LeaseOption {
 }
 
 // WithMaxWait bounds how long Acquire waits for the key; its error is then that of
-// the last try, such as [ErrHeld]. A try under way is not cut short; 0 means one try,
+// the last try, such as [ErrTaken]. A try under way is not cut short; 0 means one try,
 // past all who wait. By default only the context bounds the wait; but the lock's own
 // context descends from that one, so a time-out there would also cut the hold short.
 func WithMaxWait(d time.Duration) LeaseOption {
@@ -172,10 +172,10 @@ func WithMaxHold(d time.Duration) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.maxHold = d })
 }
 
-// WithRenewals sets a function that is told what came of each renewal, so that it is
+// OnRenewal sets a function that is told what came of each renewal, so that it is
 // known that only 4 or 3 of 5 nodes hold the lock, before it is lost. It is called from
 // the library's own goroutines and must not block. By default nobody is told.
-func WithRenewals(tell func(Renewal)) LeaseOption {
+func OnRenewal(tell func(Renewal)) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.renewals = tell })
 }
 
@@ -214,9 +214,9 @@ func WithKeyPrefix(prefix string) Option {
 	return option(func(o *lockerOptions) { o.prefix = prefix })
 }
 
-// WithCleanupBound sets how long [Locker.Close] waits until a quorum has confirmed all
+// WithCloseTimeout sets how long [Locker.Close] waits until a quorum has confirmed all
 // releases. What is not confirmed by then is in its [*CloseError]. The default is 2s.
-func WithCleanupBound(d time.Duration) Option {
+func WithCloseTimeout(d time.Duration) Option {
 	return option(func(o *lockerOptions) { o.cleanup = d })
 }
 
@@ -262,7 +262,7 @@ func WithFenceIdle(d time.Duration) Option {
 // there, with [ErrNodeSet]. To raise it, stop all clients and delete "ql:admitted" on all
 // nodes.
 //
-// Nodes have to be admitted before they vote: call [Locker.Admit] at the first deployment,
+// Nodes have to be admitted before they vote: call [Locker.AdmitNewNodes] at the first deployment,
 // or let the time pass once, with all nodes up but at most one. A process that lives shorter
 // than that cannot end a quarantine; any other does, as soon as it has heard of another node
 // that is admitted. It costs a node two small commands a batch, and keeps three
@@ -308,9 +308,9 @@ func WithClockGuard(longest time.Duration) Option {
 	return option(func(o *lockerOptions) { o.clockGuard = longest })
 }
 
-// WithEvents sets a function that is told what happens to the nodes. It is called
+// OnEvent sets a function that is told what happens to the nodes. It is called
 // from the library's own goroutines, one call at a time for each node, and must not
 // block. By default nobody is told.
-func WithEvents(tell func(Event)) Option {
+func OnEvent(tell func(Event)) Option {
 	return option(func(o *lockerOptions) { o.events = tell })
 }

@@ -34,8 +34,8 @@ func TestBadOptionsAreRefusedByName(t *testing.T) {
 		{WithDriftFactor(0.6), "DriftFactor"},
 		{WithDriftFactor(math.NaN()), "DriftFactor"},
 		{WithKeyPrefix(strings.Repeat("x", maxKey+1)), "KeyPrefix"},
-		{WithCleanupBound(-1), "CleanupBound"},
-		{WithEvents(nil), "Events"},
+		{WithCloseTimeout(-1), "CloseTimeout"},
+		{OnEvent(nil), "Events"},
 		{nil, "options"},
 	} {
 		_, nodes := fakeNodes(3)

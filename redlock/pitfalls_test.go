@@ -77,8 +77,8 @@ func TestPitfall04StragglersAreNotCancelled(t *testing.T) {
 			for _, f := range fakes[:3] {
 				f.plant(key, "somebody", time.Second)
 			}
-			if _, err := locker.TryAcquire(t.Context(), key); !errors.Is(err, ErrHeld) {
-				t.Fatalf("TryAcquire = %v, want ErrHeld", err)
+			if _, err := locker.TryAcquire(t.Context(), key); !errors.Is(err, ErrTaken) {
+				t.Fatalf("TryAcquire = %v, want ErrTaken", err)
 			}
 		}
 		time.Sleep(2 * time.Second)
@@ -207,15 +207,15 @@ func TestPitfall08TheEndOfWaitingSaysBoth(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(errShutdown) })
 		_, err := locker.Acquire(ctx, "k")
-		for _, want := range []error{ErrHeld, context.Canceled, errShutdown} {
+		for _, want := range []error{ErrTaken, context.Canceled, errShutdown} {
 			if !errors.Is(err, want) {
 				t.Errorf("Acquire = %v, does not match %v", err, want)
 			}
 		}
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		if _, err := locker.Acquire(ctx, "k"); !errors.Is(err, ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Acquire = %v, want ErrHeld and context.DeadlineExceeded", err)
+		if _, err := locker.Acquire(ctx, "k"); !errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Acquire = %v, want ErrTaken and context.DeadlineExceeded", err)
 		}
 	})
 }
@@ -303,7 +303,7 @@ func TestPitfall12WaitingDoesNotHideWhatWaitingCannotMend(t *testing.T) {
 		}
 		began := time.Now()
 		_, err := locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute))
-		if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrHeld) || time.Since(began) > 0 {
+		if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) || time.Since(began) > 0 {
 			t.Errorf("Acquire = %v after %v, want ErrNoQuorum at once", err, time.Since(began))
 		}
 	})
@@ -342,7 +342,7 @@ func TestPitfall14NoLockIsReturnedThatHasExpired(t *testing.T) {
 			f.change(func(f *fakeNode) { f.delay = 98 * time.Millisecond })
 		}
 		lock, err := locker.TryAcquire(t.Context(), "k")
-		if !errors.Is(err, ErrExpired) || errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrHeld) {
+		if !errors.Is(err, ErrExpired) || errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) {
 			t.Errorf("TryAcquire = %v, %v: a quorum after 98 of 100ms, with 3ms of drift, is ErrExpired", lock, err)
 		}
 		time.Sleep(time.Second)
@@ -400,9 +400,9 @@ func TestPitfall15ARetryWithOnesOwnTokenNeverHarmsTheLock(t *testing.T) {
 	})
 }
 
-// 16. All failures become "held by another".
+// 16. All failures become "taken by another".
 func TestPitfall16FourFailuresAreFourErrors(t *testing.T) {
-	all := map[string]error{"held": ErrHeld, "no quorum": ErrNoQuorum, "expired": ErrExpired, "context": context.DeadlineExceeded}
+	all := map[string]error{"held": ErrTaken, "no quorum": ErrNoQuorum, "expired": ErrExpired, "context": context.DeadlineExceeded}
 	for name, prepare := range map[string]func(f *fakeNode){
 		"held":      func(f *fakeNode) { f.keys["k"] = fakeKey{"somebody", time.Now().Add(time.Hour)} },
 		"no quorum": refuse,

@@ -64,7 +64,7 @@ func TestAMarkerThatRunsBehindAFlushAdmitsNobody(t *testing.T) {
 		fakes[0].change(flushed)
 		two := another(t, fakes, guard10())
 		_, _ = two.TryAcquire(t.Context(), "k")
-		synctest.Wait() // there is an epoch again
+		synctest.Wait()                       // there is an epoch again
 		fakes[0].put(setKey, formatSet(0, 1)) // that runs late as well
 		fakes[0].change(func(f *fakeNode) { f.one(late) })
 		if second, err := two.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
@@ -143,7 +143,7 @@ func TestANodeThatCameBackEmptyIsNotToBeAdmitted(t *testing.T) {
 			for _, text := range said {
 				// A process that is new may have looked at no other node before.
 				unknown := fresh && strings.Contains(text, "only if all nodes are new")
-				if !strings.Contains(text, "came back empty") || !unknown && (!strings.Contains(text, "by itself; do not admit it") || strings.Contains(text, "Locker.Admit")) {
+				if !strings.Contains(text, "came back empty") || !unknown && (!strings.Contains(text, "by itself; do not admit it") || strings.Contains(text, "Locker.AdmitNewNodes")) {
 					t.Errorf("a process that is new: %t, is told %q", fresh, text)
 				}
 			}
@@ -196,7 +196,7 @@ func TestARecordThatMayNotBeSetIsNamedAndTriedAgain(t *testing.T) {
 				if named != 1 {
 					t.Errorf("of the events %v %d name the key, want one", seen.all(), named)
 				}
-				if _, err := locker.Acquire(t.Context(), "k"); err == nil || errors.Is(err, ErrHeld) {
+				if _, err := locker.Acquire(t.Context(), "k"); err == nil || errors.Is(err, ErrTaken) {
 					t.Errorf("Acquire = %v, want it to fail at once, for waiting mends nothing", err)
 				}
 				fakes[0].change(func(f *fakeNode) { f.answer = nil })
@@ -234,7 +234,7 @@ func TestWhereRecordsMayNotBeReadTheErrorSaysWhatToAllow(t *testing.T) {
 			t.Errorf("TryAcquire where records may not be read = %v, want ErrNode that says what to allow", err)
 		}
 		fakes[0].change(func(f *fakeNode) { f.answer = failing("GET", "NOPERM this user may not") })
-		if err := locker.Admit(t.Context()); err == nil || !strings.Contains(err.Error(), "+get") {
+		if err := locker.AdmitNewNodes(t.Context()); err == nil || !strings.Contains(err.Error(), "+get") {
 			t.Errorf("Admit where records may not be read = %v, want an error that says what to allow", err)
 		}
 	})
@@ -382,7 +382,7 @@ func TestTheEndOfAWatchDoesNotUndoAnAdmission(t *testing.T) {
 		_, _ = short.TryAcquire(t.Context(), "k")
 		synctest.Wait() // it watches all of them
 		long := another(t, fakes, WithRestartGuard(30*time.Second))
-		if err := long.Admit(t.Context(), ForceAdmission()); err != nil {
+		if err := long.AdmitNewNodes(t.Context(), ForceAdmission()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(15 * time.Second) // its watches are over

@@ -204,7 +204,7 @@ func (qs *queues) said(w *waiter) error {
 	if w.queue.last != nil {
 		return w.queue.last
 	}
-	return &stateError{"acquire", w.key, ErrHeld}
+	return &stateError{"acquire", w.key, ErrTaken}
 }
 
 // failed notes that a try of the first waiter has failed because of err: the token has

@@ -24,19 +24,10 @@ import (
 // nothing is sent, for the key may belong to a retry that has the same token.
 func (l *Lock) Release(ctx context.Context) error {
 	c := &l.claim
-	l.observe()
-	if l.given || l.ended == ErrClosed { //nolint:errorlint // ended holds the sentinel itself
-		err := &stateError{"release", c.key, l.ended}
-		if l.given {
-			err.why = ErrReleased
-		}
-		c.mu.Unlock()
+	lost, err := l.giveUp("release")
+	if err != nil {
 		return err
 	}
-	l.given = true
-	lost := l.ended != nil
-	l.end(ErrReleased)
-	c.mu.Unlock()
 	if lost && c.own {
 		c.locker.holds.remove(l)
 		return &stateError{"release", c.key, ErrLost}
@@ -66,6 +57,54 @@ func (l *Lock) Release(ctx context.Context) error {
 	return nil
 }
 
+// Abandon ends the hold, as Release does, and leaves the key to its TTL: until then nobody
+// else gets it, neither by a try nor by waiting. It is for a job that must not run a second
+// time soon after it has succeeded: take a TTL that is as long as that. Nothing is sent; an
+// extension that is under way may still count at the nodes.
+//
+// A token of the user's own (see [WithToken]) is spent for this Locker, and not for others:
+// whoever has it gets the key by it.
+//
+// The error matches [ErrLost] if the lock was lost before, [ErrReleased] if it was released
+// or abandoned before, or [ErrClosed].
+func (l *Lock) Abandon() error {
+	c := &l.claim
+	lost, err := l.giveUp("abandon")
+	if err != nil {
+		return err
+	}
+	c.locker.holds.remove(l)
+	if lost {
+		return &stateError{"abandon", c.key, ErrLost}
+	}
+	c.spend()
+	return nil
+}
+
+// giveUp ends the hold for its user, who can do that once.
+func (l *Lock) giveUp(what string) (lost bool, err error) {
+	l.observe()
+	defer l.claim.mu.Unlock()
+	switch {
+	case l.given:
+		return false, &stateError{what, l.claim.key, ErrReleased}
+	case l.ended == ErrClosed: //nolint:errorlint // ended holds the sentinel itself
+		return false, &stateError{what, l.claim.key, ErrClosed}
+	}
+	l.given = true
+	lost = l.ended != nil
+	l.end(ErrReleased)
+	return lost, nil
+}
+
+// spend refuses a token of the user's own from now on.
+func (c *claim) spend() {
+	if c.own {
+		now := c.locker.clock.Now()
+		c.locker.spent.add(c.token, now.Add(c.longest()), now)
+	}
+}
+
 // quit ends the hold for [Locker.Close].
 func (l *Lock) quit() {
 	l.observe()
@@ -82,10 +121,7 @@ func (l *Lock) quit() {
 func (l *Lock) giveBack(handOver bool) *operation {
 	c := &l.claim
 	c.locker.holds.remove(l)
-	if c.own {
-		now := c.locker.clock.Now()
-		c.locker.spent.add(c.token, now.Add(c.longest()), now)
-	}
+	c.spend()
 	if handOver {
 		if op := l.handOver(); op != nil {
 			return op

@@ -333,8 +333,8 @@ func TestCloseWakesThoseWhoWait(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		_ = locker.Close()
-		if err := <-done; !errors.Is(err, ErrClosed) || !errors.Is(err, ErrHeld) {
-			t.Errorf("Acquire = %v, want ErrClosed and ErrHeld", err)
+		if err := <-done; !errors.Is(err, ErrClosed) || !errors.Is(err, ErrTaken) {
+			t.Errorf("Acquire = %v, want ErrClosed and ErrTaken", err)
 		}
 	})
 }
@@ -343,7 +343,7 @@ func TestCloseSaysWhatIsLeftWhateverItsBound(t *testing.T) {
 	for _, bound := range []time.Duration{0, 50 * time.Millisecond, 300 * time.Millisecond, 1600 * time.Millisecond, 2 * time.Second, 2600 * time.Millisecond} {
 		t.Run(bound.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				locker, fakes := newLocker(t, 3, WithTTL(time.Hour), WithCleanupBound(bound))
+				locker, fakes := newLocker(t, 3, WithTTL(time.Hour), WithCloseTimeout(bound))
 				warm(t, locker)
 				if _, err := locker.TryAcquire(t.Context(), "k"); err != nil {
 					t.Fatalf("TryAcquire = %v", err)
@@ -403,6 +403,57 @@ func TestACleanUpStandsBehindTheWholeAttempt(t *testing.T) {
 		synctest.Wait()
 		if want := []string{"SET", "PTTL", "EVALSHA"}; !slices.Equal(fakes[2].log, want) {
 			t.Errorf("the node got %v, want %v", fakes[2].log, want)
+		}
+	})
+}
+
+// A job that must not run twice a night leaves its key to the TTL.
+func TestAbandonLeavesTheKeyToItsTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		other := another(t, fakes, WithTTL(time.Minute))
+		for _, token := range [][]AcquireOption{nil, {WithToken("night")}} {
+			lock := mustAcquire(t, locker, "job", append(token, WithRenewal())...)
+			ctx := lock.Context()
+			time.Sleep(time.Second)
+			if err := lock.Abandon(); err != nil {
+				t.Errorf("Abandon = %v", err)
+			}
+			if lock.Valid() || !errors.Is(context.Cause(ctx), ErrReleased) {
+				t.Errorf("after Abandon the lock is valid: %t, and its context's cause is %v", lock.Valid(), context.Cause(ctx))
+			}
+			for _, err := range []error{lock.Abandon(), lock.Release(t.Context()), lock.Extend(t.Context(), time.Minute)} {
+				if !errors.Is(err, ErrReleased) {
+					t.Errorf("a call after Abandon = %v, want ErrReleased", err)
+				}
+			}
+			if _, err := locker.TryAcquire(t.Context(), "job", token...); token != nil && !errors.Is(err, ErrReleased) {
+				t.Errorf("TryAcquire with the token of a lock that was abandoned = %v, want ErrReleased", err)
+			}
+			began := time.Now()
+			next, err := other.Acquire(t.Context(), "job")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if waited := time.Since(began); waited < 58*time.Second || waited > 65*time.Second {
+				t.Errorf("the next holder waited %v, want the TTL", waited)
+			}
+			mustRelease(t, next)
+		}
+	})
+}
+
+func TestAbandonSaysWhatHasBecomeOfTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3)
+		lost, closed := mustAcquire(t, locker, "lost", WithTTL(time.Second)), mustAcquire(t, locker, "closed")
+		time.Sleep(2 * time.Second)
+		if err := lost.Abandon(); !errors.Is(err, ErrLost) {
+			t.Errorf("Abandon of a lock that was lost = %v, want ErrLost", err)
+		}
+		_ = locker.Close()
+		if err := closed.Abandon(); !errors.Is(err, ErrClosed) {
+			t.Errorf("Abandon after Close = %v, want ErrClosed", err)
 		}
 	})
 }

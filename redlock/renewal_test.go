@@ -127,7 +127,7 @@ func TestRenewalsAreReportedBeforeTheLockIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var told []Renewal
-		locker, fakes := newLocker(t, 5, WithRenewal(), WithRenewals(func(r Renewal) {
+		locker, fakes := newLocker(t, 5, WithRenewal(), OnRenewal(func(r Renewal) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, r)

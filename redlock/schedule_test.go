@@ -186,13 +186,13 @@ type waitingRoom struct {
 func newWaitingRoom(t *testing.T, options ...Option) *waitingRoom {
 	t.Helper()
 	w := &waitingRoom{}
-	w.locker, w.fakes = newLocker(t, 3, append(options, WithEvents(func(e Event) {
+	w.locker, w.fakes = newLocker(t, 3, append(options, OnEvent(func(e Event) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if e.Kind == NodeDown {
 			w.down = append(w.down, e)
 		}
-	}), WithRenewals(func(r Renewal) {
+	}), OnRenewal(func(r Renewal) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.told = append(w.told, r)
@@ -332,7 +332,7 @@ func TestFailedRenewalsDoNotFlood(t *testing.T) {
 			var mu sync.Mutex
 			var told []Renewal
 			var times []time.Time
-			locker, fakes := newLocker(t, 3, WithTTL(10*time.Second), WithRenewals(func(r Renewal) {
+			locker, fakes := newLocker(t, 3, WithTTL(10*time.Second), OnRenewal(func(r Renewal) {
 				mu.Lock()
 				defer mu.Unlock()
 				told, times = append(told, r), append(times, time.Now())
@@ -364,7 +364,7 @@ func TestAttemptsAreCountedFromTheLastThatWasCarried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var attempts []int
-		locker, fakes := newLocker(t, 3, WithRenewals(func(r Renewal) {
+		locker, fakes := newLocker(t, 3, OnRenewal(func(r Renewal) {
 			mu.Lock()
 			defer mu.Unlock()
 			attempts = append(attempts, r.Attempt)

@@ -41,7 +41,7 @@ func readSet(token string, replies []driver.Reply) (Answer, error) {
 	case reply.Kind == driver.String && reply.Str == token:
 		return Granted, nil
 	case reply.Kind == driver.String:
-		return Held, nil
+		return Taken, nil
 	default:
 		return Failed, unexpected(reply)
 	}
@@ -60,7 +60,7 @@ func readHold(most int64) func(string, []driver.Reply) (Answer, error) {
 		case reply.Kind == driver.Integer && reply.Int >= 1 && reply.Int <= most:
 			return Granted, nil
 		case reply.Kind == driver.Integer && reply.Int == 0:
-			return Held, nil
+			return Taken, nil
 		default:
 			return Failed, unexpected(reply)
 		}
@@ -83,7 +83,7 @@ func readLook(token string, replies []driver.Reply) (Answer, error) {
 	case reply.Kind == driver.String && reply.Str == token:
 		return Granted, nil
 	case reply.Kind == driver.String:
-		return Held, nil
+		return Taken, nil
 	case reply.Kind == driver.Nil:
 		return Absent, nil
 	default:

@@ -13,7 +13,7 @@ func (op *operation) blame() error {
 			return ErrContended
 		}
 	}
-	return ErrHeld
+	return ErrTaken
 }
 
 // answers counts the nodes that have said this. claim.mu is held.
@@ -29,7 +29,7 @@ func (op *operation) answers(what Answer) (count int) {
 // alarming reports whether others may have taken a failed attempt for a holder, whose end
 // has to be announced to them. claim.mu is held.
 func (op *operation) alarming() bool {
-	return len(op.requests)-op.answers(Held) >= op.need
+	return len(op.requests)-op.answers(Taken) >= op.need
 }
 
 // votes returns what every node has said. claim.mu is held.

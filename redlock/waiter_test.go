@@ -267,7 +267,7 @@ func TestWaitersThatLeaveHoldUpNobody(t *testing.T) {
 			if took := got.at.Sub(left); took > 0 {
 				t.Errorf("waiter %d of 6 left %v after its context had ended", i+1, took)
 			}
-			if !errors.Is(got.err, ErrHeld) || !errors.Is(got.err, context.Canceled) || !errors.Is(got.err, cause) {
+			if !errors.Is(got.err, ErrTaken) || !errors.Is(got.err, context.Canceled) || !errors.Is(got.err, cause) {
 				t.Errorf("waiter %d of 6 left with %v, want what was wrong, and the context's error and cause", i+1, got.err)
 			}
 		}
@@ -297,8 +297,8 @@ func TestMaxWaitHoldsAnywhereInTheLine(t *testing.T) {
 			waitFor(t.Context(), locker, WithMaxWait(2*time.Second)),
 		} {
 			got := <-result
-			if took := got.at.Sub(began); !errors.Is(got.err, ErrHeld) || took != 2*time.Second {
-				t.Errorf("Acquire with a longest wait of 2s = %v after %v, want ErrHeld after that", got.err, took)
+			if took := got.at.Sub(began); !errors.Is(got.err, ErrTaken) || took != 2*time.Second {
+				t.Errorf("Acquire with a longest wait of 2s = %v after %v, want ErrTaken after that", got.err, took)
 			}
 		}
 	})
@@ -443,8 +443,8 @@ func TestAWaiterIsNotWokenByTheEndOfItsOwnTries(t *testing.T) {
 		}
 		warm(t, locker)
 		before := fakes[2].batches()
-		if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second)); !errors.Is(err, ErrHeld) {
-			t.Fatalf("Acquire of a key that is held at one node, with another that takes no fence = %v, want ErrHeld", err)
+		if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second)); !errors.Is(err, ErrTaken) {
+			t.Fatalf("Acquire of a key that is held at one node, with another that takes no fence = %v, want ErrTaken", err)
 		}
 		if tries := (fakes[2].batches() - before) / 2; tries > 100 {
 			t.Errorf("the waiter has tried %d times in 5s, want no more than the pauses of up to %v allow", tries, maxScatter)
@@ -461,8 +461,8 @@ func TestWaitersThatComeAndGoWhileANodeIsDownLeaveNothing(t *testing.T) {
 		fakes[0].change(refuse)
 		always := waitFor(t.Context(), ours, WithMaxWait(500*time.Second))
 		for range 400 {
-			if _, err := ours.Acquire(t.Context(), "other", WithMaxWait(time.Second)); !errors.Is(err, ErrHeld) {
-				t.Fatalf("Acquire of a key that is held = %v, want ErrHeld", err)
+			if _, err := ours.Acquire(t.Context(), "other", WithMaxWait(time.Second)); !errors.Is(err, ErrTaken) {
+				t.Fatalf("Acquire of a key that is held = %v, want ErrTaken", err)
 			}
 		}
 		changes := func() (count int, listens bool) {
@@ -527,8 +527,8 @@ func TestATimeToLiveThatNoLeaseHasIsNotWaitedFor(t *testing.T) {
 				f.change(func(f *fakeNode) { f.delay = time.Millisecond })
 			}
 			before := settings(fakes[2])
-			if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second)); !errors.Is(err, ErrHeld) {
-				t.Fatalf("Acquire of a key that is held = %v, want ErrHeld", err)
+			if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second)); !errors.Is(err, ErrTaken) {
+				t.Fatalf("Acquire of a key that is held = %v, want ErrTaken", err)
 			}
 			if tries := settings(fakes[2]) - before; tries > 200 {
 				t.Errorf("where a node has the key for another %d ms, a waiter has tried %d times in 5s, want no more than its pauses allow", left, tries)

@@ -82,7 +82,7 @@ func (s *scheduler) tick(ctx context.Context, tick time.Time) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, redlock.ErrHeld):
+	case errors.Is(err, redlock.ErrTaken):
 		return nil // another runs it, or has run it
 	case err != nil:
 		s.log.Printf("%s: %s cannot know whether the tick is free, and leaves it alone: %v", clock(tick), s.name, err)

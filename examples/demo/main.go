@@ -65,6 +65,6 @@ func connect(open func(urls ...string) ([]driver.Node, error), servers redlockte
 	return redlock.New(nodes,
 		redlock.WithTTL(lease),
 		redlock.WithNodeTimeout(2*time.Second), // nodes and clients share a machine that may be busy
-		redlock.WithCleanupBound(100*time.Millisecond),
+		redlock.WithCloseTimeout(100*time.Millisecond),
 	)
 }

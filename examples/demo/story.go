@@ -71,7 +71,7 @@ func (s *story) refuse() error {
 	switch {
 	case err == nil:
 		return errors.New("the nodes gave Bob the lock, too")
-	case !errors.Is(err, redlock.ErrHeld):
+	case !errors.Is(err, redlock.ErrTaken):
 		return err
 	}
 	s.say("Bob tries to take it, and gets this error after %v:", since(began))

@@ -17,8 +17,8 @@ import (
 // decision did not wait for differs from run to run.
 var told = []struct{ title, shows string }{
 	{"1. Alice takes the lock", `She has it after \S+s, for 9\.\d+s\..* (node \d: granted \(\S+s\) ?){5}$`},
-	{"2. Bob is refused", `error after \S+s: redlock: acquire "orders:42": held by another \(3 of 5 nodes must agree\): node 1: .* node 2: .* node 3: .* node 4: .* node 5: `},
-	{"3. Two nodes are killed", `she still holds the lock\. She extends it, too\. .* for another 9\.\d+s\. Bob tries .* held by another \(3 of 5 nodes must agree\): `},
+	{"2. Bob is refused", `error after \S+s: redlock: acquire "orders:42": taken by another \(3 of 5 nodes must agree\): node 1: .* node 2: .* node 3: .* node 4: .* node 5: `},
+	{"3. Two nodes are killed", `she still holds the lock\. She extends it, too\. .* for another 9\.\d+s\. Bob tries .* taken by another \(3 of 5 nodes must agree\): `},
 	{"4. A third node is killed", `error after \S+s: redlock: extend "orders:42": no quorum \(3 of 5 nodes must agree\): (node [123]: [^;]*(refused|reset|EOF)[^;]*; ){3}node 4: .* node 5: ` +
 		`.* Nothing is lost yet: the lock is hers for another \d\.\d+s`},
 	{"5. The nodes come back", `repeats her extension until it succeeds, which takes \S+s\. .* also set the key on node 3 again\.$`},

@@ -38,7 +38,7 @@ func (s *shop) hire(name string, d *doom) (*worker, error) {
 	w.locker, err = redlock.New(list,
 		redlock.WithTTL(lease),
 		redlock.WithNodeTimeout(lease/4), // nodes and workers share a machine that may be busy
-		redlock.WithCleanupBound(100*time.Millisecond),
+		redlock.WithCloseTimeout(100*time.Millisecond),
 	)
 	return w, err
 }

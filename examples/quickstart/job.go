@@ -23,7 +23,7 @@ const steps = 3
 func (j job) run(ctx context.Context, locker *redlock.Locker, wait time.Duration) (err error) {
 	lock, err := locker.Acquire(ctx, j.key, redlock.WithMaxWait(wait))
 	switch {
-	case errors.Is(err, redlock.ErrHeld):
+	case errors.Is(err, redlock.ErrTaken):
 		return fmt.Errorf("somebody else is doing this job, so there is nothing to do here: %w", err)
 	case errors.Is(err, redlock.ErrNoQuorum):
 		return fmt.Errorf("nobody can say whether this job is free until more nodes answer: %w", err)

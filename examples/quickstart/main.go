@@ -45,7 +45,7 @@ func run(ctx context.Context, out io.Writer, args []string) (err error) {
 		redlock.WithTTL(lease),
 		redlock.WithNodeTimeout(*patience),
 		// Nothing else tells of a minority that is down: the lock works all the same.
-		redlock.WithEvents(func(event redlock.Event) { logger.Println(event) }),
+		redlock.OnEvent(func(event redlock.Event) { logger.Println(event) }),
 	)
 	if err != nil {
 		return err

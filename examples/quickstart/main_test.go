@@ -68,7 +68,7 @@ func TestWhyTheJobIsNotDone(t *testing.T) {
 					node.Set("orders:42", "theirs", 0)
 				}
 			},
-			redlock.ErrHeld, "somebody else is doing this job",
+			redlock.ErrTaken, "somebody else is doing this job",
 		},
 		{
 			"three of five nodes are down", func(nodes redlocktest.Nodes) { nodes[2:].Close() },

@@ -91,7 +91,7 @@ func (r *renewing) run(ctx context.Context, c Contender) error {
 	b := r.bench
 	session, err := c.Open(b.Site.Addrs(), Setup{
 		Goroutines: 128, TTL: renewedTTL, Renewed: true,
-		Options: []redlock.Option{redlock.WithRenewals(r.told)},
+		Options: []redlock.Option{redlock.OnRenewal(r.told)},
 	})
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func guarded(ctx context.Context, b *Bench, c Contender, goroutines int, s safeg
 		b.end(session)
 		err = errors.Join(err, b.Site.Flush())
 	}()
-	if err := session.(*redlockSession).locker.Admit(ctx); err != nil && !errors.Is(err, redlock.ErrOption) { // an option error: there is no guard
+	if err := session.(*redlockSession).locker.AdmitNewNodes(ctx); err != nil && !errors.Is(err, redlock.ErrOption) { // an option error: there is no guard
 		return nil, err
 	}
 	err = withLoad(ctx, session, goroutines, func(load *Load) error {

@@ -41,7 +41,7 @@ func TestFiveProcessesTryAtTheSameMoment(t *testing.T) {
 					case err == nil:
 						took = append(took, time.Since(began))
 						won = append(won, lock)
-					case !errors.Is(err, redlock.ErrHeld):
+					case !errors.Is(err, redlock.ErrTaken):
 						s.Errorf("round %d: %v", round+1, err)
 					}
 				})

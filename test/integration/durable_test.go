@@ -94,8 +94,8 @@ func testNoLoss(t *testing.T, c client, nodes []*server.Process, policy string) 
 			t.Errorf("the lock had %d votes, want %d: %v", granted, quorum, votes)
 		}
 		_, err := newPowerLocker(t, c, nodes).TryAcquire(t.Context(), key, redlock.WithTTL(powerTTL))
-		if !errors.Is(err, redlock.ErrHeld) {
-			t.Errorf("TryAcquire of a lock that is held = %v, want ErrHeld", err)
+		if !errors.Is(err, redlock.ErrTaken) {
+			t.Errorf("TryAcquire of a lock that is held = %v, want ErrTaken", err)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestAReplicatedVoteOutlivesItsNode(t *testing.T) {
 				masters, replicas, addrs = append(masters, master), append(replicas, replica), append(addrs, master.Addr())
 			}
 			locker, err := redlock.New(c.nodes(t, addrs), redlock.WithReplicatedVotes(1), redlock.WithTTL(powerTTL),
-				redlock.WithNodeTimeout(generous), redlock.WithDurableTimeout(time.Second), redlock.WithCleanupBound(0))
+				redlock.WithNodeTimeout(generous), redlock.WithDurableTimeout(time.Second), redlock.WithCloseTimeout(0))
 			must(t, err)
 			defer locker.Close()
 			key := t.Name()

@@ -156,8 +156,8 @@ func TestACounterIsKeptForAsLongAsItsNumberNeeds(t *testing.T) {
 		long := s.locker(redlock.WithFences(), redlock.WithFenceIdle(time.Minute), redlock.WithTTL(time.Hour))
 		short := s.locker(redlock.WithFences(), redlock.WithFenceIdle(time.Minute))
 		lock := s.acquire(long)
-		if _, err := short.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrHeld) {
-			s.Fatalf("TryAcquire of a held key = %v, want ErrHeld", err)
+		if _, err := short.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrTaken) {
+			s.Fatalf("TryAcquire of a held key = %v, want ErrTaken", err)
 		}
 		s.eventually("all nodes have the counter", func() bool {
 			for i := range five {

@@ -95,7 +95,7 @@ func (t *trio) guardedLocker(guard redlock.Option, admit bool) *redlock.Locker {
 	}
 	locker := t.lockerOn(t.addrs(), options...)
 	if guard != nil && admit {
-		t.must(locker.Admit(t.Context()))
+		t.must(locker.AdmitNewNodes(t.Context()))
 	}
 	return locker
 }
@@ -209,8 +209,8 @@ func TestNodesThatNobodyAdmittedSayWhatToDo(t *testing.T) {
 		locker := t.guardedLocker(guardIf(guarded), false)
 		lock, err := locker.TryAcquire(t.Context(), t.key)
 		switch {
-		case guarded && (!errors.Is(err, redlock.ErrQuarantine) || !mentions(err, "Locker.Admit")):
-			t.Errorf("TryAcquire on nodes that nobody admitted = %v, want ErrQuarantine that names Locker.Admit", err)
+		case guarded && (!errors.Is(err, redlock.ErrQuarantine) || !mentions(err, "Locker.AdmitNewNodes")):
+			t.Errorf("TryAcquire on nodes that nobody admitted = %v, want ErrQuarantine that names Locker.AdmitNewNodes", err)
 		case !guarded && err != nil:
 			t.Errorf("TryAcquire without the guard = %v, want no error", err)
 		case !guarded:
@@ -230,7 +230,7 @@ func TestAdmitRefusesNodesThatHaveBeenInUse(t *testing.T) {
 		t.must(t.servers[1].Kill())
 		t.must(t.servers[1].Start())
 		two := t.guardedLocker(guardIf(true), false)
-		if err := two.Admit(t.Context()); !errors.Is(err, redlock.ErrAdmitted) || !mentions(err, `holds "ql:epoch", "ql:admitted", "ql:set"`) {
+		if err := two.AdmitNewNodes(t.Context()); !errors.Is(err, redlock.ErrAdmitted) || !mentions(err, `holds "ql:epoch", "ql:admitted", "ql:set"`) {
 			t.Errorf("Admit of nodes in use = %v, want ErrAdmitted that names what they hold", err)
 		}
 		if found, err := t.servers[1].Do("EXISTS", "ql:admitted"); err != nil || found != "0" {
@@ -285,7 +285,7 @@ func TestAUserWhoMayNotSetTheGuardsKeys(t *testing.T) {
 		if !errors.Is(err, redlock.ErrQuarantine) || !mentions(err, "NOPERM") || !mentions(err, "allow ~ql:*") {
 			t.Errorf("TryAcquire = %v, want ErrQuarantine that says what to allow", err)
 		}
-		if err := locker.Admit(t.Context()); !mentions(err, "allow ~ql:*") {
+		if err := locker.AdmitNewNodes(t.Context()); !mentions(err, "allow ~ql:*") {
 			t.Errorf("Admit = %v, want an error that says what to allow", err)
 		}
 		for _, s := range t.servers {

@@ -138,7 +138,7 @@ func lockerAmong(t *testing.T, c client, honest redlocktest.Nodes, bad, i int) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	locker, err := redlock.New(nodes, redlock.WithFences(), redlock.WithNodeTimeout(brief), redlock.WithCleanupBound(0))
+	locker, err := redlock.New(nodes, redlock.WithFences(), redlock.WithNodeTimeout(brief), redlock.WithCloseTimeout(0))
 	if err != nil {
 		t.Fatal(err)
 	}

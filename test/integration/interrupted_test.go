@@ -37,7 +37,7 @@ func TestANodeThatForgetsInTheMiddleOfABatch(t *testing.T) {
 				}
 				one, two := t.lockerOn(t.addrs(), options...), t.lockerOn(t.addrs(), options...)
 				if guarded {
-					t.must(one.Admit(t.Context()))
+					t.must(one.AdmitNewNodes(t.Context()))
 				}
 				both := 0
 				for n, boundaries := 0, 1; n < boundaries; n++ {
@@ -95,6 +95,6 @@ func (t *trio) settle(locker *redlock.Locker) {
 		}
 		defer t.release(lock)
 		t.eventually("all nodes answer", func() bool { return !anyVote(lock, redlock.Pending) })
-		return !anyVote(lock, redlock.Failed) && !anyVote(lock, redlock.Held)
+		return !anyVote(lock, redlock.Failed) && !anyVote(lock, redlock.Taken)
 	})
 }

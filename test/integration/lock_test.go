@@ -25,8 +25,8 @@ func TestLockAndUnlock(t *testing.T) {
 		if left := time.Until(lock.Until()); !lock.Valid() || left < 9*time.Second || left > 10*time.Second {
 			s.Errorf("Valid = %v with %v left, want almost the default of 10s", lock.Valid(), left)
 		}
-		if _, err := theirs.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrHeld) {
-			s.Errorf("a second client: %v, want ErrHeld", err)
+		if _, err := theirs.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrTaken) {
+			s.Errorf("a second client: %v, want ErrTaken", err)
 		}
 		s.eventuallyHolds(lock.Token(), all...)
 
@@ -183,8 +183,8 @@ func TestForeignKeyExcludes(t *testing.T) {
 				s.Fatal(err)
 			}
 		}
-		if _, err := locker.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrHeld) {
-			s.Errorf("a foreign key at three of five: %v, want ErrHeld", err)
+		if _, err := locker.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrTaken) {
+			s.Errorf("a foreign key at three of five: %v, want ErrTaken", err)
 		}
 		s.eventuallyHolds("foreign", 1, 2, 4)
 		s.eventuallyHolds("", 0, 3)

@@ -62,7 +62,7 @@ func TestWithoutScripts(t *testing.T) {
 		locker := func() *redlock.Locker {
 			nodes, err := c.open(urls...)
 			must(t, err)
-			l, err := redlock.New(nodes, redlock.WithNodeTimeout(generous), redlock.WithTTL(time.Minute), redlock.WithEvents(seen.note))
+			l, err := redlock.New(nodes, redlock.WithNodeTimeout(generous), redlock.WithTTL(time.Minute), redlock.OnEvent(seen.note))
 			must(t, err)
 			t.Cleanup(func() {
 				if err := l.Close(); err != nil && native {

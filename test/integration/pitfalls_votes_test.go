@@ -33,7 +33,7 @@ func TestPitfall04LostTriesLeaveNothing(t *testing.T) {
 			contenders.Wait()
 			for _, err := range errs {
 				switch {
-				case errors.Is(err, redlock.ErrHeld), errors.Is(err, redlock.ErrContended):
+				case errors.Is(err, redlock.ErrTaken), errors.Is(err, redlock.ErrContended):
 					lost++
 				case err != nil:
 					s.Errorf("neither won nor lost: %v", err)
@@ -59,7 +59,7 @@ func TestPitfall07LostReplyIsNotHeldByAnother(t *testing.T) {
 			}
 			lock, err := locker.TryAcquire(s.Context(), s.key)
 			switch {
-			case errors.Is(err, redlock.ErrHeld):
+			case errors.Is(err, redlock.ErrTaken):
 				s.Errorf("%d bytes of each reply: %v, but nobody else has it", rest, err)
 			case err != nil && !errors.Is(err, redlock.ErrNoQuorum):
 				s.Errorf("%d bytes of each reply: %v, want a lock or ErrNoQuorum", rest, err)

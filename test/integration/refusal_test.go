@@ -148,8 +148,8 @@ func TestPitfall12WaitingShowsRealErrors(t *testing.T) {
 			t.Errorf("Acquire waited %v for replicas to take writes", took)
 		}
 		var quorum *redlock.QuorumError
-		if !errors.As(err, &quorum) || errors.Is(err, redlock.ErrHeld) {
-			t.Fatalf("Acquire = %v, want a QuorumError that is not ErrHeld", err)
+		if !errors.As(err, &quorum) || errors.Is(err, redlock.ErrTaken) {
+			t.Fatalf("Acquire = %v, want a QuorumError that is not ErrTaken", err)
 		}
 		for i, vote := range quorum.Votes[:2] {
 			if !mentions(vote.Err, "replica") {
@@ -193,7 +193,7 @@ func TestPitfallEviction(t *testing.T) {
 		events := make(chan redlock.Event, 100)
 		nodes := c.nodes(t, addrs)
 		lenient, err := redlock.New(nodes, redlock.WithNodeTimeout(generous), redlock.WithEvictingNodes(),
-			redlock.WithEvents(func(e redlock.Event) { events <- e }))
+			redlock.OnEvent(func(e redlock.Event) { events <- e }))
 		must(t, err)
 		defer func() { must(t, lenient.Close()) }()
 		lock, err := lenient.TryAcquire(t.Context(), "job")

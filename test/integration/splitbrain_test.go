@@ -56,7 +56,7 @@ func TestAnOldMasterThatWasCutOff(t *testing.T) {
 				t.Cleanup(func() { _ = locker.Close() })
 				return locker
 			}
-			must(t, on(masters[0].Addr(), masters[1].Addr(), masters[2].Addr()).Admit(t.Context()))
+			must(t, on(masters[0].Addr(), masters[1].Addr(), masters[2].Addr()).AdmitNewNodes(t.Context()))
 
 			const unreachable = "127.0.0.1:1"
 			must(t, successor.Promote())

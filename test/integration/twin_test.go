@@ -49,7 +49,7 @@ func TestAServerThatANameLeadsToAnewIsNoSecondVote(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = locker.Close() })
 			if guard != nil {
-				if err := locker.Admit(t.Context()); err != nil {
+				if err := locker.AdmitNewNodes(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -219,7 +219,7 @@ func TestForbiddenChannels(t *testing.T) {
 			if err != nil {
 				s.Fatal(err)
 			}
-			locker, err := redlock.New(nodes, redlock.WithTTL(5*time.Minute), redlock.WithEvents(func(e redlock.Event) {
+			locker, err := redlock.New(nodes, redlock.WithTTL(5*time.Minute), redlock.OnEvent(func(e redlock.Event) {
 				if e.Kind == redlock.NodeMuted && strings.Contains(fmt.Sprint(e.Err), "ql:free:") {
 					mu.Lock()
 					defer mu.Unlock()
@@ -255,7 +255,7 @@ func TestForbiddenChannels(t *testing.T) {
 func TestPitfall10SilentLinkEndsTheContextAtTheDeadline(t *testing.T) {
 	onEach(t, func(s *site) {
 		proxies, addrs := s.proxies()
-		ours, theirs := s.lockerOn(addrs, redlock.WithNodeTimeout(brief), redlock.WithCleanupBound(patience)), s.locker(redlock.WithNodeTimeout(brief))
+		ours, theirs := s.lockerOn(addrs, redlock.WithNodeTimeout(brief), redlock.WithCloseTimeout(patience)), s.locker(redlock.WithNodeTimeout(brief))
 		lock := s.acquire(ours, redlock.WithTTL(3*time.Second), redlock.WithRenewal())
 		ctx := lock.Context()
 		var early error

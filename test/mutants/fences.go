@@ -18,7 +18,7 @@ var fences = []mutant{
 	case holder.Kind != driver.String:
 		return Failed, unexpected(holder)
 	case holder.Str != token:
-		return Held, nil`, ``}, {`accepted, holder := replies[0], replies[fenceReplies-1]; {`, `accepted := replies[0]; {`}},
+		return Taken, nil`, ``}, {`accepted, holder := replies[0], replies[fenceReplies-1]; {`, `accepted := replies[0]; {`}},
 	},
 	{
 		name: "who has the key is asked in front of the fence, not behind it",

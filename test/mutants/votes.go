@@ -39,24 +39,24 @@ var votes = []mutant{
 	case reply.Kind == driver.String && reply.Str == token:
 		return Granted, nil
 	case reply.Kind == driver.String:
-		return Held, nil
+		return Taken, nil
 	default:`, `
 	case reply.Kind == driver.String:
-		return Held, nil
+		return Taken, nil
 	default:`}},
 	},
 	{
 		name: "a reply of an unexpected type to a SET is a vote",
 		file: "redlock/tasks.go",
 		edits: []edit{{`
-		return Held, nil
+		return Taken, nil
 	default:
 		return Failed, unexpected(reply)
 	}
 }
 
 // The replies to a hold`, `
-		return Held, nil
+		return Taken, nil
 	default:
 		return Granted, nil
 	}
@@ -115,11 +115,11 @@ var votes = []mutant{
 	{
 		name:  "a holder whose votes a silent node hides is asked for again until the node time-out",
 		file:  "redlock/contest.go",
-		edits: []edit{{`errors.Is(err, ErrHeld) && holder == before`, `errors.Is(err, ErrHeld) && holder == before && l == nil`}},
+		edits: []edit{{`errors.Is(err, ErrTaken) && holder == before`, `errors.Is(err, ErrTaken) && holder == before && l == nil`}},
 	},
 	{
 		name:  "where silent nodes hide who has the key nobody asks again",
 		file:  "redlock/contest.go",
-		edits: []edit{{`errors.Is(err, ErrHeld) && holder == before`, `errors.Is(err, ErrHeld) && (holder == before || l != nil)`}},
+		edits: []edit{{`errors.Is(err, ErrTaken) && holder == before`, `errors.Is(err, ErrTaken) && (holder == before || l != nil)`}},
 	},
 }

@@ -107,7 +107,7 @@ func name(err error) string {
 	}{
 		{context.Canceled, "caller"},
 		{context.DeadlineExceeded, "caller"},
-		{redlock.ErrHeld, "held"},
+		{redlock.ErrTaken, "held"},
 		{redlock.ErrContended, "contended"},
 		{redlock.ErrExpired, "expired"},
 		{redlock.ErrFence, "fence"},
