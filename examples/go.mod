@@ -3,11 +3,11 @@ module github.com/quorumlock/quorumlock/examples
 go 1.26.0
 
 require (
-	github.com/quorumlock/quorumlock v0.0.0
-	github.com/quorumlock/quorumlock/driver/goredis v0.0.0
-	github.com/quorumlock/quorumlock/driver/redigo v0.0.0
-	github.com/quorumlock/quorumlock/driver/rueidis v0.0.0
-	github.com/quorumlock/quorumlock/redlocktest v0.0.0
+	github.com/quorumlock/quorumlock v0.1.0
+	github.com/quorumlock/quorumlock/driver/goredis v0.1.0
+	github.com/quorumlock/quorumlock/driver/redigo v0.1.0
+	github.com/quorumlock/quorumlock/driver/rueidis v0.1.0
+	github.com/quorumlock/quorumlock/redlocktest v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	modernc.org/sqlite v1.60.1
 )

@@ -4,7 +4,5 @@ go 1.25.0
 
 require (
 	github.com/gomodule/redigo v1.9.3
-	github.com/quorumlock/quorumlock v0.0.0
+	github.com/quorumlock/quorumlock v0.1.0
 )
-
-replace github.com/quorumlock/quorumlock => ../..

@@ -3,10 +3,8 @@ module github.com/quorumlock/quorumlock/driver/rueidis
 go 1.25.0
 
 require (
-	github.com/quorumlock/quorumlock v0.0.0
+	github.com/quorumlock/quorumlock v0.1.0
 	github.com/redis/rueidis v1.0.79
 )
 
 require golang.org/x/sys v0.47.0 // indirect
-
-replace github.com/quorumlock/quorumlock => ../..

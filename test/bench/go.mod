@@ -5,10 +5,10 @@ go 1.26.0
 require (
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/gomodule/redigo v1.9.3
-	github.com/quorumlock/quorumlock v0.0.0
-	github.com/quorumlock/quorumlock/driver/goredis v0.0.0
-	github.com/quorumlock/quorumlock/driver/redigo v0.0.0
-	github.com/quorumlock/quorumlock/driver/rueidis v0.0.0
+	github.com/quorumlock/quorumlock v0.1.0
+	github.com/quorumlock/quorumlock/driver/goredis v0.1.0
+	github.com/quorumlock/quorumlock/driver/redigo v0.1.0
+	github.com/quorumlock/quorumlock/driver/rueidis v0.1.0
 	github.com/quorumlock/quorumlock/test/integration v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79

@@ -8,11 +8,11 @@ require (
 	github.com/gomodule/redigo v1.9.3
 	github.com/moby/moby/api v1.55.0
 	github.com/moby/moby/client v0.5.0
-	github.com/quorumlock/quorumlock v0.0.0
-	github.com/quorumlock/quorumlock/driver/goredis v0.0.0
-	github.com/quorumlock/quorumlock/driver/redigo v0.0.0
-	github.com/quorumlock/quorumlock/driver/rueidis v0.0.0
-	github.com/quorumlock/quorumlock/redlocktest v0.0.0
+	github.com/quorumlock/quorumlock v0.1.0
+	github.com/quorumlock/quorumlock/driver/goredis v0.1.0
+	github.com/quorumlock/quorumlock/driver/redigo v0.1.0
+	github.com/quorumlock/quorumlock/driver/rueidis v0.1.0
+	github.com/quorumlock/quorumlock/redlocktest v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/testcontainers/testcontainers-go v0.44.0
