@@ -18,23 +18,36 @@ const (
 	govulncheck = "golang.org/x/vuln/cmd/govulncheck@v1.9.0"
 )
 
-// compare says how the API of each module differs from that of the last version.
-func (w *workshop) compare(ctx context.Context, version string) error {
-	last, err := lastVersion(ctx, w.root)
-	if err != nil {
-		return err
+// serveLast serves the last version that is tagged, of the modules that it has.
+func (w *workshop) serveLast(ctx context.Context) (last string, err error) {
+	if last, err = lastVersion(ctx, w.root); last == "" || err != nil {
+		return "", err
 	}
+	for _, m := range w.modules {
+		if known, err := output(ctx, w.tree, nil, "git", "tag", "--list", m.tag(last)); err != nil {
+			return "", err
+		} else if known == "" {
+			w.fresh = append(w.fresh, m)
+		} else if err := w.serve(ctx, m, m.tag(last), last); err != nil {
+			return "", err
+		}
+	}
+	return last, nil
+}
+
+// complete reports whether the last version has all modules.
+func (w *workshop) complete(last string) bool { return last != "" && len(w.fresh) == 0 }
+
+// compare says how the API of each module differs from that of the last version.
+func (w *workshop) compare(ctx context.Context, last, version string) error {
 	if last == "" {
-		fmt.Println("APIs: nothing to compare with, no version was made before")
+		fmt.Println("APIs: nothing to compare with: no version is tagged here")
 		return nil
 	}
 	for _, m := range w.modules {
-		if known, _ := output(ctx, w.root, nil, "git", "tag", "--list", m.tag(last)); known == "" {
+		if slices.Contains(w.fresh, m) {
 			fmt.Printf("APIs: %s is new\n", m.path)
 			continue
-		}
-		if err := w.serve(m, m.tag(last), last); err != nil {
-			return err
 		}
 		said, err := output(ctx, filepath.Join(w.tree, m.dir), slices.Concat(w.env, []string{"GOFLAGS=-modcacherw"}), "go", "run", gorelease, "-base="+last, "-version="+version)
 		if err != nil {
@@ -45,8 +58,12 @@ func (w *workshop) compare(ctx context.Context, version string) error {
 	return nil
 }
 
-// vulnerabilities looks for known ones in what users build. It needs the database.
-func (w *workshop) vulnerabilities(ctx context.Context) error {
+// vulnerabilities looks for known ones in what users build, if nothing keeps it from that.
+func (w *workshop) vulnerabilities(ctx context.Context, missing error) error {
+	if missing != nil {
+		fmt.Printf("vulnerabilities: govulncheck did NOT RUN: %v\n", missing)
+		return nil
+	}
 	for _, m := range w.modules {
 		said, err := output(ctx, filepath.Join(w.tree, m.dir), w.env, "go", "run", govulncheck, "./...")
 		if err != nil {
@@ -57,20 +74,23 @@ func (w *workshop) vulnerabilities(ctx context.Context) error {
 	return nil
 }
 
-// databaseAnswers reports whether the database of vulnerabilities is in reach.
-func databaseAnswers(ctx context.Context) bool {
+// database says why that of vulnerabilities is out of reach, if it is.
+func database(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, "https://vuln.go.dev/index/modules.json", nil)
 	if err != nil {
-		return false
+		return err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return false
+		return err
 	}
 	_ = response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", request.URL, response.Status)
+	}
+	return nil
 }
 
 // comparePublished compares the sums of what the usual proxies serve with those of the tags.
@@ -81,10 +101,7 @@ func comparePublished(ctx context.Context, root, version string) error {
 	}
 	defer w.close()
 	for _, m := range w.modules {
-		if err := command(ctx, w.tree, nil, "git", "checkout", "--quiet", m.tag(version)); err != nil {
-			return err
-		}
-		if err := w.serve(m, m.tag(version), version); err != nil {
+		if err := w.serve(ctx, m, m.tag(version), version); err != nil {
 			return err
 		}
 		var sums [2]string

@@ -1,8 +1,9 @@
 // Command release makes a version of all modules that users get: one version, one commit,
 // one push. It pushes nothing.
 //
+//	go run ./internal/release -boundaries       # what users of each module carry
+//	go run ./internal/release -check            # a version and its consumers, in a copy that is thrown away
 //	go run ./internal/release v0.1.0            # commit and tags here, and the push to copy
-//	go run ./internal/release -check            # all of it in a copy that is thrown away
 //	go run ./internal/release -published v0.1.0 # after the push: what users get is what was proved
 //
 // The modules require each other's versions, whose sums stand in go.sum before anybody can
@@ -35,8 +36,10 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
-	check := flags.Bool("check", false, "prove that a version could be made of the last commit, and make none")
+	boundaries := flags.Bool("boundaries", false, "measure what users of each module carry")
+	check := flags.Bool("check", false, "prove that a version can be made of what is here, and make none")
 	published := flags.Bool("published", false, "compare what the proxies serve with the tags")
+	unsearched := flags.Bool("no-vulncheck", false, "make a version although the database of vulnerabilities is out of reach")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -44,20 +47,30 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	switch version := flags.Arg(0); {
-	case *check && version == "":
+	version := flags.Arg(0)
+	switch {
+	case (*check || *boundaries) && flags.NArg() > 0:
+		return fmt.Errorf("-check and -boundaries are about no version, so not %q", flags.Args())
+	case *boundaries:
+		return measure(ctx, root)
+	case *check:
 		return rehearse(ctx, root)
-	case *check || semver.Canonical(version) != version || version == "":
-		return fmt.Errorf("want a version such as v0.1.0, or -check alone, and not %q", version)
+	case semver.Canonical(version) != version || version == "" || flags.NArg() > 1:
+		return fmt.Errorf("want a version such as v0.1.0, and not %q", flags.Args())
 	case *published:
 		return comparePublished(ctx, root, version)
 	default:
-		return release(ctx, root, version)
+		missing := database(ctx)
+		if missing != nil && !*unsearched {
+			return fmt.Errorf("govulncheck cannot look for vulnerabilities: %w (-no-vulncheck does without)", missing)
+		}
+		return release(ctx, root, version, missing)
 	}
 }
 
-// release makes the commit and the tags of a version.
-func release(ctx context.Context, root, version string) error {
+// release makes the commit and the tags of a version. Vulnerabilities are not looked for if
+// what that takes is missing.
+func release(ctx context.Context, root, version string, missing error) error {
 	if err := ready(ctx, root, version); err != nil {
 		return err
 	}
@@ -66,13 +79,22 @@ func release(ctx context.Context, root, version string) error {
 		return err
 	}
 	defer w.close()
+	last, err := w.serveLast(ctx)
+	if err != nil {
+		return err
+	}
 	if err := w.publish(ctx, version); err != nil {
 		return err
 	}
-	if err := w.prove(ctx, version); err != nil {
+	if err := errors.Join(w.measure(ctx, version), w.prove(ctx, version)); err != nil {
 		return err
 	}
-	if err := errors.Join(w.compare(ctx, version), w.vulnerabilities(ctx)); err != nil {
+	if w.complete(last) {
+		if err := w.proveMixed(ctx, last, version); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(w.compare(ctx, last, version), w.vulnerabilities(ctx, missing)); err != nil {
 		return err
 	}
 	if err := command(ctx, root, nil, "git", "pull", "--quiet", "--ff-only", w.tree, "HEAD"); err != nil {
@@ -101,6 +123,9 @@ func ready(ctx context.Context, root, version string) error {
 	if dirty != "" {
 		return fmt.Errorf("commit this first, or take it away:\n%s", dirty)
 	}
+	if _, err := output(ctx, root, nil, "git", "var", "GIT_COMMITTER_IDENT"); err != nil {
+		return err
+	}
 	last, err := lastVersion(ctx, root)
 	if err != nil {
 		return err
@@ -112,43 +137,60 @@ func ready(ctx context.Context, root, version string) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(string(changes), "\n## "+version) {
+	if !strings.Contains(string(changes), "\n## "+version+"\n") {
 		return fmt.Errorf("CHANGELOG.md has no section \"## %s\": write what users will see", version)
 	}
 	return nil
 }
 
-// rehearse makes the next two versions in a copy, and proves them alone and mixed.
+// measure says what users of a version would carry that is made of what is here.
+func measure(ctx context.Context, root string) error {
+	w, err := newWorkshop(ctx, root)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	version, _, err := w.free(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.publish(ctx, version); err != nil {
+		return err
+	}
+	return w.measure(ctx, version)
+}
+
+// rehearse makes the next version in a copy, and proves it alone and mixed with the last
+// one; before there is one, with another of the same code.
 func rehearse(ctx context.Context, root string) error {
 	w, err := newWorkshop(ctx, root)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	older, newer, err := w.rehearsed(ctx)
+	last, err := w.serveLast(ctx)
 	if err != nil {
 		return err
 	}
-	for _, version := range []string{older, newer} {
-		if err := w.publish(ctx, version); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(w.prove(ctx, newer), w.proveMixed(ctx, older, newer)); err != nil {
+	older, newer, err := w.free(ctx)
+	if err != nil {
 		return err
 	}
-	if err := w.compare(ctx, newer); err != nil {
+	if w.complete(last) {
+		older = last
+	} else if err := w.publish(ctx, older); err != nil {
 		return err
 	}
-	if !databaseAnswers(ctx) {
-		fmt.Println("vulnerabilities: NOT LOOKED FOR: the database is out of reach here; a release looks for them")
-		return nil
+	if err := w.publish(ctx, newer); err != nil {
+		return err
 	}
-	return w.vulnerabilities(ctx)
+	return errors.Join(w.prove(ctx, newer), w.proveMixed(ctx, older, newer), w.compare(ctx, last, newer),
+		w.vulnerabilities(ctx, database(ctx)))
 }
 
-// rehearsed are two versions that do not exist yet: the first that is free, and the next.
-func (w *workshop) rehearsed(ctx context.Context) (older, newer string, err error) {
+// free are two versions that do not exist yet: the next patch and the next minor one, above
+// what is tagged and what the modules require.
+func (w *workshop) free(ctx context.Context) (patch, minor string, err error) {
 	last, err := lastVersion(ctx, w.root)
 	if err != nil {
 		return "", "", err
@@ -160,18 +202,9 @@ func (w *workshop) rehearsed(ctx context.Context) (older, newer string, err erro
 			}
 		}
 	}
-	if last == "" {
-		last = "v0.0.0"
-	}
-	older = patched(last)
-	return older, patched(older), nil
-}
-
-// patched is the version with the next patch.
-func patched(version string) string {
-	var major, minor, patch int
-	_, _ = fmt.Sscanf(semver.Canonical(version), "v%d.%d.%d", &major, &minor, &patch) // it is canonical
-	return fmt.Sprintf("v%d.%d.%d", major, minor, patch+1)
+	var x, y, z int
+	_, _ = fmt.Sscanf(semver.Canonical(last), "v%d.%d.%d", &x, &y, &z) // none: all are 0
+	return fmt.Sprintf("v%d.%d.%d", x, y, z+1), fmt.Sprintf("v%d.%d.0", x, y+1), nil
 }
 
 // lastVersion is the greatest version that is tagged, or "".

@@ -28,59 +28,77 @@ func private(dir string) bool {
 	return dir == "examples" || strings.HasPrefix(dir, "test/") || strings.HasPrefix(dir, "internal/")
 }
 
-// readModules returns the modules of the workspace that users get, each behind those that
-// it requires.
-func readModules(root string) ([]*module, error) {
+// readModules returns the modules of the workspace: those that users get, each behind those
+// that it requires, and the others.
+func readModules(root string) (public, others []*module, err error) {
 	name := filepath.Join(root, "go.work")
 	text, err := os.ReadFile(name) //nolint:gosec // of the repository
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	work, err := modfile.ParseWork(name, text, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	license, err := os.ReadFile(filepath.Join(root, "LICENSE")) //nolint:gosec // as above
-	if err != nil {
-		return nil, err
-	}
-	files := map[string]*modfile.File{}
-	var modules []*module
+	files := map[*module]*modfile.File{}
+	var core string
+	has := map[string]bool{}
 	for _, use := range work.Use {
-		dir := strings.TrimPrefix(path.Clean(use.Path), ".")
-		dir = strings.TrimPrefix(dir, "/")
-		if private(dir) {
-			continue
-		}
+		dir := strings.TrimPrefix(strings.TrimPrefix(path.Clean(use.Path), "."), "/")
 		file, err := readMod(filepath.Join(root, dir))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if own, err := os.ReadFile(filepath.Join(root, dir, "LICENSE")); err != nil || !bytes.Equal(own, license) { //nolint:gosec // as above
-			return nil, fmt.Errorf("%s: its zip wants a copy of the root's LICENSE", file.Module.Mod.Path)
+		m := &module{dir: dir, path: file.Module.Mod.Path}
+		files[m] = file
+		if dir == "" {
+			core = m.path
 		}
-		if len(file.Replace) > 0 {
-			return nil, fmt.Errorf("%s: users get it without its replace directives: take them out", file.Module.Mod.Path)
+		if private(dir) {
+			others = append(others, m)
+			continue
 		}
-		files[file.Module.Mod.Path] = file
-		modules = append(modules, &module{dir: dir, path: file.Module.Mod.Path})
+		has[m.path] = true
+		public = append(public, m)
 	}
-	core := modules[slices.IndexFunc(modules, func(m *module) bool { return m.dir == "" })].path
-	for _, m := range modules {
-		for _, r := range files[m.path].Require {
-			switch {
-			case r.Mod.Path != core && !strings.HasPrefix(r.Mod.Path, core+"/"):
-			case files[r.Mod.Path] == nil:
-				return nil, fmt.Errorf("%s requires %s, which nobody gets", m.path, r.Mod.Path)
-			case m.path == core:
-				return nil, fmt.Errorf("the core requires %s: an arrow goes down only", r.Mod.Path)
-			default:
+	for _, m := range slices.Concat(public, others) {
+		for _, r := range files[m].Require {
+			if has[r.Mod.Path] {
 				m.needs = append(m.needs, r.Mod)
+			} else if inside(r.Mod.Path, core) && has[m.path] {
+				return nil, nil, fmt.Errorf("%s requires %s, which nobody gets", m.path, r.Mod.Path)
 			}
 		}
 	}
-	return inOrder(modules)
+	for _, m := range public {
+		if err := m.fit(root, files[m]); err != nil {
+			return nil, nil, err
+		}
+	}
+	public, err = inOrder(public)
+	return public, others, err
 }
+
+// fit says what keeps users from getting the module.
+func (m *module) fit(root string, file *modfile.File) error {
+	license, err := os.ReadFile(filepath.Join(root, "LICENSE")) //nolint:gosec // of the repository
+	if err != nil {
+		return err
+	}
+	own, err := os.ReadFile(filepath.Join(root, m.dir, "LICENSE")) //nolint:gosec // as above
+	switch {
+	case err != nil || !bytes.Equal(own, license):
+		return fmt.Errorf("%s: its zip wants a copy of the root's LICENSE", m.path)
+	case len(file.Replace) > 0:
+		return fmt.Errorf("%s: users get it without its replace directives: take them out", m.path)
+	case m.dir == "" && len(m.needs) > 0:
+		return fmt.Errorf("the core requires %s: an arrow goes down only", m.needs[0].Path)
+	}
+	return nil
+}
+
+// inside reports whether a path is a tree's, or below it.
+func inside(path, tree string) bool { return path == tree || strings.HasPrefix(path, tree+"/") }
 
 // inOrder puts each module behind those that it requires.
 func inOrder(modules []*module) (ordered []*module, err error) {

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -25,7 +24,7 @@ func (w *workshop) prove(ctx context.Context, version string) error {
 			return err
 		}
 		if len(packages) > 0 {
-			if err := w.proveAlone(ctx, m, version, packages); err != nil {
+			if err := w.proveAlone(ctx, m, version); err != nil {
 				return fmt.Errorf("a consumer of %s alone: %w", m.path, err)
 			}
 		}
@@ -40,11 +39,7 @@ func (w *workshop) prove(ctx context.Context, version string) error {
 			return fmt.Errorf("%s as it is in its zip: %w", m.path, err)
 		}
 	}
-	versions := map[string]string{}
-	for _, m := range w.modules {
-		versions[m.path] = version
-	}
-	return w.proveTogether(ctx, "all modules together", versions)
+	return w.proveTogether(ctx, "all modules together", version, version, at(version, w.modules...))
 }
 
 // packages are those of a module that users import, and its commands.
@@ -74,22 +69,41 @@ func (w *workshop) consumer(ctx context.Context) (dir string, err error) {
 	return dir, command(ctx, dir, w.env, "go", "mod", "init", "consumer.example")
 }
 
-func (w *workshop) proveAlone(ctx context.Context, m *module, version string, packages []string) error {
-	dir, err := w.consumer(ctx)
-	if err != nil {
-		return err
+// consumerOf makes one that imports all packages of these modules.
+func (w *workshop) consumerOf(ctx context.Context, version string, modules ...*module) (dir string, err error) {
+	if dir, err = w.consumer(ctx); err != nil {
+		return "", err
 	}
 	var program bytes.Buffer
 	program.WriteString("package main\n\nimport (\n")
-	for _, path := range packages {
-		fmt.Fprintf(&program, "\t_ %q\n", path)
+	for _, m := range modules {
+		packages, _, err := w.packages(ctx, m)
+		if err != nil {
+			return "", err
+		}
+		for _, path := range packages {
+			fmt.Fprintf(&program, "\t_ %q\n", path)
+		}
 	}
 	program.WriteString(")\n\nfunc main() {}\n")
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), program.Bytes(), 0o600); err != nil {
+		return "", err
+	}
+	for _, args := range [][]string{append([]string{"get"}, at(version, modules...)...), {"mod", "tidy"}} {
+		if err := command(ctx, dir, w.env, "go", args...); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+func (w *workshop) proveAlone(ctx context.Context, m *module, version string) error {
+	dir, err := w.consumerOf(ctx, version, m)
+	if err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"get", m.path + "@" + version}, {"mod", "tidy"}, {"build", "."}, {"vet", "."}} {
-		if err := command(ctx, dir, w.env, "go", args...); err != nil {
+	for _, does := range []string{"build", "vet"} {
+		if err := command(ctx, dir, w.env, "go", does, "."); err != nil {
 			return err
 		}
 	}
@@ -103,75 +117,87 @@ func sums(dir string) int {
 	return bytes.Count(text, []byte("\n"))
 }
 
-// takesALock is a test that takes a lock over embedded nodes, and imports every driver.
-//
-//go:embed consumer.go.txt
-var takesALock []byte
-
-// proveTogether builds and runs a program that uses all modules, in these versions.
-func (w *workshop) proveTogether(ctx context.Context, who string, versions map[string]string) error {
+// proveTogether builds and runs a program that uses all modules, in the versions that the
+// user gets one after the other, and wants to end with these of the core and the rest.
+func (w *workshop) proveTogether(ctx context.Context, who, core, rest string, gets ...[]string) error {
 	dir, err := w.consumer(ctx)
 	if err != nil {
 		return err
 	}
-	core := w.modules[0].path
-	text := bytes.ReplaceAll(w.program, []byte("MODULE"), []byte(core))
-	if err := os.WriteFile(filepath.Join(dir, "lock_test.go"), text, 0o600); err != nil {
+	text, err := os.ReadFile(filepath.Join(w.tree, filepath.FromSlash(w.program)))
+	if err != nil {
 		return err
 	}
-	get := []string{"get"}
-	for path, version := range versions {
-		get = append(get, path+"@"+version)
+	if err := os.WriteFile(filepath.Join(dir, "lock_test.go"), text, 0o600); err != nil { //nolint:gosec // of the copy
+		return err
 	}
-	for _, args := range [][]string{get, {"mod", "tidy"}, {"vet", "."}, {"test", "-count=1", "."}} {
+	for _, get := range gets {
+		if err := command(ctx, dir, w.env, "go", append([]string{"get"}, get...)...); err != nil {
+			return fmt.Errorf("%s: %w", who, err)
+		}
+	}
+	for _, args := range [][]string{{"mod", "tidy"}, {"vet", "."}, {"test", "-count=1", "."}} {
 		if err := command(ctx, dir, w.env, "go", args...); err != nil {
 			return fmt.Errorf("%s: %w", who, err)
 		}
 	}
-	chosen, err := output(ctx, dir, w.env, "go", "list", "-m", "-f", "{{.Version}}", core)
+	file, err := readMod(dir)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s take a lock, over %s of the core, with %d lines in go.sum\n", who, chosen, sums(dir))
+	for _, r := range file.Require {
+		want := rest
+		if r.Mod.Path == w.modules[0].path {
+			want = core
+		}
+		if inside(r.Mod.Path, w.modules[0].path) && r.Mod.Version != want {
+			return fmt.Errorf("%s: %s, want %s", who, r.Mod, want)
+		}
+	}
+	fmt.Printf("%s work: %s of the core, %s of the rest, %d lines in go.sum\n", who, core, rest, sums(dir))
 	return nil
 }
 
-// proveMixed lets users have the core and the rest in two versions.
-func (w *workshop) proveMixed(ctx context.Context, older, newer string) error {
-	var failures []error
-	for _, mix := range []struct{ who, core, rest string }{
-		{"an older core and newer drivers", older, newer},
-		{"a newer core and older drivers", newer, older},
-	} {
-		versions := map[string]string{}
-		for i, m := range w.modules {
-			versions[m.path] = mix.rest
-			if i == 0 && mix.core == newer { // an older one is lifted to what the drivers require
-				versions[m.path] = newer
-			}
-		}
-		failures = append(failures, w.proveTogether(ctx, mix.who, versions))
+// at names modules by version, as go get wants them.
+func at(version string, modules ...*module) (names []string) {
+	for _, m := range modules {
+		names = append(names, m.path+"@"+version)
 	}
-	return errors.Join(failures...)
+	return names
+}
+
+// proveMixed lets users upgrade one half of what they have.
+func (w *workshop) proveMixed(ctx context.Context, older, newer string) error {
+	core, rest := w.modules[:1], w.modules[1:]
+	return errors.Join(
+		// The drivers lift the core to what they require.
+		w.proveTogether(ctx, "an older core and newer drivers", newer, newer, at(older, core...), at(newer, rest...)),
+		w.proveTogether(ctx, "a newer core and older drivers", newer, older, at(older, w.modules...), at(newer, core...)),
+	)
+}
+
+// unpack makes a folder of a module's zip.
+func (w *workshop) unpack(m *module, version string) (dir string, err error) {
+	escaped, err := modpath.EscapePath(m.path)
+	if err != nil {
+		return "", err
+	}
+	if dir, err = os.MkdirTemp(w.dir, "zip-"); err != nil {
+		return "", err
+	}
+	archive, err := zip.OpenReader(filepath.Join(w.proxy, filepath.FromSlash(escaped), "@v", version+".zip"))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = archive.Close() }()
+	return filepath.Join(dir, filepath.FromSlash(m.path)+"@"+version), os.CopyFS(dir, archive)
 }
 
 // vet looks at what is in a module's zip, tests and examples included.
 func (w *workshop) vet(ctx context.Context, m *module, version string) error {
-	escaped, err := modpath.EscapePath(m.path)
+	dir, err := w.unpack(m, version)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(w.dir, "vet-")
-	if err != nil {
-		return err
-	}
-	archive, err := zip.OpenReader(filepath.Join(w.proxy, filepath.FromSlash(escaped), "@v", version+".zip"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = archive.Close() }()
-	if err := os.CopyFS(dir, archive); err != nil {
-		return err
-	}
-	return command(ctx, filepath.Join(dir, filepath.FromSlash(m.path)+"@"+version), w.env, "go", "vet", "./...")
+	return command(ctx, dir, w.env, "go", "vet", "./...")
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,16 +16,19 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// A workshop is a copy of the repository, and a proxy of files that serves versions of
-// its modules which nobody else has.
+// A workshop is a copy of the repository, with what is not committed, and a proxy of files
+// that serves versions of its modules which nobody else has.
 type workshop struct {
 	root    string // of the repository
 	dir     string // all below goes with it
 	tree    string // the copy
 	proxy   string
 	modules []*module
-	env     []string // for go, as a user has it who knows our proxy
-	program []byte   // a test that uses all modules; MODULE is the core's path
+	private []*module           // nobody gets them; they require the others
+	fresh   []*module           // the last version has none of them, see serveLast
+	env     []string            // for go, as a user has it who knows our proxy
+	program string              // a test that uses all modules, below the copy
+	clients map[string][]string // what modules are made for, see clients
 }
 
 func newWorkshop(ctx context.Context, root string) (w *workshop, err error) {
@@ -31,24 +36,28 @@ func newWorkshop(ctx context.Context, root string) (w *workshop, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w = &workshop{root: root, dir: dir, tree: filepath.Join(dir, "tree"), proxy: filepath.Join(dir, "proxy"), program: takesALock}
+	w = &workshop{root: root, dir: dir, tree: filepath.Join(dir, "tree"), proxy: filepath.Join(dir, "proxy"), program: "internal/release/consumer.go.txt", clients: clients}
 	defer func() {
 		if err != nil {
 			_ = os.RemoveAll(dir)
 		}
 	}()
-	if err := command(ctx, dir, nil, "git", "clone", "--quiet", root, w.tree); err != nil {
+	if err := command(ctx, dir, nil, "git", "clone", "--quiet", "-c", "commit.gpgsign=false", root, w.tree); err != nil {
 		return nil, err
 	}
 	for _, key := range []string{"user.name", "user.email"} {
-		value, _ := output(ctx, root, nil, "git", "config", key) // not set: git says so at the commit
-		if value != "" {
-			if err := command(ctx, w.tree, nil, "git", "config", key, value); err != nil {
-				return nil, err
-			}
+		value, _ := output(ctx, root, nil, "git", "config", key) // not set: good enough for what is thrown away
+		if value == "" {
+			value = "rehearsal"
+		}
+		if err := command(ctx, w.tree, nil, "git", "config", key, value); err != nil {
+			return nil, err
 		}
 	}
-	if w.modules, err = readModules(w.tree); err != nil {
+	if err := w.adopt(ctx); err != nil {
+		return nil, err
+	}
+	if w.modules, w.private, err = readModules(w.tree); err != nil {
 		return nil, err
 	}
 	usual, err := output(ctx, root, nil, "go", "env", "GOPROXY")
@@ -71,12 +80,30 @@ func newWorkshop(ctx context.Context, root string) (w *workshop, err error) {
 	return w, nil
 }
 
+// adopt commits to the copy what is not committed in the repository, which a release has
+// none of.
+func (w *workshop) adopt(ctx context.Context) error {
+	dirty, err := output(ctx, w.root, nil, "git", "status", "--porcelain")
+	if err != nil || dirty == "" {
+		return err
+	}
+	fmt.Println("what is not committed here is in it, too")
+	err = command(ctx, w.root, nil, "git", "--git-dir="+filepath.Join(w.tree, ".git"), "--work-tree="+w.root, "add", "-A")
+	if err != nil {
+		return err
+	}
+	if err := command(ctx, w.tree, nil, "git", "commit", "--quiet", "-m", "what was not committed"); err != nil {
+		return err
+	}
+	return command(ctx, w.tree, nil, "git", "reset", "--quiet", "--hard")
+}
+
 func (w *workshop) close() { _ = os.RemoveAll(w.dir) }
 
 // publish makes one commit in the copy, whose modules require each other by the version and
 // have the right sums, and serves them.
 func (w *workshop) publish(ctx context.Context, version string) error {
-	for _, m := range w.modules {
+	for _, m := range slices.Concat(w.modules, w.private) {
 		if err := m.require(w.tree, version); err != nil {
 			return err
 		}
@@ -89,11 +116,14 @@ func (w *workshop) publish(ctx context.Context, version string) error {
 			if err := command(ctx, filepath.Join(w.tree, m.dir), w.env, "go", "mod", "tidy"); err != nil {
 				return err
 			}
-			if err := command(ctx, w.tree, nil, "git", "commit", "--quiet", "--amend", "--no-edit", "-a", "--allow-empty"); err != nil {
+			if err := command(ctx, w.tree, nil, "git", "add", "-A"); err != nil { // its first go.sum is new
+				return err
+			}
+			if err := command(ctx, w.tree, nil, "git", "commit", "--quiet", "--amend", "--no-edit", "--allow-empty"); err != nil {
 				return err
 			}
 		}
-		if err := w.serve(m, "HEAD", version); err != nil {
+		if err := w.serve(ctx, m, "HEAD", version); err != nil {
 			return err
 		}
 	}
@@ -101,7 +131,7 @@ func (w *workshop) publish(ctx context.Context, version string) error {
 }
 
 // serve puts the module as it is in a commit before the proxy's users.
-func (w *workshop) serve(m *module, revision, version string) error {
+func (w *workshop) serve(ctx context.Context, m *module, revision, version string) error {
 	escaped, err := modpath.EscapePath(m.path)
 	if err != nil {
 		return err
@@ -114,7 +144,7 @@ func (w *workshop) serve(m *module, revision, version string) error {
 	if err := zip.CreateFromVCS(&archive, modpath.Version{Path: m.path, Version: version}, w.tree, revision, m.dir); err != nil {
 		return err
 	}
-	mod, err := os.ReadFile(filepath.Join(w.tree, m.dir, "go.mod"))
+	mod, err := output(ctx, w.tree, nil, "git", "show", revision+":"+path.Join(m.dir, "go.mod"))
 	if err != nil {
 		return err
 	}
@@ -122,7 +152,7 @@ func (w *workshop) serve(m *module, revision, version string) error {
 	for name, text := range map[string][]byte{
 		"list":            append(list, version+"\n"...),
 		version + ".info": fmt.Appendf(nil, `{"Version":%q,"Time":%q}`, version, time.Now().UTC().Format(time.RFC3339)),
-		version + ".mod":  mod,
+		version + ".mod":  []byte(mod + "\n"), // as output has trimmed it
 		version + ".zip":  archive.Bytes(),
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	modpath "golang.org/x/mod/module"
+)
+
+// clients are the packages that a module is made for, by its folder. Users carry them and
+// what they need, and nothing else.
+var clients = map[string][]string{
+	"driver/goredis": {"github.com/redis/go-redis/v9"},
+	"driver/redigo":  {"github.com/gomodule/redigo/redis"},
+	"driver/rueidis": {"github.com/redis/rueidis"},
+	"redlocktest":    {"github.com/alicebob/miniredis/v2", "github.com/alicebob/miniredis/v2/server"},
+}
+
+// bare is the only module that every module may require, for it requires none.
+const bare = "golang.org/x/sync"
+
+// measure checks what users of a version carry: the core needs the standard library, every
+// other module its client besides, and none what another one may change.
+func (w *workshop) measure(ctx context.Context, version string) error {
+	var failures []error
+	for _, m := range w.modules {
+		dir, err := w.unpack(m, version)
+		if err != nil {
+			return err
+		}
+		failures = append(failures, w.carries(ctx, m, dir), w.requires(m, dir), w.keepsOut(ctx, m, dir))
+		if m == w.modules[0] {
+			continue
+		}
+		if dir, err = w.consumerOf(ctx, version, w.modules[0], m); err != nil {
+			return err
+		}
+		failures = append(failures, w.carries(ctx, m, dir))
+		fmt.Printf("a consumer of the core and %s has %d lines in go.sum\n", m.dir, sums(dir))
+	}
+	return errors.Join(failures...)
+}
+
+// carries says what packages in a folder need that is neither ours nor of the module's clients.
+func (w *workshop) carries(ctx context.Context, m *module, dir string) error {
+	needed, err := w.deps(ctx, dir, "./...")
+	if err != nil {
+		return err
+	}
+	var known []string
+	if packages := w.clientsOf(m); len(packages) > 0 {
+		if known, err = w.deps(ctx, dir, packages...); err != nil {
+			return err
+		}
+	}
+	extra := slices.DeleteFunc(needed, func(path string) bool {
+		return inside(path, bare) || inside(path, w.modules[0].path) || slices.Contains(known, path)
+	})
+	if len(extra) > 0 {
+		return fmt.Errorf("users of %s carry %s", m.path, strings.Join(extra, " "))
+	}
+	return nil
+}
+
+// clientsOf are those of a module, and of what it requires.
+func (w *workshop) clientsOf(m *module) (packages []string) {
+	for _, each := range w.modules {
+		if each == m || slices.ContainsFunc(m.needs, func(v modpath.Version) bool { return v.Path == each.path }) {
+			packages = append(packages, w.clients[each.dir]...)
+		}
+	}
+	return packages
+}
+
+// deps are the packages of other modules, beyond the standard library, that packages need.
+func (w *workshop) deps(ctx context.Context, dir string, packages ...string) ([]string, error) {
+	args := append([]string{"list", "-deps", "-f", "{{if not (or .Standard .Module.Main)}}{{.ImportPath}}{{end}}"}, packages...)
+	listed, err := output(ctx, dir, w.env, "go", args...)
+	return strings.Fields(listed), err
+}
+
+// requires says what a go.mod asks for by itself that is neither ours nor a client.
+func (w *workshop) requires(m *module, dir string) error {
+	file, err := readMod(dir)
+	if err != nil {
+		return err
+	}
+	for _, r := range file.Require {
+		client := slices.ContainsFunc(w.clientsOf(m), func(path string) bool { return inside(path, r.Mod.Path) })
+		if !r.Indirect && !client && r.Mod.Path != bare && !inside(r.Mod.Path, w.modules[0].path) {
+			return fmt.Errorf("%s requires %s", m.path, r.Mod.Path)
+		}
+	}
+	return nil
+}
+
+// keepsOut says which packages import outside of tests what is for tests, or what is
+// internal to another module: users may have the two in two versions.
+func (w *workshop) keepsOut(ctx context.Context, m *module, dir string) error {
+	listed, err := output(ctx, dir, w.env, "go", "list", "-f", `{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}`, "./...")
+	if err != nil {
+		return err
+	}
+	core := w.modules[0].path
+	var failures []error
+	for line := range strings.Lines(listed) {
+		who, what, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case inside(what, core+"/internal/leak"):
+			failures = append(failures, fmt.Errorf("%s imports %s outside of tests", who, what))
+		case inside(what, core) && !inside(what, m.path) && strings.Contains(what+"/", "/internal/"):
+			failures = append(failures, fmt.Errorf("%s imports %s, which another version may not have", who, what))
+		}
+	}
+	return errors.Join(failures...)
+}
