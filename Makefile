@@ -1,6 +1,7 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration faults proof fuzz mutants matrix model bench check format vet lint boundaries image
+.PHONY: help demo test unit integration faults proof fuzz mutants matrix model bench check format vet lint boundaries \
+	release release-check release-published image
 
 # All modules of the workspace, as folders.
 MODULES = $(shell go list -m -f '{{.Dir}}')
@@ -17,7 +18,7 @@ LINT_DIR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quorumlock/golangci-lint-$(LI
 LINT := $(LINT_DIR)/golangci-lint
 
 help: ## List the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
 
 demo: ## Show a lock over five nodes, of which some die (a few seconds)
 	@go run ./examples/demo
@@ -78,7 +79,16 @@ lint: $(LINT)
 	$(LINT) run $(MODULES:%=%/...)
 
 boundaries:
-	test/tools/boundaries
+	@go run ./internal/release -boundaries
+
+release-check: ## Prove in a copy that a version can be made, got and mixed with the last one (2 minutes)
+	go run ./internal/release -check
+
+release: ## Make VERSION=vX.Y.Z of all modules: a commit and tags here, and the push to copy
+	go run ./internal/release $(FLAGS) $(VERSION)
+
+release-published: ## After the push: see that users get VERSION=vX.Y.Z as it was proved
+	go run ./internal/release -published $(VERSION)
 
 image: ## Build a local container image from the installed redis-server
 	test/tools/make-image $(LOCAL_IMAGE)
