@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	modpath "golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
 )
 
 // The tools, at the versions that were tried.
@@ -38,24 +41,35 @@ func (w *workshop) serveLast(ctx context.Context) (last string, err error) {
 // complete reports whether the last version has all modules.
 func (w *workshop) complete(last string) bool { return last != "" && len(w.fresh) == 0 }
 
-// compare says how the API of each module differs from that of the last version.
+// compare says how the API of each module differs from that of the last version. Nobody can
+// ask for the latest one afterwards.
 func (w *workshop) compare(ctx context.Context, last, version string) error {
 	if last == "" {
 		fmt.Println("APIs: nothing to compare with: no version is tagged here")
 		return nil
 	}
+	var failures []error
 	for _, m := range w.modules {
 		if slices.Contains(w.fresh, m) {
 			fmt.Printf("APIs: %s is new\n", m.path)
 			continue
 		}
+		// gorelease refuses a version that exists already.
+		if err := os.WriteFile(filepath.Join(w.served(m), "list"), []byte(last+"\n"), 0o600); err != nil {
+			return err
+		}
 		said, err := output(ctx, filepath.Join(w.tree, m.dir), slices.Concat(w.env, []string{"GOFLAGS=-modcacherw"}), "go", "run", gorelease, "-base="+last, "-version="+version)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
+			failures = append(failures, fmt.Errorf("the API of %s since %s: %w", m.path, last, err))
+			continue
 		}
 		fmt.Printf("APIs: %s since %s:\n%s\n", m.path, last, said)
+		// Below v1 gorelease lets any version break.
+		if strings.Contains(said, "incompatible changes") && semver.MajorMinor(last) == semver.MajorMinor(version) {
+			failures = append(failures, fmt.Errorf("%s breaks what users of %s have: that takes a minor version", m.path, last))
+		}
 	}
-	return nil
+	return errors.Join(failures...)
 }
 
 // vulnerabilities looks for known ones in what users build, if nothing keeps it from that.

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	modpath "golang.org/x/mod/module"
 )
 
 // prove does what users do who have only the proxy: they get each module alone and all of
@@ -178,14 +176,10 @@ func (w *workshop) proveMixed(ctx context.Context, older, newer string) error {
 
 // unpack makes a folder of a module's zip.
 func (w *workshop) unpack(m *module, version string) (dir string, err error) {
-	escaped, err := modpath.EscapePath(m.path)
-	if err != nil {
-		return "", err
-	}
 	if dir, err = os.MkdirTemp(w.dir, "zip-"); err != nil {
 		return "", err
 	}
-	archive, err := zip.OpenReader(filepath.Join(w.proxy, filepath.FromSlash(escaped), "@v", version+".zip"))
+	archive, err := zip.OpenReader(filepath.Join(w.served(m), version+".zip"))
 	if err != nil {
 		return "", err
 	}

@@ -130,13 +130,18 @@ func (w *workshop) publish(ctx context.Context, version string) error {
 	return nil
 }
 
-// serve puts the module as it is in a commit before the proxy's users.
-func (w *workshop) serve(ctx context.Context, m *module, revision, version string) error {
+// served is the proxy's folder of a module.
+func (w *workshop) served(m *module) string {
 	escaped, err := modpath.EscapePath(m.path)
 	if err != nil {
-		return err
+		panic(err) // go has read it in a go.mod
 	}
-	folder := filepath.Join(w.proxy, filepath.FromSlash(escaped), "@v")
+	return filepath.Join(w.proxy, filepath.FromSlash(escaped), "@v")
+}
+
+// serve puts the module as it is in a commit before the proxy's users.
+func (w *workshop) serve(ctx context.Context, m *module, revision, version string) error {
+	folder := w.served(m)
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return err
 	}
