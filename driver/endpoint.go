@@ -24,6 +24,10 @@ type Endpoint struct {
 	TLS      *tls.Config // nil without TLS
 }
 
+// ClientName is the name that connections have which drivers make from URLs: CLIENT LIST shows
+// it.
+const ClientName = "quorumlock"
+
 // errUnreadable is all that is said of a URL that was cut in the wrong place.
 var errUnreadable = errors.New("node URL: cannot be parsed; want redis://user:password@host:port/database, with special characters in the password percent-encoded")
 
@@ -46,6 +50,9 @@ var errUnreadable = errors.New("node URL: cannot be parsed; want redis://user:pa
 func ParseURL(raw string) (*Endpoint, error) {
 	if !strings.Contains(raw, "://") {
 		return nil, errors.New("node URL: it has no scheme: want redis://host:port, or rediss:// for TLS")
+	}
+	if strings.Count(raw, "://") > 1 {
+		return nil, errors.New("node URL: there are several in one: give one argument per URL")
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -85,6 +92,9 @@ func ParseURL(raw string) (*Endpoint, error) {
 	case "redis", "rediss":
 		if u.Hostname() == "" {
 			return fail("no host")
+		}
+		if strings.Contains(u.Host, ",") {
+			return fail("it lists several hosts: give one argument per URL")
 		}
 		if strings.Contains(u.Hostname(), ":") && !strings.HasPrefix(u.Host, "[") {
 			return fail("want one host, an IPv6 address in brackets")

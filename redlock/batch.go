@@ -234,9 +234,9 @@ func (n *node) explain(ctx context.Context, err error, timeout time.Duration) er
 		return ErrClosed
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		if neverSent(err) {
-			return driver.NotSent(&silence{timeout})
+			return driver.NotSent(&silence{timeout, false})
 		}
-		return &silence{timeout}
+		return &silence{timeout, false}
 	}
 	return advised(err)
 }

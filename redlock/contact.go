@@ -27,9 +27,7 @@ func (n *node) contact() {
 	replies, err := n.do(ctx, append(slices.Clip(inquiry), probes(n.head())...))
 	if err != nil {
 		err = n.explain(ctx, err, l.timeout)
-		if n.unknown() && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-			err = &refusal{err, "the server has hung up at the first command: does it speak TLS at this port (rediss://)?"}
-		}
+		err = n.introduces(err)
 	}
 	var found finding
 	if err == nil {
@@ -58,7 +56,7 @@ func (n *node) contact() {
 		n.health.rest(now, now.Sub(started))
 		n.fail(err)
 	} else {
-		n.health.state, n.health.cause = up, nil
+		n.health.state, n.health.cause, n.health.met = up, nil, true
 		if found.reborn {
 			n.health.reborn = started
 		}
@@ -74,6 +72,23 @@ func (n *node) contact() {
 	}
 	n.mu.Unlock()
 	n.announce()
+}
+
+// introduces says what else may be wrong with a node that was never up: what one side says in
+// TLS and the other takes as it is gets no answer, or the connection is reset.
+func (n *node) introduces(err error) error {
+	n.mu.Lock()
+	met := n.health.met
+	n.mu.Unlock()
+	var silent *silence
+	switch {
+	case met:
+	case errors.As(err, &silent):
+		return &silence{silent.after, true}
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return &refusal{err, "the server has hung up at the first command: does it speak TLS at this port (rediss://)?"}
+	}
+	return err
 }
 
 // firstContact is how many time-outs the first question may take: making a connection

@@ -81,7 +81,7 @@ func ExampleWithNodeTimeout() {
 	if errors.As(err, &quorum) {
 		fmt.Println(quorum.Votes[0].Err)
 	}
-	// Output: no answer within 100ms: is the node up, and the way to it?
+	// Output: no answer within 100ms: is the node up, and the way to it? And does it speak TLS at this port (rediss://), or not (redis://)?
 }
 
 // Nodes whose clocks are bad leave less of a lease.

@@ -12,6 +12,7 @@ import (
 type health struct {
 	state  state
 	cause  error              // why it is down
+	met    bool               // it was up before
 	rests  clockdrift.Instant // until then it is not asked again
 	reborn clockdrift.Instant // when it was first seen with another run_id than before
 }

@@ -143,15 +143,16 @@ func (ln *line) expire() {
 		late = append(late, r)
 	}
 	ln.ages.arm(n.locker.clock)
+	first := !n.health.met
 	n.mu.Unlock()
 	for _, r := range late {
-		r.op.vote(r, Failed, &silence{r.op.patience()}, now)
+		r.op.vote(r, Failed, &silence{r.op.patience(), first}, now)
 	}
 	// Nor does the time that a request has waited here before it left.
 	silent := slices.ContainsFunc(sent, func(r *request) bool { return r.out(now) >= ln.timeout-ln.timeout/8 })
 	n.pass(late)
 	if silent {
-		n.fails(&silence{ln.timeout})
+		n.fails(&silence{ln.timeout, false})
 	}
 }
 
@@ -189,8 +190,15 @@ func (n *node) close() {
 
 // silence is a node that gave no answer in time. It does not match the context's
 // errors: they speak of the caller's context.
-type silence struct{ after time.Duration }
+type silence struct {
+	after time.Duration
+	first bool // the node has never answered
+}
 
 func (e *silence) Error() string {
-	return fmt.Sprintf("no answer within %v: is the node up, and the way to it?", e.after)
+	text := fmt.Sprintf("no answer within %v: is the node up, and the way to it?", e.after)
+	if e.first {
+		text += " And does it speak TLS at this port (rediss://), or not (redis://)?"
+	}
+	return text
 }

@@ -224,7 +224,7 @@ func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant,
 	c := op.claim
 	c.mu.Lock()
 	if set && op.task.votes && r.late(now) {
-		answer, err = Failed, &silence{op.patience()}
+		answer, err = Failed, &silence{op.patience(), false}
 	}
 	t := &c.traces[r.node.index]
 	if r.reply != nil && r.reply[0].Kind != driver.Failure {

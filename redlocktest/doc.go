@@ -6,8 +6,9 @@
 //			nodes := redlocktest.StartInBubble(t, 5)
 //			locker, err := redlock.New(nodes.Drivers())
 //			…
-//			nodes[0].Stop()
-//			nodes[1].Hang()
+//			defer locker.Close() // a bubble waits for all that runs in it
+//			nodes[:2].Stop()
+//			nodes[2].Take("orders:42", time.Minute) // somebody else has it there
 //			time.Sleep(10 * time.Second) // in no real time; leases expire on the dot
 //		})
 //	}

@@ -40,6 +40,9 @@ func (n *Node) Set(key, value string, ttl time.Duration) {
 	}
 }
 
+// Take lets somebody else hold the key for so long, or for ever with a time of at most 0.
+func (n *Node) Take(key string, ttl time.Duration) { n.Set(key, "somebody else", ttl) }
+
 // Del takes the key away, as an eviction does.
 func (n *Node) Del(key string) {
 	n.data().Del(key)

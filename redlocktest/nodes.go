@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
@@ -89,5 +90,34 @@ func (nodes Nodes) Drivers() []driver.Node {
 func (nodes Nodes) Close() {
 	for _, node := range nodes {
 		node.Stop()
+	}
+}
+
+// Hang hangs all of them, as [Node.Hang] does one: nodes[:2].Hang().
+func (nodes Nodes) Hang() {
+	for _, n := range nodes {
+		n.Hang()
+	}
+}
+
+// Resume undoes Hang.
+func (nodes Nodes) Resume() {
+	for _, n := range nodes {
+		n.Resume()
+	}
+}
+
+// Stop stops all of them, as [Node.Stop] does one.
+func (nodes Nodes) Stop() {
+	for _, n := range nodes {
+		n.Stop()
+	}
+}
+
+// Take lets somebody else hold the key for so long, on all of them: nodes.Take("orders:42",
+// time.Minute). With a time of at most 0 it is for ever. A lock that is held is overwritten.
+func (nodes Nodes) Take(key string, ttl time.Duration) {
+	for _, n := range nodes {
+		n.Take(key, ttl)
 	}
 }

@@ -1,6 +1,7 @@
 package goredis
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -12,10 +13,11 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// Nodes makes each client a node. It does no I/O, and the first client that cannot
+// Nodes makes each client a node: nodes, err := goredis.Nodes(clients...) takes a
+// []*redis.Client as well as a []redis.UniversalClient. It does no I/O, and the first client that cannot
 // be a node is the error. Locks lie in the database that a client's DB names: services
 // whose clients name different ones hold independent locks.
-func Nodes(clients ...redis.UniversalClient) ([]driver.Node, error) {
+func Nodes[Client redis.UniversalClient](clients ...Client) ([]driver.Node, error) {
 	nodes := make([]driver.Node, len(clients))
 	for i, client := range clients {
 		node, err := newNode(client, i+1)
@@ -100,7 +102,8 @@ func (s *settings) apply(opts []Option) {
 }
 
 // Open makes each URL a node, in the form that [driver.ParseURL] says. It does no
-// I/O but to read the files that a URL names. Locks lie in the database that a URL's path
+// I/O but to read the files that a URL names. Its connections have the name
+// [driver.ClientName], where the user may set one (CLIENT SETNAME). Locks lie in the database that a URL's path
 // names: services whose URLs name different ones hold independent locks.
 func Open(urls ...string) ([]driver.Node, error) {
 	nodes := make([]driver.Node, len(urls))
@@ -116,6 +119,10 @@ func Open(urls ...string) ([]driver.Node, error) {
 			Password: end.Password,
 			DB:       end.DB,
 			Dialer:   new(net.Dialer).DialContext,
+			OnConnect: func(ctx context.Context, cn *redis.Conn) error {
+				_ = cn.ClientSetName(ctx, driver.ClientName).Err() // a user who may not has no name
+				return nil
+			},
 		})
 		if end.TLS != nil {
 			options.Dialer = (&tls.Dialer{Config: end.TLS}).DialContext

@@ -177,9 +177,13 @@ func (d *Driver) borrow(ctx context.Context, places chan struct{}) (*conn, error
 		select {
 		case answers <- answer{c, err}:
 		case <-ctx.Done():
-			if err == nil {
+			switch {
+			case err == nil && places == d.seats:
+				c.snap() // the pool would keep it, and calls need no more
+				_ = c.Close()
+			case err == nil:
 				d.put(c)
-			} else {
+			default:
 				d.mu.Lock()
 				d.late = err
 				d.mu.Unlock()

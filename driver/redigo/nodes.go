@@ -106,7 +106,8 @@ func Node(pool *redis.Pool, opts ...Option) (driver.Node, error) {
 }
 
 // Open makes a node of each URL, in the form that [driver.ParseURL] describes, and
-// names it by its address. It does no I/O: a server that is down is no error here. Locks
+// names it by its address. It does no I/O: a server that is down is no error here. Connections
+// have the name [driver.ClientName], where the user may set one (CLIENT SETNAME). Locks
 // lie in the database that a URL's path names: services whose URLs name different ones hold
 // independent locks.
 //
@@ -150,7 +151,17 @@ func newPool(end *driver.Endpoint) *redis.Pool {
 		MaxIdle:     maxCalls,
 		IdleTimeout: 4 * time.Minute, // below the 5 that servers and firewalls often have
 		DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialContext(ctx, end.Network, end.Addr, options...)
+			conn, err := redis.DialContext(ctx, end.Network, end.Addr, options...)
+			if err != nil {
+				return nil, err
+			}
+			_, err = redis.DoContext(conn, ctx, "CLIENT", "SETNAME", driver.ClientName)
+			var refused redis.Error // a user who may not has no name
+			if err != nil && !errors.As(err, &refused) {
+				_ = conn.Close()
+				return nil, err
+			}
+			return conn, nil
 		},
 	}
 }

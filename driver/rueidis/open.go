@@ -20,7 +20,7 @@ import (
 //	rediss://10.0.0.2?ca=/etc/redis/ca.pem
 //	unix:///run/redis.sock
 //
-// It does no I/O but for reading certificates. A node connects at its first use, and
+// Connections have the name [driver.ClientName]. It does no I/O but for reading certificates. A node connects at its first use, and
 // again after a failure, so one that is down keeps nobody from starting. The Locker
 // closes what it has opened. Locks lie in the database that a URL's path names: services
 // whose URLs name different ones hold independent locks.
@@ -36,6 +36,7 @@ func Open(urls ...string) ([]driver.Node, error) {
 			Username:          end.Username,
 			Password:          end.Password,
 			SelectDB:          end.DB,
+			ClientName:        driver.ClientName,
 			TLSConfig:         end.TLS,
 			ForceSingleClient: true, // a URL names one server: no looking for a Cluster behind it
 
