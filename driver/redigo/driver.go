@@ -178,8 +178,8 @@ func (d *Driver) borrow(ctx context.Context, places chan struct{}) (*conn, error
 		case answers <- answer{c, err}:
 		case <-ctx.Done():
 			switch {
-			case err == nil && places == d.seats:
-				c.snap() // the pool would keep it, and calls need no more
+			case err == nil && places == d.seats && d.pool.IdleCount() > 0:
+				c.snap() // the pool would keep it, and has one for the next call
 				_ = c.Close()
 			case err == nil:
 				d.put(c)
