@@ -48,6 +48,8 @@ type Driver struct {
 	seats     chan struct{} // the same for subscriptions
 	checked   atomic.Bool   // the pool's connections can be stopped
 
+	tardy sync.Mutex // one at a time is put back that came too late for a subscription
+
 	mu        sync.Mutex
 	kept      []*conn   // the one used last is last
 	sweeps    int       // so far
@@ -178,9 +180,8 @@ func (d *Driver) borrow(ctx context.Context, places chan struct{}) (*conn, error
 		case answers <- answer{c, err}:
 		case <-ctx.Done():
 			switch {
-			case err == nil && places == d.seats && d.pool.IdleCount() > 0:
-				c.snap() // the pool would keep it, and has one for the next call
-				_ = c.Close()
+			case err == nil && places == d.seats:
+				d.putOne(c)
 			case err == nil:
 				d.put(c)
 			default:
@@ -200,6 +201,20 @@ func (d *Driver) borrow(ctx context.Context, places chan struct{}) (*conn, error
 	case <-ctx.Done():
 		return nil, d.noConnection(ctx)
 	}
+}
+
+// putOne keeps a connection that came too late for a subscription, unless there is one already
+// for the next call: a stalled server has many that come late, and the pool would keep them.
+func (d *Driver) putOne(c *conn) {
+	d.tardy.Lock()
+	defer d.tardy.Unlock()
+	d.mu.Lock()
+	spare := len(d.kept) > 0
+	d.mu.Unlock()
+	if spare || d.pool.IdleCount() > 0 {
+		c.snap()
+	}
+	d.put(c)
 }
 
 // noConnection tells a call whose time is up what became of those before it: a
