@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 )
@@ -251,20 +253,21 @@ func (l *Locker) join() error {
 // node that may take a second.
 func (l *Locker) closeDrivers() []error {
 	failures := make([]error, len(l.nodes))
-	var group sync.WaitGroup
+	var group errgroup.Group
 	for i, n := range l.nodes {
 		for i := range n.lines {
 			n.lines[i].ages.stop()
 		}
 		if c := users.leave(n.driver); c != nil {
-			group.Go(func() {
+			group.Go(func() error {
 				if err := c.Close(); err != nil {
 					failures[i] = fmt.Errorf("redlock: close node %s: %w", n.name, err)
 				}
+				return nil // the others are closed as well, and each failure is told
 			})
 		}
 	}
-	group.Wait()
+	_ = group.Wait()
 	return failures
 }
 

@@ -526,3 +526,35 @@ func TestALeaseRunsOnWhileTheMachineSleeps(t *testing.T) {
 		}
 	})
 }
+
+// A lease that was multiplied by its unit at each try lasted hours.
+func TestPitfall21NoTryAndNoRenewalLengthensALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 10 * time.Second
+		locker, fakes := newLocker(t, 3, WithTTL(ttl))
+		mustAcquire(t, another(t, fakes), "k", WithTTL(time.Second)) // so that there are several tries
+		lock, err := locker.Acquire(t.Context(), "k", WithRenewal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for range 600 {
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) {
+					f.cuts = 1 // and that renewals are sent once more
+					held, ok := f.get("k")
+					if left := time.Until(held.until); ok && left > ttl {
+						t.Errorf("%s has the key for %v, and the lease is %v", f.name, left, ttl)
+					} else if ok {
+						seen++
+					}
+				})
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if !lock.Valid() || seen < 1000 {
+			t.Errorf("after a minute the lock is valid: %t, and the key was seen %d times", lock.Valid(), seen)
+		}
+		mustRelease(t, lock)
+	})
+}
