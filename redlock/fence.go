@@ -87,24 +87,55 @@ func (op *operation) proposes() {
 // to p and keeps it, and shows who has the key then.
 //
 // No expiry of a counter is ever shortened, whatever TTL and idle time its other clients
-// have: a new counter has none, and gets it by NX; one that has an expiry keeps the later
-// one, by GT, which takes none for endless.
+// have: one that has an expiry keeps the later one, by GT, which takes none for endless; a
+// new counter has none, and gets it by NX. For a second after all nodes have done the first
+// it is left out.
 func (op *operation) carries(p int64) {
 	c := op.claim
+	l := c.locker
 	w := new(fenceWords)
-	kept := c.locker.keeps(p, op.ttl)
+	kept := l.keeps(p, op.ttl)
 	args := append(w.args[:0],
+		"PEXPIRE", c.fenceArg, kept, "GT",
 		"ZADD", c.fenceArg, "GT", "CH", strconv.FormatInt(p, 10), "f",
 		"PEXPIRE", c.fenceArg, kept, "NX",
-		"PEXPIRE", c.fenceArg, kept, "GT",
 		"GET", c.keyArg)
 	op.fence = p
-	op.cmds = append(append(w.cmds[:0], op.cmds...),
-		driver.Command{Args: args[:6], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[6:10], FirstKey: 1, Keys: 1},
+	op.refreshes = kept != l.fenceIdle || !l.counters.has(c.fenceArg.(string), l.clock.Now())
+	op.cmds = append(w.cmds[:0], op.cmds...)
+	if op.refreshes {
+		op.cmds = append(op.cmds, driver.Command{Args: args[:4], FirstKey: 1, Keys: 1})
+	}
+	op.cmds = append(op.cmds,
+		driver.Command{Args: args[4:10], FirstKey: 1, Keys: 1},
 		driver.Command{Args: args[10:14], FirstKey: 1, Keys: 1},
 		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1})
 }
+
+// drops takes away what [operation.carries] has put behind the operation's commands.
+func (op *operation) drops() []driver.Command {
+	count := fenceReplies
+	if op.refreshes {
+		count++
+	}
+	return op.cmds[:len(op.cmds)-count]
+}
+
+// refreshed notes that a node has prolonged the expiry of a counter, or has a later one. Once
+// all have, nobody need ask for a while. claim.mu is held.
+func (op *operation) refreshed(r *request) {
+	at := len(r.reply) - fenceReplies - 1
+	if !op.refreshes || at < 0 || r.reply[at].Kind != driver.Integer {
+		return
+	}
+	if op.kept++; op.kept == len(op.requests) {
+		l := op.claim.locker
+		l.counters.add(op.claim.fenceArg.(string), op.asked.Add(keptFor), op.asked)
+	}
+}
+
+// keptFor is how long the expiry of a counter is not prolonged. So much longer it is kept.
+const keptFor = time.Second
 
 // mend puts the expiry of a counter behind the releases of attempts that may have been cut
 // off between their number and it: nobody may ever use the key again.
@@ -118,8 +149,8 @@ func (b *batch) mend(cmds []driver.Command) []driver.Command {
 	return cmds
 }
 
-// fenceReplies is how many commands carry a fence, and replies answer them.
-const fenceReplies = 4
+// fenceReplies is how many replies tell what became of a fence: to ZADD, PEXPIRE and GET.
+const fenceReplies = 3
 
 // keeps is how long a counter at p is kept, as servers take it: from when the nodes' clocks
 // have come to p, for the idle time, or for two leases if that is longer, so that no lock
@@ -130,7 +161,11 @@ func (l *Locker) keeps(p int64, ttl time.Duration) any {
 	if ahead <= 1 && idle == l.options.fenceIdle {
 		return l.fenceIdle
 	}
-	return strconv.FormatInt(idle.Milliseconds()+max(1, ahead), 10)
+	return formatKept(idle, max(1, ahead))
+}
+
+func formatKept(idle time.Duration, ahead int64) string {
+	return strconv.FormatInt((idle+keptFor).Milliseconds()+ahead, 10)
 }
 
 // readFence reads what a node says to a fence and the GET behind it, the last of the

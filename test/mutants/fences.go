@@ -92,6 +92,16 @@ var fences = []mutant{
 		edits: []edit{{`ahead := (p - l.microseconds() + 999) / 1000`, `ahead := p - p`}},
 	},
 	{
+		name:  "a counter's expiry is not prolonged where a quorum has done so",
+		file:  "redlock/fence.go",
+		edits: []edit{{`op.kept == len(op.requests)`, `op.kept == op.need`}},
+	},
+	{
+		name:  "a counter that is used all the time is kept for a second less than it is to be",
+		file:  "redlock/fence.go",
+		edits: []edit{{`(idle+keptFor).Milliseconds()`, `idle.Milliseconds()`}},
+	},
+	{
 		name:  "a failed try cuts the time that a counter is kept",
 		file:  "redlock/fence.go",
 		edits: []edit{{`"PEXPIRE", c.fenceArg, kept, "GT",`, `"PEXPIRE", c.fenceArg, kept, "XX",`}},
