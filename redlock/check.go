@@ -36,13 +36,13 @@ func (l *Locker) Check(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	votes := op.votes()
-	said := append([]request(nil), op.requests...)
 	c.mu.Unlock()
 	failure := &CheckError{Nodes: len(l.nodes), Need: l.quorum, end: end}
 	for i, v := range votes {
 		switch v.Answer {
 		case Granted:
-			v.Err = said[i].node.unfit(&said[i])
+			r := &op.requests[i] // it has its answer, so nobody writes to it any more
+			v.Err = r.node.unfit(r)
 		case Pending:
 			v.Err = errUnheard
 		}

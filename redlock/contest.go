@@ -85,7 +85,7 @@ func (l *Lock) askAgain() *operation {
 	c, first := &l.claim, &l.acquire
 	op := &operation{task: first.task, claim: c, lock: l, ttl: first.ttl, waits: first.waits, cmds: first.cmds}
 	if first.fence != 0 {
-		op.cmds = first.drops()
+		op.cmds = op.cmds[:len(op.cmds)-fenceReplies]
 		op.carries(c.locker.propose()) // all votes of a lock are for one number, so this one is for a new number
 	}
 	if op.waits {

@@ -345,7 +345,7 @@ func empty(t *testing.T, l *Locker) {
 	report("lanes to use again", len(l.lanes.free), len(dayKeys)+dayCallers+2)
 	report("queues", len(l.queues.byKey)+int(l.queues.count.Load()), 0)
 	report("tries", len(l.tries), 0)
-	report("spent tokens", len(l.spent.of), firstSweep)
+	report("spent tokens", len(l.spent.until), firstSweep)
 	for _, n := range l.nodes {
 		report("waiters' channels", len(n.ear.wanted)+len(n.ear.changes), 0)
 		if n.ear.running {

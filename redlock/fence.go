@@ -87,23 +87,22 @@ func (op *operation) proposes() {
 // to p and keeps it, and shows who has the key then.
 //
 // No expiry of a counter is ever shortened, whatever TTL and idle time its other clients
-// have: one that has an expiry keeps the later one, by GT, which takes none for endless; a
-// new counter has none, and gets it by NX. For a second after all nodes have done the first
-// it is left out.
+// have: a new counter has none, and gets it by NX; one that has an expiry keeps the later
+// one, by GT, which takes none for endless. An acquire sends the first alone, for speed: where
+// it finds an old counter, the second goes with the release (see [batch.mend]). Where a process crashes in between, the
+// counter is kept as long as its last one has asked for.
 func (op *operation) carries(p int64) {
 	c := op.claim
-	l := c.locker
 	w := new(fenceWords)
-	kept := l.keeps(p, op.ttl)
+	kept := c.locker.keeps(p, op.ttl)
 	args := append(w.args[:0],
 		"PEXPIRE", c.fenceArg, kept, "GT",
 		"ZADD", c.fenceArg, "GT", "CH", strconv.FormatInt(p, 10), "f",
 		"PEXPIRE", c.fenceArg, kept, "NX",
 		"GET", c.keyArg)
 	op.fence = p
-	op.refreshes = kept != l.fenceIdle || !l.counters.has(c.fenceArg.(string), l.clock.Now())
 	op.cmds = append(w.cmds[:0], op.cmds...)
-	if op.refreshes {
+	if !op.task.tries {
 		op.cmds = append(op.cmds, driver.Command{Args: args[:4], FirstKey: 1, Keys: 1})
 	}
 	op.cmds = append(op.cmds,
@@ -112,42 +111,46 @@ func (op *operation) carries(p int64) {
 		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1})
 }
 
-// drops takes away what [operation.carries] has put behind the operation's commands.
-func (op *operation) drops() []driver.Command {
-	count := fenceReplies
-	if op.refreshes {
-		count++
-	}
-	return op.cmds[:len(op.cmds)-count]
+// findsOld reports whether the counter that an acquire has raised was there before, so that its
+// expiry has still to be prolonged.
+func (op *operation) findsOld(r *request) bool {
+	at := len(r.reply) - fenceReplies + 1
+	return op.fence != 0 && op.task.tries && at > 0 && r.reply[at].Kind == driver.Integer && r.reply[at].Int == 0
 }
 
-// refreshed notes that a node has prolonged the expiry of a counter, or has a later one. Once
-// all have, nobody need ask for a while. claim.mu is held.
-func (op *operation) refreshed(r *request) {
-	at := len(r.reply) - fenceReplies - 1
-	if !op.refreshes || at < 0 || r.reply[at].Kind != driver.Integer {
-		return
-	}
-	if op.kept++; op.kept == len(op.requests) {
-		l := op.claim.locker
-		l.counters.add(op.claim.fenceArg.(string), op.asked.Add(keptFor), op.asked)
-	}
-}
-
-// keptFor is how long the expiry of a counter is not prolonged. So much longer it is kept.
-const keptFor = time.Second
-
-// mend puts the expiry of a counter behind the releases of attempts that may have been cut
-// off between their number and it: nobody may ever use the key again.
+// mend puts what the counters still want behind the releases: a first expiry, where the attempt
+// may have been cut off between its number and it, for nobody may ever use the key again; and a
+// later one, where the attempt has found an old counter.
 func (b *batch) mend(cmds []driver.Command) []driver.Command {
 	for _, r := range b.requests[len(b.requests)-b.noisy-b.quiet:] {
 		if r.cut {
-			c := r.op.claim
-			cmds = append(cmds, driver.Command{Args: []any{"PEXPIRE", c.fenceArg, c.locker.keeps(0, r.op.ttl), "NX"}, FirstKey: 1, Keys: 1})
+			cmds = append(cmds, r.op.expire("NX"))
+		}
+		if r.old {
+			cmds = append(cmds, r.op.expire("GT"))
 		}
 	}
 	return cmds
 }
+
+// expire is the command that sets the expiry of the counter.
+func (op *operation) expire(how string) driver.Command {
+	c := op.claim
+	return driver.Command{Args: []any{"PEXPIRE", c.fenceArg, c.locker.keeps(0, op.ttl), how}, FirstKey: 1, Keys: 1}
+}
+
+// leaveCounter prolongs the expiry of the counter of a lock that is not released.
+func (l *Lock) leaveCounter() {
+	c := &l.claim
+	if l.Fence() == 0 {
+		return
+	}
+	op := &operation{task: keepCounter, claim: c, ttl: c.longest()}
+	op.cmds = []driver.Command{op.expire("GT")}
+	op.ask(c.locker.nodes, c.locker.quorum)
+}
+
+var keepCounter = &task{name: "abandon", agrees: granted, read: func(string, []driver.Reply) (Answer, error) { return Granted, nil }}
 
 // fenceReplies is how many replies tell what became of a fence: to ZADD, PEXPIRE and GET.
 const fenceReplies = 3
@@ -161,11 +164,7 @@ func (l *Locker) keeps(p int64, ttl time.Duration) any {
 	if ahead <= 1 && idle == l.options.fenceIdle {
 		return l.fenceIdle
 	}
-	return formatKept(idle, max(1, ahead))
-}
-
-func formatKept(idle time.Duration, ahead int64) string {
-	return strconv.FormatInt((idle+keptFor).Milliseconds()+ahead, 10)
+	return strconv.FormatInt(idle.Milliseconds()+max(1, ahead), 10)
 }
 
 // readFence reads what a node says to a fence and the GET behind it, the last of the

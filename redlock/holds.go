@@ -79,38 +79,37 @@ func (h *holds) close() []*Lock {
 	return h.all()
 }
 
-// until says of names until when they count: of users' own tokens that were released, for a
-// late retry of the request that had one would take a lock that nobody will release; and of
-// fence counters.
-type until struct {
+// spentTokens are users' own tokens that were released. A late retry of the request
+// that had one would take a lock that nobody will release.
+type spentTokens struct {
 	mu    sync.Mutex
-	of    map[string]clockdrift.Instant
+	until map[string]clockdrift.Instant
 	sweep int // at this size
 }
 
 const firstSweep = 1024
 
-// add lets name count until the instant.
-func (u *until) add(name string, until, now clockdrift.Instant) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.of == nil {
-		u.of, u.sweep = make(map[string]clockdrift.Instant), firstSweep
+// add refuses token until the instant.
+func (s *spentTokens) add(token string, until, now clockdrift.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.until == nil {
+		s.until, s.sweep = make(map[string]clockdrift.Instant), firstSweep
 	}
-	if len(u.of) >= u.sweep {
-		for old, end := range u.of {
+	if len(s.until) >= s.sweep {
+		for old, end := range s.until {
 			if now >= end {
-				delete(u.of, old)
+				delete(s.until, old)
 			}
 		}
-		u.sweep = max(firstSweep, 2*len(u.of))
+		s.sweep = max(firstSweep, 2*len(s.until))
 	}
-	u.of[name] = until
+	s.until[token] = until
 }
 
-// has reports whether name counts.
-func (u *until) has(name string, now clockdrift.Instant) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return now < u.of[name]
+// has reports whether token is refused.
+func (s *spentTokens) has(token string, now clockdrift.Instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now < s.until[token]
 }

@@ -45,8 +45,7 @@ type Locker struct {
 	renewals schedule
 	queues   queues
 	tries    chan struct{} // holds one for each try of a waiter
-	spent    until         // tokens of the users' own that were released
-	counters until         // fence counters that all nodes keep for long enough
+	spent    spentTokens
 	idents   identities
 
 	closing chan struct{}
@@ -124,7 +123,7 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	}
 	l.usualTTL = strconv.FormatInt(o.acquire.ttl.Milliseconds(), 10)
 	l.look = lookAt(&o)
-	l.fenceIdle = formatKept(o.fenceIdle, 1)
+	l.fenceIdle = strconv.FormatInt(o.fenceIdle.Milliseconds()+1, 10)
 	l.tries = make(chan struct{}, maxTries)
 	l.lanes.byKey = make(map[string]*lane)
 	l.renewals.clock = l.clock

@@ -119,7 +119,7 @@ func TestTheLookStandsBehindAllThatMakesAVote(t *testing.T) {
 			t.Fatal(err)
 		}
 		fakes[0].change(func(f *fakeNode) { log = f.log })
-		if want := []string{"EVALSHA", "ZADD", "PEXPIRE", "GET", "INFO", "MGET", "TIME"}; !slices.Equal(log, want) {
+		if want := []string{"EVALSHA", "PEXPIRE", "ZADD", "PEXPIRE", "GET", "INFO", "MGET", "TIME"}; !slices.Equal(log, want) {
 			t.Errorf("an extension is %v, want %v", log, want)
 		}
 	})

@@ -58,19 +58,18 @@ var errNeedless = errors.New("not asked any more: the others had decided")
 // agrees, failure as soon as that is out of reach. The remaining answers come in
 // the background and are still noted.
 type operation struct {
-	task      *task
-	claim     *claim
-	lock      *Lock            // of the claim; nil for a clean-up
-	cmds      []driver.Command // the same for all nodes; a release has none: see [group]
-	ttl       time.Duration    // what it asks for, or the claim's
-	done      chan struct{}    // closed when decided
-	full      chan struct{}    // closed when all nodes have answered; nil: nobody waits for that
-	loud      bool             // a release that is announced
-	waits     bool             // an acquire that also asks how long the key is held
-	attempt   int32            // of a renewal, since the last that was carried: see [Renewal]
-	old       *operation       // the release that this hand-over stands for
-	fence     int64            // what it proposes, or carries along; 0: none
-	refreshes bool             // the expiry of the fence's counter, too
+	task    *task
+	claim   *claim
+	lock    *Lock            // of the claim; nil for a clean-up
+	cmds    []driver.Command // the same for all nodes; a release has none: see [group]
+	ttl     time.Duration    // what it asks for, or the claim's
+	done    chan struct{}    // closed when decided
+	full    chan struct{}    // closed when all nodes have answered; nil: nobody waits for that
+	loud    bool             // a release that is announced
+	waits   bool             // an acquire that also asks how long the key is held
+	attempt int32            // of a renewal, since the last that was carried: see [Renewal]
+	old     *operation       // the release that this hand-over stands for
+	fence   int64            // what it proposes, or carries along; 0: none
 
 	lane  *lane
 	asked clockdrift.Instant
@@ -90,7 +89,6 @@ type operation struct {
 	complete  bool               // all nodes have answered, and that is to be told
 	doubt     bool               // a release was sent and not heard of
 	sights    []sight            // who holds the key, one a node; nil: nobody that is known
-	kept      int                // nodes that have prolonged the counter's expiry
 	placed    int                // nodes that have set the key, whether or not that is a vote
 	outbid    int                // nodes that have granted the key and accepted a greater fence before
 	counter   int64              // the greatest fence that a node was asked for
@@ -198,7 +196,7 @@ func (op *operation) leave(r *request, now clockdrift.Instant) bool {
 	if r.start == 0 {
 		r.start = now
 	}
-	r.cut = t.cut
+	r.cut, r.old = t.cut, t.old
 	return true
 }
 
@@ -242,11 +240,10 @@ func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant,
 	case op.task == release && r.reply == nil && !neverSent(err):
 		op.doubt = true
 	}
+	t.old = t.old || op.findsOld(r)
 	t.cut = t.cut || op.fence != 0 && r.reply == nil && !neverSent(err)
 	switch {
 	case r.reply == nil:
-	case set && op.fence != 0:
-		op.refreshed(r)
 	case op.task == counters:
 		op.count(r.reply)
 	case answer == Taken && !set:

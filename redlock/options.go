@@ -241,7 +241,7 @@ func WithFences() Option {
 }
 
 // WithFenceIdle sets how long the nodes keep the counter of a key that nobody acquires or
-// extends: at least d, and at least twice the lock's TTL (and a second more). A number that is ahead of the
+// extends: at least d, and at least twice the lock's TTL. A number that is ahead of the
 // nodes' clocks is kept for as much longer as it is ahead. The order survives a forgotten
 // counter: numbers follow the nodes' clocks. Clients of a key may keep its counter for
 // different times: the longest counts. It is a whole number of milliseconds up to

@@ -68,16 +68,12 @@ func TestAnErrorOfANodeSaysWhatToDo(t *testing.T) {
 }
 
 func TestTheWordsOfAnErrorFitItsCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 5)
-		lock := mustAcquire(t, locker, "k")
-		for _, f := range fakes[2:] {
-			f.change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+	votes := []Vote{{Node: "node-1", Answer: Granted}}
+	for op, word := range map[string]string{"release": "node-1: deleted", "acquire": "node-1: granted"} {
+		if text := (&QuorumError{Op: op, Votes: votes, Reason: ErrNoQuorum}).Error(); !strings.Contains(text, word) {
+			t.Errorf("the error of a %s is %q, want %q in it", op, text, word)
 		}
-		if err := lock.Release(t.Context()); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), fakes[0].name+": deleted") || strings.Contains(err.Error(), "granted") {
-			t.Errorf("Release = %v, want an error that says where the key was deleted", err)
-		}
-	})
+	}
 	if text := (&waitError{last: ErrTaken, tries: 1}).Error(); !strings.Contains(text, "(1 try in ") {
 		t.Errorf("a wait with one try is %q", text)
 	}

@@ -92,14 +92,14 @@ var fences = []mutant{
 		edits: []edit{{`ahead := (p - l.microseconds() + 999) / 1000`, `ahead := p - p`}},
 	},
 	{
-		name:  "a counter's expiry is not prolonged where a quorum has done so",
+		name:  "an old counter that an acquire has found is not kept longer",
 		file:  "redlock/fence.go",
-		edits: []edit{{`op.kept == len(op.requests)`, `op.kept == op.need`}},
+		edits: []edit{{`cmds = append(cmds, r.op.expire("GT"))`, ``}},
 	},
 	{
-		name:  "a counter that is used all the time is kept for a second less than it is to be",
-		file:  "redlock/fence.go",
-		edits: []edit{{`(idle+keptFor).Milliseconds()`, `idle.Milliseconds()`}},
+		name:  "an old counter whose lock is abandoned is not kept longer",
+		file:  "redlock/release.go",
+		edits: []edit{{"\tl.leaveCounter()\n", ``}},
 	},
 	{
 		name:  "a failed try cuts the time that a counter is kept",
