@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -557,4 +562,40 @@ func TestPitfall21NoTryAndNoRenewalLengthensALease(t *testing.T) {
 		}
 		mustRelease(t, lock)
 	})
+}
+
+// docs/pitfalls.md names the tests of each fault.
+func TestThePitfallsAndTheirTestsAreOneList(t *testing.T) {
+	text, err := os.ReadFile("../docs/pitfalls.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(TestPitfall\\d\\w+)`").FindAllStringSubmatch(string(text), -1)
+	missing := map[string]bool{}
+	for _, name := range named {
+		missing[name[1]] = true
+	}
+	if len(missing) < 30 {
+		t.Fatalf("docs/pitfalls.md names %d tests", len(missing))
+	}
+	there := regexp.MustCompile(`(?m)^func (TestPitfall\d\w+)\(`)
+	err = filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := os.ReadFile(path)
+		for _, name := range there.FindAllStringSubmatch(string(file), -1) {
+			if !strings.Contains(string(text), "`"+name[1]+"`") {
+				t.Errorf("%s: docs/pitfalls.md does not name %s", path, name[1])
+			}
+			delete(missing, name[1])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range missing {
+		t.Errorf("docs/pitfalls.md names %s, which is not there", name)
+	}
 }
