@@ -36,13 +36,13 @@ var kinds = []*kind{
 	{
 		name:    "embedded",
 		prepare: func(context.Context) error { return nil },
-		launch:  func(context.Context, int) (server.Node, error) { return launchEmbedded() },
+		launch:  func(context.Context, int) (server.Node, error) { return node(launchEmbedded()) },
 	},
 	{
 		name:    "processes",
 		real:    true,
 		prepare: func(context.Context) error { _, err := server.Find(); return err },
-		launch:  func(context.Context, int) (server.Node, error) { return server.Launch() },
+		launch:  func(context.Context, int) (server.Node, error) { return node(server.Launch()) },
 	},
 	{
 		name:    "containers",
@@ -50,9 +50,18 @@ var kinds = []*kind{
 		prepare: container.Prepare,
 		launch: func(ctx context.Context, i int) (server.Node, error) {
 			images := container.Images()
-			return container.Launch(ctx, images[i%len(images)])
+			return node(container.Launch(ctx, images[i%len(images)]))
 		},
 	},
+}
+
+// node is what a launch has started. Where that failed there is none: a nil pointer in the
+// interface would be one.
+func node[N server.Node](started N, err error) (server.Node, error) {
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
 }
 
 func (k *kind) start(ctx context.Context) {
@@ -68,10 +77,7 @@ func (k *kind) start(ctx context.Context) {
 	var starting sync.WaitGroup
 	for i := range five {
 		starting.Go(func() {
-			node, err := k.launch(ctx, i)
-			if errs[i] = err; err == nil {
-				k.nodes[i] = node
-			}
+			k.nodes[i], errs[i] = k.launch(ctx, i)
 		})
 	}
 	starting.Wait()
@@ -123,10 +129,10 @@ type embedded struct{ node *redlocktest.Node }
 
 var _ server.Node = embedded{}
 
-func launchEmbedded() (server.Node, error) {
+func launchEmbedded() (embedded, error) {
 	nodes, err := redlocktest.New(1)
 	if err != nil {
-		return nil, err
+		return embedded{}, err
 	}
 	return embedded{nodes[0]}, nil
 }

@@ -15,6 +15,7 @@ import (
 // The judges have to find what is wrong with locks that lack something, or their silence
 // about ours says nothing.
 func TestWhatIsBrokenIsFound(t *testing.T) {
+	needServers(t) // before any of them is built
 	for _, tt := range []struct {
 		what  string
 		lack  func(t *testing.T, trial *Trial)

@@ -120,7 +120,7 @@ func start(ctx context.Context, nodes string, t Trial) (*cluster.Cluster, error)
 		}
 		durable := schedule.Durable(t.Seed, five)
 		images := container.Images()
-		return cluster.Of(five, len(t.Clients), func(i int) (server.Node, error) {
+		return cluster.Of(five, len(t.Clients), func(i int) (*container.Container, error) {
 			return container.Launch(ctx, images[i%len(images)], cluster.Arguments(durable[i])...)
 		})
 	}

@@ -13,9 +13,18 @@ import (
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
+// needServers skips a test where its servers cannot run.
+func needServers(t *testing.T) {
+	t.Helper()
+	if err := server.Lacks(); server.Missing(err) && !server.Required("processes") {
+		t.Skip(err)
+	}
+}
+
 // short is a trial that a test can wait for, with another seed each time.
 func short(t *testing.T) Trial {
 	t.Helper()
+	needServers(t)
 	program, err := os.Executable()
 	must(t, err)
 	seed := uint64(time.Now().UnixNano())
@@ -31,9 +40,6 @@ func short(t *testing.T) Trial {
 func try(t *testing.T, trial Trial, durable []bool) *Report {
 	t.Helper()
 	c, err := cluster.Processes(durable, len(trial.Clients))
-	if server.Missing(err) && !server.Required("processes") {
-		t.Skip(err)
-	}
 	must(t, err)
 	report, err := trial.Run(t.Context(), c, bound)
 	must(t, errors.Join(err, c.Close()))
@@ -76,10 +82,8 @@ func TestAHotKeyIsHeldAndTriedFor(t *testing.T) {
 
 // What a process leaves open, or a client on the nodes, is found.
 func TestWhatIsLeftBehindIsFound(t *testing.T) {
-	c, err := cluster.Of(1, 1, func(int) (server.Node, error) { return server.Launch() })
-	if server.Missing(err) && !server.Required("processes") {
-		t.Skip(err)
-	}
+	needServers(t)
+	c, err := cluster.Of(1, 1, func(int) (*server.Process, error) { return server.Launch() })
 	must(t, err)
 	defer func() { must(t, c.Close()) }()
 	addr := c.Masters()[0]

@@ -66,9 +66,9 @@ func Arguments(durable bool) []string {
 	return []string{"--appendonly", map[bool]string{true: "yes", false: "no"}[durable]}
 }
 
-// Of makes a cluster of nodes that launch starts: they have the machine's clock, and no
+// Of makes a cluster of nodes that start starts: they have the machine's clock, and no
 // replicas.
-func Of(nodes, clients int, start func(i int) (server.Node, error)) (*Cluster, error) {
+func Of[N server.Node](nodes, clients int, start func(i int) (N, error)) (*Cluster, error) {
 	kinds := slices.DeleteFunc(schedule.Kinds(), func(k schedule.Kind) bool {
 		switch k {
 		case schedule.StepForward, schedule.StepBack, schedule.StepInVote,
@@ -78,9 +78,13 @@ func Of(nodes, clients int, start func(i int) (server.Node, error)) (*Cluster, e
 		return false
 	})
 	c := &Cluster{kinds: kinds}
-	return c.launch(nodes, clients, func(i int, n *node) (err error) {
-		n.server, err = start(i)
-		return err
+	return c.launch(nodes, clients, func(i int, n *node) error {
+		started, err := start(i)
+		if err != nil {
+			return err // n.server stays nil: with a nil pointer in it, it would not be
+		}
+		n.server = started
+		return nil
 	})
 }
 

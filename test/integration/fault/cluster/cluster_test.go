@@ -257,6 +257,14 @@ func awaitWell(t *testing.T, client *redis.Client, fault schedule.Fault) {
 	}
 }
 
+// A cluster of which a node cannot be started says why, and closes those that were.
+func TestANodeThatDoesNotStart(t *testing.T) {
+	c, err := Of(3, 1, func(int) (*server.Process, error) { return nil, server.ErrNoServer })
+	if c != nil || !errors.Is(err, server.ErrNoServer) {
+		t.Errorf("three nodes that cannot be started make a cluster %v and the error %v, want %v", c, err, server.ErrNoServer)
+	}
+}
+
 // A fault of some clients' links leaves the others alone.
 func TestALinkIsOneClients(t *testing.T) {
 	c := processes(t)
