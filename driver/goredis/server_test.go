@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/goredis"
 )
 
 // TestStoppedServer holds a default client, whose own time-out is 5s, to a deadline
@@ -49,7 +50,9 @@ func TestIdleConnectionIsReplaced(t *testing.T) {
 	expect(t, d, ok, "SET", "key", "value")
 
 	server.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	time.Sleep(50 * time.Millisecond) // what makes a connection idle is that 10ms go by
+	for !goredis.Rested(d) { // which a timer finds, when it gets to run
+		runtime.Gosched()
+	}
 	expect(t, d, text("value"), "GET", "key")
 }
 
