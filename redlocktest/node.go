@@ -3,6 +3,7 @@ package redlocktest
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"slices"
@@ -21,6 +22,7 @@ type Node struct {
 	listens bool
 
 	life sync.Mutex     // one Start or Stop at a time; commands and accessors go on meanwhile
+	port io.Closer      // keeps addr's port while the node is stopped; nil: listens is false, or Close was called
 	work sync.WaitGroup // what carries the connections from outside
 
 	delay atomic.Int64 // by which answers are late, in nanoseconds
@@ -56,7 +58,8 @@ func (n *Node) Addr() string {
 // Start starts a node that was stopped, at its old address, with the keys and the
 // scripts it had; their leases went on meanwhile. Its run_id and master_replid are
 // new, as after every start of a Redis. A node that runs is left alone. The error
-// is that another process has taken the port.
+// is that somebody has taken the port, which Linux keeps for the node until
+// [Nodes.Close].
 func (n *Node) Start() error {
 	n.life.Lock()
 	defer n.life.Unlock()
@@ -81,6 +84,17 @@ func (n *Node) Stop() {
 	n.stop()
 }
 
+// close stops the node, and gives its port back.
+func (n *Node) close() {
+	n.life.Lock()
+	defer n.life.Unlock()
+	n.stop()
+	if n.port != nil {
+		_ = n.port.Close() // is being thrown away
+		n.port = nil
+	}
+}
+
 func (n *Node) start(empty bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,6 +102,13 @@ func (n *Node) start(empty bool) error {
 		return nil
 	}
 	if n.listens {
+		if n.addr == "" {
+			addr, port, err := reserve()
+			if err != nil {
+				return fmt.Errorf("redlocktest: start node: %w", err)
+			}
+			n.addr, n.port = addr, port
+		}
 		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", n.addr)
 		if err != nil {
 			return fmt.Errorf("redlocktest: start node: %w", err)

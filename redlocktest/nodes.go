@@ -17,7 +17,7 @@ type Nodes []*Node
 // [Start]. The error is that n is below 1, or that no port is free.
 func New(n int) (Nodes, error) {
 	return start(n, func(int) *Node {
-		return &Node{listens: true, addr: "127.0.0.1:0"}
+		return &Node{listens: true}
 	})
 }
 
@@ -48,11 +48,11 @@ func start(n int, build func(i int) *Node) (Nodes, error) {
 	var nodes Nodes
 	for i := range n {
 		node := build(i)
+		nodes = append(nodes, node)
 		if err := node.RestartEmpty(); err != nil {
 			nodes.Close()
 			return nil, err
 		}
-		nodes = append(nodes, node)
 	}
 	return nodes, nil
 }
@@ -89,7 +89,7 @@ func (nodes Nodes) Drivers() []driver.Node {
 // held can still be read.
 func (nodes Nodes) Close() {
 	for _, node := range nodes {
-		node.Stop()
+		node.close()
 	}
 }
 

@@ -125,7 +125,7 @@ func (k *kind) servers(ctx context.Context) ([]string, error) {
 }
 
 // An embedded node forgets all when it is killed, as the others do.
-type embedded struct{ node *redlocktest.Node }
+type embedded struct{ *redlocktest.Node }
 
 var _ server.Node = embedded{}
 
@@ -137,9 +137,8 @@ func launchEmbedded() (embedded, error) {
 	return embedded{nodes[0]}, nil
 }
 
-func (e embedded) Addr() string    { return e.node.Addr() }
-func (e embedded) Kill() error     { e.node.Stop(); return nil }
-func (e embedded) Start() error    { return e.node.RestartEmpty() }
-func (e embedded) Pause() error    { e.node.Hang(); return nil }
-func (e embedded) Continue() error { e.node.Resume(); return nil }
-func (e embedded) Close() error    { e.node.Stop(); return nil }
+func (e embedded) Kill() error     { e.Stop(); return nil }
+func (e embedded) Start() error    { return e.RestartEmpty() }
+func (e embedded) Pause() error    { e.Hang(); return nil }
+func (e embedded) Continue() error { e.Resume(); return nil }
+func (e embedded) Close() error    { redlocktest.Nodes{e.Node}.Close(); return nil }

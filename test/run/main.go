@@ -1,0 +1,109 @@
+// Command run runs the tests of packages, as go test does with these flags: first it builds
+// all, and then those that wait run beside those that compute. Every 20 seconds it says what
+// it is at, and at its end which tests were not run, and why: go test passes over them.
+//
+//	go run ./test/run -race $(go list work)
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A lane is packages, and how they run.
+type lane struct {
+	packages *regexp.Regexp // that no lane before it has taken
+	flags    []string
+	alone    bool // after the others, and not beside them
+}
+
+var lanes = []lane{
+	// Its judges blame the locks for what takes too long.
+	{regexp.MustCompile(`/integration/fault$`), []string{"-p=1", "-count=1"}, true},
+	// These keep a core busy each.
+	{regexp.MustCompile(`/redlock$|/fault/history$|/internal/release$|/test/mutants$`), []string{"-p=1"}, false},
+	// These depend on servers and containers, which Go's cache of results does not see.
+	{regexp.MustCompile(`/test/integration`), []string{"-p=4", "-count=1"}, false},
+	// These wait for deadlines.
+	{regexp.MustCompile(``), []string{"-p=8"}, false},
+}
+
+func main() {
+	if err := run(os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "run:", err)
+		os.Exit(1)
+	}
+}
+
+func run(to io.Writer, args []string) error {
+	first := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+	if first < 0 {
+		return errors.New("no packages: want those to test, behind the flags of go test")
+	}
+	flags, packages := args[:first], args[first:]
+	r := newReport(to, len(packages))
+	stop := r.beat(20 * time.Second)
+	defer stop()
+
+	// A test's deadlines should not meet the compiler. The tests' programs are not run yet.
+	if err := test(r, flags, []string{"-exec=true"}, packages); err != nil {
+		return err
+	}
+	r.built()
+	errs := make([]error, len(lanes))
+	for _, alone := range []bool{false, true} {
+		var running sync.WaitGroup
+		for i, own := range split(packages) {
+			if len(own) > 0 && lanes[i].alone == alone {
+				running.Go(func() { errs[i] = test(r, flags, lanes[i].flags, own) })
+			}
+		}
+		running.Wait()
+	}
+	r.end()
+	return errors.Join(errs...)
+}
+
+// split returns the packages of each lane.
+func split(packages []string) [][]string {
+	owns := make([][]string, len(lanes))
+	for _, p := range packages {
+		i := slices.IndexFunc(lanes, func(l lane) bool { return l.packages.MatchString(p) })
+		owns[i] = append(owns[i], p)
+	}
+	return owns
+}
+
+// test runs go test.
+func test(r *report, flags, more, packages []string) error {
+	args := slices.Concat([]string{"test", "-json", "-timeout=20m"}, flags, more, packages)
+	command := exec.Command("go", args...) //nolint:gosec,noctx // what this is for; it ends by its time-out
+	command.Stderr = os.Stderr
+	events, err := command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	for lines := bufio.NewReader(events); ; {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			break // the command's end
+		}
+		r.hear(line)
+	}
+	if err := command.Wait(); err != nil {
+		return fmt.Errorf("go test: %w", err)
+	}
+	return nil
+}
