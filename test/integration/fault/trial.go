@@ -27,7 +27,7 @@ type Trial struct {
 	Job          worker.Job      // of each of them, but for what differs
 	Kinds        []schedule.Kind // of faults; nil: all that the cluster can have
 	Program      string          // the worker's
-	Tell         func(had int64) // is told every half minute how many locks were had; may be nil
+	Tell         func(had int64) // is told every 20 seconds how many locks were had; may be nil
 }
 
 // A trial that runs.
@@ -155,7 +155,7 @@ func (r *running) harm(ctx context.Context) {
 }
 
 func (r *running) tell() {
-	ticker := time.NewTicker(30 * time.Second)
+	ticker := time.NewTicker(20 * time.Second)
 	defer ticker.Stop()
 	for {
 		select {
