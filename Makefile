@@ -21,22 +21,23 @@ help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
 
 demo: ## Show a lock over five nodes, of which some die (a few seconds)
-	@go run ./examples/demo
+	go run ./examples/demo
 
-test: unit integration faults ## Run all tests, over whichever real servers are here
+RUN = go run $(RACE) ./test/run $(RACE)
+UNRACED = $(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
 
-UNITS = $$(go list work | grep -v /test/integration$$)
+test: ## Run all tests, over whichever real servers are here
+	@$(UNRACED)
+	$(RUN) $$(go list work)
+	@$(MAKE) --no-print-directory faults
 
-unit:
-	@$(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
-	@# All are built first, and then run one at a time: many tests wait for deadlines.
-	go test $(RACE) -run '^$$' $(UNITS) >/dev/null
-	go test $(RACE) -p 1 $(UNITS)
+unit: ## Run the tests but for those over five nodes
+	@$(UNRACED)
+	$(RUN) $$(go list work | grep -v /test/integration$$)
 
 integration: ## Run the tests over embedded nodes, server processes and containers
-	@$(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
-	@# Without a package's name, or go would not show which kinds of nodes have run.
-	cd test/integration && go test $(RACE) -timeout 20m
+	@$(UNRACED)
+	$(RUN) ./test/integration
 
 faults: ## Take locks for a minute while faults happen, by a new seed each time
 	cd test/integration && go run $(RACE) ./fault -nodes processes -for 60s
