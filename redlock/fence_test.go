@@ -262,7 +262,7 @@ func TestAClockThatIsYearsOffPoisonsNothing(t *testing.T) {
 func TestTheExpiryOfAnOldCounterIsProlonged(t *testing.T) {
 	for what, end := range map[string]func(t *testing.T, lock *Lock){
 		"released":  mustRelease,
-		"abandoned": func(t *testing.T, lock *Lock) { _ = lock.Abandon() },
+		"abandoned": func(_ *testing.T, lock *Lock) { _ = lock.Abandon() },
 		"lost":      func(*testing.T, *Lock) { time.Sleep(11 * time.Second) },
 		"extended":  func(t *testing.T, lock *Lock) { _ = lock.Extend(t.Context(), 10*time.Second) },
 		"handed over": func(t *testing.T, lock *Lock) {

@@ -97,7 +97,6 @@ func FuzzKeys(f *testing.F) {
 					t.Fatalf("the lock of key %q is that of %q, and the node has %q", key, lock.Key(), has)
 				}
 				mustRelease(t, lock)
-				calls = node.calls
 			}
 			synctest.Wait()
 			known := []string{prefix + key, fenceName(prefix + key), prefix + epochKey, prefix + markerKey, prefix + setKey, prefix}

@@ -583,7 +583,7 @@ func TestThePitfallsAndTheirTestsAreOneList(t *testing.T) {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		file, err := os.ReadFile(path)
+		file, err := os.ReadFile(path) //nolint:gosec // a test of this repository
 		for _, name := range there.FindAllStringSubmatch(string(file), -1) {
 			if !strings.Contains(string(text), "`"+name[1]+"`") {
 				t.Errorf("%s: docs/pitfalls.md does not name %s", path, name[1])

@@ -104,6 +104,7 @@ func (n *node) mark(m marker, then func(*operation)) *operation {
 func (n *node) listing() driver.Command {
 	return n.record("SET", setKey, formatSet(n.locker.options.nodeSet, len(n.locker.nodes)), "NX", "GET")
 }
+
 func (n *node) marking(m marker) driver.Command { return n.record("SET", markerKey, m.String(), "GET") }
 
 // record is a command on one of the guard's records.
