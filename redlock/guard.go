@@ -187,8 +187,8 @@ func (n *node) wake(w *watch) {
 
 // admit sets the marker to the history that was watched, and the node set where it is missing,
 // if this client may say what they are to be. Its own settings may differ from the others'. So
-// it writes what it has read at another node that is admitted: then all markers name one longest
-// TTL, and all nodes the sets that they were given. Its own it writes where no node is admitted,
+// it writes what it has read at another node that is admitted, or in this one's own old marker:
+// then all markers name one longest TTL, and all nodes the sets that they were given. Its own it writes where no node is admitted,
 // as at the first deployment: it has found so many nodes without admission since the watch began
 // that it has missed one at most, and this one is found so behind them.
 //
@@ -220,19 +220,18 @@ func (n *node) admit(w *watch) {
 // mayMiss is how many nodes may not answer where a client ends a quarantine by itself.
 func (l *Locker) mayMiss() int { return len(l.nodes) - max(l.quorum, len(l.nodes)-1) }
 
-// witness reports whether another node is admitted, by the last look, and otherwise which ones
-// were not seen without admission since the watch of n began.
+// witness reports whether a node tells what n is to be admitted for: another one that is
+// admitted, by the last look, or n itself by its old marker. Otherwise it returns the others
+// that were not seen without admission since the watch of n began.
 func (l *Locker) witness(n *node, w *watch) (witnessed bool, missed []string) {
 	for _, other := range l.nodes {
-		if other == n {
-			continue
-		}
 		other.mu.Lock()
 		s, looked := other.guard.shown, other.guard.looked
 		other.mu.Unlock()
 		switch {
-		case s != nil && s.fault == nil && s.admits() && s.marker.ms >= l.longest():
+		case s != nil && s.fault == nil && s.listed && s.marker.ms >= l.longest() && (other == n || s.admits()):
 			return true, nil
+		case other == n:
 		case s == nil || s.fault != nil || looked < w.since:
 			missed = append(missed, other.name)
 		}

@@ -393,3 +393,24 @@ func TestTheEndOfAWatchDoesNotUndoAnAdmission(t *testing.T) {
 		}
 	})
 }
+
+// After a power cut some nodes may never come back. Those that have kept their files know what
+// they were admitted for.
+func TestNodesThatComeBackWithTheirFilesNeedNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes, _ := fakeNodes(5)
+		admit(t, another(t, fakes, guard10()))
+		for i, f := range fakes {
+			f.change(anotherHistory)
+			if i > 2 {
+				f.change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+			}
+		}
+		locker := another(t, fakes, guard10())
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
+			t.Errorf("TryAcquire = %v, want ErrQuarantine: the nodes were started anew", err)
+		}
+		time.Sleep(11 * time.Second)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+	})
+}
