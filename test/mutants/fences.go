@@ -26,17 +26,15 @@ var fences = []mutant{
 		edits: []edit{
 			{
 				`
-		driver.Command{Args: args[:6], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[6:10], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[4:10], FirstKey: 1, Keys: 1},
 		driver.Command{Args: args[10:14], FirstKey: 1, Keys: 1},
 		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1})`,
 				`
 		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[:6], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[6:10], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[4:10], FirstKey: 1, Keys: 1},
 		driver.Command{Args: args[10:14], FirstKey: 1, Keys: 1})`,
 			},
-			{`replies = replies[len(replies)-fenceReplies:]`, `last := len(replies); replies = []driver.Reply{replies[last-3], replies[last-2], replies[last-1], replies[last-4]}`},
+			{`replies = replies[len(replies)-fenceReplies:]`, `last := len(replies); replies = []driver.Reply{replies[last-2], replies[last-1], replies[last-3]}`},
 		},
 	},
 	{

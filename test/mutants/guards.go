@@ -115,7 +115,7 @@ var guards = []mutant{
 	{
 		name:  "a record that is of another type is overwritten",
 		file:  "redlock/write.go",
-		edits: []edit{{`m.String(), "GET"}`, `m.String(), "PX", "3600000"}`}},
+		edits: []edit{{`m.String(), "GET")`, `m.String(), "PX", "3600000")`}},
 	},
 	{
 		name: "Admit admits though a node did not answer",

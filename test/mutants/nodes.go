@@ -80,7 +80,7 @@ var nodes = []mutant{
 	},
 	{
 		name:  "a Locker on nodes that were closed waits for them to come back",
-		file:  "redlock/errors.go",
+		file:  "redlock/refusal.go",
 		edits: []edit{{`errors.Is(err, ErrNodeSet) || errors.Is(err, driver.ErrClosed)`, `errors.Is(err, ErrNodeSet)`}},
 	},
 }
