@@ -31,8 +31,8 @@ var lanes = []lane{
 	{regexp.MustCompile(`/integration/fault$`), []string{"-p=1", "-count=1"}, true},
 	// These keep a core busy each.
 	{regexp.MustCompile(`/redlock$|/fault/history$|/internal/release$|/test/mutants$`), []string{"-p=1"}, false},
-	// These depend on servers and containers, which Go's cache of results does not see.
-	{regexp.MustCompile(`/test/integration`), []string{"-p=4", "-count=1"}, false},
+	// These wait for servers and containers, which Go's cache of results does not see.
+	{regexp.MustCompile(`/test/integration`), []string{"-p=4", "-parallel=6", "-count=1"}, false},
 	// These wait for deadlines.
 	{regexp.MustCompile(``), []string{"-p=8"}, false},
 }
