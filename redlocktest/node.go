@@ -153,6 +153,7 @@ func (n *Node) stop() {
 
 	engine.Server().Close() // cuts the connections and waits for them
 	if listener != nil {
+		shut(listener)
 		_ = listener.Close() // is being thrown away
 	}
 	for _, socket := range sockets {

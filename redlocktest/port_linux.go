@@ -3,6 +3,7 @@ package redlocktest
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"syscall"
 )
@@ -33,4 +34,14 @@ func reserve() (addr string, port io.Closer, err error) {
 		return "", nil, os.NewSyscallError("getsockname", err)
 	}
 	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port), socket, nil
+}
+
+// shut ends the listening itself. To close the listener is not enough while a program is being
+// started, which has all that is open here until it runs: the port would go on to listen.
+func shut(listener net.Listener) {
+	sys, err := listener.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		return // it is closed
+	}
+	_ = sys.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) }) // likewise
 }
