@@ -3,6 +3,7 @@ package redlock
 import (
 	"container/list"
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -230,13 +231,17 @@ func (w *waiter) over(err error) bool {
 // giveUp words the end of the waiting by a try.
 func (w *waiter) giveUp(err error) error {
 	waited := w.locker.clock.Now().Sub(w.began)
-	switch {
-	case w.ctx.Err() == nil && w.tries <= 1, w.last == nil:
+	switch end := w.ctx.Err(); {
+	case end == nil && w.tries <= 1:
 		return err
-	case w.ctx.Err() == nil:
+	case end == nil:
 		return &waitError{err, w.tries, waited, nil}
-	default:
+	case w.last != nil:
 		return &waitError{w.last, w.tries, waited, endOf(w.ctx)}
+	case errors.Is(err, end):
+		return err
+	default: // it has ended since the nodes had said no
+		return &waitError{err, w.tries, waited, endOf(w.ctx)}
 	}
 }
 

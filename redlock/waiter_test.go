@@ -536,3 +536,21 @@ func TestATimeToLiveThatNoLeaseHasIsNotWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// The context may end between the nodes' no and what is made of it.
+func TestAWaitThatEndsWithItsFirstTrySaysBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, err := range []error{&QuorumError{Reason: ErrTaken}, &stateError{"acquire", "k", context.Canceled}} {
+			w := &waiter{locker: locker, ctx: ctx, key: "k", options: &locker.options.acquire}
+			if !w.over(err) {
+				t.Error("the waiting goes on though its context has ended")
+			}
+			if end := w.giveUp(err); !errors.Is(end, context.Canceled) || !errors.Is(end, err) {
+				t.Errorf("after %v the waiting ends with %v, want both that and the context's end", err, end)
+			}
+		}
+	})
+}
