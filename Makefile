@@ -59,7 +59,7 @@ fuzz: ## Run every fuzz test for FUZZTIME (20s) each
 matrix: ## Run the suite on each server that users may have (10 minutes)
 	cd test/integration && go run ./matrix $(RACE)
 
-model: ## Search the models of lock, guard and fences (10 minutes; needs spin and gcc)
+model: ## Search the models of lock, guard and fences (5 minutes; needs spin and gcc)
 	test/model/run
 
 mutants: ## Take out one mechanism at a time, and see that a test fails (6 minutes on 2 cores)
