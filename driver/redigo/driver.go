@@ -208,10 +208,11 @@ func (d *Driver) borrow(ctx context.Context, places chan struct{}) (*conn, error
 func (d *Driver) putOne(c *conn) {
 	d.tardy.Lock()
 	defer d.tardy.Unlock()
+	spare := len(d.calls) > 0 // a call has it, or waits for one of its own
 	d.mu.Lock()
-	spare := len(d.kept) > 0
+	spare = spare || len(d.kept) > 0
 	d.mu.Unlock()
-	if spare || d.pool.IdleCount() > 0 {
+	if spare || d.pool.IdleCount() > 0 || len(d.calls) > 0 {
 		c.snap()
 	}
 	d.put(c)
