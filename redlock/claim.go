@@ -52,7 +52,6 @@ type trace struct {
 	open  int32              // those of them that have no answer
 	lost  int32              // those of the open ones that will get none
 	there bool               // a node said that the token has the key
-	old   bool               // the fence's counter was there before, and has its old expiry
 	cut   bool               // nobody knows what came of a fence
 	owed  bool               // it is on the node's list of clean-ups
 	tries uint8              // releases that have not ended that

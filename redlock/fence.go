@@ -88,72 +88,38 @@ func (op *operation) proposes() {
 //
 // No expiry of a counter is ever shortened, whatever TTL and idle time its other clients
 // have: a new counter has none, and gets it by NX; one that has an expiry keeps the later
-// one, by GT, which takes none for endless. An acquire sends the first alone, for speed: where
-// it finds an old counter, the second goes with the release (see [batch.mend]). Where a process crashes in between, the
-// counter is kept as long as its last one has asked for.
+// one, by GT, which takes none for endless.
 func (op *operation) carries(p int64) {
 	c := op.claim
 	w := new(fenceWords)
 	kept := c.locker.keeps(p, op.ttl)
 	args := append(w.args[:0],
-		"PEXPIRE", c.fenceArg, kept, "GT",
 		"ZADD", c.fenceArg, "GT", "CH", strconv.FormatInt(p, 10), "f",
 		"PEXPIRE", c.fenceArg, kept, "NX",
+		"PEXPIRE", c.fenceArg, kept, "GT",
 		"GET", c.keyArg)
 	op.fence = p
-	op.cmds = append(w.cmds[:0], op.cmds...)
-	if !op.task.tries {
-		op.cmds = append(op.cmds, driver.Command{Args: args[:4], FirstKey: 1, Keys: 1})
-	}
-	op.cmds = append(op.cmds,
-		driver.Command{Args: args[4:10], FirstKey: 1, Keys: 1},
+	op.cmds = append(append(w.cmds[:0], op.cmds...),
+		driver.Command{Args: args[:6], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[6:10], FirstKey: 1, Keys: 1},
 		driver.Command{Args: args[10:14], FirstKey: 1, Keys: 1},
 		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1})
 }
 
-// findsOld reports whether the counter that an acquire has raised was there before, so that its
-// expiry has still to be prolonged.
-func (op *operation) findsOld(r *request) bool {
-	at := len(r.reply) - fenceReplies + 1
-	return op.fence != 0 && op.task.tries && at > 0 && r.reply[at].Kind == driver.Integer && r.reply[at].Int == 0
-}
-
-// mend puts what the counters still want behind the releases: a first expiry, where the attempt
-// may have been cut off between its number and it, for nobody may ever use the key again; and a
-// later one, where the attempt has found an old counter.
+// mend puts the expiry of a counter behind the releases of attempts that may have been cut
+// off between their number and it: nobody may ever use the key again.
 func (b *batch) mend(cmds []driver.Command) []driver.Command {
 	for _, r := range b.requests[len(b.requests)-b.noisy-b.quiet:] {
 		if r.cut {
-			cmds = append(cmds, r.op.expire("NX"))
-		}
-		if r.old {
-			cmds = append(cmds, r.op.expire("GT"))
+			c := r.op.claim
+			cmds = append(cmds, driver.Command{Args: []any{"PEXPIRE", c.fenceArg, c.locker.keeps(0, r.op.ttl), "NX"}, FirstKey: 1, Keys: 1})
 		}
 	}
 	return cmds
 }
 
-// expire is the command that sets the expiry of the counter.
-func (op *operation) expire(how string) driver.Command {
-	c := op.claim
-	return driver.Command{Args: []any{"PEXPIRE", c.fenceArg, c.locker.keeps(0, op.ttl), how}, FirstKey: 1, Keys: 1}
-}
-
-// leaveCounter prolongs the expiry of the counter of a lock that is not released.
-func (l *Lock) leaveCounter() {
-	c := &l.claim
-	if l.Fence() == 0 {
-		return
-	}
-	op := &operation{task: keepCounter, claim: c, ttl: c.longest()}
-	op.cmds = []driver.Command{op.expire("GT")}
-	op.ask(c.locker.nodes, c.locker.quorum)
-}
-
-var keepCounter = &task{name: "abandon", agrees: granted, read: func(string, []driver.Reply) (Answer, error) { return Granted, nil }}
-
-// fenceReplies is how many replies tell what became of a fence: to ZADD, PEXPIRE and GET.
-const fenceReplies = 3
+// fenceReplies is how many commands carry a fence, and replies answer them.
+const fenceReplies = 4
 
 // keeps is how long a counter at p is kept, as servers take it: from when the nodes' clocks
 // have come to p, for the idle time, or for two leases if that is longer, so that no lock

@@ -258,43 +258,6 @@ func TestAClockThatIsYearsOffPoisonsNothing(t *testing.T) {
 	})
 }
 
-// A counter is kept from its last use on, however the lock ended.
-func TestTheExpiryOfAnOldCounterIsProlonged(t *testing.T) {
-	for what, end := range map[string]func(t *testing.T, lock *Lock){
-		"released":  mustRelease,
-		"abandoned": func(_ *testing.T, lock *Lock) { _ = lock.Abandon() },
-		"lost":      func(*testing.T, *Lock) { time.Sleep(11 * time.Second) },
-		"extended":  func(t *testing.T, lock *Lock) { _ = lock.Extend(t.Context(), 10*time.Second) },
-		"handed over": func(t *testing.T, lock *Lock) {
-			heir := make(chan *Lock)
-			go func() {
-				next, err := lock.claim.locker.Acquire(t.Context(), "k")
-				if err != nil {
-					t.Error(err)
-				}
-				heir <- next
-			}()
-			synctest.Wait()
-			mustRelease(t, lock)
-			<-heir
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, 3, WithFences())
-			mustRelease(t, mustAcquire(t, locker, "k"))
-			time.Sleep(23 * time.Hour)
-			used := time.Now()
-			end(t, mustAcquire(t, locker, "k"))
-			synctest.Wait()
-			for _, f := range fakes {
-				if left := f.kept(t) + time.Since(used); what != "lost" && left < 24*time.Hour || left > 25*time.Hour {
-					t.Errorf("%s: %s keeps the counter for %v after its last use, want a day", what, f.name, left)
-				}
-			}
-		})
-	}
-}
-
 func TestPitfall22AnIdleCounterIsForgottenAndOrderStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5, WithFences(), WithFenceIdle(time.Hour))

@@ -53,11 +53,11 @@ func (w *witness) see(node int, cmds []driver.Command, replies []driver.Reply) {
 		half = half || args[0] == "SET" && len(args) > 3 && reply.Kind == driver.String && reply.Str == args[2]
 		switch name := commandName(args); {
 		case !counts && !half:
-		case name == "GET" && i >= 2 && commandName(cmds[i-2].Args) == "ZADD":
-			zadd := cmds[i-2].Args
-			if replies[i-2].Kind == driver.Integer && replies[i-1].Kind == driver.Integer && reply.Kind == driver.String {
+		case name == "GET" && i >= 3 && commandName(cmds[i-3].Args) == "ZADD":
+			zadd := cmds[i-3].Args
+			if replies[i-3].Kind == driver.Integer && replies[i-2].Kind == driver.Integer && replies[i-1].Kind == driver.Integer && reply.Kind == driver.String {
 				fence := vow{node, reply.Str, zadd[4].(string)}
-				w.fenced[fence] = w.fenced[fence] || replies[i-2].Int == 1
+				w.fenced[fence] = w.fenced[fence] || replies[i-3].Int == 1
 			}
 		case !counts:
 		case name == "GET" && i >= 1 && commandName(cmds[i-1].Args) == "PEXPIRE":

@@ -196,7 +196,7 @@ func (op *operation) leave(r *request, now clockdrift.Instant) bool {
 	if r.start == 0 {
 		r.start = now
 	}
-	r.cut, r.old = t.cut, t.old
+	r.cut = t.cut
 	return true
 }
 
@@ -240,7 +240,6 @@ func (op *operation) heard(r *request, err, doubt error, now clockdrift.Instant,
 	case op.task == release && r.reply == nil && !neverSent(err):
 		op.doubt = true
 	}
-	t.old = t.old || op.findsOld(r)
 	t.cut = t.cut || op.fence != 0 && r.reply == nil && !neverSent(err)
 	switch {
 	case r.reply == nil:

@@ -59,8 +59,8 @@ func (l *Lock) Release(ctx context.Context) error {
 
 // Abandon ends the hold, as Release does, and leaves the key to its TTL: until then nobody
 // else gets it, neither by a try nor by waiting. It is for a job that must not run a second
-// time soon after it has succeeded: take a TTL that is as long as that. An extension that is
-// under way may still count at the nodes.
+// time soon after it has succeeded: take a TTL that is as long as that. Nothing is sent; an
+// extension that is under way may still count at the nodes.
 //
 // A token of the user's own (see [WithToken]) is spent for this Locker, and not for others:
 // whoever has it gets the key by it.
@@ -78,7 +78,6 @@ func (l *Lock) Abandon() error {
 		return &stateError{"abandon", c.key, ErrLost}
 	}
 	c.spend()
-	l.leaveCounter()
 	return nil
 }
 

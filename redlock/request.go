@@ -25,7 +25,6 @@ type request struct {
 
 	reply []driver.Reply // to its last sending; its sender's own
 	cut   bool           // the claim may have left a counter without an expiry; likewise: see [batch.mend]
-	old   bool           // it may have left one with an old expiry; likewise
 	half  *half          // what its first has found, if the second prolongs; likewise: see [dialect.hold]
 	shown *condition     // by the look behind its last sending; likewise
 

@@ -26,15 +26,17 @@ var fences = []mutant{
 		edits: []edit{
 			{
 				`
-		driver.Command{Args: args[4:10], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[:6], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[6:10], FirstKey: 1, Keys: 1},
 		driver.Command{Args: args[10:14], FirstKey: 1, Keys: 1},
 		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1})`,
 				`
 		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[4:10], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[:6], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[6:10], FirstKey: 1, Keys: 1},
 		driver.Command{Args: args[10:14], FirstKey: 1, Keys: 1})`,
 			},
-			{`replies = replies[len(replies)-fenceReplies:]`, `last := len(replies); replies = []driver.Reply{replies[last-2], replies[last-1], replies[last-3]}`},
+			{`replies = replies[len(replies)-fenceReplies:]`, `last := len(replies); replies = []driver.Reply{replies[last-3], replies[last-2], replies[last-1], replies[last-4]}`},
 		},
 	},
 	{
@@ -88,16 +90,6 @@ var fences = []mutant{
 		name:  "a raised fence's counter is kept from now on, not from the time that it names",
 		file:  "redlock/fence.go",
 		edits: []edit{{`ahead := (p - l.microseconds() + 999) / 1000`, `ahead := p - p`}},
-	},
-	{
-		name:  "an old counter that an acquire has found is not kept longer",
-		file:  "redlock/fence.go",
-		edits: []edit{{`cmds = append(cmds, r.op.expire("GT"))`, ``}},
-	},
-	{
-		name:  "an old counter whose lock is abandoned is not kept longer",
-		file:  "redlock/release.go",
-		edits: []edit{{"\tl.leaveCounter()\n", ``}},
 	},
 	{
 		name:  "a failed try cuts the time that a counter is kept",
