@@ -26,19 +26,24 @@ func (s *sleeper) napping(fakes []*fakeNode, command string) {
 
 // The clock was read less than a millisecond before the machine went to sleep.
 func TestAnExtensionDoesNotCountAfterASleepThatTheLastReadingHasNotSeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var machine sleeper
-		locker, fakes := newLocker(t, 3, machine.option())
-		warm(t, locker)
-		lock := mustAcquire(t, locker, "k")
-		machine.napping(fakes, "EVALSHA")
-		if err := lock.Extend(t.Context(), 10*time.Minute); !errors.Is(err, ErrLost) {
-			t.Errorf("Extend = %v, want ErrLost: its votes came 50s after the deadline", err)
-		}
-		if lock.Valid() {
-			t.Error("the lock is valid again, 50s after its deadline")
-		}
-	})
+	for _, mode := range []string{"", "redis_mode:cluster\r\n"} { // where extensions go one by one
+		synctest.Test(t, func(t *testing.T) {
+			var machine sleeper
+			locker, fakes := newLocker(t, 3, machine.option())
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { f.info += mode })
+			}
+			warm(t, locker)
+			lock := mustAcquire(t, locker, "k")
+			machine.napping(fakes, "EVALSHA")
+			if err := lock.Extend(t.Context(), 10*time.Minute); !errors.Is(err, ErrLost) {
+				t.Errorf("mode %q: Extend = %v, want ErrLost: its votes came 50s after the deadline", mode, err)
+			}
+			if lock.Valid() {
+				t.Errorf("mode %q: the lock is valid again, 50s after its deadline", mode)
+			}
+		})
+	}
 }
 
 // A fence counts at its store when its lock is over, so a late one must not be given out.
