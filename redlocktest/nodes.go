@@ -87,37 +87,25 @@ func (nodes Nodes) Drivers() []driver.Node {
 
 // Close stops all nodes and returns when nothing of them runs any more. What they
 // held can still be read.
-func (nodes Nodes) Close() {
-	for _, node := range nodes {
-		node.close()
-	}
-}
+func (nodes Nodes) Close() { nodes.each((*Node).close) }
 
 // Hang hangs all of them, as [Node.Hang] does one: nodes[:2].Hang().
-func (nodes Nodes) Hang() {
-	for _, n := range nodes {
-		n.Hang()
-	}
-}
+func (nodes Nodes) Hang() { nodes.each((*Node).Hang) }
 
 // Resume undoes Hang.
-func (nodes Nodes) Resume() {
-	for _, n := range nodes {
-		n.Resume()
-	}
-}
+func (nodes Nodes) Resume() { nodes.each((*Node).Resume) }
 
 // Stop stops all of them, as [Node.Stop] does one.
-func (nodes Nodes) Stop() {
-	for _, n := range nodes {
-		n.Stop()
-	}
-}
+func (nodes Nodes) Stop() { nodes.each((*Node).Stop) }
 
 // Take lets somebody else hold the key for so long, on all of them: nodes.Take("orders:42",
 // time.Minute). With a time of at most 0 it is for ever. A lock that is held is overwritten.
 func (nodes Nodes) Take(key string, ttl time.Duration) {
-	for _, n := range nodes {
-		n.Take(key, ttl)
+	nodes.each(func(n *Node) { n.Take(key, ttl) })
+}
+
+func (nodes Nodes) each(do func(*Node)) {
+	for _, node := range nodes {
+		do(node)
 	}
 }
