@@ -83,11 +83,8 @@ func (l *Locker) prepare(ctx context.Context, key string, options []AcquireOptio
 	o := &l.options.acquire
 	if len(options) > 0 {
 		own := *o
-		for i, option := range options {
-			if option == nil {
-				return nil, &OptionError{"options", fmt.Sprintf("option %d is nil", i+1)}
-			}
-			option.acquire(&own)
+		if err := apply(options, func(option AcquireOption) { option.acquire(&own) }); err != nil {
+			return nil, err
 		}
 		if err := own.check(); err != nil {
 			return nil, err

@@ -39,11 +39,8 @@ func ForceAdmission() AdmitOption {
 // are up, or let the quarantine pass.
 func (l *Locker) AdmitNewNodes(ctx context.Context, options ...AdmitOption) error {
 	var o admitOptions
-	for i, option := range options {
-		if option == nil {
-			return &OptionError{"options", fmt.Sprintf("option %d is nil", i+1)}
-		}
-		option.admit(&o)
+	if err := apply(options, func(option AdmitOption) { option.admit(&o) }); err != nil {
+		return err
 	}
 	if l.options.guard == 0 {
 		return &OptionError{"AdmitNewNodes", "without WithRestartGuard every node votes"}

@@ -97,3 +97,14 @@ func (o *lockerOptions) timeout(ttl time.Duration) time.Duration {
 	}
 	return o.nodeTimeout
 }
+
+// apply applies the options of one call, of which none may be nil.
+func apply[T any](options []T, set func(T)) error {
+	for i, option := range options {
+		if any(option) == nil {
+			return &OptionError{"options", fmt.Sprintf("option %d is nil", i+1)}
+		}
+		set(option)
+	}
+	return nil
+}

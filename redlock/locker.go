@@ -96,11 +96,8 @@ func (c *crew) join() {
 // down, so an odd number is best. One node is the plain single-node lock, with no loss borne.
 func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	o := defaults()
-	for i, option := range options {
-		if option == nil {
-			return nil, &OptionError{"options", fmt.Sprintf("option %d is nil", i+1)}
-		}
-		option.locker(&o)
+	if err := apply(options, func(option Option) { option.locker(&o) }); err != nil {
+		return nil, err
 	}
 	if err := o.check(); err != nil {
 		return nil, err
