@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -234,9 +236,11 @@ func (n *node) explain(ctx context.Context, err error, timeout time.Duration) er
 		return ErrClosed
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		if neverSent(err) {
-			return driver.NotSent(&silence{timeout, false})
+			return driver.NotSent(&silence{timeout, n.stranger()})
 		}
-		return &silence{timeout, false}
+		return &silence{timeout, n.stranger()}
+	case n.stranger() && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return &refusal{err, "the server has hung up at the first command: does it speak TLS at this port (rediss://)?"}
 	}
 	return advised(err)
 }

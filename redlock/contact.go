@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"syscall"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
@@ -27,7 +25,6 @@ func (n *node) contact() {
 	replies, err := n.do(ctx, append(slices.Clip(inquiry), probes(n.head())...))
 	if err != nil {
 		err = n.explain(ctx, err, l.timeout)
-		err = n.introduces(err)
 	}
 	var found finding
 	if err == nil {
@@ -72,23 +69,6 @@ func (n *node) contact() {
 	}
 	n.mu.Unlock()
 	n.announce()
-}
-
-// introduces says what else may be wrong with a node that was never up: what one side says in
-// TLS and the other takes as it is gets no answer, or the connection is reset.
-func (n *node) introduces(err error) error {
-	n.mu.Lock()
-	met := n.health.met
-	n.mu.Unlock()
-	var silent *silence
-	switch {
-	case met:
-	case errors.As(err, &silent):
-		return &silence{silent.after, true}
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return &refusal{err, "the server has hung up at the first command: does it speak TLS at this port (rediss://)?"}
-	}
-	return err
 }
 
 // firstContact is how many time-outs the first question may take: making a connection

@@ -152,7 +152,7 @@ func (n *node) quarantine(s *condition, now clockdrift.Instant) (act func()) {
 		w = &watch{replid: s.replid, nonce: s.nonce, listed: s.listed, since: now}
 		w.timer = time.AfterFunc(n.sits(w, now), func() { n.wake(w) })
 		n.guard.watch = w
-		return n.locker.lookAround(n)
+		return func() { n.locker.lookAround(n) }
 	}
 	w.listed = s.listed
 	if n.sits(w, now) > 0 {
@@ -213,7 +213,7 @@ func (n *node) admit(w *watch) {
 		})
 	default:
 		n.await(w, &unwitnessedError{missed})
-		n.locker.lookAround(n)()
+		n.locker.lookAround(n)
 	}
 }
 
@@ -239,13 +239,11 @@ func (l *Locker) witness(n *node, w *watch) (witnessed bool, missed []string) {
 	return false, missed
 }
 
-// lookAround returns what looks at all nodes but n.
-func (l *Locker) lookAround(n *node) func() {
-	return func() {
-		for _, other := range l.nodes {
-			if other != n {
-				other.lookNow(nil)
-			}
+// lookAround looks at all nodes but n. It does not wait.
+func (l *Locker) lookAround(n *node) {
+	for _, other := range l.nodes {
+		if other != n {
+			other.lookNow(nil)
 		}
 	}
 }

@@ -52,6 +52,14 @@ func (n *node) unknown() bool {
 	return n.health.state == fresh
 }
 
+// stranger reports whether the node was never up: then client and server may also disagree
+// about TLS. What one says in it gets no answer from the other, or the connection is reset.
+func (n *node) stranger() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.health.met
+}
+
 // fails takes the node out until it has said again what it is, which the next
 // operation asks.
 func (n *node) fails(cause error) {

@@ -65,21 +65,29 @@ func (e *refusal) Unwrap() error { return e.error }
 
 // advised adds to an error of a node what to do about it.
 func advised(err error) error {
+	if what := remedy(err); what != "" {
+		return &refusal{err, what}
+	}
+	return err
+}
+
+// remedy says what to do about an error of a node, or "".
+func remedy(err error) string {
 	var reply *driver.ServerError
 	var network *net.OpError
 	switch {
 	case errors.As(err, &reply):
-		if what := advise(reply); what != "" {
-			return &refusal{err, what}
-		}
+		return advise(reply)
 	case errors.Is(err, driver.ErrClosed):
-		return &refusal{err, "the last Locker on this node was closed: make the nodes anew"}
-	case secrecy(err) != "":
-		return &refusal{err, secrecy(err)}
-	case errors.As(err, &network) && network.Op == "dial":
-		return &refusal{err, "is the server up, and is this its address?"}
+		return "the last Locker on this node was closed: make the nodes anew"
 	}
-	return err
+	if what := secrecy(err); what != "" {
+		return what
+	}
+	if errors.As(err, &network) && network.Op == "dial" {
+		return "is the server up, and is this its address?"
+	}
+	return ""
 }
 
 // secrecy says what to do about a connection for which client and server do not agree on TLS,
