@@ -2,63 +2,22 @@ package main
 
 // Package clockdrift: what is not known for sure is rounded to the safe side.
 var drifts = []mutant{
-	{
-		name:   "the allowance is rounded down",
-		file:   "clockdrift/allowance.go",
-		edits:  []edit{{`math.Ceil(`, `math.Floor(`}},
-		suites: inClockdrift,
-	},
-	{
-		name:   "a deadline does not take the allowance off",
-		file:   "clockdrift/instant.go",
-		edits:  []edit{{`sub(int64(ttl), int64(Allowance(ttl, factor)))`, `sub(int64(ttl), 0)`}},
-		suites: []suite{{pkg: "./clockdrift"}, {pkg: "./redlock"}},
-	},
-	{
-		name: "a clock does not count sleep",
-		file: "clockdrift/clock.go",
-		edits: []edit{{`
-	c.look()
-`, `
-`}},
-		suites: inClockdrift,
-	},
-	{
-		name:   "the drift since a sample is rounded down",
-		file:   "clockdrift/estimator.go",
-		edits:  []edit{{`return add(int64(float64(apart)*e.rate), 1)`, `return int64(float64(apart) * e.rate)`}},
-		suites: inClockdrift,
-	},
-	{
-		name:   "a node's clock is taken to be exact, though TIME cuts off what is below a microsecond",
-		file:   "clockdrift/estimator.go",
-		edits:  []edit{{`node.Add(resolution).Sub(s.Sent)`, `node.Sub(s.Sent)`}},
-		suites: inClockdrift,
-	},
-	{
-		name:   "replies that overtake each other look like a step",
-		file:   "clockdrift/estimator.go",
-		edits:  []edit{{`case stepped && r.sent < e.began:`, `case stepped && r.sent < 0:`}},
-		suites: inClockdrift,
-	},
-	{
-		name:   "of the gap in which a lease began only the time counts since it is over",
-		file:   "clockdrift/guard.go",
-		edits:  []edit{{`int64(min(r.floor, next.floor))`, `int64(next.floor)`}},
-		suites: inClockdrift,
-	},
-	{
-		name:   "small steps of a clock add up unseen",
-		file:   "clockdrift/guard.go",
-		edits:  []edit{{`		if age > e.leases.longest {`, `		if age > 0 {`}},
-		suites: inClockdrift,
-	},
-	{
-		name:   "the mean of the clocks is taken for their median",
-		file:   "clockdrift/median.go",
-		edits:  []edit{{`return Bounds{Low: values[(n-1)/2], High: values[n/2]}.Mid()`, `return Bounds{Low: values[0], High: values[n-1]}.Mid()`}},
-		suites: inClockdrift,
-	},
+	wrong("the allowance is rounded down",
+		in("clockdrift.Allowance", replace(`math.Ceil`, `math.Floor`))),
+	wrong("a deadline does not take the allowance off",
+		in("clockdrift.Deadline", replace(`int64(Allowance(ttl, factor))`, `0`))),
+	wrong("a clock does not count sleep",
+		in("clockdrift.Clock.Fresh", drop(`c.look()`))),
+	wrong("the drift since a sample is rounded down",
+		in("Estimator.spread", replace(`add(int64(float64(apart)*e.rate), 1)`, `int64(float64(apart) * e.rate)`))),
+	wrong("a node's clock is taken to be exact, though TIME cuts off what is below a microsecond",
+		in("Estimator.Add", replace(`node.Add(resolution).Sub(s.Sent)`, `node.Sub(s.Sent)`))),
+	wrong("replies that overtake each other look like a step",
+		in("Estimator.Add", never(`stepped && r.sent < e.began`))),
+	wrong("of the gap in which a lease began only the time counts since it is over",
+		in("Estimator.Excess", replace(`min(r.floor, next.floor)`, `next.floor`))),
+	wrong("small steps of a clock add up unseen",
+		in("Estimator.Excess", replace(`age > e.leases.longest`, `age > 0`))),
+	wrong("the mean of the clocks is taken for their median",
+		in("clockdrift.middle", replace(`values[(n-1)/2], High: values[n/2]`, `values[0], High: values[n-1]`))),
 }
-
-var inClockdrift = []suite{{pkg: "./clockdrift"}}

@@ -15,7 +15,7 @@ import (
 
 // A laboratory examines mutants.
 type laboratory struct {
-	root    string // of the repository
+	library *library
 	work    string // an empty folder
 	timeout time.Duration
 	verbose bool
@@ -89,7 +89,7 @@ func (l *laboratory) tryAll(ctx context.Context, mutants []mutant) []chan *outco
 	for range parallel {
 		go func() {
 			for i := int(next.Add(1)) - 1; i < len(mutants); i = int(next.Add(1)) - 1 {
-				outcomes[i] <- l.try(ctx, strconv.Itoa(i), &mutants[i], mutants[i].tests())
+				outcomes[i] <- l.try(ctx, strconv.Itoa(i), &mutants[i], mutants[i].tests(l.library))
 			}
 		}()
 	}
@@ -100,7 +100,7 @@ func (l *laboratory) tryAll(ctx context.Context, mutants []mutant) []chan *outco
 func (l *laboratory) control(ctx context.Context, mutants []mutant) error {
 	seen := make(map[string]bool)
 	for _, m := range mutants {
-		for _, s := range m.tests() {
+		for _, s := range m.tests(l.library) {
 			name := s.pkg + " " + s.run
 			if seen[name] {
 				continue
@@ -139,16 +139,16 @@ func (l *laboratory) run(ctx context.Context, dir string, m *mutant, suites []su
 	defer func() { _ = os.RemoveAll(dir) }() // test binaries are large
 	overlay := ""
 	if m != nil {
-		if overlay, err = m.overlay(l.root, dir); err != nil {
+		if overlay, err = m.overlay(l.library, dir); err != nil {
 			return nil, err
 		}
 	}
 	for _, s := range suites {
 		binary := filepath.Join(dir, "tests")
-		if err := s.build(ctx, l.root, overlay, binary); err != nil {
+		if err := s.build(ctx, l.library.root, overlay, binary); err != nil {
 			return nil, err
 		}
-		if v, err = s.test(ctx, l.root, binary, l.timeout, log); err != nil || v.failed() {
+		if v, err = s.test(ctx, l.library.root, binary, l.timeout, log); err != nil || v.failed() {
 			return v, err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // A small library with a test.
 const (
-	library = `package library
+	itsText = `package library
 
 func Sum(of ...int) (sum int) {
 	for i := 0; i < len(of); i++ {
@@ -33,22 +33,26 @@ func TestTheSumIsThatOfAll(t *testing.T) {
 )
 
 // examine examines mutants of the library, and returns what is said of them.
-func examine(t *testing.T, test string, timeout time.Duration, edits ...edit) (killed bool, said string, err error) {
+func examine(t *testing.T, test string, timeout time.Duration, edits ...[2]string) (killed bool, said string, err error) {
 	t.Helper()
 	root := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module library\n\ngo 1.25.0\n", "library.go": library, "library_test.go": test} {
+	for name, text := range map[string]string{"go.mod": "module library\n\ngo 1.25.0\n", "library.go": itsText, "library_test.go": test} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var mutants []mutant
 	for _, e := range edits {
-		mutants = append(mutants, mutant{name: e.new, file: "library.go", edits: []edit{e}, suites: []suite{{pkg: "."}}})
+		mutants = append(mutants, wrong(e[1], in("Sum", replace(e[0], e[1])), suite{pkg: "."}))
+	}
+	lib, err := load(t.Context(), root, ".")
+	if err != nil {
+		t.Fatal(err)
 	}
 	var out strings.Builder
-	l := laboratory{root: root, work: t.TempDir(), timeout: timeout, out: &out}
+	l := laboratory{library: lib, work: t.TempDir(), timeout: timeout, out: &out}
 	killed, err = l.examine(t.Context(), mutants)
-	if text, readErr := fs.ReadFile(os.DirFS(root), "library.go"); readErr != nil || string(text) != library {
+	if text, readErr := fs.ReadFile(os.DirFS(root), "library.go"); readErr != nil || string(text) != itsText {
 		t.Errorf("the file itself was touched: %q, %v", text, readErr)
 	}
 	return killed, out.String(), err
@@ -56,11 +60,11 @@ func examine(t *testing.T, test string, timeout time.Duration, edits ...edit) (k
 
 func TestOnlyAFailedTestKills(t *testing.T) {
 	killed, said, err := examine(t, itsTest, time.Minute,
-		edit{"sum += of[i]", "sum -= of[i]"},
-		edit{"sum += of[i]", "sum += of[i+1]"},
-		edit{"sum += of[i]", "sum = sum + of[i]"}, // the same
-		edit{"sum += of[i]", "sum += off[i]"},
-		edit{"product", "quotient"})
+		[2]string{"sum += of[i]", "sum -= of[i]"},
+		[2]string{"sum += of[i]", "sum += of[i+1]"},
+		[2]string{"sum += of[i]", "sum = sum + of[i]"}, // the same
+		[2]string{"sum += of[i]", "sum += off[i]"},
+		[2]string{"product", "quotient"})
 	if killed || err != nil {
 		t.Errorf("killed = %v, %v, want false: one has survived, and two are broken", killed, err)
 	}
@@ -69,7 +73,7 @@ func TestOnlyAFailedTestKills(t *testing.T) {
 		"killed    sum += of[i+1]  by TestTheSumIsThatOfAll: panic: runtime error: index out of range",
 		"SURVIVED  sum = sum + of[i]",
 		"BROKEN    sum += off[i]: it does not compile",
-		"BROKEN    quotient: library.go has this text 0 times",
+		"BROKEN    quotient: library.Sum in library.go: it has this 0 times",
 		"5 mutants: 2 killed, 1 survived, 2 broken",
 	} {
 		if !strings.Contains(said, want) {
@@ -80,7 +84,7 @@ func TestOnlyAFailedTestKills(t *testing.T) {
 
 // The tests are processes, so the time is that of the wall clock.
 func TestAHangIsAKill(t *testing.T) {
-	killed, said, err := examine(t, itsTest, 2*time.Second, edit{"i++", "i += 0"}, edit{"i++", "i += 2"})
+	killed, said, err := examine(t, itsTest, 2*time.Second, [2]string{"i++", "i += 0"}, [2]string{"i++", "i += 2"})
 	if !killed || err != nil || !strings.Contains(said, "i += 0  by TestTheSumIsThatOfAll, which hung") {
 		t.Errorf("killed = %v, %v, want both, the first because its test hung:\n%s", killed, err, said)
 	}
@@ -93,7 +97,7 @@ func TestTheTestsHaveToPassWithoutAMutant(t *testing.T) {
 		"are not there":   "package library\n",
 		"end without one": itsTest + "\nfunc TestMain(*testing.M) { panic(\"no\") }\n",
 	} {
-		killed, said, err := examine(t, test, time.Minute, edit{"sum +=", "sum -="})
+		killed, said, err := examine(t, test, time.Minute, [2]string{"sum +=", "sum -="})
 		if killed || err == nil || strings.Contains(said, "killed") {
 			t.Errorf("the tests %s: killed = %v, %v, want an error:\n%s", name, killed, err, said)
 		}

@@ -71,7 +71,7 @@ func start(ctx context.Context, chosen string, verbose bool, timeout time.Durati
 	if err != nil {
 		return false, err
 	}
-	root, err := repository(ctx)
+	lib, err := quorumlock(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -80,7 +80,7 @@ func start(ctx context.Context, chosen string, verbose bool, timeout time.Durati
 		return false, err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	l := laboratory{root: root, work: work, timeout: timeout, verbose: verbose, out: os.Stdout}
+	l := laboratory{library: lib, work: work, timeout: timeout, verbose: verbose, out: os.Stdout}
 	return l.examine(ctx, mutants)
 }
 
@@ -93,11 +93,11 @@ func write(ctx context.Context, chosen, folder string) error {
 	if len(mutants) != 1 {
 		return fmt.Errorf("%d mutants have a name like %q, want one", len(mutants), chosen)
 	}
-	root, err := repository(ctx)
+	lib, err := quorumlock(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = mutants[0].overlay(root, folder)
+	_, err = mutants[0].overlay(lib, folder)
 	return err
 }
 
@@ -110,8 +110,11 @@ func matching(chosen string) ([]mutant, error) {
 	return slices.DeleteFunc(slices.Clone(table()), func(m mutant) bool { return !pattern.MatchString(m.name) }), nil
 }
 
-// repository returns the folder of the root module.
-func repository(ctx context.Context) (string, error) {
-	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/quorumlock/quorumlock").Output()
-	return strings.TrimSpace(string(dir)), err
+// quorumlock returns the library, by the packages that users import.
+func quorumlock(ctx context.Context) (*library, error) {
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/quorumlock/quorumlock").Output()
+	if err != nil {
+		return nil, err
+	}
+	return load(ctx, strings.TrimSpace(string(root)), "./redlock", "./fence")
 }

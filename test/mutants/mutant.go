@@ -1,74 +1,129 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha1" //nolint:gosec // the name that Redis gives a script is its SHA-1
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"go/parser"
+	"go/token"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
 // A mutant is the library without one of its mechanisms.
 type mutant struct {
 	name   string // what it does wrong, in a sentence
-	file   string // below the root
-	edits  []edit
-	suites []suite // whose tests have to find it; by default those of redlock
+	edits  edits
+	suites []suite // whose tests have to find it; see tests for the default
 }
 
-// An edit puts new in the place of old, which stands in the file exactly once.
-type edit struct{ old, new string }
+// wrong returns a mutant. It is found by the default suites if there are none.
+func wrong(name string, edits edits, by ...suite) mutant { return mutant{name, edits, by} }
 
-// tests returns the suites that have to find the mutant.
-func (m *mutant) tests() []suite {
-	if m.suites == nil {
-		return []suite{{pkg: "./redlock"}}
+// Edits are what is done to declarations.
+type edits []edit
+
+// An edit changes one declaration.
+type edit struct {
+	name    string // as type.method or function, with a package in front where that is not enough; or a script's file
+	changes []change
+}
+
+func in(name string, changes ...change) edits { return edits{}.in(name, changes...) }
+
+func (e edits) in(name string, changes ...change) edits { return append(e, edit{name, changes}) }
+
+// tests returns the suites that have to find the mutant: by default those of the packages
+// that it changes, and then those of redlock, which are about all of them together.
+func (m *mutant) tests(l *library) (suites []suite) {
+	if m.suites != nil {
+		return m.suites
 	}
-	return m.suites
+	all := suite{pkg: "./redlock"}
+	for _, e := range m.edits {
+		d, err := l.find(e.name)
+		if err == nil && d.suite != nil && !slices.ContainsFunc(append(suites, all), func(s suite) bool { return s.pkg == d.suite.pkg }) {
+			suites = append(suites, *d.suite)
+		}
+	}
+	return append(suites, all)
 }
 
-// apply returns the file's text with the edits made.
-func (m *mutant) apply(text string) (string, error) {
+// files returns the files that the mutant changes, with their new texts. A script that is
+// changed gets the name of its new text, as if somebody had mistaken it for right.
+func (m *mutant) files(l *library) (map[string]string, error) {
+	changed := make(map[*declaration]string)
 	for _, e := range m.edits {
-		switch count := strings.Count(text, e.old); {
-		case count != 1:
-			return "", fmt.Errorf("%s has this text %d times, want it once:\n%s", m.file, count, e.old)
-		case e.new == e.old:
-			return "", fmt.Errorf("%s: this edit changes nothing:\n%s", m.file, e.old)
+		d, err := l.find(e.name)
+		if err != nil {
+			return nil, err
 		}
-		text = strings.Replace(text, e.old, e.new, 1)
+		text := cmp.Or(changed[d], l.files[d.file][d.from:d.to])
+		for _, change := range e.changes {
+			before := text
+			if text, err = change(text); err == nil && text == before {
+				err = errors.New("an edit changes nothing")
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s in %s: %w", d.name, d.file, err)
+			}
+		}
+		changed[d] = text
+	}
+	files := make(map[string]string)
+	for i := len(l.decls) - 1; i >= 0; i-- { // from the end, so that offsets hold
+		d := &l.decls[i]
+		if text, ok := changed[d]; ok {
+			file := cmp.Or(files[d.file], l.files[d.file])
+			files[d.file] = file[:d.from] + text + file[d.to:]
+		}
+	}
+	for name, text := range files {
+		var err error
+		if filepath.Ext(name) == ".go" {
+			files[name], err = importing(l.files[name], text)
+		} else {
+			err = l.rename(files, digest(l.files[name]), digest(text))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return files, nil
+}
+
+// importing returns text without the names of packages that only the text before has used.
+func importing(before, text string) (string, error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
+	if err != nil {
+		return "", fmt.Errorf("it is no Go any more: %w", err)
+	}
+	had, has := qualifiers(before), qualifiers(text)
+	for _, i := range slices.Backward(parsed.Imports) {
+		if name := path.Base(strings.Trim(i.Path.Value, `"`)); i.Name == nil && had[name] && !has[name] {
+			at := i.Pos() - parsed.FileStart
+			text = text[:at] + "_ " + text[at:]
+		}
 	}
 	return text, nil
 }
 
-// digests is where the names of the scripts stand that nodes know them by.
-const digests = "internal/scripts/scripts.go"
-
-// files returns the files that the mutant changes, with their new texts. A script that is
-// changed gets the name of its new text, as if somebody had mistaken it for right.
-func (m *mutant) files(root string) (map[string]string, error) {
-	text, err := os.ReadFile(filepath.Join(root, m.file)) //nolint:gosec // it is in the table
-	if err != nil {
-		return nil, err
-	}
-	changed, err := m.apply(string(text))
-	if err != nil {
-		return nil, err
-	}
-	files := map[string]string{m.file: changed}
-	if filepath.Ext(m.file) == ".lua" {
-		names, err := os.ReadFile(filepath.Join(root, digests)) //nolint:gosec // it is in the repository
-		if err != nil {
-			return nil, err
-		}
-		named := mutant{file: digests, edits: []edit{{digest(string(text)), digest(changed)}}}
-		if files[digests], err = named.apply(string(names)); err != nil {
-			return nil, err
+// rename puts one script's digest in the place of another, wherever that is written down.
+func (l *library) rename(files map[string]string, old, digest string) error {
+	for name, text := range l.files {
+		if strings.Contains(text, old) {
+			files[name] = strings.Replace(cmp.Or(files[name], text), old, digest, 1)
+			return nil
 		}
 	}
-	return files, nil
+	return fmt.Errorf("nodes know it as %s, but no file says so", old)
 }
 
 func digest(script string) string {
@@ -78,18 +133,18 @@ func digest(script string) string {
 
 // overlay writes the changed files to dir, and returns the file that tells the compiler
 // which files they stand for.
-func (m *mutant) overlay(root, dir string) (string, error) {
-	files, err := m.files(root)
+func (m *mutant) overlay(l *library, dir string) (string, error) {
+	files, err := m.files(l)
 	if err != nil {
 		return "", err
 	}
 	replace := make(map[string]string)
 	for name, text := range files {
-		copied := filepath.Join(dir, filepath.Base(name))
+		copied := filepath.Join(dir, strconv.Itoa(len(replace))+filepath.Base(name))
 		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
 			return "", err
 		}
-		replace[filepath.Join(root, name)] = copied
+		replace[filepath.Join(l.root, name)] = copied
 	}
 	list, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

@@ -2,81 +2,30 @@ package main
 
 // Waiting: the order, the bounds, and what is heard of other processes.
 var waiters = []mutant{
-	{
-		name: "the last waiter to come is served first",
-		file: "redlock/queue.go",
-		edits: []edit{{`
-func (q *queue) next() *waiter {
-	for e := q.line.Front(); e != nil; e = e.Next() {`, `
-func (q *queue) next() *waiter {
-	for e := q.line.Back(); e != nil; e = e.Prev() {`}},
-	},
-	{
-		name:  "a waiter does not heed what other processes announce",
-		file:  "redlock/vigil.go",
-		edits: []edit{{`if !before && v.most(isFree) {`, `if !before && v == nil {`}},
-	},
-	{
-		name:  "what was announced while the subscription began is missed",
-		file:  "redlock/vigil.go",
-		edits: []edit{{`if v.most(hears) != before {`, `if v.most(hears) != before && v == nil {`}},
-	},
-	{
-		name: "the longest wait is not heeded",
-		file: "redlock/waiter.go",
-		edits: []edit{{`
-		case <-bound:
-			return w.stop(nil)`, ``}},
-	},
-	{
-		name:  "an acquire of a key that its context holds waits for itself",
-		file:  "redlock/acquire.go",
-		edits: []edit{{`held != nil && (o.token`, `held != nil && l == nil && (o.token`}},
-	},
-	{
-		name:  "an acquire under a nested lock's context waits for the outer one",
-		file:  "redlock/lock.go",
-		edits: []edit{{`lock != nil; lock = FromContext(lock.parent) {`, `lock != nil; lock = nil {`}},
-	},
-	{
-		name: "somebody may begin to listen when Close has waited for all",
-		file: "redlock/locker.go",
-		edits: []edit{{`	c.over = true
-`, `	c.over = c.over || false
-`}},
-	},
-	{
-		name:  "tries of one key in one process are all sent",
-		file:  "redlock/flight.go",
-		edits: []edit{{`case l.out == nil || !l.out.undecided():`, `case l.out == nil || !l.out.undecided() || nodes > 0:`}},
-	},
-	{
-		name: "an answer is shared with who came after its try had left",
-		file: "redlock/flight.go",
-		edits: []edit{{`
-	l.next = nil
-	if op != nil {
-		l.out = op
-	}`, `
-	if op != nil {
-		l.out = op
-	} else {
-		l.next = nil
-	}`}},
-	},
-	{
-		name:  "who shares the try of somebody whose context ends is told of that",
-		file:  "redlock/flight.go",
-		edits: []edit{{`case !interrupted:`, `case !interrupted || lock != nil:`}},
-	},
-	{
-		name:  "others of a process try for a key while one of them settles a split",
-		file:  "redlock/flight.go",
-		edits: []edit{{`!isClosed(op.done) || op.lock.contest != nil && !isClosed(op.lock.contest.over)`, `!isClosed(op.done)`}},
-	},
-	{
-		name:  "a waiter believes in announcements for as long as the lease of the holder",
-		file:  "redlock/waiter.go",
-		edits: []edit{{`min(expires, trust(now))`, `max(expires, trust(now))`}},
-	},
+	wrong("the last waiter to come is served first",
+		in("queue.next", replace(`q.line.Front(); e != nil; e = e.Next()`, `q.line.Back(); e != nil; e = e.Prev()`))),
+	wrong("a waiter does not heed what other processes announce",
+		in("vigil.announced", never(`!before && v.most(isFree)`))),
+	wrong("what was announced while the subscription began is missed",
+		in("vigil.confirmed", never(`v.most(hears) != before`))),
+	wrong("the longest wait is not heeded",
+		in("waiter.stand", drop(`case <-bound`))),
+	wrong("an acquire of a key that its context holds waits for itself",
+		in("Locker.prepare", never(`held != nil`))),
+	wrong("an acquire under a nested lock's context waits for the outer one",
+		in("Locker.holder", replace(`lock = FromContext(lock.parent)`, `lock = nil`))),
+	wrong("somebody may begin to listen when Close has waited for all",
+		in("crew.join", drop(`c.over = true`))),
+	wrong("tries of one key in one process are all sent",
+		in("lanes.board", always(`l.out == nil || !l.out.undecided()`))),
+	wrong("an answer is shared with who came after its try had left",
+		in("lanes.depart", replace(
+			`l.next = nil; if op != nil { l.out = op }`,
+			`if op != nil { l.out = op } else { l.next = nil }`))),
+	wrong("who shares the try of somebody whose context ends is told of that",
+		in("flight.land", always(`!interrupted`))),
+	wrong("others of a process try for a key while one of them settles a split",
+		in("operation.undecided", never(`op.lock.contest != nil && !isClosed(op.lock.contest.over)`))),
+	wrong("a waiter believes in announcements for as long as the lease of the holder",
+		in("waiter.plan", replace(`min(expires`, `max(expires`))),
 }
