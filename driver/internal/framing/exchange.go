@@ -5,14 +5,14 @@ package framing
 // Exchange is what was said on one connection so far. It is not safe for concurrent use.
 type Exchange struct {
 	owed    ledger
-	in, out scanner
+	in, out Scanner
 }
 
 // NewExchange returns the exchange of a new connection.
 func NewExchange() *Exchange {
 	e := &Exchange{}
-	e.in = scanner{maxString: maxString, first: e.owed.expects, whole: e.owed.answered}
-	e.out = scanner{maxString: maxArgument, first: func(byte) error { return nil }, whole: e.owed.asked}
+	e.in = Scanner{maxString: maxString, onBegin: e.owed.expects, onEnd: e.owed.answered}
+	e.out = Scanner{maxString: maxArgument, onBegin: func(byte) error { return nil }, onEnd: e.owed.asked}
 	return e
 }
 

@@ -45,7 +45,7 @@ func (l *ledger) asked(f frame) error {
 	next := debt{kind: reply, count: 1}
 	switch name {
 	case "HELLO":
-		l.resp3 = f.next == '3'
+		l.resp3 = f.second == '3'
 	case "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE":
 		l.listening = !l.resp3
 		next = debt{subscribing, f.elems - 1}
@@ -111,7 +111,7 @@ func (l *ledger) answered(f frame) error {
 		return ErrUnasked
 	}
 	failed := f.kind == '-' || f.kind == '!'
-	if failed && f.words < 2 && (strings.HasPrefix(f.text(), "MOVED") || strings.HasPrefix(f.text(), "ASK")) {
+	if failed && f.spaces < 2 && (strings.HasPrefix(f.text(), "MOVED") || strings.HasPrefix(f.text(), "ASK")) {
 		return errSyntax // rueidis would look for an address there
 	}
 	switch kind {

@@ -3,11 +3,10 @@ package framing
 import (
 	"bytes"
 	"errors"
-	"math"
 )
 
-// What a reply may be at most. A lock's own are below 100 kB; these only keep the
-// client from believing whatever it is told.
+// The limits of a reply. A lock's own replies are below 100 kB; the limits only keep a
+// server's announcements from exhausting the client.
 const (
 	maxString = 4 << 20  // bytes of a string, which clients allocate before the first has come
 	maxLine   = 64 << 10 // bytes of a line, which clients keep until its end comes
@@ -20,21 +19,21 @@ var (
 	errSize   = errors.New("it is larger than a reply may be")
 )
 
-// scanner cuts a stream of RESP2 or RESP3 into frames, in whatever pieces it comes. It
-// knows no streamed types and no attributes: no server sends them unasked, and clients
-// differ about them.
-type scanner struct {
-	maxString int64
-	first     func(kind byte) error // is told that a frame begins
-	whole     func(frame) error     // and that it has ended
+// Scanner cuts a stream of RESP2 or RESP3 into frames, whole commands or replies, in
+// whatever pieces the stream comes. It refuses streamed types and attributes: no server
+// sends them unasked, and clients differ about them.
+type Scanner struct {
+	maxString uint64
+	onBegin   func(kind byte) error
+	onEnd     func(frame) error
 
 	part   part
 	kind   byte // of the value that is being read
-	number int64
+	value  uint64
 	minus  bool
-	length int   // of the line so far
-	last   byte  // of the line so far
-	left   int64 // bytes of the string to come, its line end included
+	length int    // bytes of the line so far
+	cr     bool   // the last of them is a carriage return
+	left   uint64 // bytes of the string to come, its line end included
 
 	frame frame
 	open  [maxDepth]int64 // elements to come of each array around the value
@@ -42,58 +41,82 @@ type scanner struct {
 	elems int64 // the sum of open
 }
 
-// frame is a whole command or reply: what it is, and how it begins.
+// NewScanner returns a Scanner of replies.
+func NewScanner() *Scanner {
+	return &Scanner{
+		maxString: maxString,
+		onBegin:   func(byte) error { return nil },
+		onEnd:     func(frame) error { return nil },
+	}
+}
+
+// frame describes a whole command or reply.
 type frame struct {
-	kind  byte
-	elems int64
-	head  [16]byte // the text of the value, or of its first element
-	size  int      // of head
-	next  byte     // the first byte of the second element's text
-	words int      // of a value that is no array, less one
+	kind   byte
+	elems  int64
+	head   [16]byte // the beginning of the text, or of the first element's
+	size   int      // of head
+	second byte     // the first byte of the second element's text
+	spaces int      // in the text
 }
 
 func (f *frame) text() string { return string(f.head[:f.size]) }
 
-var space = []byte(" ")
+var space, carriageReturn = []byte(" "), []byte("\r")
 
 // part is the part of a value that the next byte belongs to.
 type part uint8
 
 const (
-	mark part = iota
-	line
+	kind part = iota
+	textLine
+	numberLine
 	body
 )
 
-// between reports whether no frame has begun and not ended.
-func (s *scanner) between() bool { return s.part == mark && s.depth == 0 }
+// between reports whether the next byte begins a frame.
+func (s *Scanner) between() bool { return s.part == kind && s.depth == 0 }
 
 // scan returns how many of the bytes are right, and with fewer than all, what is wrong.
-func (s *scanner) scan(p []byte) (int, error) {
-	for i := 0; i < len(p); {
-		var err error
-		step := 1 // and with an error, to the byte that is wrong
-		switch s.part {
-		case mark:
-			if step, err = s.leap(p[i:]); step == 0 {
-				step, err = 1, s.begin(p[i])
-			}
-		case line:
-			err = s.read(p[i : i+1])
-		case body:
-			step, err = s.skip(p[i:])
-		}
-		if err != nil {
-			return i + step - 1, err
-		}
-		i += step
+func (s *Scanner) scan(p []byte) (right int, err error) {
+	for right < len(p) && err == nil {
+		var n int
+		n, _, err = s.Next(p[right:])
+		right += n
 	}
-	return len(p), nil
+	return right, err
 }
 
-// leap passes over an element that is a string, if all of it is there and right: what is
-// written consists of those. It returns 0 where it is not so easy.
-func (s *scanner) leap(p []byte) (int, error) {
+// Next passes over p, to the end of the first frame at most. It returns how many bytes are
+// right and whether a frame ends with them; or else, what is wrong with the byte behind them.
+func (s *Scanner) Next(p []byte) (right int, whole bool, err error) {
+	for i := 0; i < len(p); {
+		step := 1 // and with an error, to the byte that is wrong
+		switch s.part {
+		case kind:
+			if step, err = s.wholeString(p[i:]); step == 0 {
+				step, err = 1, s.begin(p[i])
+			}
+		case textLine:
+			step, err = s.text(p[i:])
+		case numberLine:
+			step, err = s.number(p[i:])
+		case body:
+			step, err = s.string(p[i:])
+		}
+		if err != nil {
+			return i + step - 1, false, err
+		}
+		if i += step; s.between() {
+			return i, true, nil
+		}
+	}
+	return len(p), false, nil
+}
+
+// wholeString passes over an element that is a string, if all of it is there and right:
+// commands consist of those. It returns 0 for anything else.
+func (s *Scanner) wholeString(p []byte) (int, error) {
 	if s.depth == 0 || p[0] != '$' {
 		return 0, nil
 	}
@@ -102,7 +125,7 @@ func (s *scanner) leap(p []byte) (int, error) {
 		n = n*10 + int(p[i]-'0')
 	}
 	begin, end := i+2, i+2+n
-	if i == 1 || int64(n) > s.maxString || len(p) < end+2 ||
+	if i == 1 || uint64(n) > s.maxString || len(p) < end+2 ||
 		p[i] != '\r' || p[i+1] != '\n' || p[end] != '\r' || p[end+1] != '\n' {
 		return 0, nil
 	}
@@ -110,8 +133,8 @@ func (s *scanner) leap(p []byte) (int, error) {
 	return end + 2, s.end()
 }
 
-func (s *scanner) begin(kind byte) error {
-	switch kind {
+func (s *Scanner) begin(first byte) error {
+	switch first {
 	case '+', '-', ':', '_', ',', '#', '(', '$', '!', '=', '*', '~', '%':
 	case '>':
 		if s.depth > 0 {
@@ -121,143 +144,37 @@ func (s *scanner) begin(kind byte) error {
 		return errSyntax
 	}
 	if s.depth == 0 {
-		if err := s.first(kind); err != nil {
+		if err := s.onBegin(first); err != nil {
 			return err
 		}
-		s.frame = frame{kind: kind}
+		s.frame = frame{kind: first}
 	}
-	s.part, s.kind = line, kind
-	s.number, s.minus, s.length, s.last = 0, false, 0, 0
+	s.part, s.kind = numberLine, first
+	s.value, s.minus, s.length, s.cr = 0, false, 0, false
+	switch first {
+	case '+', '-', ',', '(':
+		s.part = textLine
+	}
 	return nil
 }
 
-// note keeps what a frame is told by.
-func (s *scanner) note(text []byte) {
+// note keeps of a text what describes the frame.
+func (s *Scanner) note(text []byte) {
 	f := &s.frame
 	switch {
 	case s.depth > 1 || len(text) == 0:
 	case s.depth == 0:
-		f.words += bytes.Count(text, space)
+		f.spaces += bytes.Count(text, space)
 		f.size += copy(f.head[f.size:], text)
 	case s.open[0] == f.elems:
 		f.size += copy(f.head[f.size:], text)
-	case s.open[0] == f.elems-1 && f.next == 0:
-		f.next = text[0]
+	case s.open[0] == f.elems-1 && f.second == 0:
+		f.second = text[0]
 	}
 }
 
-// read takes a byte of a line.
-func (s *scanner) read(p []byte) error {
-	b := p[0]
-	if b == '\n' {
-		if s.last != '\r' {
-			return errSyntax
-		}
-		return s.endLine()
-	}
-	if s.last == '\r' && s.kind != '+' && s.kind != '-' && s.kind != ',' && s.kind != '(' {
-		return errSyntax
-	}
-	s.last = b
-	if b == '\r' {
-		return nil
-	}
-	if s.length++; s.length > maxLine {
-		return errSize
-	}
-	switch s.kind {
-	case '+', '-', ',', '(':
-		s.note(p)
-		return nil
-	case '_':
-		return errSyntax
-	case '#':
-		if s.length > 1 || b != 't' && b != 'f' {
-			return errSyntax
-		}
-		return nil
-	}
-	if b == '-' && s.length == 1 {
-		s.minus = true
-		return nil
-	}
-	return s.digit(b)
-}
-
-func (s *scanner) digit(b byte) error {
-	most := int64(math.MaxInt64)
-	switch {
-	case b < '0' || b > '9':
-		return errSyntax
-	case s.kind == ':':
-	case s.minus && (s.kind != '$' && s.kind != '*' || b != '1' || s.length != 2):
-		return errSyntax // only -1 has a meaning, and not for all
-	case s.kind == '$' || s.kind == '!' || s.kind == '=':
-		most = s.maxString
-	default:
-		most = maxElems
-	}
-	if s.minus && most == math.MaxInt64 {
-		if s.number < (math.MinInt64+int64(b-'0'))/10 {
-			return errSize
-		}
-		s.number = s.number*10 - int64(b-'0')
-		return nil
-	}
-	if s.number > (most-int64(b-'0'))/10 {
-		return errSize
-	}
-	s.number = s.number*10 + int64(b-'0')
-	return nil
-}
-
-func (s *scanner) endLine() error {
-	switch s.kind {
-	case '+', '-', ',', '(', '_':
-		return s.end()
-	}
-	if s.length == 0 || s.minus && s.length == 1 {
-		return errSyntax
-	}
-	switch s.kind {
-	case ':', '#':
-		return s.end()
-	}
-	if s.minus {
-		return s.end() // a nil of RESP2
-	}
-	switch s.kind {
-	case '$', '!', '=':
-		s.part, s.left = body, s.number+2
-		return nil
-	}
-	return s.enter()
-}
-
-// enter begins an array.
-func (s *scanner) enter() error {
-	n := s.number
-	if s.kind == '%' {
-		n *= 2
-	}
-	if s.depth == 0 {
-		s.frame.elems = n
-	}
-	if n == 0 {
-		return s.end()
-	}
-	if s.depth == maxDepth || s.elems+n > maxElems {
-		return errSize
-	}
-	s.open[s.depth] = n
-	s.depth++
-	s.elems += n
-	s.part = mark
-	return nil
-}
-
-// skip passes over as much of a string as there is.
-func (s *scanner) skip(p []byte) (int, error) {
+// string passes over as much of a string as there is.
+func (s *Scanner) string(p []byte) (int, error) {
 	switch s.left {
 	case 2:
 		s.left--
@@ -271,15 +188,15 @@ func (s *scanner) skip(p []byte) (int, error) {
 		}
 		return 1, s.end()
 	}
-	n := int(min(s.left-2, int64(len(p))))
+	n := int(min(s.left-2, uint64(len(p)))) //nolint:gosec // at most len(p)
 	s.note(p[:n])
-	s.left -= int64(n)
+	s.left -= uint64(n)
 	return n, nil
 }
 
-// end ends a value, and all around it that end with it.
-func (s *scanner) end() error {
-	s.part = mark
+// end ends a value, and the arrays that end with it.
+func (s *Scanner) end() error {
+	s.part = kind
 	for s.depth > 0 {
 		s.elems--
 		if s.open[s.depth-1]--; s.open[s.depth-1] > 0 {
@@ -287,5 +204,5 @@ func (s *scanner) end() error {
 		}
 		s.depth--
 	}
-	return s.whole(s.frame)
+	return s.onEnd(s.frame)
 }

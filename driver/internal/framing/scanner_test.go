@@ -11,10 +11,10 @@ import (
 // frames scans raw in pieces of a size, and tells the frames, how many bytes are right,
 // and what is wrong with the next.
 func frames(raw string, size int) (told []string, right int, err error) {
-	s := scanner{
+	s := Scanner{
 		maxString: maxString,
-		first:     func(byte) error { return nil },
-		whole: func(f frame) error {
+		onBegin:   func(byte) error { return nil },
+		onEnd: func(f frame) error {
 			told = append(told, fmt.Sprintf("%c%d %s", f.kind, f.elems, f.text()))
 			return nil
 		},
@@ -33,7 +33,7 @@ func TestScannerTellsFrames(t *testing.T) {
 	for raw, want := range map[string][]string{
 		"+OK\r\n":                                          {"+0 OK"},
 		"+\r\n-\r\n":                                       {"+0 ", "-0 "},
-		"+a\rb\r\r\n":                                      {"+0 ab"},
+		"+a\rb\r\r\n":                                      {"+0 a\rb\r"},
 		":-9223372036854775808\r\n":                        {":0 "},
 		":9223372036854775807\r\n:-0\r\n":                  {":0 ", ":0 "},
 		"$-1\r\n*-1\r\n_\r\n":                              {"$0 ", "*0 ", "_0 "},
