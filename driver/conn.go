@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/quorumlock/quorumlock/driver/internal/framing"
 )
@@ -36,16 +38,17 @@ var ErrTLS = errors.New("it is a record of TLS")
 type Conn struct {
 	net.Conn
 
-	writing sync.Mutex // what is noted first is also written first
-	mu      sync.Mutex
-	said    *framing.Exchange
-	fault   error
-	heard   bool // something was read
+	writing  sync.Mutex // keeps the order of exchange that of the wire
+	mu       sync.Mutex
+	exchange *framing.Exchange
+	fault    error
+	received bool // something
+	reading  bool
 
 	raw   syscall.RawConn // nil: what waits to be read cannot be seen
-	look  func(fd uintptr)
-	first [1]byte // that waits
-	some  bool
+	peek  func(fd uintptr)
+	first [1]byte // of what waits
+	empty bool    // nothing waits
 }
 
 // CheckReplies returns conn as a connection that checks what is read from it. It belongs
@@ -54,18 +57,22 @@ func CheckReplies(conn net.Conn) *Conn {
 	if checked, ok := conn.(*Conn); ok {
 		conn = checked.Conn
 	}
-	return &Conn{Conn: conn, said: framing.NewExchange()}
+	return &Conn{Conn: conn, exchange: framing.NewExchange()}
 }
 
-// CheckRepliesStrictly is CheckReplies, and also refuses to write where a reply waits that
-// no command has asked for. It is for clients that read only when they expect a reply, and
-// would take it for that one. Over TLS, and on systems other than Unix, it cannot be seen
-// what waits.
+// CheckRepliesStrictly is CheckReplies, and also looks at the connection before a write: where
+// a reply waits that no command has asked for, or the server has closed the connection, it
+// refuses to write. It is for clients that read only when they expect a reply, and would take
+// it for that one. On systems other than Unix it cannot be seen what waits.
 func CheckRepliesStrictly(conn net.Conn) *Conn {
 	c := CheckReplies(conn)
-	if sys, ok := c.Conn.(syscall.Conn); ok { // not over TLS, where it need not be a reply
+	socket := c.Conn
+	for over, ok := socket.(interface{ NetConn() net.Conn }); ok; over, ok = socket.(interface{ NetConn() net.Conn }) {
+		socket = over.NetConn() // below TLS
+	}
+	if sys, ok := socket.(syscall.Conn); ok {
 		c.raw, _ = sys.SyscallConn() // fails on a closed one
-		c.look = c.peek
+		c.peek = c.peekAt
 	}
 	return c
 }
@@ -78,6 +85,7 @@ func (c *Conn) NetConn() net.Conn { return c.Conn }
 func (c *Conn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	fault := c.fault
+	c.reading = true
 	c.mu.Unlock()
 	if fault != nil {
 		return 0, fault
@@ -85,9 +93,10 @@ func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	right, wrong := c.said.Received(p[:n])
-	first := !c.heard
-	c.heard = c.heard || n > 0
+	c.reading = false
+	right, wrong := c.exchange.Received(p[:n])
+	first := !c.received
+	c.received = c.received || n > 0
 	if wrong == nil {
 		return n, err
 	}
@@ -102,7 +111,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 }
 
 // Write notes which replies are to come. Where it refuses to write at all, its error
-// matches [ErrNotSent] as well as [ErrProtocol].
+// matches [ErrNotSent]; and [ErrProtocol], unless the server has closed the connection.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -115,9 +124,9 @@ func (c *Conn) Write(p []byte) (int, error) {
 func (c *Conn) note(p []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	idle := c.said.Idle()
-	if idle && c.fault == nil && !c.said.Listening() && c.waiting() {
-		c.fault = fmt.Errorf("%w: %w", ErrProtocol, framing.ErrUnasked)
+	idle := c.exchange.Idle()
+	if idle && c.fault == nil && !c.reading && !c.exchange.Listening() {
+		c.fault = c.unexpected()
 	}
 	if c.fault != nil {
 		if idle {
@@ -125,5 +134,23 @@ func (c *Conn) note(p []byte) error {
 		}
 		return c.fault
 	}
-	return c.said.Sent(p)
+	return c.exchange.Sent(p)
+}
+
+// unexpected returns what is wrong with an idle connection on which something waits: the
+// server has closed it, or has sent an unasked reply. What waits over TLS may also be a
+// session ticket, and a read takes that in.
+func (c *Conn) unexpected() error {
+	for c.waits() {
+		_ = c.Conn.SetReadDeadline(time.Now().Add(time.Millisecond)) // for more to come behind a ticket
+		n, err := c.Conn.Read(c.first[:])
+		switch {
+		case n > 0:
+			return fmt.Errorf("%w: %w", ErrProtocol, framing.ErrUnasked)
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		}
+		_ = c.Conn.SetReadDeadline(time.Time{})
+	}
+	return nil
 }

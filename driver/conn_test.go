@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -92,9 +91,7 @@ func TestCheckRepliesStrictlySeesWhatWaitsToBeRead(t *testing.T) {
 		t.Fatalf("the client read %q, %v, want the reply", buf, err)
 	}
 	say(t, server, "+stale\r\n")
-	for !c.waiting() {
-		runtime.Gosched() // until it has arrived
-	}
+	arrive(c)
 	if n, err := c.Write([]byte(sent("GET b"))); n != 0 || !errors.Is(err, framing.ErrUnasked) || !errors.Is(err, ErrNotSent) {
 		t.Errorf("Write = %d, %v, want that nothing was sent", n, err)
 	}
@@ -114,7 +111,7 @@ func TestConnAllocatesNextToNothing(t *testing.T) {
 		_, _ = server.Write(reply)
 		_, _ = c.Read(buf)
 	})
-	if c.fault != nil || !c.said.Idle() || allocs > 1 { // the address that the system may tell
+	if c.fault != nil || !c.exchange.Idle() || allocs > 1 { // the address that the system may tell
 		t.Errorf("a round trip makes %v allocations, and ends with %v, want at most one", allocs, c.fault)
 	}
 }
@@ -161,7 +158,7 @@ func BenchmarkConn(b *testing.B) {
 	c := CheckReplies(nil)
 	command, reply := []byte(sent("GET a", "GET b")), []byte("+OK\r\n$1\r\nb\r\n")
 	for b.Loop() {
-		_ = c.said.Sent(command)
-		_, _ = c.said.Received(reply)
+		_ = c.exchange.Sent(command)
+		_, _ = c.exchange.Received(reply)
 	}
 }

@@ -2,7 +2,7 @@
 
 package driver
 
-// waiting cannot be known here without waiting.
-func (*Conn) waiting() bool { return false }
+// waits cannot be known here without waiting.
+func (*Conn) waits() bool { return false }
 
-func (*Conn) peek(uintptr) {}
+func (*Conn) peekAt(uintptr) {}

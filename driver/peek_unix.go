@@ -4,18 +4,17 @@ package driver
 
 import "syscall"
 
-// waiting reports whether there is something to be read. It does not wait.
-func (c *Conn) waiting() bool {
+// waits reports whether data or the end of the connection can be read. It does not wait.
+func (c *Conn) waits() bool {
 	if c.raw == nil {
 		return false
 	}
-	c.some = false
-	_ = c.raw.Control(c.look) // fails on a closed connection, and so will the write
-	return c.some
+	c.empty = true
+	_ = c.raw.Control(c.peek) // fails on a closed connection, and so will the write
+	return !c.empty
 }
 
-// peek looks at the socket.
-func (c *Conn) peek(fd uintptr) {
-	n, _, err := syscall.Recvfrom(int(fd), c.first[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-	c.some = err == nil && n > 0
+func (c *Conn) peekAt(fd uintptr) {
+	_, _, err := syscall.Recvfrom(int(fd), c.first[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	c.empty = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
 }

@@ -47,17 +47,23 @@ func newServer(options *redis.Options, hooks []redis.Hook) *server {
 	return s
 }
 
+// do sends a batch. Where the server has closed an idle connection, nothing was sent, and the
+// batch goes out on another.
 func (s *server) do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
-	w, err := s.take(ctx)
-	if err != nil {
-		return nil, driver.NotSent(err)
+	for {
+		w, wasIdle, err := s.lend(ctx)
+		if err != nil {
+			return nil, driver.NotSent(err)
+		}
+		replies, err := w.send(ctx, cmds)
+		s.give(w, err != nil)
+		switch {
+		case err == nil:
+			return replies, nil
+		case !wasIdle || ctx.Err() != nil || !errors.Is(err, driver.ErrNotSent):
+			return replies, s.ended(ctx, err)
+		}
 	}
-	replies, err := w.send(ctx, cmds)
-	s.give(w, err != nil)
-	if err != nil {
-		err = s.ended(ctx, err)
-	}
-	return replies, err
 }
 
 // ended says why a batch that was out failed, where the reason is not the server.

@@ -21,31 +21,24 @@ type offer struct {
 	err  error
 }
 
-// take lends a wire, which is to be given back.
-func (s *server) take(ctx context.Context) (*wire, error) {
-	for {
-		w, rested, err := s.lend(ctx)
-		if err != nil || rested.IsZero() || s.fresh(w, rested) {
-			return w, err
-		}
-		s.give(w, true)
-	}
-}
-
-// lend returns an idle wire, or the first that comes free or gets connected. The
-// time says since when it was idle, unless it was used a moment ago.
-func (s *server) lend(ctx context.Context) (w *wire, rested time.Time, err error) {
+// lend lends a wire, which is to be given back: an idle one, or else the first that comes free
+// or gets connected.
+func (s *server) lend(ctx context.Context) (w *wire, wasIdle bool, err error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return nil, rested, errClosed
+		return nil, false, errClosed
 	}
-	if last := len(s.idle) - 1; last >= 0 {
+	for last := len(s.idle) - 1; last >= 0; last-- {
 		w, s.idle = s.idle[last], s.idle[:last]
-		rested, w.since = w.since, time.Time{}
+		if s.expired(w) {
+			s.retire(w)
+			continue
+		}
+		w.since = time.Time{}
 		s.out(ctx, w)
 		s.mu.Unlock()
-		return w, rested, nil
+		return w, true, nil
 	}
 	me := &waiter{ctx: ctx, offer: make(chan offer, 1)}
 	s.waiting = append(s.waiting, me)
@@ -54,7 +47,7 @@ func (s *server) lend(ctx context.Context) (w *wire, rested time.Time, err error
 
 	select {
 	case got := <-me.offer:
-		return got.wire, rested, got.err
+		return got.wire, false, got.err
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
@@ -68,19 +61,17 @@ func (s *server) lend(ctx context.Context) (w *wire, rested time.Time, err error
 			s.give(got.wire, false)
 		}
 	}
-	return nil, rested, ctx.Err()
+	return nil, false, ctx.Err()
 }
 
-// fresh reports whether a wire that was idle since then may still be used.
-func (s *server) fresh(w *wire, since time.Time) bool {
-	now, o := time.Now(), s.options
-	switch {
-	case o.ConnMaxIdleTime > 0 && now.Sub(since) > o.ConnMaxIdleTime:
-		return false
-	case o.ConnMaxLifetime > 0 && now.Sub(w.born) > o.ConnMaxLifetime:
+// expired reports whether an idle wire is too old by the client's settings.
+func (s *server) expired(w *wire) bool {
+	if w.since.IsZero() {
 		return false
 	}
-	return quiet(w.socket)
+	now, o := time.Now(), s.options
+	return o.ConnMaxIdleTime > 0 && now.Sub(w.since) > o.ConnMaxIdleTime ||
+		o.ConnMaxLifetime > 0 && now.Sub(w.born) > o.ConnMaxLifetime
 }
 
 // give takes a wire back: to the first that waits, to the idle ones, or out of use.
