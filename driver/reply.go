@@ -1,6 +1,9 @@
 package driver
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Kind tells what a [Reply] holds.
 type Kind uint8
@@ -45,4 +48,10 @@ type ServerError struct {
 
 func (e *ServerError) Error() string {
 	return strings.TrimSpace(e.Code + " " + e.Message)
+}
+
+// Refusal returns a server's error reply to a handshake as an error that holds the
+// [*ServerError].
+func Refusal(line string) error {
+	return fmt.Errorf("the handshake was refused: %w", Reply{Kind: Failure, Str: line}.Err())
 }

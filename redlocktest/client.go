@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
 // client is the driver behind [Nodes.Drivers]: a batch has a connection to itself,
@@ -23,7 +24,7 @@ type client struct {
 
 type conn struct {
 	net.Conn
-	replies *bufio.Reader
+	replies *resp.Reader
 }
 
 var _ driver.Driver = (*client)(nil)
@@ -59,7 +60,7 @@ func (c *client) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 }
 
 func (c *conn) exchange(cmds []driver.Command) ([]driver.Reply, error) {
-	if n, err := writeCommands(c, cmds); err != nil {
+	if n, err := resp.WriteCommands(c, cmds); err != nil {
 		if n == 0 {
 			err = driver.NotSent(err)
 		}
@@ -67,7 +68,7 @@ func (c *conn) exchange(cmds []driver.Command) ([]driver.Reply, error) {
 	}
 	replies := make([]driver.Reply, 0, len(cmds))
 	for range cmds {
-		reply, err := readReply(c.replies)
+		reply, err := c.replies.Reply()
 		if err != nil {
 			return replies, err
 		}
@@ -96,7 +97,7 @@ func (c *client) take(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{dialled, bufio.NewReader(dialled)}, nil
+	return &conn{dialled, resp.NewReader(bufio.NewReader(dialled))}, nil
 }
 
 var errClosed = fmt.Errorf("redlocktest: %w", driver.ErrClosed)
@@ -120,5 +121,17 @@ func (c *client) Close() error {
 		_ = conn.Close() // is being thrown away
 	}
 	c.idle = nil
+	return nil
+}
+
+// checkArgs returns an error where a command cannot be sent.
+func checkArgs(cmds []driver.Command) error {
+	for _, cmd := range cmds {
+		for _, arg := range cmd.Args {
+			if _, ok := arg.(string); !ok {
+				return fmt.Errorf("redlocktest: an argument of %v is a %T, not a string", cmd.Args[0], arg)
+			}
+		}
+	}
 	return nil
 }

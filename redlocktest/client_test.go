@@ -1,15 +1,11 @@
 package redlocktest
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
 	"net"
-	"reflect"
-	"strings"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -85,55 +81,6 @@ func TestDriversAreSeparate(t *testing.T) {
 			if node.Name != nodes[i].Addr() || node.Client != nodes[i] {
 				t.Errorf("node %d is %s over %v, want its address and itself", i, node.Name, node.Client)
 			}
-		}
-	})
-}
-
-func TestReadReply(t *testing.T) {
-	tests := []struct {
-		wire string
-		want string
-		err  error
-	}{
-		{"+OK\r\n", `"OK"`, nil},
-		{"+\r\n", `""`, nil},
-		{"-ERR no\r\n", "-ERR no", nil},
-		{":-9223372036854775808\r\n", "-9223372036854775808", nil},
-		{"$-1\r\n", "nil", nil},
-		{"*-1\r\n", "nil", nil},
-		{"$0\r\n\r\n", `""`, nil},
-		{"$4\r\n\r\n\x00\xff\r\n", `"\r\n\x00\xff"`, nil},
-		{"*2\r\n:1\r\n*1\r\n-ERR no\r\n", "[1 [-ERR no]]", nil},
-		{"*0\r\n", "[]", nil},
-		{"", "", io.EOF},
-		{"$4\r\nab", "", io.ErrUnexpectedEOF},
-		{"*2\r\n:1\r\n", "", io.ErrUnexpectedEOF},
-		{"+O", "", io.ErrUnexpectedEOF},
-		{"\r\n", "", errProtocol},
-		{"+OK\n", "", errProtocol},
-		{":one\r\n", "", errProtocol},
-		{"$-2\r\n", "", errProtocol},
-		{"$536870913\r\n", "", errProtocol},
-		{"%1\r\n", "", errProtocol},
-		{"$2\r\nabcd", "", errProtocol},
-	}
-	for _, tt := range tests {
-		got, err := readReply(bufio.NewReader(strings.NewReader(tt.wire)))
-		if !errors.Is(err, tt.err) || err == nil && show(got) != tt.want {
-			t.Errorf("readReply(%q) = %s, %v, want %s, %v", tt.wire, show(got), err, tt.want, tt.err)
-		}
-	}
-}
-
-func FuzzReadReply(f *testing.F) {
-	for _, wire := range []string{"+OK\r\n", "*2\r\n:1\r\n*1\r\n-ERR no\r\n", "$4\r\n\r\n\x00\xff\r\n", "$-1\r\n"} {
-		f.Add(wire)
-	}
-	f.Fuzz(func(t *testing.T, wire string) {
-		whole, err := readReply(bufio.NewReader(strings.NewReader(wire)))
-		pieces, piecesErr := readReply(bufio.NewReader(iotest.OneByteReader(strings.NewReader(wire))))
-		if !reflect.DeepEqual(whole, pieces) || !errors.Is(piecesErr, err) {
-			t.Errorf("%q = %v, %v at once and %v, %v byte by byte, want the same", wire, whole, err, pieces, piecesErr)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
 const extend = `
@@ -123,7 +124,7 @@ func TestPublishReachesASubscriber(t *testing.T) {
 		if got := ask(t, nodes[0], "EVAL", "return redis.pcall('PUBLISH', KEYS[1], '')", "1", "channel"); got.Int != 1 {
 			t.Errorf("PUBLISH from a script = %s, want 1 listener", show(got))
 		}
-		message, err := readReply(conn.replies)
+		message, err := conn.replies.Reply()
 		if err != nil || show(message) != `["message" "channel" ""]` {
 			t.Errorf("the subscriber got %s, %v, want the message", show(message), err)
 		}
@@ -137,8 +138,8 @@ func TestHelloSwitchesToRESP3(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = conn.Close() })                              // is being thrown away
-		_, _ = writeCommands(conn, []driver.Command{command("HELLO", "3")}) // shows in what is read
+		t.Cleanup(func() { _ = conn.Close() })                                   // is being thrown away
+		_, _ = resp.WriteCommands(conn, []driver.Command{command("HELLO", "3")}) // shows in what is read
 		first := make([]byte, 1)
 		if _, err := conn.Read(first); err != nil || first[0] != '%' {
 			t.Errorf("HELLO 3 begins with %q, %v, want a map", first, err)

@@ -118,7 +118,7 @@ func TestStopCutsConnections(t *testing.T) {
 			t.Fatalf("PING = %v, %v, want an answer", replies, err)
 		}
 		nodes[0].Stop()
-		if reply, err := readReply(conn.replies); err == nil {
+		if reply, err := conn.replies.Reply(); err == nil {
 			t.Errorf("the connection to a stopped node gave %s, want its end", show(reply))
 		}
 	})

@@ -1,11 +1,9 @@
 package drivertest
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -106,21 +104,20 @@ func keepsConnection(p *pool) driver.Driver {
 	var w *wire
 	return do(func(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 		if w == nil {
-			conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.addr)
-			if err != nil {
+			var err error
+			if w, err = dial(ctx, p.addr); err != nil {
 				return nil, err
 			}
-			w = &wire{Conn: conn, in: bufio.NewReader(conn)}
 		}
 		_ = w.SetDeadline(time.Time{})
 		stop := context.AfterFunc(ctx, func() { _ = w.SetDeadline(time.Now()) })
 		defer stop()
-		if err := write(w, cmds); err != nil {
+		if err := w.Send(cmds); err != nil {
 			return nil, err
 		}
 		var replies []driver.Reply
 		for range cmds {
-			reply, err := readReply(w.in)
+			reply, err := w.Receive()
 			if err != nil {
 				return replies, errors.Join(err, ctx.Err())
 			}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
 // conn is one client's connection to the server.
@@ -15,6 +17,8 @@ type conn struct {
 	id    int
 	proto int
 
+	commands *resp.Reader // of in
+
 	channels map[string]struct{} // that it hears of; the server's mu guards them
 	rested   int                 // how much the server had received when all of the connection's was answered; likewise
 
@@ -23,6 +27,11 @@ type conn struct {
 	mu   sync.Mutex // for what others touch: a fault's end, and who publishes
 	out  []byte     // replies that have not been sent
 	mute bool       // keep them
+}
+
+func newConn(accepted *net.TCPConn, id int) *conn {
+	in := bufio.NewReader(accepted)
+	return &conn{net: accepted, in: in, id: id, proto: 2, commands: resp.NewReader(in), channels: map[string]struct{}{}}
 }
 
 // queue puts a reply behind those that have not been sent.

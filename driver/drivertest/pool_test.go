@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
 // pool is a simple driver that keeps the contract: a free connection, or a new one,
@@ -24,11 +23,30 @@ type pool struct {
 	rest []io.Closer // what a mutant should have closed
 }
 
-// wire is one connection.
+// wire is one connection. It is a [resp.Wire] as well.
 type wire struct {
 	net.Conn
-	in *bufio.Reader
+	replies *resp.Reader
 }
+
+func dial(ctx context.Context, addr string) (*wire, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &wire{Conn: conn, replies: resp.NewReader(bufio.NewReader(conn))}, nil
+}
+
+func (w *wire) Send(cmds []driver.Command) error {
+	_, err := resp.WriteCommands(w, cmds)
+	return err
+}
+
+func (w *wire) Receive() (driver.Reply, error) { return w.replies.Reply() }
+
+func (w *wire) Cut() { _ = w.Close() }
+
+func (*wire) Release() {} // Cut has done it
 
 func (p *pool) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	w, err := p.take(ctx)
@@ -65,11 +83,7 @@ func (p *pool) take(ctx context.Context) (*wire, error) {
 		return w, nil
 	}
 	p.mu.Unlock()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.addr)
-	if err != nil {
-		return nil, err
-	}
-	return &wire{Conn: conn, in: bufio.NewReader(conn)}, nil
+	return dial(ctx, p.addr)
 }
 
 func (p *pool) give(w *wire) {
@@ -114,10 +128,10 @@ func send(w *wire, cmds []driver.Command) ([]driver.Reply, error) {
 	// Writing stands beside reading: of a large batch the server may have to be rid
 	// of the first replies before it takes the last commands.
 	written := make(chan error, 1)
-	go func() { written <- write(w, cmds) }()
+	go func() { written <- w.Send(cmds) }()
 	var replies []driver.Reply
 	for range cmds {
-		reply, err := readReply(w.in)
+		reply, err := w.Receive()
 		if err != nil {
 			_ = w.Close()
 			return replies, errors.Join(err, <-written)
@@ -125,60 +139,4 @@ func send(w *wire, cmds []driver.Command) ([]driver.Reply, error) {
 		replies = append(replies, reply)
 	}
 	return replies, <-written
-}
-
-func write(w io.Writer, cmds []driver.Command) error {
-	out := bufio.NewWriter(w) // it keeps the first error
-	for _, cmd := range cmds {
-		_, _ = fmt.Fprintf(out, "*%d\r\n", len(cmd.Args))
-		for _, arg := range cmd.Args {
-			s := arg.(string)
-			_, _ = fmt.Fprintf(out, "$%d\r\n", len(s))
-			_, _ = out.WriteString(s)
-			_, _ = out.WriteString("\r\n")
-		}
-	}
-	return out.Flush()
-}
-
-// readReply reads one reply of RESP2.
-func readReply(r *bufio.Reader) (driver.Reply, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return driver.Reply{}, err
-	}
-	rest, ok := strings.CutSuffix(line[1:], "\r\n")
-	if !ok {
-		return driver.Reply{}, errProtocol
-	}
-	if line[0] == '+' || line[0] == '-' {
-		if line[0] == '-' {
-			return refusal(rest), nil
-		}
-		return text(rest), nil
-	}
-	n, err := strconv.ParseInt(rest, 10, 64)
-	switch {
-	case err != nil:
-		return driver.Reply{}, err
-	case line[0] == ':':
-		return number(n), nil
-	case n < 0:
-		return nilReply(), nil
-	case line[0] == '$':
-		buf := make([]byte, n+2)
-		_, err := io.ReadFull(r, buf)
-		return text(string(buf[:n])), err
-	case line[0] == '*':
-		reply := list()
-		for range n {
-			elem, err := readReply(r)
-			if err != nil {
-				return driver.Reply{}, err
-			}
-			reply.Elems = append(reply.Elems, elem)
-		}
-		return reply, nil
-	}
-	return driver.Reply{}, errors.New("unknown kind of reply")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
 // The conversations are those of Redis 7.0, byte for byte, but for what HELLO says of
@@ -59,7 +60,7 @@ func TestSubscribersAreToldAsByRedis(t *testing.T) {
 			}
 			defer func() { _ = conn.Close() }()
 			for _, step := range tt.steps {
-				if err := write(conn, []driver.Command{keyless(step.send...)}); err != nil {
+				if _, err := resp.WriteCommands(conn, []driver.Command{keyless(step.send...)}); err != nil {
 					t.Fatal(err)
 				}
 				expectBytes(t, conn, step.send, step.want)

@@ -1,64 +1,9 @@
 package drivertest
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
-	"io"
 	"strconv"
 	"strings"
 )
-
-// errProtocol ends the connection of a client that does not speak RESP.
-var errProtocol = errors.New("not a command in RESP")
-
-// The greatest sizes that the server takes. They only keep a broken client from
-// exhausting the memory of the test.
-const (
-	maxArgs = 1 << 12
-	maxBulk = 8 << 20
-)
-
-// readCommand reads one command: an array of bulk strings.
-func readCommand(r *bufio.Reader) ([]string, error) {
-	n, err := readHeader(r, '*', maxArgs)
-	if err != nil {
-		return nil, err
-	}
-	args := make([]string, n)
-	for i := range args {
-		size, err := readHeader(r, '$', maxBulk)
-		if err != nil {
-			return nil, err
-		}
-		buf := make([]byte, size+2)
-		if _, err := io.ReadFull(r, buf); err != nil {
-			return nil, err
-		}
-		if string(buf[size:]) != "\r\n" {
-			return nil, errProtocol
-		}
-		args[i] = string(buf[:size])
-	}
-	return args, nil
-}
-
-// readHeader reads a line that consists of mark and a number from 0 to limit.
-func readHeader(r *bufio.Reader, mark byte, limit int) (int, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return 0, err
-	}
-	digits, ok := strings.CutSuffix(line, "\r\n")
-	if !ok || digits == "" || digits[0] != mark {
-		return 0, fmt.Errorf("%w: %q", errProtocol, line)
-	}
-	n, err := strconv.Atoi(digits[1:])
-	if err != nil || n < 0 || n > limit {
-		return 0, fmt.Errorf("%w: %q", errProtocol, line)
-	}
-	return n, nil
-}
 
 func simple(s string) string  { return "+" + s + "\r\n" }
 func failure(s string) string { return "-" + s + "\r\n" }

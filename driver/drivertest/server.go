@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"bufio"
 	"net"
 	"slices"
 	"sync"
@@ -83,7 +82,7 @@ func (s *server) accept() {
 			return
 		}
 		s.opened++
-		c := &conn{net: accepted.(*net.TCPConn), in: bufio.NewReader(accepted), id: s.opened, proto: 2, channels: map[string]struct{}{}} //nolint:forcetypeassert // a TCP listener accepts nothing else
+		c := newConn(accepted.(*net.TCPConn), s.opened) //nolint:forcetypeassert // a TCP listener accepts nothing else
 		s.conns[c] = struct{}{}
 		s.changed.Broadcast()
 		s.mu.Unlock()
@@ -101,7 +100,7 @@ func (s *server) serve(c *conn) {
 		s.mu.Unlock()
 	}()
 	for {
-		args, err := readCommand(c.in)
+		args, err := c.commands.Command()
 		if err != nil || len(args) == 0 {
 			return
 		}

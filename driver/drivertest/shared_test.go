@@ -1,9 +1,7 @@
 package drivertest
 
 import (
-	"bufio"
 	"context"
-	"net"
 	"sync"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -49,16 +47,15 @@ func (s *shared) send(ctx context.Context, cmds []driver.Command, call *sharedCa
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wire == nil {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.addr)
-		if err != nil {
+		var err error
+		if s.wire, err = dial(ctx, s.addr); err != nil {
 			return nil, err
 		}
-		s.wire = &wire{Conn: conn, in: bufio.NewReader(conn)}
 		s.waiting = make(chan *sharedCall, 1000)
 		w, waiting := s.wire, s.waiting
 		s.readers.Go(func() { s.read(w, waiting) })
 	}
-	if err := write(s.wire, cmds); err != nil {
+	if err := s.wire.Send(cmds); err != nil {
 		return nil, err
 	}
 	s.waiting <- call
@@ -72,7 +69,7 @@ func (s *shared) read(w *wire, waiting chan *sharedCall) {
 		out := outcome{err: broken}
 		for len(out.replies) < call.size && out.err == nil {
 			var reply driver.Reply
-			if reply, out.err = readReply(w.in); out.err == nil {
+			if reply, out.err = w.Receive(); out.err == nil {
 				out.replies = append(out.replies, reply)
 			}
 		}

@@ -93,8 +93,8 @@ func addsForEver(b *bent) {
 }
 
 func addsTogether(b *bent) {
-	b.add = func(ctx context.Context, channels ...string) error {
-		return b.send(ctx, keyless(append([]string{"SUBSCRIBE"}, channels...)...))
+	b.add = func(_ context.Context, channels ...string) error {
+		return b.conn.Send([]driver.Command{keyless(append([]string{"SUBSCRIBE"}, channels...)...)})
 	}
 }
 

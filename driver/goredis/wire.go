@@ -3,7 +3,6 @@ package goredis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
 // keepCommands is the largest batch whose commands are kept for the next one.
@@ -65,7 +65,7 @@ func connect(ctx context.Context, options *redis.Options, hooks []redis.Hook) (*
 
 	greeting, err := w.send(ctx, []driver.Command{{Args: []any{"PING"}}})
 	if err == nil && strings.HasPrefix(greeting[0].Str, "NOAUTH") {
-		err = refused(greeting[0].Str)
+		err = driver.Refusal(greeting[0].Str)
 	}
 	if err == nil && !stop() {
 		err = ctx.Err() // and the socket is cut
@@ -123,7 +123,7 @@ func (w *wire) collect(batch []redis.Cmder) (replies []driver.Reply, missing err
 		cmd := cmder.(*command)
 		if missing == nil {
 			var reply driver.Reply
-			if reply, _, missing = decode(cmd.raw); missing == nil {
+			if reply, _, missing = resp.Decode(cmd.raw); missing == nil {
 				replies = append(replies, reply)
 				w.moved = w.moved || reply.Kind == driver.Failure && strings.HasPrefix(reply.Str, "READONLY")
 			}
@@ -146,11 +146,7 @@ func (w *wire) close() {
 func refusal(err error) error {
 	var reply redis.Error
 	if errors.As(err, &reply) {
-		return refused(reply.Error())
+		return driver.Refusal(reply.Error())
 	}
 	return err
-}
-
-func refused(text string) error {
-	return fmt.Errorf("the handshake was refused: %w", driver.Reply{Kind: driver.Failure, Str: text}.Err())
 }

@@ -55,13 +55,17 @@ func (c *conn) exchange(ctx context.Context, cmds []driver.Command) ([]driver.Re
 	return replies, err
 }
 
-func (c *conn) roundTrip(cmds []driver.Command) ([]driver.Reply, error) {
+func (c *conn) send(cmds []driver.Command) error {
 	for _, cmd := range cmds {
 		if err := c.Send(cmd.Args[0].(string), cmd.Args[1:]...); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := c.Flush(); err != nil {
+	return c.Flush()
+}
+
+func (c *conn) roundTrip(cmds []driver.Command) ([]driver.Reply, error) {
+	if err := c.send(cmds); err != nil {
 		return nil, err
 	}
 	// Reply by reply, for the client's way to read all at once loses those that

@@ -86,7 +86,7 @@ func (d *Driver) check(ctx context.Context, pooled redis.Conn) error {
 func refusal(err error) error {
 	var line redis.Error
 	if errors.As(err, &line) {
-		return fmt.Errorf("the handshake was refused: %w", driver.Reply{Kind: driver.Failure, Str: string(line)}.Err())
+		return driver.Refusal(string(line))
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package redigo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -56,7 +57,8 @@ type Driver struct {
 	sweeping  bool      // the next sweep is set
 	suspicion time.Time // when a connection was last found dead
 	late      error     // why the last connection failed, if its call had gone by then
-	open      map[*subscription]struct{}
+
+	subscribers map[*subscriber]struct{}
 
 	// Of a pool that was made here.
 	own    bool
@@ -83,8 +85,9 @@ func newDriver(pool *redis.Pool) *Driver {
 		maxSweeps: int(max(busy/sweepTime, 1)),
 		calls:     make(chan struct{}, calls),
 		seats:     make(chan struct{}, seats),
-		open:      map[*subscription]struct{}{},
 		closed:    context.Background(),
+
+		subscribers: map[*subscriber]struct{}{},
 	}
 }
 
@@ -166,41 +169,33 @@ func (d *Driver) take(ctx context.Context) (*conn, error) {
 }
 
 // borrow asks the pool, which may block for as long as its Dial and TestOnBorrow
-// please. What comes too late for this call serves the next one. Where nothing comes
-// of it, the caller's place among the calls or the seats is free again.
+// please. A connection that comes too late for this call serves the next one. Without a
+// connection, the caller's place among the calls or the seats is free again.
 func (d *Driver) borrow(ctx context.Context, places chan struct{}) (*conn, error) {
-	type answer struct {
-		c   *conn
-		err error
-	}
-	answers := make(chan answer)
-	go func() {
+	c, err := driver.Await(ctx, func() (*conn, error) {
 		c, err := d.connect(ctx)
-		select {
-		case answers <- answer{c, err}:
-		case <-ctx.Done():
-			switch {
-			case err == nil && places == d.seats:
-				d.putOne(c)
-			case err == nil:
-				d.put(c)
-			default:
-				d.mu.Lock()
-				d.late = err
-				d.mu.Unlock()
-			}
+		if err != nil {
 			<-places
 		}
-	}()
-	select {
-	case a := <-answers:
-		if a.err != nil {
-			<-places
+		return c, err
+	}, func(late *conn, err error) {
+		if err != nil {
+			d.mu.Lock()
+			d.late = err
+			d.mu.Unlock()
+			return
 		}
-		return a.c, a.err
-	case <-ctx.Done():
+		if places == d.seats {
+			d.putOne(late)
+		} else {
+			d.put(late)
+		}
+		<-places
+	})
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil, d.noConnection(ctx)
 	}
+	return c, err
 }
 
 // putOne keeps a connection that came too late for a subscription, unless there is one already

@@ -3,10 +3,13 @@ package redigo
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
 var _ driver.Subscriber = (*Driver)(nil)
@@ -22,7 +25,7 @@ func (d *Driver) Subscribe(ctx context.Context, hear func(driver.Notice)) (drive
 	return s, nil
 }
 
-func (d *Driver) subscribe(ctx context.Context, hear func(driver.Notice)) (*subscription, error) {
+func (d *Driver) subscribe(ctx context.Context, hear func(driver.Notice)) (*resp.Session, error) {
 	if err := d.seat(ctx); err != nil {
 		return nil, err
 	}
@@ -30,14 +33,7 @@ func (d *Driver) subscribe(ctx context.Context, hear func(driver.Notice)) (*subs
 	if err != nil {
 		return nil, err
 	}
-	s := newSubscription(d, c, hear)
-	if !d.remember(s) {
-		_ = c.Close()
-		<-d.seats
-		return nil, errClosed
-	}
-	go s.listen()
-	return s, nil
+	return d.open(c, hear)
 }
 
 // seat makes sure that neither the lock's calls nor the application have to wait for
@@ -62,33 +58,33 @@ func (d *Driver) seat(ctx context.Context) error {
 	}
 }
 
-// remember reports whether the Driver is still there to end s.
-func (d *Driver) remember(s *subscription) bool {
+// open starts a session, unless the Driver is closed and could not end it.
+func (d *Driver) open(c *conn, hear func(driver.Notice)) (*resp.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed.Err() != nil {
-		return false
+		_ = c.Close()
+		<-d.seats
+		return nil, errClosed
 	}
-	d.open[s] = struct{}{}
-	return true
+	sub := &subscriber{conn: c, d: d}
+	sub.session = resp.NewSession(context.Background(), "redigo", sub, hear)
+	d.subscribers[sub] = struct{}{}
+	return sub.session, nil
 }
 
-func (d *Driver) forget(s *subscription) {
+func (d *Driver) forget(sub *subscriber) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.open, s)
+	delete(d.subscribers, sub)
 }
 
-// unsubscribe ends all that is open, and waits until each has said so.
+// unsubscribe ends all sessions.
 func (d *Driver) unsubscribe() {
 	d.mu.Lock()
-	var all []*subscription
-	for s := range d.open {
-		all = append(all, s)
-	}
+	all := slices.Collect(maps.Keys(d.subscribers))
 	d.mu.Unlock()
-	for _, s := range all {
-		s.end(errClosed)
-		<-s.done
+	for _, sub := range all {
+		sub.session.End(errClosed)
 	}
 }

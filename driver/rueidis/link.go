@@ -3,7 +3,6 @@ package rueidis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -203,5 +202,5 @@ func refusal(err error) error {
 	if strings.HasPrefix(text, "DB ") || strings.HasPrefix(text, "AUTH ") {
 		text = "ERR " + text
 	}
-	return fmt.Errorf("the handshake was refused: %w", driver.Reply{Kind: driver.Failure, Str: text}.Err())
+	return driver.Refusal(text)
 }

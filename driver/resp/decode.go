@@ -1,45 +1,18 @@
-package goredis
+// Package resp reads and writes the Redis protocol, RESP2 and RESP3, for drivers whose client
+// library does not, and for servers of tests.
+package resp
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// receive reads one reply of RESP2 to its end, where go-redis's reader cannot be had.
-// It takes memory only for what arrives, whatever lengths are announced.
-func receive(in *bufio.Reader) (driver.Reply, error) {
-	var raw bytes.Buffer
-	for missing := int64(1); missing > 0; missing-- {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return driver.Reply{}, err
-		}
-		raw.Write(line)
-		switch n, _ := strconv.ParseInt(string(bytes.TrimSpace(line[1:])), 10, 64); line[0] {
-		case '*':
-			missing += max(n, 0)
-		case '$':
-			if n >= 0 {
-				_, err = io.CopyN(&raw, in, n+2)
-			}
-		}
-		if err != nil {
-			return driver.Reply{}, err
-		}
-	}
-	reply, _, err := decode(raw.Bytes())
-	return reply, err
-}
-
-// decode reads the first reply in raw, of RESP2 or RESP3, and returns what is
-// behind it. Replies are short and whole when they get here, so it works on the
-// bytes and allocates only the strings and arrays that it returns.
-func decode(raw []byte) (reply driver.Reply, rest []byte, err error) {
+// Decode returns the first reply in raw, and what is behind it. It allocates only the strings
+// and arrays that it returns, and nothing for lengths that raw only announces.
+func Decode(raw []byte) (reply driver.Reply, rest []byte, err error) {
 	end := bytes.Index(raw, []byte("\r\n"))
 	if end < 1 {
 		return reply, nil, malformed(raw)
@@ -93,26 +66,26 @@ func decode(raw []byte) (reply driver.Reply, rest []byte, err error) {
 		if _, rest, err = decodeArray(rest, 2*n); err != nil {
 			return reply, nil, err
 		}
-		return decode(rest)
+		return Decode(rest)
 	}
 	return reply, nil, malformed(raw)
 }
 
 func decodeArray(raw []byte, n int64) (driver.Reply, []byte, error) {
-	if n < 0 || n > int64(len(raw)) { // an element takes bytes: no length lies its way to a huge slice
+	if n < 0 || n > int64(len(raw)) { // an element has at least a byte
 		return driver.Reply{}, nil, malformed(raw)
 	}
 	array := driver.Reply{Kind: driver.Array, Elems: make([]driver.Reply, n)}
 	for i := range array.Elems {
 		var err error
-		if array.Elems[i], raw, err = decode(raw); err != nil {
+		if array.Elems[i], raw, err = Decode(raw); err != nil {
 			return driver.Reply{}, nil, err
 		}
 	}
 	return array, raw, nil
 }
 
-// text is string(line), for nothing in the case that most replies are.
+// text is string(line), and allocates nothing for the most frequent reply.
 func text(line []byte) string {
 	if string(line) == "OK" {
 		return "OK"
@@ -121,5 +94,5 @@ func text(line []byte) string {
 }
 
 func malformed(raw []byte) error {
-	return fmt.Errorf("malformed reply %.40q", raw)
+	return fmt.Errorf("%w: malformed reply %.40q", driver.ErrProtocol, raw)
 }
