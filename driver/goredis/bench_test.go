@@ -12,7 +12,7 @@ import (
 
 // BenchmarkDo sends what an acquire sends, to a server on the loopback.
 func BenchmarkDo(b *testing.B) {
-	d := open(b, redis.NewClient(&redis.Options{Addr: start(b).addr()}))
+	d := open(b, redis.NewClient(&redis.Options{Addr: start(b).Addr}))
 	for _, size := range []int{1, 16, 128} {
 		cmds := make([]driver.Command, size)
 		for i := range cmds {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,36 +15,18 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
 // answer is the server's end of a pipe: it says OK to all but WAIT, to which it is silent, and reads
 // nothing behind a SUBSCRIBE.
 func answer(conn net.Conn) {
-	in := bufio.NewReader(conn)
-	line := func() string {
-		s, err := in.ReadString('\n')
+	for commands := resp.NewReader(bufio.NewReader(conn)); ; {
+		args, err := commands.Command()
 		if err != nil {
-			return ""
-		}
-		return strings.TrimSpace(s)
-	}
-	for {
-		n, _ := strconv.Atoi(strings.TrimPrefix(line(), "*"))
-		if n == 0 {
 			return
 		}
-		var name string
-		for i := range n {
-			size, _ := strconv.Atoi(strings.TrimPrefix(line(), "$"))
-			arg := make([]byte, size+2)
-			if _, err := io.ReadFull(in, arg); err != nil {
-				return
-			}
-			if i == 0 {
-				name = strings.ToUpper(string(arg[:size]))
-			}
-		}
-		switch name {
+		switch strings.ToUpper(args[0]) {
 		case "HELLO": // as servers before Redis 6
 			_, _ = io.WriteString(conn, "-ERR unknown command\r\n")
 		case "WAIT":

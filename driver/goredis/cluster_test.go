@@ -42,13 +42,12 @@ func clusterOf(asked *atomic.Int32, addrs ...string) *redis.ClusterClient {
 }
 
 func TestRealCluster(t *testing.T) {
-	port, bus := freePort(t), freePort(t)
-	server := run(t, port, "--port", port, "--cluster-port", bus, "--cluster-enabled", "yes")
+	server := start(t, "cluster-port "+freePort(t), "cluster-enabled yes")
 	server.ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	for !strings.Contains(fmt.Sprint(server.ask("CLUSTER", "INFO")), "cluster_state:ok") {
 		time.Sleep(10 * time.Millisecond) // between two questions: it takes 2s to agree with itself
 	}
-	d := open(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.addr()}}))
+	d := open(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}}))
 	expect(t, d, ok, "SET", "{a}", "1", "NX", "PX", "10000")
 	replies, err := d.Do(within(t, time.Second), []driver.Command{
 		command("TIME"), command("SET", "b", "2"), command("GET", "b"), command("GET", "{a}"),
@@ -72,7 +71,7 @@ func TestRealCluster(t *testing.T) {
 // The keys "a" and "b" have the slots 15495 and 3300.
 func TestClusterOfTwoMasters(t *testing.T) {
 	low, high := start(t), start(t)
-	d := open(t, clusterOf(nil, low.addr(), high.addr()))
+	d := open(t, clusterOf(nil, low.Addr, high.Addr))
 	batch := []driver.Command{
 		command("SET", "a", "1"), command("SET", "b", "2"), command("PING"), command("GET", "a"), command("GET", "b"),
 	}
@@ -84,7 +83,7 @@ func TestClusterOfTwoMasters(t *testing.T) {
 		t.Error("the keys did not go to a master each")
 	}
 
-	thaw := low.freeze()
+	thaw := low.Freeze()
 	replies, err = d.Do(within(t, 200*time.Millisecond), batch)
 	if len(replies) != 1 || replies[0].Str != "OK" || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrNotSent) {
 		t.Errorf("with the second command's master stopped: %+v, %v, want the first reply, and that the deadline has passed", replies, err)
@@ -95,10 +94,9 @@ func TestClusterOfTwoMasters(t *testing.T) {
 
 	thaw()
 	expect(t, d, text("2"), "GET", "b")
-	_ = high.cmd.Process.Kill()
-	_ = high.cmd.Wait()
+	high.Kill()
 	_, _ = d.Do(within(t, time.Second), batch[:1]) // may still find the connection that has gone
-	defer low.freeze()()
+	defer low.Freeze()()
 	_, err = d.Do(within(t, 200*time.Millisecond), batch)
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrNotSent) {
 		t.Errorf("with one master stopped and the other gone: %v, want that the deadline has passed, and that something may have been sent", err)
@@ -109,7 +107,7 @@ func TestClusterOfTwoMasters(t *testing.T) {
 
 func TestClusterMapIsAskedForAgain(t *testing.T) {
 	var asked atomic.Int32
-	d := open(t, clusterOf(&asked, start(t).addr()))
+	d := open(t, clusterOf(&asked, start(t).Addr))
 	expect(t, d, ok, "SET", "key", "value")
 	before := asked.Load()
 	moved := driver.Reply{Kind: driver.Failure, Str: "MOVED 1 127.0.0.1:1"}

@@ -1,16 +1,8 @@
 package goredis_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
-	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,65 +12,18 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
-// authority writes a certificate authority and a certificate of 127.0.0.1 that it
-// has signed, and returns the files' names.
-func authority(t *testing.T) (ca, cert, key string) {
-	t.Helper()
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	sign := func(template, parent *x509.Certificate, public *ecdsa.PublicKey, signer *ecdsa.PrivateKey) []byte {
-		der, err := x509.CreateCertificate(rand.Reader, template, parent, public, signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return der
-	}
-	secret := func() *ecdsa.PrivateKey {
-		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k
-	}
-	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "the test's authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "the test's server"},
-		NotBefore: root.NotBefore, NotAfter: root.NotAfter,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	rootKey, leafKey := secret(), secret()
-	leafDER, err := x509.MarshalECPrivateKey(leafKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ca = write("ca.pem", "CERTIFICATE", sign(root, root, &rootKey.PublicKey, rootKey))
-	cert = write("cert.pem", "CERTIFICATE", sign(leaf, root, &leafKey.PublicKey, rootKey))
-	key = write("key.pem", "EC PRIVATE KEY", leafDER)
-	return ca, cert, key
-}
-
 func TestTLSWithUserAndDatabase(t *testing.T) {
-	ca, cert, key := authority(t)
-	plain, secure := freePort(t), freePort(t)
-	server := run(t, plain, "--port", plain, "--tls-port", secure, "--tls-auth-clients", "no",
-		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca)
+	files := redisserver.NewCertificates(t)
+	secure := freePort(t)
+	server := start(t, files.Config(secure)...)
 	// This user may take locks and nothing else, PING included.
 	server.ask("ACL", "SETUSER", "locker", "on", ">p@ss/word", "~lock:*", "+set", "+get", "+select")
 
 	base := "rediss://locker:p%40ss%2Fword@127.0.0.1:" + secure + "/3"
-	nodes, err := goredis.Open(base+"?ca="+ca, base)
+	nodes, err := goredis.Open(base+"?ca="+files.CA, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +49,7 @@ func TestTLSWithUserAndDatabase(t *testing.T) {
 
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "redis.sock")
-	start(t, "--unixsocket", path)
+	start(t, "unixsocket "+path)
 	nodes, err := goredis.Open("unix://" + path + "?db=2")
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +60,7 @@ func TestUnixSocket(t *testing.T) {
 // TestHandshakeRefused shows that the server's reason gets through where nothing
 // of the batch was sent.
 func TestHandshakeRefused(t *testing.T) {
-	server := start(t, "--requirepass", "right")
+	server := start(t, "requirepass right")
 	tests := []struct {
 		name    string
 		options redis.Options
@@ -128,7 +73,7 @@ func TestHandshakeRefused(t *testing.T) {
 		{"a database too many", redis.Options{Password: "right", DB: 99}, "ERR"},
 	}
 	for _, tt := range tests {
-		tt.options.Addr = server.addr()
+		tt.options.Addr = server.Addr
 		d := open(t, redis.NewClient(&tt.options))
 		replies, err := d.Do(within(t, 2*time.Second), []driver.Command{command("SET", "key", "value")})
 		if len(replies) != 0 || code(err) != tt.want || !errors.Is(err, driver.ErrNotSent) {
@@ -137,7 +82,7 @@ func TestHandshakeRefused(t *testing.T) {
 			t.Errorf("%s: the error is %q, want %s…", tt.name, err, want)
 		}
 	}
-	right := open(t, redis.NewClient(&redis.Options{Addr: server.addr(), Password: "right"}))
+	right := open(t, redis.NewClient(&redis.Options{Addr: server.Addr, Password: "right"}))
 	expect(t, right, ok, "SET", "key", "value")
 }
 

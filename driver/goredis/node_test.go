@@ -101,7 +101,7 @@ func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 }
 
 func TestHooks(t *testing.T) {
-	addr := start(t).addr()
+	addr := start(t).Addr
 	slots := []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}
 	for name, client := range map[string]redis.UniversalClient{
 		"a client": redis.NewClient(&redis.Options{Addr: addr}),
@@ -132,7 +132,7 @@ func (*refusing) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPip
 }
 
 func TestHookThatRefuses(t *testing.T) {
-	d := open(t, redis.NewClient(&redis.Options{Addr: start(t).addr()}), goredis.WithHooks(&refusing{}))
+	d := open(t, redis.NewClient(&redis.Options{Addr: start(t).Addr}), goredis.WithHooks(&refusing{}))
 	set := command("SET", "key", "value")
 	replies, err := d.Do(within(t, time.Second), []driver.Command{set, set})
 	if len(replies) != 0 || !errors.Is(err, errRefused) {

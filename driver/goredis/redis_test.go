@@ -1,15 +1,11 @@
 package goredis_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,85 +17,31 @@ import (
 
 // process is a redis-server of the test's own.
 type process struct {
-	t    testing.TB
-	port string
-	cmd  *exec.Cmd
+	*redisserver.Server
+	t testing.TB
 }
 
-func (p *process) addr() string { return "127.0.0.1:" + p.port }
-
-// start starts a redis-server with these arguments on a free port, and waits until
-// it says that it is ready.
-func start(t testing.TB, args ...string) *process {
+func start(t testing.TB, config ...string) *process {
 	t.Helper()
-	port := freePort(t)
-	return run(t, port, append([]string{"--port", port}, args...)...)
+	return &process{redisserver.Start(t, config...), t}
 }
 
-func run(t testing.TB, port string, args ...string) *process {
-	t.Helper()
-	binary := redisserver.Find(t)
-	args = append(args, "--save", "", "--dir", t.TempDir())
-	cmd := exec.CommandContext(context.Background(), binary, args...) //nolint:gosec // the tests' own arguments
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGCONT)
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	var log strings.Builder
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		log.WriteString(lines.Text() + "\n")
-		if strings.Contains(lines.Text(), "Ready to accept connections") || strings.Contains(lines.Text(), "+monitor master") {
-			go func() { // so that the server never waits for its log to be read
-				for lines.Scan() {
-				}
-			}()
-			return &process{t: t, port: port, cmd: cmd}
-		}
-	}
-	t.Fatalf("redis-server %s ended:\n%s", strings.Join(args, " "), log.String())
-	return nil
-}
-
-// freePort returns a port that was free a moment ago.
 func freePort(t testing.TB) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	_, port, _ := net.SplitHostPort(redisserver.FreeAddr(t))
+	return port
 }
 
 // ask sends a command by a client that has nothing to do with the test's.
 func (p *process) ask(args ...any) any {
 	p.t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: p.addr()})
+	client := redis.NewClient(&redis.Options{Addr: p.Addr})
 	defer func() { _ = client.Close() }()
 	answer, err := client.Do(context.Background(), args...).Result()
 	if err != nil {
 		p.t.Fatalf("%v = %v", args, err)
 	}
 	return answer
-}
-
-// freeze stops the server, as kill -STOP does, and returns what continues it.
-func (p *process) freeze() (thaw func()) {
-	signal := func(s os.Signal) {
-		if err := p.cmd.Process.Signal(s); err != nil {
-			p.t.Errorf("signalling redis-server: %v", err)
-		}
-	}
-	signal(syscall.SIGSTOP)
-	return func() { signal(syscall.SIGCONT) }
 }
 
 // calls returns how often the server was sent a command, refused or not.

@@ -2,26 +2,20 @@ package goredis_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 func TestSentinel(t *testing.T) {
 	first, second := start(t), start(t)
-	port := freePort(t)
-	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	if err := os.WriteFile(config, []byte("port "+port+"\nsentinel monitor locks 127.0.0.1 "+first.port+" 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sentinel := run(t, port, config, "--sentinel")
+	sentinel := process{redisserver.StartSentinel(t, "sentinel monitor locks 127.0.0.1 "+first.Port+" 1"), t}
 
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "locks", SentinelAddrs: []string{sentinel.addr()}})
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "locks", SentinelAddrs: []string{sentinel.Addr}})
 	d := open(t, client)
 	expect(t, d, ok, "SET", "key", "first")
 
@@ -32,8 +26,8 @@ func TestSentinel(t *testing.T) {
 
 	// A failover: the old master lives on as a replica, with our connection open.
 	sentinel.ask("SENTINEL", "REMOVE", "locks")
-	sentinel.ask("SENTINEL", "MONITOR", "locks", "127.0.0.1", second.port, "1")
-	first.ask("REPLICAOF", "127.0.0.1", second.port)
+	sentinel.ask("SENTINEL", "MONITOR", "locks", "127.0.0.1", second.Port, "1")
+	first.ask("REPLICAOF", "127.0.0.1", second.Port)
 	replies, err := d.Do(within(t, time.Second), []driver.Command{command("SET", "key", "second")})
 	if err != nil || code(replies[0].Err()) != "READONLY" {
 		t.Fatalf("SET at the old master = %v, %v, want the reply READONLY", replies, err)

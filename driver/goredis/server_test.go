@@ -19,10 +19,10 @@ import (
 // and to an earlier cancel.
 func TestStoppedServer(t *testing.T) {
 	server := start(t)
-	d := open(t, redis.NewClient(&redis.Options{Addr: server.addr()}))
+	d := open(t, redis.NewClient(&redis.Options{Addr: server.Addr}))
 	expect(t, d, ok, "SET", "key", "value")
 
-	thaw := server.freeze()
+	thaw := server.Freeze()
 	begun := time.Now()
 	_, err := d.Do(within(t, 200*time.Millisecond), []driver.Command{command("GET", "key")})
 	if late := time.Since(begun) - 200*time.Millisecond; !errors.Is(err, context.DeadlineExceeded) || late > most {
@@ -45,7 +45,7 @@ func TestStoppedServer(t *testing.T) {
 // while it was idle.
 func TestIdleConnectionIsReplaced(t *testing.T) {
 	server := start(t)
-	d := open(t, redis.NewClient(&redis.Options{Addr: server.addr()}))
+	d := open(t, redis.NewClient(&redis.Options{Addr: server.Addr}))
 	expect(t, d, ok, "SET", "key", "value")
 
 	server.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -57,7 +57,7 @@ func TestIdleConnectionIsReplaced(t *testing.T) {
 
 func TestReadOnlyReplyEndsConnections(t *testing.T) {
 	server := start(t)
-	d := open(t, redis.NewClient(&redis.Options{Addr: server.addr()}))
+	d := open(t, redis.NewClient(&redis.Options{Addr: server.Addr}))
 	expect(t, d, ok, "SET", "key", "value")
 	first := connections(server)
 	server.ask("REPLICAOF", "127.0.0.1", "1")
@@ -73,7 +73,7 @@ func TestReadOnlyReplyEndsConnections(t *testing.T) {
 
 func TestConnectionsAreBounded(t *testing.T) {
 	server := start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.addr(), MinIdleConns: 3})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, MinIdleConns: 3})
 	d := open(t, client)
 	expect(t, d, ok, "SET", "key", "value")
 	if got := connections(server); len(got) != 1 {
@@ -108,8 +108,8 @@ func connections(server *process) (ids []string) {
 func TestCloseLeavesTheClientAlone(t *testing.T) {
 	server := start(t)
 	for name, client := range map[string]redis.UniversalClient{
-		"a client":         redis.NewClient(&redis.Options{Addr: server.addr()}),
-		"a cluster client": clusterOf(nil, server.addr()),
+		"a client":         redis.NewClient(&redis.Options{Addr: server.Addr}),
+		"a cluster client": clusterOf(nil, server.Addr),
 	} {
 		d := open(t, client)
 		expect(t, d, ok, "SET", "key", "value")
@@ -134,7 +134,7 @@ func (*breaker) ReportResult(error) {}
 
 func TestCircuitBreakerIsNotAsked(t *testing.T) {
 	limiter := new(breaker)
-	d := open(t, redis.NewClient(&redis.Options{Addr: start(t).addr(), Limiter: limiter}))
+	d := open(t, redis.NewClient(&redis.Options{Addr: start(t).Addr, Limiter: limiter}))
 	expect(t, d, ok, "SET", "key", "value")
 	if limiter.asked != 0 {
 		t.Errorf("the application's circuit breaker was asked %d times about a lock's command", limiter.asked)
@@ -143,7 +143,7 @@ func TestCircuitBreakerIsNotAsked(t *testing.T) {
 
 func TestCloseEndsWhatIsOut(t *testing.T) {
 	server := start(t)
-	d := open(t, redis.NewClient(&redis.Options{Addr: server.addr()}))
+	d := open(t, redis.NewClient(&redis.Options{Addr: server.Addr}))
 	expect(t, d, ok, "SET", "key", "value")
 	failed := make(chan error)
 	go func() {
@@ -164,7 +164,7 @@ func TestCloseEndsWhatIsOut(t *testing.T) {
 func TestBlockingCommand(t *testing.T) {
 	server := start(t)
 	// The client's own read time-out is shorter than what the command takes.
-	d := open(t, redis.NewClient(&redis.Options{Addr: server.addr(), ReadTimeout: 50 * time.Millisecond}))
+	d := open(t, redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: 50 * time.Millisecond}))
 	wait := command("WAIT", "1", "300")
 	wait.Keys, wait.Blocks = 0, true
 	begun := time.Now()

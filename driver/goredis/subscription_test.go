@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // ear keeps what a subscription hears.
@@ -87,7 +88,7 @@ const most = 500 * time.Millisecond
 
 func TestSubscriptionHears(t *testing.T) {
 	server := start(t)
-	sub, heard := listen(t, open(t, redis.NewClient(&redis.Options{Addr: server.addr()})), "a", "b\r\n")
+	sub, heard := listen(t, open(t, redis.NewClient(&redis.Options{Addr: server.Addr})), "a", "b\r\n")
 	for _, payload := range []string{"token", "", "\r\n$-1\r\n\x00", strings.Repeat("long", 5000)} {
 		server.ask("PUBLISH", "b\r\n", payload)
 		heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "b\r\n", Payload: payload})
@@ -136,7 +137,7 @@ func (w written) Write(b []byte) (int, error) {
 func TestChannelsAreOneCommandEachInOneWrite(t *testing.T) {
 	server := start(t)
 	var seen scribe
-	d := open(t, redis.NewClient(&redis.Options{Addr: server.addr()}), goredis.WithHooks(&seen))
+	d := open(t, redis.NewClient(&redis.Options{Addr: server.Addr}), goredis.WithHooks(&seen))
 	sub, heard := listen(t, d)
 	before := seen.writes.Load()
 	if err := sub.Add(within(t, time.Second), "a", "b", "c"); err != nil {
@@ -153,7 +154,7 @@ func TestChannelsAreOneCommandEachInOneWrite(t *testing.T) {
 func TestSubscriptionIsNotRepaired(t *testing.T) {
 	server := start(t)
 	var seen scribe
-	d := open(t, redis.NewClient(&redis.Options{Addr: server.addr()}), goredis.WithHooks(&seen))
+	d := open(t, redis.NewClient(&redis.Options{Addr: server.Addr}), goredis.WithHooks(&seen))
 	sub, heard := listen(t, d, "a")
 	server.ask("CLIENT", "KILL", "TYPE", "pubsub")
 	heard.ends(t, sub, "goredis: EOF")
@@ -168,12 +169,11 @@ func TestSubscriptionIsNotRepaired(t *testing.T) {
 }
 
 func TestRefusedChannelHarmsNoOther(t *testing.T) {
-	ca, cert, key := authority(t)
-	plain, secure := freePort(t), freePort(t)
-	server := run(t, plain, "--port", plain, "--tls-port", secure, "--tls-auth-clients", "no",
-		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca)
+	files := redisserver.NewCertificates(t)
+	secure := freePort(t)
+	server := start(t, files.Config(secure)...)
 	server.ask("ACL", "SETUSER", "locker", "on", ">p@ss/word", "resetchannels", "&lock:*", "+subscribe", "+unsubscribe")
-	base := "@127.0.0.1:" + secure + "?ca=" + ca
+	base := "@127.0.0.1:" + secure + "?ca=" + files.CA
 	nodes, err := goredis.Open("rediss://locker:p%40ss%2Fword"+base, "rediss://locker:wrong"+base)
 	if err != nil {
 		t.Fatal(err)
@@ -200,11 +200,10 @@ func TestRefusedChannelHarmsNoOther(t *testing.T) {
 
 // TestSubscriptionAtStoppedServer fills the connection of a server that does not read.
 func TestSubscriptionAtStoppedServer(t *testing.T) {
-	ca, cert, key := authority(t)
-	plain, secure := freePort(t), freePort(t)
-	server := run(t, plain, "--port", plain, "--tls-port", secure, "--tls-auth-clients", "no",
-		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca)
-	nodes, err := goredis.Open("redis://"+server.addr(), "rediss://127.0.0.1:"+secure+"?ca="+ca)
+	files := redisserver.NewCertificates(t)
+	secure := freePort(t)
+	server := start(t, files.Config(secure)...)
+	nodes, err := goredis.Open("redis://"+server.Addr, "rediss://127.0.0.1:"+secure+"?ca="+files.CA)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +213,7 @@ func TestSubscriptionAtStoppedServer(t *testing.T) {
 		late, lateHeard := listen(t, d, "a")
 		shut, shutHeard := listen(t, d, "a")
 		quiet, quietHeard := listen(t, d, "a")
-		thaw := server.freeze()
+		thaw := server.Freeze()
 
 		begun := time.Now()
 		patient := make(chan error)
@@ -245,12 +244,12 @@ func TestSubscriptionAtStoppedServer(t *testing.T) {
 func TestSubscribeAtStoppedServer(t *testing.T) {
 	server := start(t)
 	for name, client := range map[string]redis.UniversalClient{
-		"a client":         redis.NewClient(&redis.Options{Addr: server.addr()}),
-		"a cluster client": clusterOf(nil, server.addr()),
+		"a client":         redis.NewClient(&redis.Options{Addr: server.Addr}),
+		"a cluster client": clusterOf(nil, server.Addr),
 	} {
 		d := open(t, client)
 		listen(t, d, "a")
-		thaw := server.freeze()
+		thaw := server.Freeze()
 		hear := func(n driver.Notice) { t.Errorf("%s: heard %+v without a subscription", name, n) }
 
 		begun := time.Now()
@@ -273,12 +272,12 @@ func TestSubscribeAtStoppedServer(t *testing.T) {
 func TestCloseEndsSubscriptions(t *testing.T) {
 	server := start(t)
 	for name, client := range map[string]redis.UniversalClient{
-		"a client":         redis.NewClient(&redis.Options{Addr: server.addr()}),
-		"a cluster client": clusterOf(nil, server.addr()),
+		"a client":         redis.NewClient(&redis.Options{Addr: server.Addr}),
+		"a cluster client": clusterOf(nil, server.Addr),
 	} {
 		d := open(t, client)
 		sub, heard := listen(t, d, "a")
-		thaw := server.freeze()
+		thaw := server.Freeze()
 		begun := time.Now()
 		if err := d.Close(); err != nil || time.Since(begun) > most {
 			t.Errorf("%s: Close = %v after %v", name, err, time.Since(begun))
@@ -296,11 +295,11 @@ func TestCloseEndsSubscriptions(t *testing.T) {
 func TestSubscriptionOfCluster(t *testing.T) {
 	servers := make([]*process, 2)
 	for i := range servers {
-		port, bus := freePort(t), freePort(t)
-		servers[i] = run(t, port, "--port", port, "--cluster-port", bus, "--cluster-enabled", "yes")
+		bus := freePort(t)
+		servers[i] = start(t, "cluster-port "+bus, "cluster-enabled yes")
 		servers[i].ask("CLUSTER", "ADDSLOTSRANGE", i*8192, i*8192+8191)
 		if i > 0 {
-			servers[0].ask("CLUSTER", "MEET", "127.0.0.1", port, bus)
+			servers[0].ask("CLUSTER", "MEET", "127.0.0.1", servers[i].Port, bus)
 		}
 	}
 	for _, server := range servers {
@@ -308,11 +307,11 @@ func TestSubscriptionOfCluster(t *testing.T) {
 			time.Sleep(10 * time.Millisecond) // between two questions: it takes seconds to agree with itself
 		}
 	}
-	d := open(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].addr()}}))
+	d := open(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addr}}))
 	sub, heard := listen(t, d, "a", "b")
 	for _, server := range servers {
-		server.ask("PUBLISH", "a", server.port)
-		heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: server.port})
+		server.ask("PUBLISH", "a", server.Port)
+		heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: server.Port})
 	}
 	heard.closes(t, sub)
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // BenchmarkDo compares the driver, over a pool whose connections are kept and over
 // one from which each call takes its own, with the client's own pipeline on one
 // connection: that is what the transport itself costs.
 func BenchmarkDo(b *testing.B) {
-	server := startRedis(b)
+	server := redisserver.Start(b)
 	for _, size := range []int{1, 16, 128} {
 		cmds := make([]driver.Command, size)
 		for i := range cmds {
@@ -23,15 +24,15 @@ func BenchmarkDo(b *testing.B) {
 		}
 		name := "batch=" + strconv.Itoa(size)
 		b.Run("way=kept/"+name, func(b *testing.B) {
-			benchDriver(b, newDriver(b, newPool(b, server.addr)), cmds)
+			benchDriver(b, newDriver(b, newPool(b, server.Addr)), cmds)
 		})
 		b.Run("way=borrowed/"+name, func(b *testing.B) {
-			pool := newPool(b, server.addr)
+			pool := newPool(b, server.Addr)
 			pool.MaxIdle, pool.MaxActive = 7, 7
 			benchDriver(b, newDriver(b, pool), cmds)
 		})
 		b.Run("way=client/"+name, func(b *testing.B) {
-			conn, err := redis.Dial("tcp", server.addr)
+			conn, err := redis.Dial("tcp", server.Addr)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -5,16 +5,18 @@ import (
 	"testing/synctest"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // inBubble runs a test in virtual time, with a pool whose connections are pipes to
 // a server in memory.
-func inBubble(t *testing.T, test func(t *testing.T, server *memory, pool *redis.Pool)) {
+func inBubble(t *testing.T, test func(t *testing.T, server *redisserver.Memory, pool *redis.Pool)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		server := new(memory)
-		pool := &redis.Pool{Dial: server.dial}
-		t.Cleanup(server.cut)
+		server := newMemory()
+		pool := &redis.Pool{Dial: dialing(server)}
+		t.Cleanup(server.Cut)
 		t.Cleanup(func() { _ = pool.Close() })
 		test(t, server, pool)
 	})

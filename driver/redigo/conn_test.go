@@ -11,10 +11,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 func TestCancelInABubble(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		d := newDriver(t, pool)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(short, cancel)
@@ -58,7 +59,7 @@ func (c *lateConn) ReceiveContext(ctx context.Context) (any, error) {
 }
 
 func TestContextThatEndsWithTheLastReply(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		ctx, cancel := context.WithCancel(t.Context())
 		notice := make(chan struct{})
 		dial := pool.Dial
@@ -92,7 +93,7 @@ func TestContextThatEndsWithTheLastReply(t *testing.T) {
 type plainConn struct{ redis.Conn }
 
 func TestConnectionsThatCannotBeStoppedAreRefused(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		dial := pool.Dial
 		pool.Dial = func() (redis.Conn, error) {
 			conn, err := dial()

@@ -65,7 +65,7 @@ func ExampleOpen() {
 
 // What the lock does with a node.
 func ExampleDriver_Do() {
-	pool := &redis.Pool{Dial: new(memory).dial} // as there is no network here
+	pool := &redis.Pool{Dial: dialing(newMemory())} // as there is no network here
 	defer func() { _ = pool.Close() }()
 	node, err := redigo.Node(pool)
 	if err != nil {
@@ -83,8 +83,8 @@ func ExampleDriver_Do() {
 
 // How a waiter hears of a release.
 func ExampleDriver_Subscribe() {
-	server := new(memory)
-	pool := &redis.Pool{Dial: server.dial} // as there is no network here
+	server := newMemory()
+	pool := &redis.Pool{Dial: dialing(server)} // as there is no network here
 	defer func() { _ = pool.Close() }()
 	node, err := redigo.Node(pool)
 	if err != nil {
@@ -106,7 +106,7 @@ func ExampleDriver_Subscribe() {
 	}
 	confirmed := <-notices
 	fmt.Println(confirmed.Kind, confirmed.Channel)
-	server.publish("orders:42", "released")
+	publish(server, "orders:42", "released")
 	message := <-notices
 	fmt.Println(message.Kind, message.Channel, message.Payload)
 	fmt.Println(subscription.Close())

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 func TestKeptConnectionsGoBack(t *testing.T) {
@@ -30,7 +31,7 @@ func TestKeptConnectionsGoBack(t *testing.T) {
 		{name: "of a pool with a small MaxActive", set: func(p *redis.Pool) { p.MaxActive = 7 }, calls: 100, borrowed: 100, kept: 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+			inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 				borrowed := 1
 				pool.MaxIdle = 1
 				pool.TestOnBorrow = func(redis.Conn, time.Time) error {
@@ -65,7 +66,7 @@ func TestKeptConnectionsGoBack(t *testing.T) {
 }
 
 func TestKeptConnectionsThatDiedTogether(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, server *redisserver.Memory, pool *redis.Pool) {
 		pool.MaxIdle = 8
 		d := newDriver(t, pool)
 		var callers sync.WaitGroup
@@ -76,7 +77,7 @@ func TestKeptConnectionsThatDiedTogether(t *testing.T) {
 		if n := inUse(pool); n != 4 {
 			t.Errorf("%d connections are kept, want 4", n)
 		}
-		server.cut()
+		server.Cut()
 		if _, err := d.Do(t.Context(), []driver.Command{command("PING")}); err == nil || errors.Is(err, driver.ErrNotSent) {
 			t.Errorf("Do on a connection that has died = %v, want a failure of unknown outcome", err)
 		}

@@ -13,10 +13,11 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/redigo"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 func TestDialThatBlocks(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		var dials atomic.Int32
 		network := make(chan struct{})
 		before(pool, func() {
@@ -61,7 +62,7 @@ func TestDialThatBlocks(t *testing.T) {
 }
 
 func TestHandshakeSlowerThanACallServesTheNextCall(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		var dials atomic.Int32
 		before(pool, func() {
 			dials.Add(1)
@@ -79,7 +80,7 @@ func TestHandshakeSlowerThanACallServesTheNextCall(t *testing.T) {
 }
 
 func TestRefusalSlowerThanACallIsToldToTheNextCall(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		dial := pool.Dial
 		pool.Dial = func() (redis.Conn, error) {
 			time.Sleep(short + short/2)
@@ -104,7 +105,7 @@ func TestRefusalSlowerThanACallIsToldToTheNextCall(t *testing.T) {
 }
 
 func TestPoolOfOneIsShared(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		pool.MaxActive, pool.Wait = 1, true
 		d := newDriver(t, pool)
 		var all sync.WaitGroup
@@ -137,7 +138,7 @@ func TestPoolOfOneIsShared(t *testing.T) {
 }
 
 func TestHalfOfMaxActiveIsLeftToTheApplication(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		pool.MaxActive = 8
 		d := newDriver(t, pool)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -159,7 +160,7 @@ func TestHalfOfMaxActiveIsLeftToTheApplication(t *testing.T) {
 }
 
 func TestExhaustedPool(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		pool.MaxActive = 8
 		d := newDriver(t, pool)
 		taken := make([]redis.Conn, 7)
@@ -183,7 +184,7 @@ func TestExhaustedPool(t *testing.T) {
 }
 
 func TestClosedDriverOfAURL(t *testing.T) {
-	nodes, err := redigo.Open("redis://" + new(memory).listen(t))
+	nodes, err := redigo.Open("redis://" + listen(t, newMemory().Serve))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/redigo"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 const (
@@ -51,16 +52,11 @@ func returnsInTime(t testing.TB, d driver.Driver) error {
 }
 
 func TestOpenOverTLSAsAUserInADatabase(t *testing.T) {
-	files := newCertificates(t)
-	addr := freeAddr(t)
+	files := redisserver.NewCertificates(t)
+	addr := redisserver.FreeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
-	startRedisAt(
-		t, addr,
-		"port 0", "tls-port "+port, "tls-auth-clients no",
-		"tls-cert-file "+files.cert, "tls-key-file "+files.key, "tls-ca-cert-file "+files.ca,
-		"user default off", "user lock on >p@ss/word ~* &* +@all",
-	)
-	d := open(t, "rediss://lock:p%40ss%2Fword@"+addr+"/3?ca="+url.QueryEscape(files.ca))
+	redisserver.StartAt(t, addr, append(files.Config(port), "port 0", "user default off", "user lock on >p@ss/word ~* &* +@all")...)
+	d := open(t, "rediss://lock:p%40ss%2Fword@"+addr+"/3?ca="+url.QueryEscape(files.CA))
 	replies := do(t, d, command("SET", "key", "value", "NX", "PX", "10000"), command("ACL", "WHOAMI"), command("INFO", "keyspace"))
 	if got := replies[0].Str; got != "OK" {
 		t.Errorf("SET = %q, want OK", got)
@@ -81,14 +77,14 @@ func TestOpenOverTLSAsAUserInADatabase(t *testing.T) {
 }
 
 func TestRefusalsKeepTheirCodeWord(t *testing.T) {
-	server := startRedis(
+	server := redisserver.Start(
 		t,
 		"requirepass secret",
 		"user reader on >secret ~* +get +select",
 		"user caged on >secret ~* +get -select",
 	)
 	byPool := func(options ...redis.DialOption) *redis.Pool {
-		return &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.addr, options...) }}
+		return &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr, options...) }}
 	}
 	for _, tt := range []struct {
 		name      string
@@ -96,11 +92,11 @@ func TestRefusalsKeepTheirCodeWord(t *testing.T) {
 		handshake bool // it is there that the server refuses
 		code      string
 	}{
-		{name: "no password", driver: open(t, "redis://"+server.addr), code: "NOAUTH"},
-		{name: "wrong password", driver: open(t, "redis://:wrong@"+server.addr), handshake: true, code: "WRONGPASS"},
-		{name: "wrong password of a user", driver: open(t, "redis://reader:wrong@"+server.addr), handshake: true, code: "WRONGPASS"},
-		{name: "user without SET", driver: open(t, "redis://reader:secret@"+server.addr+"/1"), code: "NOPERM"},
-		{name: "user without SELECT", driver: open(t, "redis://caged:secret@"+server.addr+"/1"), handshake: true, code: "NOPERM"},
+		{name: "no password", driver: open(t, "redis://"+server.Addr), code: "NOAUTH"},
+		{name: "wrong password", driver: open(t, "redis://:wrong@"+server.Addr), handshake: true, code: "WRONGPASS"},
+		{name: "wrong password of a user", driver: open(t, "redis://reader:wrong@"+server.Addr), handshake: true, code: "WRONGPASS"},
+		{name: "user without SET", driver: open(t, "redis://reader:secret@"+server.Addr+"/1"), code: "NOPERM"},
+		{name: "user without SELECT", driver: open(t, "redis://caged:secret@"+server.Addr+"/1"), handshake: true, code: "NOPERM"},
 		{name: "pool with a wrong password", driver: newDriver(t, byPool(redis.DialPassword("wrong"))), handshake: true, code: "WRONGPASS"},
 		{name: "pool without SELECT", driver: newDriver(t, byPool(redis.DialUsername("caged"), redis.DialPassword("secret"), redis.DialDatabase(1))), handshake: true, code: "NOPERM"},
 	} {
@@ -123,7 +119,7 @@ func TestRefusalsKeepTheirCodeWord(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	addr := freeAddr(t)
+	addr := redisserver.FreeAddr(t)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_, err := open(t, "redis://"+addr).Do(ctx, []driver.Command{command("PING")})
@@ -159,16 +155,16 @@ func TestStoppedServer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := startRedis(t, "user default on nopass ~* &* +@all")
-			pool := newPool(t, server.addr)
+			server := redisserver.Start(t, "user default on nopass ~* &* +@all")
+			pool := newPool(t, server.Addr)
 			set(pool)
 			d := newDriver(t, pool)
 			do(t, d, command("SET", "key", "value"))
-			server.signal(t, syscall.SIGSTOP)
+			server.Signal(syscall.SIGSTOP)
 			for range 3 {
 				_ = returnsInTime(t, d)
 			}
-			server.signal(t, syscall.SIGCONT)
+			server.Signal(syscall.SIGCONT)
 			do(t, d, command("SET", "key", "value"))
 		})
 	}
@@ -179,8 +175,8 @@ func TestStoppedServer(t *testing.T) {
 func TestServerThatRestartedIsReachedByTheSecondTry(t *testing.T) {
 	for name, maxActive := range map[string]int{"connections are kept": 0, "connections are not kept": 7} {
 		t.Run(name, func(t *testing.T) {
-			server := startRedis(t)
-			pool := newPool(t, server.addr)
+			server := redisserver.Start(t)
+			pool := newPool(t, server.Addr)
 			pool.MaxIdle, pool.MaxActive = 7, maxActive
 			var idle []redis.Conn
 			for range 6 {
@@ -193,8 +189,8 @@ func TestServerThatRestartedIsReachedByTheSecondTry(t *testing.T) {
 			}
 			d := newDriver(t, pool)
 			do(t, d, command("SET", "key", "value"))
-			server.kill()
-			startRedisAt(t, server.addr)
+			server.Kill()
+			redisserver.StartAt(t, server.Addr)
 
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/redigo"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 func ignore(driver.Notice) {}
@@ -32,7 +33,7 @@ func TestSubscriptionsLeaveRoomInThePool(t *testing.T) {
 		{maxActive: 8, subscriptions: 2, refusal: "redigo: subscriptions have all the connections that they may have: 2"},
 		{maxActive: 400, subscriptions: 64, refusal: "redigo: subscriptions have all the connections that they may have: 64"},
 	} {
-		inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+		inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 			pool.MaxActive, pool.Wait = tt.maxActive, true
 			d := newDriver(t, pool)
 			for range tt.subscriptions {
@@ -58,7 +59,7 @@ func TestSubscriptionsLeaveRoomInThePool(t *testing.T) {
 }
 
 func TestExhaustedPoolHasNoSubscription(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		pool.MaxActive, pool.Wait = 4, true
 		d := newDriver(t, pool)
 		var taken []redis.Conn
@@ -82,7 +83,7 @@ func TestExhaustedPoolHasNoSubscription(t *testing.T) {
 }
 
 func TestSubscribeWithADialThatBlocks(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		var dials atomic.Int32
 		network := make(chan struct{})
 		before(pool, func() {
@@ -120,7 +121,7 @@ func TestSubscribeWithADialThatBlocks(t *testing.T) {
 }
 
 func TestSubscribeWithoutTime(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := newDriver(t, pool).Subscribe(ctx, ignore); !errors.Is(err, context.Canceled) {
@@ -133,7 +134,7 @@ func TestSubscribeWithoutTime(t *testing.T) {
 }
 
 func TestCloseOfTheDriverEndsSubscriptions(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		d := newDriver(t, pool)
 		h := []*heard{subscribe(t, d, "channel"), subscribe(t, d)}
 		if err := d.Close(); err != nil {
@@ -159,7 +160,7 @@ func TestCloseOfTheDriverEndsSubscriptions(t *testing.T) {
 }
 
 func TestCloseOfAURLsDriverEndsSubscriptions(t *testing.T) {
-	addr := new(memory).listen(t)
+	addr := listen(t, newMemory().Serve)
 	for range 100 { // some subscriptions come too late, and none may stay
 		nodes, err := redigo.Open("redis://" + addr)
 		if err != nil {
@@ -191,7 +192,7 @@ func TestCloseOfAURLsDriverEndsSubscriptions(t *testing.T) {
 }
 
 func TestClosedSubscriptionIsForgotten(t *testing.T) {
-	d := newDriver(t, &redis.Pool{Dial: new(memory).dial})
+	d := newDriver(t, &redis.Pool{Dial: dialing(newMemory())})
 	trace := func() weak.Pointer[[1024]byte] {
 		hearer := new([1024]byte)
 		s, err := d.Subscribe(t.Context(), func(driver.Notice) { runtime.KeepAlive(hearer) })

@@ -13,11 +13,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 func TestSubscriptionHearsWhatItAskedFor(t *testing.T) {
-	server := startRedis(t)
-	d := newDriver(t, newPool(t, server.addr))
+	server := redisserver.Start(t)
+	d := newDriver(t, newPool(t, server.Addr))
 	h := subscribe(t, d, "one", "two", "a b\r\nc")
 	do(t, d, command("PUBLISH", "one", "1"), command("PUBLISH", "other", "x"), command("PUBLISH", "a b\r\nc", "\x00\r\n"), command("PUBLISH", "two", ""))
 	h.next(t, message("one", "1"))
@@ -40,8 +41,8 @@ func TestSubscriptionHearsWhatItAskedFor(t *testing.T) {
 }
 
 func TestRefusedChannelHarmsNoOther(t *testing.T) {
-	server := startRedis(t, "requirepass secret", "user lock on >p@ss/word ~* resetchannels &lock:* +@all")
-	d := open(t, "redis://lock:p%40ss%2Fword@"+server.addr)
+	server := redisserver.Start(t, "requirepass secret", "user lock on >p@ss/word ~* resetchannels &lock:* +@all")
+	d := open(t, "redis://lock:p%40ss%2Fword@"+server.Addr)
 	h := subscribe(t, d)
 	h.add(t, "lock:1", "other", "lock:2")
 	h.next(t, driver.Notice{Kind: driver.Confirmed, Channel: "lock:1"})
@@ -55,22 +56,17 @@ func TestRefusedChannelHarmsNoOther(t *testing.T) {
 }
 
 func TestSubscriptionOverTLS(t *testing.T) {
-	files := newCertificates(t)
-	addr := freeAddr(t)
+	files := redisserver.NewCertificates(t)
+	addr := redisserver.FreeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
-	server := startRedisAt(
-		t, addr,
-		"port 0", "tls-port "+port, "tls-auth-clients no",
-		"tls-cert-file "+files.cert, "tls-key-file "+files.key, "tls-ca-cert-file "+files.ca,
-		"user default off", "user lock on >secret ~* &* +@all",
-	)
-	d := open(t, "rediss://lock:secret@"+addr+"/3?ca="+url.QueryEscape(files.ca))
+	server := redisserver.StartAt(t, addr, append(files.Config(port), "port 0", "user default off", "user lock on >secret ~* &* +@all")...)
+	d := open(t, "rediss://lock:secret@"+addr+"/3?ca="+url.QueryEscape(files.CA))
 	h := subscribe(t, d, "channel")
 	do(t, d, command("PUBLISH", "channel", "released"))
 	h.next(t, message("channel", "released"))
 
-	server.signal(t, syscall.SIGSTOP)
-	defer server.signal(t, syscall.SIGCONT)
+	server.Signal(syscall.SIGSTOP)
+	defer server.Signal(syscall.SIGCONT)
 	fill(t, h)
 	start := time.Now()
 	_ = h.Close()
@@ -80,30 +76,30 @@ func TestSubscriptionOverTLS(t *testing.T) {
 }
 
 func TestSubscribeToldWhyItFails(t *testing.T) {
-	server := startRedis(t, "requirepass secret")
+	server := redisserver.Start(t, "requirepass secret")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := open(t, "redis://:wrong@"+server.addr).Subscribe(ctx, ignore)
+	_, err := open(t, "redis://:wrong@"+server.Addr).Subscribe(ctx, ignore)
 	var refusal *driver.ServerError
 	if !errors.As(err, &refusal) || refusal.Code != "WRONGPASS" || strings.Contains(err.Error(), ":wrong") {
 		t.Errorf("Subscribe with a wrong password = %v, want the server's WRONGPASS", err)
 	}
-	addr := freeAddr(t)
+	addr := redisserver.FreeAddr(t)
 	if _, err = open(t, "redis://"+addr).Subscribe(ctx, ignore); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("Subscribe where nobody listens = %v, want that the connection was refused", err)
 	}
 }
 
 func TestUserWhoIsDeletedHearsNoMore(t *testing.T) {
-	server := startRedis(t, "user lock on >secret ~* &* +@all", "user default on nopass ~* &* +@all")
-	h := subscribe(t, open(t, "redis://lock:secret@"+server.addr), "channel")
-	do(t, newDriver(t, newPool(t, server.addr)), command("ACL", "DELUSER", "lock"))
+	server := redisserver.Start(t, "user lock on >secret ~* &* +@all", "user default on nopass ~* &* +@all")
+	h := subscribe(t, open(t, "redis://lock:secret@"+server.Addr), "channel")
+	do(t, newDriver(t, newPool(t, server.Addr)), command("ACL", "DELUSER", "lock"))
 	_ = h.failed(t, driver.Ended)
 }
 
 func TestSubscriptionToAServerThatRestarts(t *testing.T) {
-	server := startRedis(t)
-	pool := newPool(t, server.addr)
+	server := redisserver.Start(t)
+	pool := newPool(t, server.Addr)
 	pool.MaxIdle = 8
 	var idle []redis.Conn
 	for range 8 {
@@ -116,10 +112,10 @@ func TestSubscriptionToAServerThatRestarts(t *testing.T) {
 	}
 	d := newDriver(t, pool)
 	h := subscribe(t, d, "channel")
-	server.kill()
+	server.Kill()
 	_ = h.failed(t, driver.Ended)
 
-	startRedisAt(t, server.addr)
+	redisserver.StartAt(t, server.Addr)
 	again := subscribe(t, d, "channel") // though all that idled in the pool is dead
 	do(t, d, command("PUBLISH", "channel", "released"))
 	again.next(t, message("channel", "released"))
@@ -127,11 +123,11 @@ func TestSubscriptionToAServerThatRestarts(t *testing.T) {
 }
 
 func TestStoppedServerHoldsUpNoSubscription(t *testing.T) {
-	server := startRedis(t, "requirepass secret")
-	d := open(t, "redis://:secret@"+server.addr)
+	server := redisserver.Start(t, "requirepass secret")
+	d := open(t, "redis://:secret@"+server.Addr)
 	writing, idle := subscribe(t, d, "channel"), subscribe(t, d, "channel")
-	server.signal(t, syscall.SIGSTOP)
-	defer server.signal(t, syscall.SIGCONT)
+	server.Signal(syscall.SIGSTOP)
+	defer server.Signal(syscall.SIGCONT)
 
 	within := func(what string, limit time.Duration, call func(ctx context.Context) error) error {
 		ctx, cancel := context.WithTimeout(t.Context(), short)
@@ -155,7 +151,7 @@ func TestStoppedServerHoldsUpNoSubscription(t *testing.T) {
 	_ = within("Close of one that has ended", 0, func(context.Context) error { return writing.Close() })
 	idle.silent(t)
 
-	server.signal(t, syscall.SIGCONT)
+	server.Signal(syscall.SIGCONT)
 	subscribe(t, d, "channel")
 }
 

@@ -13,18 +13,19 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 func TestReadTimeoutDoesNotEndASubscription(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, server *redisserver.Memory, pool *redis.Pool) {
 		pool.Dial = func() (redis.Conn, error) {
 			client, end := net.Pipe()
-			go server.serve(end)
+			go server.Serve(end)
 			return redis.NewConn(client, time.Second, time.Second), nil
 		}
 		h := subscribe(t, newDriver(t, pool), "channel")
 		time.Sleep(time.Hour)
-		server.publish("channel", "an hour later")
+		publish(server, "channel", "an hour later")
 		h.next(t, message("channel", "an hour later"))
 	})
 }
@@ -39,7 +40,7 @@ func silence(pool *redis.Pool) {
 
 func TestContextEndsAWriteToAStalledServer(t *testing.T) {
 	for _, waiting := range []int{0, 3} {
-		inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+		inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 			silence(pool)
 			h := subscribe(t, newDriver(t, pool))
 			ctx, cancel := context.WithTimeout(t.Context(), short)
@@ -75,7 +76,7 @@ func TestContextEndsAWriteToAStalledServer(t *testing.T) {
 }
 
 func TestAWaitingWritersContextEndsTheSubscription(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		silence(pool)
 		h := subscribe(t, newDriver(t, pool))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -100,7 +101,7 @@ func TestAWaitingWritersContextEndsTheSubscription(t *testing.T) {
 }
 
 func TestAddWithoutTimeEndsTheSubscription(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		d := newDriver(t, pool)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -120,7 +121,7 @@ func TestAddWithoutTimeEndsTheSubscription(t *testing.T) {
 
 func TestCloseDoesNotWaitForAStalledServer(t *testing.T) {
 	for _, writing := range []bool{false, true} {
-		inBubble(t, func(t *testing.T, _ *memory, pool *redis.Pool) {
+		inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 			silence(pool)
 			h := subscribe(t, newDriver(t, pool))
 			var writer sync.WaitGroup
@@ -152,10 +153,10 @@ func TestCloseDoesNotWaitForAStalledServer(t *testing.T) {
 }
 
 func TestDroppedConnectionEndsASubscriptionOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, server *redisserver.Memory, pool *redis.Pool) {
 		d := newDriver(t, pool)
 		h := subscribe(t, d, "channel")
-		server.cut()
+		server.Cut()
 		err := h.failed(t, driver.Ended)
 		if !strings.HasPrefix(err.Error(), "redigo: ") {
 			t.Errorf("the subscription ended with %q, want redigo: …", err)
@@ -170,8 +171,8 @@ func TestDroppedConnectionEndsASubscriptionOnce(t *testing.T) {
 }
 
 func TestMethodsAreSafeForConcurrentUse(t *testing.T) {
-	server := startRedis(t)
-	pool := newPool(t, server.addr)
+	server := redisserver.Start(t)
+	pool := newPool(t, server.Addr)
 	d := newDriver(t, pool)
 	h := subscribe(t, d)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -9,12 +9,13 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // BenchmarkDo measures one caller with batches of SET NX against a local server; an op
 // is a batch.
 func BenchmarkDo(b *testing.B) {
-	client := newClient(b, startRedis(b).addr)
+	client := newClient(b, redisserver.Start(b).Addr)
 	nodes, err := rueidis.Nodes(client)
 	if err != nil {
 		b.Fatal(err)

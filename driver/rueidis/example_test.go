@@ -18,7 +18,7 @@ func ExampleNodes() {
 		c, err := client.NewClient(client.ClientOption{
 			InitAddress: []string{addr},
 			// Only for this example, which has no network:
-			DialCtxFn: new(memory).dial, DisableCache: true,
+			DialCtxFn: newMemory(nil).dial, DisableCache: true,
 		})
 		if err != nil {
 			panic(err)
@@ -48,7 +48,7 @@ func ExampleNode() {
 	c, err := client.NewClient(client.ClientOption{
 		InitAddress: []string{"10.0.0.1:6379"},
 		// Only for this example, which has no network:
-		DialCtxFn: new(memory).dial, DisableCache: true,
+		DialCtxFn: newMemory(nil).dial, DisableCache: true,
 	})
 	if err != nil {
 		panic(err)
@@ -87,7 +87,7 @@ func ExampleFromOptions() {
 		client.ClientOption{InitAddress: []string{"127.0.0.1:1"}}, // nobody there, and no error here
 		client.ClientOption{
 			InitAddress: []string{"10.0.0.2:6379"},
-			DialCtxFn:   new(memory).dial, // only for this example, which has no network
+			DialCtxFn:   newMemory(nil).dial, // only for this example, which has no network
 		},
 	)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // listener is a subscription, and what it hears.
@@ -97,7 +98,7 @@ func (l *listener) remove(channels ...string) {
 }
 
 // heardFrom publishes on the server and waits for that.
-func (l *listener) heardFrom(p *process, channels ...string) {
+func (l *listener) heardFrom(p *redisserver.Server, channels ...string) {
 	l.t.Helper()
 	for _, channel := range channels {
 		publish(l.t, p, channel)

@@ -17,13 +17,14 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // A stopped server keeps our calls no longer than their deadlines, and what an
 // application has under way on the same client only until it continues.
 func TestStoppedServer(t *testing.T) {
-	server := startRedis(t)
-	c := newClient(t, server.addr)
+	server := redisserver.Start(t)
+	c := newClient(t, server.Addr)
 	nodes, err := rueidis.Nodes(c)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +32,7 @@ func TestStoppedServer(t *testing.T) {
 	d := driverOf(t, nodes[0])
 	do(t, d, command("SET", "before", "token"))
 
-	server.signal(syscall.SIGSTOP)
+	server.Signal(syscall.SIGSTOP)
 	var strangers sync.WaitGroup
 	for i := range 4 {
 		strangers.Go(func() {
@@ -59,7 +60,7 @@ func TestStoppedServer(t *testing.T) {
 		})
 	}
 	ours.Wait()
-	server.signal(syscall.SIGCONT)
+	server.Signal(syscall.SIGCONT)
 	strangers.Wait()
 
 	// The connection was kept, so this comes behind all that was sent before.
@@ -76,7 +77,7 @@ func TestStoppedServer(t *testing.T) {
 
 // A node may be down when the service starts, and come back at any time.
 func TestDeadNodeComesBack(t *testing.T) {
-	addr := freeAddr(t)
+	addr := redisserver.FreeAddr(t)
 	nodes, err := rueidis.FromOptions(client.ClientOption{InitAddress: []string{addr}})
 	if err != nil {
 		t.Fatalf("FromOptions with a dead node: %v", err)
@@ -93,7 +94,7 @@ func TestDeadNodeComesBack(t *testing.T) {
 		}
 	}
 	for life := range 3 {
-		server := startRedisAt(t, addr)
+		server := redisserver.StartAt(t, addr)
 		_, err := try(d, command("SET", "key", "token", "NX"))
 		if err != nil { // the connection of the life before, if its end has not been noticed
 			t.Logf("life %d: first Do = %v", life, err)
@@ -102,14 +103,14 @@ func TestDeadNodeComesBack(t *testing.T) {
 		if got := do(t, d, command("GET", "key"))[0]; got.Str != "token" {
 			t.Errorf("life %d: GET = %+v, want token", life, got)
 		}
-		server.kill()
+		server.Kill()
 	}
 }
 
 // The package's doc says how many connections there are.
 func TestConnections(t *testing.T) {
-	server := startRedis(t)
-	c := newClient(t, server.addr)
+	server := redisserver.Start(t)
+	c := newClient(t, server.Addr)
 	count := func() int {
 		t.Helper()
 		list, err := c.Do(context.Background(), c.B().Arbitrary("CLIENT", "LIST", "TYPE", "normal").Build()).ToString()
@@ -123,7 +124,7 @@ func TestConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := rueidis.Open("redis://" + server.addr)
+	own, err := rueidis.Open("redis://" + server.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestConnections(t *testing.T) {
 // In a bubble there are no networks, and time is virtual.
 func TestBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := new(memory)
+		node := newMemory(nil)
 		nodes, err := rueidis.FromOptions(client.ClientOption{
 			InitAddress: []string{"node"}, DialCtxFn: node.dial,
 			ForceSingleClient: true, DisableCache: true, AlwaysRESP2: true,
@@ -161,7 +162,7 @@ func TestBubble(t *testing.T) {
 		d := nodes[0].Driver
 		do(t, d, command("SET", "key", "token"))
 		time.Sleep(time.Hour) // rueidis keeps an idle connection alive meanwhile
-		if got := do(t, d, command("SET", "key", "another"), command("GET", "key")); got[0].Kind != driver.Nil || got[1].Str != "token" {
+		if got := do(t, d, command("SET", "key", "another", "NX"), command("GET", "key")); got[0].Kind != driver.Nil || got[1].Str != "token" {
 			t.Errorf("SET of a key that is held, and GET of it = %+v, want nil and token", got)
 		}
 		closeAll(nodes)
@@ -172,7 +173,7 @@ func TestBubble(t *testing.T) {
 // A connection that comes about after Close is given back, and the next call makes its
 // own.
 func TestCloseWhileConnecting(t *testing.T) {
-	node := new(memory)
+	node := newMemory(nil)
 	dialing, proceed := make(chan struct{}), make(chan struct{})
 	var first sync.Once
 	nodes, err := rueidis.FromOptions(client.ClientOption{
@@ -207,7 +208,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 
 func TestUnixSocket(t *testing.T) {
 	socket := t.TempDir() + "/redis.sock"
-	startRedis(t, "--unixsocket "+socket)
+	redisserver.Start(t, "unixsocket "+socket)
 	nodes, err := rueidis.Open("unix://" + socket + "?db=1")
 	if err != nil {
 		t.Fatal(err)

@@ -2,17 +2,9 @@ package rueidis_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,20 +13,17 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 func TestTLSWithUserAndDatabase(t *testing.T) {
-	dir := t.TempDir()
-	writeCertificates(t, dir)
-	addr := freeAddr(t)
+	files := redisserver.NewCertificates(t)
+	addr := redisserver.FreeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
-	startRedisAt(t, addr,
-		"--port 0", "--tls-port "+port, "--tls-auth-clients no",
-		"--tls-ca-cert-file "+dir+"/ca.pem", "--tls-cert-file "+dir+"/cert.pem", "--tls-key-file "+dir+"/key.pem",
-		"--user default off", "--user locks on >p@ss/word ~orders:* +@all",
-	)
+	redisserver.StartAt(t, addr,
+		append(files.Config(port), "port 0", "user default off", "user locks on >p@ss/word ~orders:* +@all")...)
 	open := func(database string) driver.Driver {
-		nodes, err := rueidis.Open("rediss://locks:p%40ss%2Fword@" + addr + "/" + database + "?ca=" + dir + "/ca.pem")
+		nodes, err := rueidis.Open("rediss://locks:p%40ss%2Fword@" + addr + "/" + database + "?ca=" + files.CA)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,48 +48,10 @@ func TestTLSWithUserAndDatabase(t *testing.T) {
 	}
 }
 
-// writeCertificates writes an authority (ca.pem) and a certificate of it for 127.0.0.1
-// (cert.pem, key.pem).
-func writeCertificates(t *testing.T, dir string) {
-	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	write := func(name, kind string, der []byte) {
-		t.Helper()
-		must(os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-	}
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
-	der, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
-	must(err)
-	write("ca.pem", "CERTIFICATE", der)
-
-	server := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server of a test"},
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
-	der, err = x509.CreateCertificate(rand.Reader, server, ca, key.Public(), caKey)
-	must(err)
-	write("cert.pem", "CERTIFICATE", der)
-	der, err = x509.MarshalECPrivateKey(key)
-	must(err)
-	write("key.pem", "EC PRIVATE KEY", der)
-}
-
 // A server that turns the connection down says why, and the caller hears it.
 func TestHandshakeRefusals(t *testing.T) {
-	guarded := []string{startRedis(t, "--requirepass secret", "--user narrow on >secret ~* +@all -select").addr}
-	free := []string{startRedis(t).addr}
+	guarded := []string{redisserver.Start(t, "requirepass secret", "user narrow on >secret ~* +@all -select").Addr}
+	free := []string{redisserver.Start(t).Addr}
 	for name, tt := range map[string]struct {
 		option client.ClientOption
 		code   string
@@ -139,7 +90,7 @@ func TestHandshakeRefusals(t *testing.T) {
 
 // A user that may not run a command is refused by a reply, with any client.
 func TestUserWithoutPermission(t *testing.T) {
-	addr := startRedis(t, "--user reader on >secret ~* +@all -@write").addr
+	addr := redisserver.Start(t, "user reader on >secret ~* +@all -@write").Addr
 	own, err := rueidis.Open("redis://reader:secret@" + addr)
 	if err != nil {
 		t.Fatal(err)

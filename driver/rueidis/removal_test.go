@@ -13,20 +13,21 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // rueidis panics when it gives up a channel on a server that answers a PING with an
 // error, so the connection is given up instead.
 func TestRemoveOnTroubledServer(t *testing.T) {
-	for want, trouble := range map[string]func(t *testing.T, server *process, dir string){
-		"MISCONF": func(t *testing.T, server *process, dir string) {
+	for want, trouble := range map[string]func(t *testing.T, server *redisserver.Server, dir string){
+		"MISCONF": func(t *testing.T, server *redisserver.Server, dir string) {
 			if err := os.RemoveAll(dir); err != nil {
 				t.Error(err)
 			}
 			ask(t, server, "SET", "key", "token")
 			ask(t, server, "BGSAVE")
 		},
-		"BUSY": func(t *testing.T, server *process, _ string) {
+		"BUSY": func(t *testing.T, server *redisserver.Server, _ string) {
 			ask(t, server, "EVAL", "while true do end", "0") // until the server is killed
 		},
 	} {
@@ -36,8 +37,8 @@ func TestRemoveOnTroubledServer(t *testing.T) {
 				if err := os.Mkdir(dir, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				server := startRedis(t, "--dir "+dir, "--save 3600 1", "--busy-reply-threshold 50")
-				s, watch := subscribe(t, open(t, server.addr, option)), open(t, server.addr, option)
+				server := redisserver.Start(t, "dir "+dir, "save 3600 1", "busy-reply-threshold 50")
+				s, watch := subscribe(t, open(t, server.Addr, option)), open(t, server.Addr, option)
 				s.add("removed", "kept")
 				do(t, watch, plain("PING"))
 				done := make(chan struct{})
@@ -56,7 +57,7 @@ func TestRemoveOnTroubledServer(t *testing.T) {
 					t.Errorf("the subscription has ended with %v, want %s", err, want)
 				}
 				s.close()
-				server.kill()
+				server.Kill()
 				<-done
 			})
 		})
@@ -86,7 +87,7 @@ func TestTroubleWhileRemoving(t *testing.T) {
 
 func troubleWhileRemoving(t *testing.T, resp2 bool, unsubscribe, ping string) {
 	troubled := false
-	node := &memory{instead: func(args []string) (string, bool) {
+	node := newMemory(func(args []string) (string, bool) {
 		switch args[0] {
 		case "HELLO":
 			return "%2\r\n$5\r\nproto\r\n:3\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n", !resp2
@@ -107,7 +108,7 @@ func troubleWhileRemoving(t *testing.T, resp2 bool, unsubscribe, ping string) {
 			return "$4\r\nPONG\r\n", true
 		}
 		return "", false
-	}}
+	})
 	nodes, err := rueidis.FromOptions(client.ClientOption{
 		InitAddress: []string{"node"}, DialCtxFn: node.dial,
 		ForceSingleClient: true, DisableCache: true, AlwaysRESP2: resp2,
@@ -136,10 +137,10 @@ func troubleWhileRemoving(t *testing.T, resp2 bool, unsubscribe, ping string) {
 
 // A user without PING cannot have a channel given up safely.
 func TestSubscriberWithoutPing(t *testing.T) {
-	server := startRedis(t, "--user locks on >secret allchannels ~* +@all -ping")
+	server := redisserver.Start(t, "user locks on >secret allchannels ~* +@all -ping")
 	protocols(t, func(t *testing.T, option client.ClientOption) {
 		option.Username, option.Password = "locks", "secret"
-		s := subscribe(t, open(t, server.addr, option))
+		s := subscribe(t, open(t, server.Addr, option))
 		s.add("channel")
 		s.heardFrom(server, "channel")
 		if err := s.Remove(context.Background(), "channel"); err != nil {

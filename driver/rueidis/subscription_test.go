@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // protocols runs a test over both, as FromOptions takes them.
@@ -35,9 +36,9 @@ func open(t *testing.T, addr string, option client.ClientOption) driver.Driver {
 }
 
 // publish says "released" on a server directly.
-func publish(t *testing.T, p *process, channel string) {
+func publish(t *testing.T, p *redisserver.Server, channel string) {
 	t.Helper()
-	c, err := client.NewClient(client.ClientOption{InitAddress: []string{p.addr}, ForceSingleClient: true, DisableCache: true})
+	c, err := client.NewClient(client.ClientOption{InitAddress: []string{p.Addr}, ForceSingleClient: true, DisableCache: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,10 +50,10 @@ func publish(t *testing.T, p *process, channel string) {
 
 // A user who may hear of some channels only is refused the others, one by one.
 func TestForbiddenChannels(t *testing.T) {
-	server := startRedis(t, "--user locks on >secret resetchannels &mine:* ~* +@all")
+	server := redisserver.Start(t, "user locks on >secret resetchannels &mine:* ~* +@all")
 	protocols(t, func(t *testing.T, option client.ClientOption) {
 		option.Username, option.Password = "locks", "secret"
-		s := subscribe(t, open(t, server.addr, option))
+		s := subscribe(t, open(t, server.Addr, option))
 		s.add("mine:before")
 		s.ask("mine:1", "others:1", "mine:2", "others:2")
 		count := map[driver.NoticeKind]int{}
@@ -72,14 +73,12 @@ func TestForbiddenChannels(t *testing.T) {
 }
 
 func TestSubscriptionOverTLS(t *testing.T) {
-	dir := t.TempDir()
-	writeCertificates(t, dir)
-	addr := freeAddr(t)
+	files := redisserver.NewCertificates(t)
+	addr := redisserver.FreeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
-	server := startRedisAt(t, addr,
-		"--port 0", "--tls-port "+port, "--tls-auth-clients no", "--requirepass secret",
-		"--tls-ca-cert-file "+dir+"/ca.pem", "--tls-cert-file "+dir+"/cert.pem", "--tls-key-file "+dir+"/key.pem")
-	nodes, err := rueidis.Open("rediss://:secret@" + server.addr + "?ca=" + dir + "/ca.pem")
+	server := redisserver.StartAt(t, addr,
+		append(files.Config(port), "port 0", "requirepass secret")...)
+	nodes, err := rueidis.Open("rediss://:secret@" + server.Addr + "?ca=" + files.CA)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +90,7 @@ func TestSubscriptionOverTLS(t *testing.T) {
 		t.Errorf("over TLS %v %q was heard, want the message", n.Kind, n.Payload)
 	}
 
-	nodes, err = rueidis.Open("rediss://:wrong@" + server.addr + "?ca=" + dir + "/ca.pem")
+	nodes, err = rueidis.Open("rediss://:wrong@" + server.Addr + "?ca=" + files.CA)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,10 +105,10 @@ func TestCloseOnSilentServer(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			silent := false
-			node := &memory{instead: func(args []string) (string, bool) {
+			node := newMemory(func(args []string) (string, bool) {
 				silent = silent || args[0] == "SUBSCRIBE"
 				return "", silent
-			}}
+			})
 			nodes, err := rueidis.FromOptions(client.ClientOption{
 				InitAddress: []string{"node"}, DialCtxFn: node.dial,
 				ForceSingleClient: true, DisableCache: true, AlwaysRESP2: true,
@@ -134,12 +133,12 @@ func TestCloseOnSilentServer(t *testing.T) {
 // A stopped server holds nobody up, and the Driver closes all the same.
 func TestSubscriptionOnStoppedServer(t *testing.T) {
 	protocols(t, func(t *testing.T, option client.ClientOption) {
-		server := startRedis(t)
-		d := open(t, server.addr, option)
+		server := redisserver.Start(t)
+		d := open(t, server.Addr, option)
 		closed, left := subscribe(t, d), subscribe(t, d)
 		closed.add("channel")
 		left.add("channel")
-		server.signal(syscall.SIGSTOP)
+		server.Signal(syscall.SIGSTOP)
 		const limit = 50 * time.Millisecond
 		best := map[string]time.Duration{}
 		took := func(what string, since time.Time) {
@@ -182,7 +181,7 @@ func TestSubscriptionOnStoppedServer(t *testing.T) {
 		}
 		<-closing // before the server goes on
 		left.close()
-		server.signal(syscall.SIGCONT)
+		server.Signal(syscall.SIGCONT)
 		again := subscribe(t, d)
 		again.add("channel")
 		again.heardFrom(server, "channel")
@@ -193,8 +192,8 @@ func TestSubscriptionOnStoppedServer(t *testing.T) {
 // that is too small means.
 func TestConnectionsOfSubscription(t *testing.T) {
 	protocols(t, func(t *testing.T, option client.ClientOption) {
-		server := startRedis(t)
-		option.InitAddress, option.DisableCache = []string{server.addr}, true
+		server := redisserver.Start(t)
+		option.InitAddress, option.DisableCache = []string{server.Addr}, true
 		option.BlockingPoolSize = 2
 		c, err := client.NewClient(option)
 		if err != nil {
@@ -234,9 +233,9 @@ func TestConnectionsOfSubscription(t *testing.T) {
 
 // A Driver that is closed with a subscription under way ends it, and its client.
 func TestCloseWithSubscription(t *testing.T) {
-	server := startRedis(t)
+	server := redisserver.Start(t)
 	protocols(t, func(t *testing.T, option client.ClientOption) {
-		d := open(t, server.addr, option)
+		d := open(t, server.Addr, option)
 		for i := range 3 {
 			s := subscribe(t, d)
 			s.add(fmt.Sprint("channel ", i))

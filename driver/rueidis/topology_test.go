@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,26 +14,27 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // A node that is a Cluster of two shards.
 func TestCluster(t *testing.T) {
-	var shards []*process
+	var shards []*redisserver.Server
 	var buses []string
 	for range 2 {
-		_, bus, _ := net.SplitHostPort(freeAddr(t))
-		shards = append(shards, startRedis(t, "--cluster-enabled yes", "--cluster-port "+bus))
+		_, bus, _ := net.SplitHostPort(redisserver.FreeAddr(t))
+		shards = append(shards, redisserver.Start(t, "cluster-enabled yes", "cluster-port "+bus))
 		buses = append(buses, bus)
 	}
 	ask(t, shards[0], "CLUSTER", "ADDSLOTSRANGE", "0", "8191")
 	ask(t, shards[1], "CLUSTER", "ADDSLOTSRANGE", "8192", "16383")
-	host, port, _ := net.SplitHostPort(shards[1].addr)
+	host, port, _ := net.SplitHostPort(shards[1].Addr)
 	ask(t, shards[0], "CLUSTER", "MEET", host, port, buses[1])
 	for _, shard := range shards {
 		await(t, "the cluster is up", func() bool { return strings.Contains(ask(t, shard, "CLUSTER", "INFO"), "cluster_state:ok") })
 	}
 
-	c := newClient(t, shards[0].addr)
+	c := newClient(t, shards[0].Addr)
 	nodes, err := rueidis.Nodes(c)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestCluster(t *testing.T) {
 	}
 
 	// One shard stops: calls to it end, calls to the other go on.
-	shards[1].signal(syscall.SIGSTOP)
+	shards[1].Signal(syscall.SIGSTOP)
 	for range 20 {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		if _, err := d.Do(ctx, []driver.Command{command("SET", "a", "1")}); err == nil {
@@ -90,25 +90,19 @@ func TestCluster(t *testing.T) {
 		cancel()
 		do(t, d, command("SET", "b", "2"))
 	}
-	shards[1].signal(syscall.SIGCONT)
+	shards[1].Signal(syscall.SIGCONT)
 	do(t, d, command("SET", "a", "1"))
 }
 
 // After a failover the node is the new master.
 func TestSentinel(t *testing.T) {
-	master := startRedis(t)
-	host, port, _ := net.SplitHostPort(master.addr)
-	replica := startRedis(t, "--replicaof "+host+" "+port, "--repl-diskless-sync-delay 0")
+	master := redisserver.Start(t)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	replica := redisserver.Start(t, "replicaof "+host+" "+port, "repl-diskless-sync-delay 0")
 	await(t, "the replica follows", func() bool { return strings.Contains(ask(t, replica, "INFO", "replication"), "master_link_status:up") })
-	dir, addr := t.TempDir(), freeAddr(t)
-	_, at, _ := net.SplitHostPort(addr)
-	config := fmt.Appendf(nil, "bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor main %s %s 1\n", at, dir, host, port)
-	if err := os.WriteFile(dir+"/sentinel.conf", config, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sentinel := startServer(t, addr, "Sentinel ID is", dir+"/sentinel.conf", "--sentinel")
+	sentinel := redisserver.StartSentinel(t, "sentinel monitor main "+host+" "+port+" 1")
 	nodes, err := rueidis.FromOptions(client.ClientOption{
-		InitAddress: []string{sentinel.addr}, Sentinel: client.SentinelOption{MasterSet: "main"},
+		InitAddress: []string{sentinel.Addr}, Sentinel: client.SentinelOption{MasterSet: "main"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -147,9 +141,9 @@ func TestSentinel(t *testing.T) {
 }
 
 // ask sends one command to a server directly and returns what it says, errors too.
-func ask(t *testing.T, p *process, args ...string) string {
+func ask(t *testing.T, p *redisserver.Server, args ...string) string {
 	t.Helper()
-	c, err := client.NewClient(client.ClientOption{InitAddress: []string{p.addr}, ForceSingleClient: true, DisableCache: true})
+	c, err := client.NewClient(client.ClientOption{InitAddress: []string{p.Addr}, ForceSingleClient: true, DisableCache: true})
 	if err != nil {
 		t.Fatal(err)
 	}

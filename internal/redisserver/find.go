@@ -1,4 +1,4 @@
-// Package redisserver finds the server that tests run, for the modules of the drivers.
+// Package redisserver runs servers for the tests of the drivers: real ones, and one in memory.
 package redisserver
 
 import (

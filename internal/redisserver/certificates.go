@@ -1,0 +1,67 @@
+package redisserver
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Certificates are files in PEM form: an authority, and a server's certificate for 127.0.0.1
+// with its key.
+type Certificates struct{ CA, Cert, Key string }
+
+// NewCertificates writes certificates that are valid for an hour.
+func NewCertificates(t testing.TB) Certificates {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		must(os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		return path
+	}
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	server := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server of a test"},
+		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	authorityDER, err := x509.CreateCertificate(rand.Reader, authority, authority, &authorityKey.PublicKey, authorityKey)
+	must(err)
+	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	serverDER, err := x509.CreateCertificate(rand.Reader, server, authority, &serverKey.PublicKey, authorityKey)
+	must(err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(serverKey)
+	must(err)
+	return Certificates{
+		CA:   write("ca.pem", "CERTIFICATE", authorityDER),
+		Cert: write("cert.pem", "CERTIFICATE", serverDER),
+		Key:  write("key.pem", "PRIVATE KEY", keyDER),
+	}
+}
+
+// Config returns the lines of a configuration that serve TLS at a port.
+func (c Certificates) Config(port string) []string {
+	return []string{"tls-port " + port, "tls-auth-clients no", "tls-cert-file " + c.Cert, "tls-key-file " + c.Key, "tls-ca-cert-file " + c.CA}
+}
