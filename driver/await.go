@@ -2,9 +2,9 @@ package driver
 
 import "context"
 
-// Await calls connect on a goroutine of its own, because many a client's way to connect takes
-// no context, and returns what connect returns. Where ctx ends before, it returns ctx's error, and late
-// gets the result once there is one.
+// Await calls connect on a goroutine of its own and returns its result. If ctx ends first, it
+// returns ctx's error, and late receives the result once there is one. Most clients connect
+// without a context, or with a dialer that ignores it.
 func Await[T any](ctx context.Context, connect func() (T, error), late func(T, error)) (T, error) {
 	type result struct {
 		value T

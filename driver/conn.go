@@ -13,26 +13,25 @@ import (
 )
 
 // ErrProtocol is matched by the error of a [Conn] whose server has left the protocol. The
-// connection is of no use any more.
+// connection cannot be used any more.
 var ErrProtocol = errors.New("the server's reply was not taken")
 
 // tlsAlert is the first byte of the record with which a server refuses what is not TLS.
 const tlsAlert = 0x15
 
 // ErrTLS is matched, beside [ErrProtocol], by the error of a [Conn] whose server answers the
-// first command with a record of TLS: it wants a connection with TLS.
+// first command with a TLS record: it expects TLS.
 var ErrTLS = errors.New("it is a record of TLS")
 
-// Conn is a connection that gives up when the server leaves the protocol. Every reply that
-// the client reads is RESP2 or RESP3, whole, of a reasonable size (a string of at most 4 MiB, a
-// line of 64 KiB, arrays of 65,536 elements and 32 levels), and the answer to a command. Bytes
-// that would make another reply do not reach the client: it reads an error that matches
-// [ErrProtocol].
+// Conn is a connection that fails when the server leaves the protocol. Every reply that the
+// client reads is RESP2 or RESP3, whole, of a bounded size (a string of at most 4 MiB, a line
+// of 64 KiB, arrays of 65,536 elements and 32 levels), and the reply to a command. From the
+// first byte of anything else on, the client reads an error that matches [ErrProtocol].
 //
-// Clients trust a server with more than a lock may. They allocate what it announces, read
-// arrays in arrays by recursion until the stack is full, take a reply that nobody has asked
-// for as the next command's, or panic. So a driver that dials by itself puts a Conn between
-// its client and the socket.
+// Clients trust a server more than a lock can afford. They allocate what it announces, read
+// nested arrays by recursion until the stack is full, take an unasked reply as the next
+// command's, or panic. So a driver that dials by itself puts a Conn between its client and
+// the socket.
 //
 // It is safe for concurrent use as far as the connection below is.
 type Conn struct {
@@ -125,7 +124,7 @@ func (c *Conn) note(p []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	idle := c.exchange.Idle()
-	if idle && c.fault == nil && !c.reading && !c.exchange.Listening() {
+	if idle && c.fault == nil && !c.reading && !c.exchange.Subscribed() {
 		c.fault = c.unexpected()
 	}
 	if c.fault != nil {

@@ -46,7 +46,7 @@ func sent(commands ...string) string {
 	return raw.String()
 }
 
-func say(t *testing.T, conn net.Conn, words string) {
+func write(t *testing.T, conn net.Conn, words string) {
 	t.Helper()
 	if _, err := conn.Write([]byte(words)); err != nil {
 		t.Fatalf("Write(%q) = %v", words, err)
@@ -56,8 +56,8 @@ func say(t *testing.T, conn net.Conn, words string) {
 func TestConnGivesWhatIsRightAndThenAnError(t *testing.T) {
 	client, server := dial(t)
 	c := CheckReplies(client)
-	say(t, c, sent("GET a", "GET b"))
-	say(t, server, "+OK\r\n$-5\r\n+OK\r\n")
+	write(t, c, sent("GET a", "GET b"))
+	write(t, server, "+OK\r\n$-5\r\n+OK\r\n")
 	got, err := io.ReadAll(c)
 	if string(got) != "+OK\r\n$-" || !errors.Is(err, ErrProtocol) {
 		t.Errorf("the client read %q, %v, want the first reply and an error", got, err)
@@ -70,8 +70,8 @@ func TestConnGivesWhatIsRightAndThenAnError(t *testing.T) {
 func TestConnRefusesAReplyTooMany(t *testing.T) {
 	client, server := dial(t)
 	c := CheckReplies(client)
-	say(t, c, sent("GET a"))
-	say(t, server, "+OK\r\n+OK\r\n")
+	write(t, c, sent("GET a"))
+	write(t, server, "+OK\r\n+OK\r\n")
 	got, err := io.ReadAll(c)
 	if string(got) != "+OK\r\n" || !errors.Is(err, framing.ErrUnasked) {
 		t.Errorf("the client read %q, %v, want one reply and an error", got, err)
@@ -84,13 +84,13 @@ func TestConnRefusesAReplyTooMany(t *testing.T) {
 func TestCheckRepliesStrictlySeesWhatWaitsToBeRead(t *testing.T) {
 	client, server := dial(t)
 	c := CheckRepliesStrictly(client)
-	say(t, c, sent("GET a"))
-	say(t, server, "+OK\r\n")
+	write(t, c, sent("GET a"))
+	write(t, server, "+OK\r\n")
 	buf := make([]byte, 5)
 	if _, err := io.ReadFull(c, buf); err != nil || string(buf) != "+OK\r\n" {
 		t.Fatalf("the client read %q, %v, want the reply", buf, err)
 	}
-	say(t, server, "+stale\r\n")
+	write(t, server, "+stale\r\n")
 	arrive(c)
 	if n, err := c.Write([]byte(sent("GET b"))); n != 0 || !errors.Is(err, framing.ErrUnasked) || !errors.Is(err, ErrNotSent) {
 		t.Errorf("Write = %d, %v, want that nothing was sent", n, err)

@@ -96,18 +96,18 @@ func (s *sealer) seal(kind byte, content string) string {
 func TestALateSessionTicketIsNoUnaskedReply(t *testing.T) {
 	for name, arrival := range map[string]func(t *testing.T, server *sealer, arrived func()){
 		"whole": func(t *testing.T, server *sealer, arrived func()) {
-			say(t, server, server.seal(handshakeRecord, ticket))
+			write(t, server, server.seal(handshakeRecord, ticket))
 			arrived()
 		},
 		"twice": func(t *testing.T, server *sealer, arrived func()) {
-			say(t, server, server.seal(handshakeRecord, ticket)+server.seal(handshakeRecord, ticket))
+			write(t, server, server.seal(handshakeRecord, ticket)+server.seal(handshakeRecord, ticket))
 			arrived()
 		},
 		"in part": func(t *testing.T, server *sealer, arrived func()) {
 			record := server.seal(handshakeRecord, ticket)
-			say(t, server, record[:9])
+			write(t, server, record[:9])
 			arrived()
-			say(t, server, record[9:])
+			write(t, server, record[9:])
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,8 +115,8 @@ func TestALateSessionTicketIsNoUnaskedReply(t *testing.T) {
 			c := CheckRepliesStrictly(client)
 			for range 3 {
 				arrival(t, server, func() { arrive(c) })
-				say(t, c, sent("GET a"))
-				say(t, server, server.seal(applicationRecord, "+OK\r\n"))
+				write(t, c, sent("GET a"))
+				write(t, server, server.seal(applicationRecord, "+OK\r\n"))
 				buf := make([]byte, 5)
 				if _, err := io.ReadFull(c, buf); err != nil || string(buf) != "+OK\r\n" {
 					t.Fatalf("behind a session ticket the client read %q, %v, want the reply", buf, err)
@@ -134,7 +134,7 @@ func TestCheckRepliesStrictlySeesWhatWaitsOverTLS(t *testing.T) {
 		if behind != "" {
 			record = server.seal(handshakeRecord, behind)
 		}
-		say(t, server, record+server.seal(applicationRecord, "+stale\r\n"))
+		write(t, server, record+server.seal(applicationRecord, "+stale\r\n"))
 		arrive(c)
 		if n, err := c.Write([]byte(sent("GET b"))); n != 0 || !errors.Is(err, framing.ErrUnasked) || !errors.Is(err, ErrNotSent) {
 			t.Errorf("an unasked reply %s: Write = %d, %v, want that nothing was sent", name, n, err)

@@ -28,10 +28,10 @@ type Driver interface {
 	//     that the transport failed: the replies that had arrived come along, in
 	//     order, and the outcome of the other commands is unknown. An error that
 	//     wraps [ErrNotSent] says that nothing left for the server.
-	//   - An error tells how the context ended, if it did: context.Canceled, or
+	//   - An error matches how the context ended, if it did: context.Canceled, or
 	//     context.DeadlineExceeded or a socket's time-out.
 	//   - It recovers: once the server is healthy again, so are its calls.
-	//   - Where a reply is missing, the connection is not used again: all behind it would
+	//   - Where a reply is missing, the connection is not used again: later replies would
 	//     go to the wrong calls.
 	//   - It neither changes cmds nor keeps them after its return.
 	//   - Other users of the same client notice nothing.
@@ -39,15 +39,15 @@ type Driver interface {
 	// A node that is a Redis Cluster routes each command by its keys; there, order
 	// and the one connection hold for the commands of one key.
 	//
-	// A Driver that has something of its own (a client that it made, a connection
-	// that it took out of the user's) implements io.Closer as well, and gives that up.
-	// The last Locker on the node calls it. It never closes a client that the user gave.
-	// From then on Do fails with [ErrClosed], or makes what it has anew.
+	// A Driver that owns something (a client that it made, a connection that it took out
+	// of the user's) implements io.Closer as well, and releases that. The last Locker on
+	// the node calls it. It never closes the user's client. Afterwards Do fails with
+	// [ErrClosed], or connects again.
 	Do(ctx context.Context, cmds []Command) ([]Reply, error)
 }
 
 // Command is one command with its arguments. It is built once and sent to all
-// nodes, so nobody may change it.
+// nodes, so it must not be changed.
 type Command struct {
 	// Args is the command's name and its arguments. Each is a string, which may
 	// hold any bytes; they are kept as []any because that is what most clients
@@ -65,7 +65,7 @@ type Command struct {
 
 // Node is one independent master and the way to it.
 type Node struct {
-	// Name says which node it is, in errors and events: its address, as a rule.
+	// Name identifies the node in errors and events: its address, as a rule.
 	// Two nodes of one Locker may not have the same name.
 	Name string
 
@@ -76,7 +76,7 @@ type Node struct {
 	Client any
 }
 
-// ErrClosed is matched by an error of [Driver.Do] behind Close: nothing is sent any more.
+// ErrClosed is matched by an error of [Driver.Do] after Close: nothing is sent any more.
 var ErrClosed = errors.New("the driver is closed")
 
 // ErrNotSent is matched by an error of [Driver.Do] when nothing has left for the

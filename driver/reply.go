@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Kind tells what a [Reply] holds.
+// Kind is the type of a [Reply].
 type Kind uint8
 
-// The kinds of a reply. RESP3's further types are told in these: a boolean is an
+// The kinds of a reply. RESP3's further types map to these: a boolean is an
 // Integer (0 or 1), a double or a big number is a String, a map is an Array of
 // keys and values in turn, a set is an Array.
 const (

@@ -5,38 +5,37 @@ import (
 	"fmt"
 )
 
-// Subscriber is what a [Driver] may implement besides, so that waiters hear of a
-// release instead of asking again and again. Without it they ask.
+// Subscriber is an optional interface of a [Driver]. With it, a release wakes waiters;
+// without it, they poll.
 type Subscriber interface {
 	// Subscribe opens a subscription, to no channel yet, on a connection of its own:
 	// what is slow there holds up no [Driver.Do]. It returns within 50ms of ctx's end.
-	// Afterwards ctx has no more to say.
+	// The subscription outlives ctx.
 	//
-	// All that happens is given to hear, in order and one call at a time, from a
-	// goroutine of the driver. It does not block, and calls no method of the
-	// Subscription.
-	Subscribe(ctx context.Context, hear func(Notice)) (Subscription, error)
+	// onNotice receives all notices, in order and one call at a time, on a goroutine of
+	// the driver. It does not block, and calls no method of the Subscription.
+	Subscribe(ctx context.Context, onNotice func(Notice)) (Subscription, error)
 }
 
-// Subscription is a connection that hears of channels. Its methods are safe for
-// concurrent use. It is not repaired: once it has [Ended], open another.
+// Subscription is a connection that receives the messages of channels. Its methods are safe
+// for concurrent use. It does not reconnect: once it has [Ended], open another.
 type Subscription interface {
-	// Add asks for channels, and does not wait for the node: a [Confirmed] comes for
-	// each. Several go out at once, each in a command of its own, so that a
-	// channel that is refused harms no other. It returns within 50ms of ctx's end. After
-	// an error the Subscription is of no more use, and has ended or is about to.
+	// Add subscribes to channels without waiting for the node: a [Confirmed] comes for
+	// each. They go out together, each in a command of its own, so that refusing one
+	// does not affect the others. Add returns within 50ms of ctx's end. After an error
+	// the Subscription has ended or is about to.
 	Add(ctx context.Context, channels ...string) error
 
-	// Remove gives channels up, as Add asks for them. Nothing confirms it.
+	// Remove unsubscribes from channels, in the same way. Nothing confirms it.
 	Remove(ctx context.Context, channels ...string) error
 
-	// Close ends the subscription and all that it has started, without waiting for a
-	// silent node for longer than 50ms. hear is not called any more once it has
-	// returned, so it must not be called from there.
+	// Close ends the subscription and all that it has started. It waits at most 50ms for a
+	// silent node. Once it has returned, onNotice is not called any more; so onNotice must
+	// not call it.
 	Close() error
 }
 
-// Notice is something that a [Subscription] has heard.
+// Notice is an event of a [Subscription].
 type Notice struct {
 	Kind    NoticeKind
 	Channel string // of Confirmed and Message
@@ -44,20 +43,20 @@ type Notice struct {
 	Err     error  // of Refused and Ended: why
 }
 
-// NoticeKind tells what a [Notice] is about.
+// NoticeKind is the kind of a [Notice].
 type NoticeKind uint8
 
 // The kinds of notices.
 const (
-	// Confirmed: what is published on the channel from now on will be heard.
+	// Confirmed: messages that are published on the channel from now on will arrive.
 	Confirmed NoticeKind = iota + 1
-	// Message: somebody has published on the channel.
+	// Message: a message was published on the channel.
 	Message
-	// Refused: the node refuses a channel that was asked for, and does not say which;
-	// Err is a [*ServerError]. The others are not affected.
+	// Refused: the node refuses a channel of an Add, without naming it. Err is a
+	// [*ServerError]. The other channels are not affected.
 	Refused
-	// Ended: the connection is gone. It comes once, is the last, and does not come
-	// after Close.
+	// Ended: the connection is gone. It is the last notice, and does not come after
+	// Close.
 	Ended
 )
 

@@ -84,3 +84,13 @@ func TestDriversAreSeparate(t *testing.T) {
 		}
 	})
 }
+
+func TestAClosedDriverSubscribesToNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := StartInBubble(t, 1)[0:1].Drivers()[0].Driver
+		_ = c.(io.Closer).Close() // is always nil
+		if _, err := c.(driver.Subscriber).Subscribe(t.Context(), func(driver.Notice) {}); !errors.Is(err, errClosed) {
+			t.Errorf("Subscribe after Close = %v, want %v", err, errClosed)
+		}
+	})
+}

@@ -41,7 +41,7 @@ func (n *Node) hook(c *server.Peer, name string, args ...string) bool {
 		return n.intercept(c, name, args)
 	}
 	if !n.enter() {
-		c.Close() // the node was stopped: nobody hears of this command again
+		c.Close() // the node was stopped: this command gets no reply
 		return true
 	}
 	defer n.mu.Unlock()

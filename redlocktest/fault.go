@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Hang makes the node like a server under SIGSTOP: it accepts connections and says
+// Hang makes the node like a server under SIGSTOP: it accepts connections and sends
 // nothing. What it is sent meanwhile is executed on [Node.Resume], in order for each
 // connection and in any order between them, also when its client has long hung up.
 // A node that is stopped is left alone.

@@ -109,7 +109,7 @@ func (n *Node) infoText(names []string) string {
 	return text.String()
 }
 
-// writeRole answers ROLE. A replica's master is one that nobody can reach.
+// writeRole answers ROLE. A replica's master is unreachable.
 func (n *Node) writeRole(c *server.Peer) {
 	role := "master"
 	if set := n.infos["role"]; set != "" {

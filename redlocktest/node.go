@@ -84,7 +84,7 @@ func (n *Node) Stop() {
 	n.stop()
 }
 
-// close stops the node, and gives its port back.
+// close stops the node, and frees its port.
 func (n *Node) close() {
 	n.life.Lock()
 	defer n.life.Unlock()

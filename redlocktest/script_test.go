@@ -136,29 +136,29 @@ func TestTheReleaseScriptAnnouncesWhatItDeletes(t *testing.T) {
 		if got := run(t, node, scripts.Release, 1, "unheard", "1", "free:"); got != 1 {
 			t.Errorf("where nobody listens the script says %d, want 1", got)
 		}
-		_, heard := listen(t, node, "free:", "free:ours", "free:theirs")
+		_, notices := listen(t, node, "free:", "free:ours", "free:theirs")
 		node.Set("ours", "1", time.Minute)
 		node.Set("theirs", "x", time.Minute)
 		if got, want := run(t, node, scripts.Release, 2, "theirs", "ours", "2", "1", "free:"), int64(1<<32|1<<1); got != want {
 			t.Errorf("where one listens the script says %b, want %b", got, want)
 		}
-		expect(t, heard, message("free:ours", ""))
+		expect(t, notices, message("free:ours", ""))
 		node.Set("ours", "1", time.Minute)
 		if got := run(t, node, scripts.Release, 1, "ours", "1"); got != 1 {
 			t.Errorf("without a channel the script says %d, want 1", got)
 		}
 		node.Set("theirs", "1", time.Minute)
 		run(t, node, scripts.Release, 1, "theirs", "1", "free:")
-		expect(t, heard, message("free:theirs", "")) // and nothing of the release without one
+		expect(t, notices, message("free:theirs", "")) // and nothing of the release without one
 	})
 }
 
 func TestTheReleaseScriptAnnouncesInAClusterWhereverTheListenersAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		_, heard := listen(t, node, "free:ours") // nobody at "free:"
+		_, notices := listen(t, node, "free:ours") // nobody at "free:"
 		node.Set("ours", "1", time.Minute)
 		run(t, node, scripts.Release, 1, "ours", "1", "free:", "1")
-		expect(t, heard, message("free:ours", ""))
+		expect(t, notices, message("free:ours", ""))
 	})
 }

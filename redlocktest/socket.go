@@ -31,7 +31,7 @@ func (n *Node) bridge(socket net.Conn) {
 		pipe.closeWrite()
 	})
 	n.work.Go(func() {
-		_, _ = io.Copy(socket, pipe) // a client that is gone hears nothing
+		_, _ = io.Copy(socket, pipe) // fails when the client is gone
 		_, _ = socket.Close(), pipe.Close()
 		n.mu.Lock()
 		defer n.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 var _ driver.Subscriber = (*client)(nil)
 
 // Subscribe is [driver.Subscriber]'s. The subscription outlives Close of the driver.
-func (c *client) Subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error) {
+func (c *client) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
 	c.mu.Lock()
 	closed := c.closed
 	c.mu.Unlock()
@@ -23,7 +23,7 @@ func (c *client) Subscribe(ctx context.Context, hear func(driver.Notice)) (drive
 		return nil, err
 	}
 	sub := &subscriber{&conn{dialled, resp.NewReader(bufio.NewReader(dialled))}}
-	return resp.NewSession(context.WithoutCancel(ctx), "redlocktest", sub, hear), nil
+	return resp.NewSession(context.WithoutCancel(ctx), "redlocktest", sub, onNotice), nil
 }
 
 // subscriber is a connection for a subscription.

@@ -3,7 +3,6 @@ package redlocktest
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -13,64 +12,16 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// listen subscribes the built-in driver to the channels, and returns when they are
-// confirmed. What is heard from then on comes out of the channel.
-func listen(t *testing.T, node *Node, channels ...string) (driver.Subscription, <-chan driver.Notice) {
-	t.Helper()
-	heard := make(chan driver.Notice, 100)
-	s, err := newClient(reach(node)).Subscribe(t.Context(), func(n driver.Notice) { heard <- n })
-	if err != nil {
-		t.Fatalf("Subscribe = %v", err)
-	}
-	t.Cleanup(func() { _ = s.Close() }) // is always nil
-	if err := s.Add(t.Context(), channels...); err != nil {
-		t.Fatalf("Add = %v", err)
-	}
-	for _, channel := range channels {
-		expect(t, heard, driver.Notice{Kind: driver.Confirmed, Channel: channel})
-	}
-	return s, heard
-}
-
-// expect waits for the next notice.
-func expect(t *testing.T, heard <-chan driver.Notice, want driver.Notice) {
-	t.Helper()
-	select {
-	case got := <-heard:
-		if got != want {
-			t.Fatalf("heard %v, want %v", got, want)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatalf("10s without a notice, want %v", want)
-	}
-}
-
-func expectEnd(t *testing.T, heard <-chan driver.Notice) {
-	t.Helper()
-	select {
-	case got := <-heard:
-		if got.Kind != driver.Ended || got.Err == nil {
-			t.Fatalf("heard %v, want the end, and why", got)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("10s without a notice, want the end")
-	}
-}
-
-func message(channel, payload string) driver.Notice {
-	return driver.Notice{Kind: driver.Message, Channel: channel, Payload: payload}
-}
-
 func TestASubscriberHears(t *testing.T) {
 	kinds(t, func(t *testing.T, nodes Nodes) {
 		node := nodes[0]
-		s, heard := listen(t, node, "a", "b")
+		s, notices := listen(t, node, "a", "b")
 		for i := range 50 {
 			channel := []string{"a", "b"}[i%2]
 			if got := ask(t, node, "PUBLISH", channel, "\x00\r\n"); got.Int != 1 {
 				t.Fatalf("PUBLISH = %s, want 1 listener", show(got))
 			}
-			expect(t, heard, message(channel, "\x00\r\n"))
+			expect(t, notices, message(channel, "\x00\r\n"))
 		}
 		if err := s.Remove(t.Context(), "a", "b"); err != nil { // none is left
 			t.Fatalf("Remove = %v", err)
@@ -78,12 +29,12 @@ func TestASubscriberHears(t *testing.T) {
 		if err := s.Add(t.Context(), "c"); err != nil {
 			t.Fatalf("Add after all channels were removed = %v", err)
 		}
-		expect(t, heard, driver.Notice{Kind: driver.Confirmed, Channel: "c"})
+		expect(t, notices, driver.Notice{Kind: driver.Confirmed, Channel: "c"})
 		if got := ask(t, node, "PUBLISH", "a", "unheard"); got.Int != 0 {
 			t.Errorf("PUBLISH on a channel that was removed = %s, want no listener", show(got))
 		}
 		ask(t, node, "PUBLISH", "c", "last")
-		expect(t, heard, message("c", "last"))
+		expect(t, notices, message("c", "last"))
 		if node.Count("SUBSCRIBE") != 3 || node.Count("UNSUBSCRIBE") != 2 {
 			t.Errorf("Counts = %v, want a command for each channel", node.Counts())
 		}
@@ -121,13 +72,13 @@ func TestSubscribersDoNotLockTheNode(t *testing.T) {
 	kinds(t, func(t *testing.T, nodes Nodes) {
 		node := nodes[0]
 		const rounds = 30
-		_, heard := listen(t, node, "a")
+		_, notices := listen(t, node, "a")
 		done := make(chan struct{}, 3)
 		for range 2 {
 			go func() {
 				defer func() { done <- struct{}{} }()
 				for range rounds {
-					_, _ = try(t, node, "EVAL", "return redis.pcall('PUBLISH', KEYS[1], '')", "1", "a") // shows in what is heard
+					_, _ = try(t, node, "EVAL", "return redis.pcall('PUBLISH', KEYS[1], '')", "1", "a") // shows in the notices
 				}
 			}()
 		}
@@ -144,7 +95,7 @@ func TestSubscribersDoNotLockTheNode(t *testing.T) {
 			}
 		}()
 		for range 2 * rounds {
-			expect(t, heard, message("a", ""))
+			expect(t, notices, message("a", ""))
 		}
 		for range 3 {
 			<-done
@@ -158,7 +109,7 @@ func TestSubscribersDoNotLockTheNode(t *testing.T) {
 func TestAHungNodeDeliversNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		s, heard := listen(t, node, "a")
+		s, notices := listen(t, node, "a")
 		node.Hang()
 		_, err := try(t, node, "PUBLISH", "a", "while it hung") // gives up
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -169,14 +120,14 @@ func TestAHungNodeDeliversNothing(t *testing.T) {
 			t.Errorf("Add at a hung node = %v after %v, want no waiting", err, time.Since(start))
 		}
 		time.Sleep(time.Hour)
-		if len(heard) != 0 {
-			t.Errorf("a hung node let hear %v, want nothing", <-heard)
+		if len(notices) != 0 {
+			t.Errorf("a hung node delivered %v, want nothing", <-notices)
 		}
 		node.Resume()
-		got := []driver.Notice{<-heard, <-heard} // those of two connections, in either order
+		got := []driver.Notice{<-notices, <-notices} // those of two connections, in either order
 		for _, want := range []driver.Notice{message("a", "while it hung"), {Kind: driver.Confirmed, Channel: "b"}} {
 			if !slices.Contains(got, want) {
-				t.Errorf("after Resume heard %v, want %v as well", got, want)
+				t.Errorf("after Resume received %v, want %v as well", got, want)
 			}
 		}
 	})
@@ -185,7 +136,7 @@ func TestAHungNodeDeliversNothing(t *testing.T) {
 func TestCloseDoesNotWaitForAHungNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		s, heard := listen(t, node, "a")
+		s, notices := listen(t, node, "a")
 		node.Hang()
 		start := time.Now()
 		if err := errors.Join(s.Add(t.Context(), "b"), s.Close()); err != nil || time.Since(start) != 0 {
@@ -193,8 +144,8 @@ func TestCloseDoesNotWaitForAHungNode(t *testing.T) {
 		}
 		node.Resume()
 		synctest.Wait()
-		if len(heard) != 0 {
-			t.Errorf("after Close heard %v, want nothing", <-heard)
+		if len(notices) != 0 {
+			t.Errorf("after Close received %v, want nothing", <-notices)
 		}
 		if left := node.Info("connected_clients"); left != "0" {
 			t.Errorf("after Close %s connections are left, want 0", left)
@@ -205,7 +156,7 @@ func TestCloseDoesNotWaitForAHungNode(t *testing.T) {
 func TestAnAddThatAHungNodeDoesNotReadEndsTheSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		s, heard := listen(t, node, "a")
+		s, notices := listen(t, node, "a")
 		node.Hang()
 		long := make(chan error)
 		// A node reads a command or two ahead, however long they are.
@@ -221,7 +172,7 @@ func TestAnAddThatAHungNodeDoesNotReadEndsTheSubscription(t *testing.T) {
 		if err := <-long; err == nil {
 			t.Error("Add on a connection that was given up = nil, want an error")
 		}
-		expectEnd(t, heard)
+		expectEnd(t, notices)
 	})
 }
 
@@ -233,10 +184,10 @@ func TestStopEndsSubscriptions(t *testing.T) {
 		t.Run(state.name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, nodes Nodes) {
 				node := nodes[0]
-				s, heard := listen(t, node, "a")
+				s, notices := listen(t, node, "a")
 				state.enter(node)
 				node.Stop()
-				expectEnd(t, heard)
+				expectEnd(t, notices)
 				if err := s.Add(t.Context(), "b"); err == nil {
 					t.Error("Add to a subscription that has ended = nil, want an error")
 				}
@@ -249,8 +200,8 @@ func TestStopEndsSubscriptions(t *testing.T) {
 				if got := ask(t, node, "PUBLISH", "a", "after"); got.Int != 0 {
 					t.Errorf("PUBLISH after a restart = %s, want no listener", show(got))
 				}
-				if len(heard) != 0 {
-					t.Errorf("after the end heard %v, want nothing", <-heard)
+				if len(notices) != 0 {
+					t.Errorf("after the end received %v, want nothing", <-notices)
 				}
 			})
 		})
@@ -260,41 +211,31 @@ func TestStopEndsSubscriptions(t *testing.T) {
 func TestFailRefusesChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		s, heard := listen(t, node, "a")
+		s, notices := listen(t, node, "a")
 		node.Fail("NOPERM this user has no permissions to run the 'subscribe' command", "SUBSCRIBE")
 		if err := s.Add(t.Context(), "b"); err != nil {
 			t.Fatalf("Add = %v, want the refusal to be heard", err)
 		}
-		got := <-heard
+		got := <-notices
 		var refusal *driver.ServerError
 		if got.Kind != driver.Refused || !errors.As(got.Err, &refusal) || refusal.Code != "NOPERM" {
-			t.Errorf("heard %v, want NOPERM", got)
+			t.Errorf("received %v, want NOPERM", got)
 		}
 		ask(t, node, "PUBLISH", "a", "still there")
-		expect(t, heard, message("a", "still there"))
+		expect(t, notices, message("a", "still there"))
 	})
 }
 
 func TestSlowDownDelaysMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		_, heard := listen(t, node, "a")
+		_, notices := listen(t, node, "a")
 		node.SlowDown(30 * time.Millisecond)
 		start := time.Now()
-		go func() { _, _ = try(t, node, "PUBLISH", "a", "late") }() // shows in what is heard
-		expect(t, heard, message("a", "late"))
+		go func() { _, _ = try(t, node, "PUBLISH", "a", "late") }() // shows in the notices
+		expect(t, notices, message("a", "late"))
 		if took := time.Since(start); took != 30*time.Millisecond {
 			t.Errorf("a message from a slow node came after %v, want 30ms", took)
-		}
-	})
-}
-
-func TestAClosedDriverSubscribesToNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := StartInBubble(t, 1)[0:1].Drivers()[0].Driver
-		_ = c.(io.Closer).Close() // is always nil
-		if _, err := c.(driver.Subscriber).Subscribe(t.Context(), func(driver.Notice) {}); !errors.Is(err, errClosed) {
-			t.Errorf("Subscribe after Close = %v, want %v", err, errClosed)
 		}
 	})
 }

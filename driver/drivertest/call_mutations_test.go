@@ -46,9 +46,9 @@ func late(p *pool, delay time.Duration) driver.Driver {
 func ignoresCancel(p *pool) driver.Driver {
 	return do(func(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 		deadline, _ := ctx.Deadline()
-		deaf, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+		closed, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 		defer cancel()
-		return p.Do(deaf, cmds)
+		return p.Do(closed, cmds)
 	})
 }
 

@@ -19,7 +19,7 @@ type conn struct {
 
 	commands *resp.Reader // of in
 
-	channels map[string]struct{} // that it hears of; the server's mu guards them
+	channels map[string]struct{} // that it subscribes to; the server's mu guards them
 	rested   int                 // how much the server had received when all of the connection's was answered; likewise
 
 	sending sync.Mutex // one writer at a time; mu is free while it waits for the client

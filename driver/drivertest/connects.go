@@ -68,7 +68,7 @@ func silentHandshake(tr *trial) {
 func passwordWanted(tr *trial) {
 	tr.server.guard()
 	tr.server.cut()
-	var said []string
+	var publication []string
 	for range attempts {
 		out := tr.doPatient(keyed("SET", "guarded", "1"))
 		if out.late > 0 {
@@ -76,14 +76,14 @@ func passwordWanted(tr *trial) {
 		}
 		switch {
 		case out.err != nil:
-			said = append(said, out.err.Error())
+			publication = append(publication, out.err.Error())
 		case len(out.replies) == 1 && out.replies[0].Err() != nil:
-			said = append(said, out.replies[0].Str)
+			publication = append(publication, out.replies[0].Str)
 		default:
 			tr.Fatalf("a server that wants a password: Do returned %d replies and no error, want an error reply or an error", len(out.replies))
 		}
 	}
-	if last := said[len(said)-1]; !strings.Contains(last, "NOAUTH") {
+	if last := publication[len(publication)-1]; !strings.Contains(last, "NOAUTH") {
 		tr.Errorf("the server said %q to every command, but Do says %q", noAuth, last)
 	}
 }

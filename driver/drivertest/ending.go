@@ -22,7 +22,7 @@ func dropped(tr *trial) {
 		channel := "channel " + strconv.Itoa(i)
 		s := tr.subscribe(channel, "another")
 		tr.publish(channel, "before")
-		s.messages(0, said{channel, "before"})
+		s.messages(0, publication{channel, "before"})
 		tr.server.cut()
 		s.ended("the connection was cut")
 		tr.recovers("a cut")
@@ -31,7 +31,7 @@ func dropped(tr *trial) {
 		if n := tr.publish(channel, "after"); n != 1 {
 			tr.Errorf("PUBLISH after a cut reached %d subscribers, want 1: the one that was opened since", n)
 		}
-		anew.messages(0, said{channel, "after"})
+		anew.messages(0, publication{channel, "after"})
 		anew.correct()
 		s.correct()
 		if n := len(s.of(driver.Message)); n != 1 {

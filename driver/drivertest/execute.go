@@ -27,13 +27,13 @@ func (s *server) execute(c *conn, args []string) string {
 	if len(args)-1 < run.least {
 		return failure("ERR wrong number of arguments for '" + strings.ToLower(name) + "' command")
 	}
-	if c.listening() && !slices.Contains(whileListening, name) {
+	if c.listening() && !slices.Contains(whileSubscribed, name) {
 		return misplaced(name)
 	}
 	return run.do(s, c, args[1:])
 }
 
-// commands is what the server knows: what clients say when they connect, and what
+// commands is what the server knows: what clients send when they connect, and what
 // the suite needs. least counts the arguments without the name.
 var commands = map[string]struct {
 	least int

@@ -19,7 +19,7 @@ const (
 	resetConn                    // the same, but the connection is reset
 	cutReply                     // carries it out, sends half of the reply and closes
 	answerClose                  // answers, then closes
-	beHostile                    // says something else: see hostility
+	beHostile                    // sends something else: see hostility
 )
 
 func (k faultKind) String() string {
@@ -134,7 +134,7 @@ func (s *server) pass() bool {
 	}
 }
 
-// guard makes the server want a password that nobody has.
+// guard makes the server want a password, and refuse every one.
 func (s *server) guard() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

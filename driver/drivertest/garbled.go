@@ -25,7 +25,7 @@ func FuzzNotices(f *testing.F, open func(tb testing.TB, addr string) driver.Driv
 	}
 	on := newStage(f, func(addr string) driver.Driver { return open(f, addr) })
 	f.Fuzz(func(t *testing.T, raw []byte, then uint8) {
-		on.trial(t).hears(hostility{string(raw), later, ending(then % uint8(endings))}, on.calls)
+		on.trial(t).survivesNotice(hostility{string(raw), later, ending(then % uint8(endings))}, on.calls)
 	})
 }
 
@@ -40,8 +40,8 @@ var hostileNotices = []string{
 	"*2\r\n$4\r\npong\r\n$0\r\n\r\n", "+PONG\r\n", "-NOPERM no\r\n", "-ERR max number of clients reached\r\n", ">3\r\n$7\r\nmessage\r\n$5\r\nother\r\n$400000000\r\n", "*3\r\n$7\r\nmessage\r\n$5\r\nother\r\n$400000000\r\n",
 }
 
-// hears opens a subscription, and then the server says what it should not.
-func (tr *trial) hears(h hostility, number int) {
+// survivesNotice opens a subscription, and then the server sends hostile bytes.
+func (tr *trial) survivesNotice(h hostility, number int) {
 	tr.Helper()
 	what := fmt.Sprintf("a server that says %s to a subscriber and then %v", quote(h.raw), h.ending)
 	channel := "hostile " + strconv.Itoa(number)
@@ -49,7 +49,7 @@ func (tr *trial) hears(h hostility, number int) {
 	tr.server.interject(tr.server.subscriber(channel), h, 0)
 	tr.publish(channel, "behind")
 
-	// What else there is to say to it is said while all this is under way.
+	// Add and Remove run beside them.
 	ctx, cancel := context.WithTimeout(context.Background(), brief)
 	defer cancel()
 	for name, call := range map[string]func(context.Context, ...string) error{"Add": s.it.Add, "Remove": s.it.Remove} {
@@ -64,7 +64,7 @@ func (tr *trial) hears(h hostility, number int) {
 	s.correct()
 	for _, n := range s.all() {
 		if n.Kind < driver.Confirmed || n.Kind > driver.Ended {
-			tr.Errorf("%s: heard %s", what, tell(n))
+			tr.Errorf("%s: heard %s", what, showNotice(n))
 		}
 	}
 	if n := tr.server.openConns(); n > 2*mayRemain {
@@ -72,7 +72,7 @@ func (tr *trial) hears(h hostility, number int) {
 	}
 }
 
-// subscriber is a connection that hears of the channel.
+// subscriber returns a connection that subscribes to the channel.
 func (s *server) subscriber(channel string) *conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/pprof"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,20 +14,19 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// FuzzReplies gives a driver replies that keep to no protocol: bytes of the fuzzer's
-// choice instead of a reply, behind one, or when nothing was asked for, and behind them
-// a cut, a reset, silence or business as usual. Without -fuzz it runs some hundred
-// replies that have hurt clients.
+// FuzzReplies gives a driver replies outside the protocol: bytes of the fuzzer's choice
+// instead of a reply, behind one, or on an idle connection, and behind them a cut, a reset,
+// silence or normal service. Without -fuzz it runs some hundred replies that have hurt
+// clients.
 //
 //	func FuzzReplies(f *testing.F) {
 //		drivertest.FuzzReplies(f, func(tb testing.TB, addr string) driver.Driver { … })
 //	}
 //
 // What it asks of a driver: it does not panic, nor does the client on a goroutine of
-// its own. It returns in time. It takes no memory for what has not come. Its replies are
-// of the kinds that there are, and no more than there were commands. Whatever has been
-// said, the next call gets its own replies or an error, and a few calls later all is
-// well. Nothing is left behind.
+// its own. It returns in time. It takes no memory for announced lengths. Its replies are of
+// the kinds that there are, and no more than there were commands. The next call gets its own
+// replies or an error, and a few calls later all is well. Nothing is left behind.
 //
 // open returns a driver for the server at addr and registers its own clean-up. It is
 // called once.
@@ -38,7 +36,7 @@ func FuzzReplies(f *testing.F, open func(tb testing.TB, addr string) driver.Driv
 	on.probe(f)
 	f.Fuzz(func(t *testing.T, raw []byte, where, then uint8) {
 		h := hostility{string(raw), place(where % uint8(places)), ending(then % uint8(endings))}
-		if h.place != instead && h.ending == saysNone {
+		if h.place != instead && h.ending == staysSilent {
 			h.ending = goesOn
 		}
 		on.survives(t, h)
@@ -51,7 +49,7 @@ func HostileReplies(t *testing.T, open func(tb testing.TB, addr string) driver.D
 	for _, large := range largeReplies {
 		t.Run(large.name, func(t *testing.T) {
 			raw := large.head + strings.Repeat(large.again, large.times) + large.tail
-			on.survives(t, hostility{raw, instead, saysNone})
+			on.survives(t, hostility{raw, instead, staysSilent})
 		})
 	}
 }
@@ -62,7 +60,7 @@ func seed(f *testing.F, places int) {
 	for i, raw := range hostileReplies {
 		for where := range places {
 			for then := range endings {
-				if then != saysNone || where == 0 && i%4 == 0 {
+				if then != staysSilent || where == 0 && i%4 == 0 {
 					f.Add([]byte(raw), uint8(where), uint8(then))
 				}
 			}
@@ -76,8 +74,8 @@ type stage struct {
 	driver driver.Driver
 	calls  int
 
-	// reads says that the client reads even when it waits for no reply. What is said
-	// then, it may not have seen when the next call comes.
+	// reads: the client reads even when it waits for no reply. It may not have read hostile
+	// bytes when the next call comes.
 	reads bool
 }
 
@@ -158,7 +156,7 @@ func (on *stage) survives(r reporter, h hostility) {
 			}
 			tr.server.interject(c, h, most)
 		}
-	case h.ending == saysNone:
+	case h.ending == staysSilent:
 		tr.server.cut() // it would be silent for ever
 	case h.ending == goesOn:
 		tr.server.hasAnswered(last, 4*brief) // if the client has sent it
@@ -224,49 +222,4 @@ func (tr *trial) recoversFrom(what string) {
 		}
 	}
 	tr.Fatalf("%s: Do = %v in %d tries afterwards", what, out.err, tries)
-}
-
-// forget drops what has been received: a fuzzer goes on for long.
-func (s *server) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.received = s.received[:0]
-	for c := range s.conns {
-		c.rested = 0
-	}
-}
-
-// hasAnswered waits until a command with this argument is answered, and all before it. A
-// reply that is on its way when the next call leaves cannot be told from that one's.
-func (s *server) hasAnswered(arg string, most time.Duration) {
-	s.awaitWithin(most, func() bool {
-		at := slices.IndexFunc(s.received, func(r receipt) bool { return slices.Contains(r.args[1:], arg) })
-		if at < 0 {
-			return false
-		}
-		for c := range s.conns {
-			if c.id == s.received[at].conn {
-				return c.rested > at
-			}
-		}
-		return true // it has gone
-	})
-}
-
-// hostile makes the server say something else to a command with this argument.
-func (s *server) hostile(arg string, h hostility) (release func()) {
-	release = s.fault(arg, beHostile)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults[arg].hostile = h
-	return release
-}
-
-// politeConn takes the connection that has answered, where the hostility comes later.
-func (s *server) politeConn() *conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.polite
-	s.polite = nil
-	return c
 }

@@ -1,11 +1,12 @@
 package drivertest
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
 
-// hostility is what a server says that keeps to no protocol.
+// hostility is what a hostile server sends.
 type hostility struct {
 	raw    string
 	place  place
@@ -18,7 +19,7 @@ type place uint8
 const (
 	instead place = iota // of a reply
 	behind               // a reply, in one write with it
-	later                // when nobody has asked for anything
+	later                // when no command waits for a reply
 	places
 )
 
@@ -32,8 +33,8 @@ type ending uint8
 const (
 	hangsUp ending = iota
 	resets
-	goesOn   // answers what else there is to answer
-	saysNone // and reads on
+	goesOn      // answers what else there is to answer
+	staysSilent // and reads on
 	endings
 )
 
@@ -54,7 +55,7 @@ func (h hostility) answer(s *server, c *conn, args []string) bool {
 		s.polite = c
 		return true
 	}
-	if h.say(c, reply) {
+	if h.send(c, reply) {
 		return true
 	}
 	if h.ending == hangsUp {
@@ -63,8 +64,8 @@ func (h hostility) answer(s *server, c *conn, args []string) bool {
 	return false
 }
 
-// say sends the bytes. It returns false when the connection is to end.
-func (h hostility) say(c *conn, before string) bool {
+// send sends the bytes. It returns false when the connection is to end.
+func (h hostility) send(c *conn, before string) bool {
 	c.queue(before + h.raw)
 	if c.flush() != nil {
 		return false
@@ -75,18 +76,18 @@ func (h hostility) say(c *conn, before string) bool {
 	case resets:
 		_ = c.net.SetLinger(0) // fails on a closed one
 		return false
-	case saysNone:
+	case staysSilent:
 		c.silence(true)
 	}
 	return true
 }
 
-// interject says the bytes on a connection, to nobody's question, and gives the client
-// time to hang up before anything else happens.
+// interject sends the bytes on an idle connection, and gives the client time to hang up before
+// anything else happens.
 func (s *server) interject(c *conn, h hostility, most time.Duration) (hungUp bool) {
 	last := h.ending
 	h.ending = goesOn
-	h.say(c, "")
+	h.send(c, "")
 	hungUp = s.awaitWithin(most, func() bool { _, open := s.conns[c]; return !open })
 	switch last {
 	case resets:
@@ -98,8 +99,8 @@ func (s *server) interject(c *conn, h hostility, most time.Duration) (hungUp boo
 	return hungUp
 }
 
-// hostileReplies are what a fuzzer begins with: what servers say, what none should, and
-// what clients are known to be hurt by.
+// hostileReplies are the fuzzer's seeds: replies of servers, replies that no server should
+// send, and replies that are known to hurt clients.
 var hostileReplies = []string{
 	// What there is, where it was not asked for.
 	"", "+OK\r\n", "+PONG\r\n", "+QUEUED\r\n", ":1\r\n", "$2\r\nOK\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", "*0\r\n", "*2\r\n:1\r\n$1\r\na\r\n",
@@ -149,4 +150,49 @@ var largeReplies = []struct {
 	{name: "a string that is as large as it says", head: "$8388608\r\n", again: "x", times: 8 << 20, tail: "\r\n"},
 	{name: "an array that is as large as it says", head: "*1000000\r\n", again: "_\r\n", times: 1_000_000},
 	{name: "many replies", again: "+OK\r\n", times: 1 << 16},
+}
+
+// forget drops what has been received: a fuzzer goes on for long.
+func (s *server) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.received = s.received[:0]
+	for c := range s.conns {
+		c.rested = 0
+	}
+}
+
+// hasAnswered waits until a command with this argument is answered, and all before it. A
+// reply that is on its way when the next call leaves cannot be told from that one's.
+func (s *server) hasAnswered(arg string, most time.Duration) {
+	s.awaitWithin(most, func() bool {
+		at := slices.IndexFunc(s.received, func(r receipt) bool { return slices.Contains(r.args[1:], arg) })
+		if at < 0 {
+			return false
+		}
+		for c := range s.conns {
+			if c.id == s.received[at].conn {
+				return c.rested > at
+			}
+		}
+		return true // it has gone
+	})
+}
+
+// hostile makes the server hostile to a command with this argument.
+func (s *server) hostile(arg string, h hostility) (release func()) {
+	release = s.fault(arg, beHostile)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults[arg].hostile = h
+	return release
+}
+
+// politeConn takes the connection that has answered, where the hostility comes later.
+func (s *server) politeConn() *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.polite
+	s.polite = nil
+	return c
 }

@@ -13,18 +13,18 @@ type listener struct {
 	conn *wire
 }
 
-func (p *pool) Subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error) {
-	l, err := p.listen(ctx, hear)
+func (p *pool) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
+	l, err := p.listen(ctx, onNotice)
 	if err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-func (p *pool) listen(ctx context.Context, hear func(driver.Notice)) (*listener, error) {
+func (p *pool) listen(ctx context.Context, onNotice func(driver.Notice)) (*listener, error) {
 	w, err := dial(ctx, p.addr)
 	if err != nil {
 		return nil, err
 	}
-	return &listener{resp.NewSession(context.WithoutCancel(ctx), "pool", w, hear), w}, nil
+	return &listener{resp.NewSession(context.WithoutCancel(ctx), "pool", w, onNotice), w}, nil
 }

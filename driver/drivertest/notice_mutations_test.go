@@ -9,109 +9,109 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-func confirmsEarly(ctx context.Context, p *pool, hear func(driver.Notice)) (driver.Subscription, error) {
-	var mu sync.Mutex // one call of hear at a time
+func confirmsEarly(ctx context.Context, p *pool, onNotice func(driver.Notice)) (driver.Subscription, error) {
+	var mu sync.Mutex // one call of onNotice at a time
 	l, err := p.listen(ctx, func(n driver.Notice) {
 		mu.Lock()
 		defer mu.Unlock()
 		if n.Kind != driver.Confirmed {
-			hear(n)
+			onNotice(n)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &bent{listener: l, add: func(ctx context.Context, channels ...string) error {
+	return &altered{listener: l, add: func(ctx context.Context, channels ...string) error {
 		mu.Lock()
 		for _, channel := range channels {
-			hear(driver.Notice{Kind: driver.Confirmed, Channel: channel})
+			onNotice(driver.Notice{Kind: driver.Confirmed, Channel: channel})
 		}
 		mu.Unlock()
 		return l.Add(ctx, channels...)
 	}}, nil
 }
 
-func losesMessage(hear func(driver.Notice)) func(driver.Notice) {
+func losesMessage(onNotice func(driver.Notice)) func(driver.Notice) {
 	return func(n driver.Notice) {
 		if n.Payload != "500" {
-			hear(n)
+			onNotice(n)
 		}
 	}
 }
 
-func reordersMessages(hear func(driver.Notice)) func(driver.Notice) {
+func reordersMessages(onNotice func(driver.Notice)) func(driver.Notice) {
 	var kept []driver.Notice
 	return func(n driver.Notice) {
 		if n.Payload == "500" {
 			kept = append(kept, n)
 			return
 		}
-		hear(n)
+		onNotice(n)
 		for _, n := range kept {
-			hear(n)
+			onNotice(n)
 		}
 		kept = nil
 	}
 }
 
-func trimsPayload(hear func(driver.Notice)) func(driver.Notice) {
+func trimsPayload(onNotice func(driver.Notice)) func(driver.Notice) {
 	return func(n driver.Notice) {
 		n.Payload = strings.TrimSpace(n.Payload)
-		hear(n)
+		onNotice(n)
 	}
 }
 
-func hearsTwice(hear func(driver.Notice)) func(driver.Notice) {
+func duplicatesMessages(onNotice func(driver.Notice)) func(driver.Notice) {
 	return func(n driver.Notice) {
-		hear(n)
+		onNotice(n)
 		if n.Kind == driver.Message {
-			hear(n)
+			onNotice(n)
 		}
 	}
 }
 
-func endsTwice(hear func(driver.Notice)) func(driver.Notice) {
+func endsTwice(onNotice func(driver.Notice)) func(driver.Notice) {
 	return func(n driver.Notice) {
-		hear(n)
+		onNotice(n)
 		if n.Kind == driver.Ended {
-			hear(n)
+			onNotice(n)
 		}
 	}
 }
 
-func neverEnds(hear func(driver.Notice)) func(driver.Notice) {
+func neverEnds(onNotice func(driver.Notice)) func(driver.Notice) {
 	return func(n driver.Notice) {
 		if n.Kind != driver.Ended {
-			hear(n)
+			onNotice(n)
 		}
 	}
 }
 
-func endsWithoutReason(hear func(driver.Notice)) func(driver.Notice) {
+func endsWithoutReason(onNotice func(driver.Notice)) func(driver.Notice) {
 	return func(n driver.Notice) {
 		if n.Kind == driver.Ended {
 			n.Err = nil
 		}
-		hear(n)
+		onNotice(n)
 	}
 }
 
-func hidesRefusals(hear func(driver.Notice)) func(driver.Notice) {
+func hidesRefusals(onNotice func(driver.Notice)) func(driver.Notice) {
 	return func(n driver.Notice) {
 		if n.Kind == driver.Refused {
 			n.Err = errors.New("refused")
 		}
-		hear(n)
+		onNotice(n)
 	}
 }
 
-// hearsAtOnce calls hear from a goroutine for each message, fifty at a time.
-func hearsAtOnce(hear func(driver.Notice)) func(driver.Notice) {
+// notifiesAtOnce calls onNotice on a goroutine for each message, fifty at a time.
+func notifiesAtOnce(onNotice func(driver.Notice)) func(driver.Notice) {
 	var calls sync.WaitGroup
-	heard := 0
+	notices := 0
 	return func(n driver.Notice) {
-		calls.Go(func() { hear(n) })
-		if heard++; n.Payload != "message" || heard%50 == 0 {
+		calls.Go(func() { onNotice(n) })
+		if notices++; n.Payload != "message" || notices%50 == 0 {
 			calls.Wait()
 		}
 	}

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// push is what a server says of itself: to a client of RESP3 it is told apart from
-// replies.
+// push encodes what is no reply: RESP3 has a type of its own for it.
 func push(proto int, elems ...string) string {
 	if proto == 3 {
 		return ">" + strconv.Itoa(len(elems)) + "\r\n" + strings.Join(elems, "")
@@ -17,7 +16,7 @@ func push(proto int, elems ...string) string {
 
 const (
 	noPerm = "NOPERM this user has no permissions to access one of the channels used as arguments"
-	// forbidden begins the channels that nobody may hear.
+	// forbidden is the prefix of the channels that no client may subscribe to.
 	forbidden = "forbidden"
 )
 
@@ -36,7 +35,7 @@ func subscribe(s *server, c *conn, args []string) string {
 	return ""
 }
 
-// unsubscribe gives up all channels where none is named.
+// unsubscribe without channels applies to all.
 func unsubscribe(s *server, c *conn, args []string) string {
 	if len(args) == 0 {
 		for channel := range c.channels {
@@ -56,9 +55,8 @@ func unsubscribe(s *server, c *conn, args []string) string {
 	return ""
 }
 
-// punsubscribe and sunsubscribe answer those who give up what this server does not
-// have, patterns and shards' channels, as some clients do before they leave. Patterns
-// are counted together with channels.
+// punsubscribe and sunsubscribe are for clients that send them before they leave. The server
+// has neither patterns nor shards' channels. Patterns are counted together with channels.
 func punsubscribe(_ *server, c *conn, _ []string) string {
 	return push(c.proto, bulk("punsubscribe"), null(c.proto), integer(int64(len(c.channels))))
 }
@@ -67,8 +65,8 @@ func sunsubscribe(_ *server, c *conn, _ []string) string {
 	return push(c.proto, bulk("sunsubscribe"), null(c.proto), integer(0))
 }
 
-// publish sends from goroutines of their own, so that nobody waits for a subscriber
-// that does not read.
+// publish sends on goroutines of their own, so that it does not wait for a subscriber that
+// does not read.
 func publish(s *server, _ *conn, args []string) string {
 	var n int64
 	for c := range s.conns {
@@ -81,7 +79,7 @@ func publish(s *server, _ *conn, args []string) string {
 	return integer(n)
 }
 
-// ping is told as a message to a subscriber of RESP2, which expects no replies.
+// ping is answered like a message to a subscriber of RESP2, which expects no replies.
 func ping(_ *server, c *conn, args []string) string {
 	words := strings.Join(args, " ")
 	switch {
@@ -99,14 +97,14 @@ func (c *conn) listening() bool { return c.proto == 2 && len(c.channels) > 0 }
 
 // whileListening are the commands that such a connection takes, as far as the server
 // knows them.
-var whileListening = []string{"SUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "PING"}
+var whileSubscribed = []string{"SUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "PING"}
 
 func misplaced(name string) string {
 	return failure("ERR Can't execute '" + strings.ToLower(name) + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 }
 
-// listeners counts the connections that hear of the channel.
-func (s *server) listeners(channel string) int {
+// subscribers counts the connections that subscribe to the channel.
+func (s *server) subscribers(channel string) int {
 	n := 0
 	for c := range s.conns {
 		if _, listens := c.channels[channel]; listens {
@@ -116,10 +114,10 @@ func (s *server) listeners(channel string) int {
 	return n
 }
 
-// awaitListeners waits until so many connections hear of the channel, and reports
-// whether that happened in time.
-func (s *server) awaitListeners(channel string, n int) bool {
-	return s.awaitThat(func() bool { return s.listeners(channel) == n })
+// awaitSubscribers waits until n connections subscribe to the channel, and reports whether
+// that happened in time.
+func (s *server) awaitSubscribers(channel string, n int) bool {
+	return s.awaitThat(func() bool { return s.subscribers(channel) == n })
 }
 
 // awaitConns waits until at most so many connections are open.

@@ -9,8 +9,8 @@ import (
 
 // repairer opens another connection for the channels when the first is lost.
 type repairer struct {
-	p    *pool
-	hear func(driver.Notice)
+	p        *pool
+	onNotice func(driver.Notice)
 
 	mu       sync.Mutex
 	it       *listener
@@ -31,11 +31,11 @@ func (r *repairer) open(ctx context.Context) error {
 
 func (r *repairer) lost(n driver.Notice) {
 	if n.Kind != driver.Ended {
-		r.hear(n)
+		r.onNotice(n)
 		return
 	}
 	if r.tells {
-		r.hear(n)
+		r.onNotice(n)
 	}
 	_ = r.open(context.Background()) // fails when the server has gone
 }
@@ -60,31 +60,31 @@ func (r *repairer) Close() error {
 	return l.Close()
 }
 
-func repairs(ctx context.Context, p *pool, hear func(driver.Notice)) (driver.Subscription, error) {
-	r := &repairer{p: p, hear: hear}
+func repairs(ctx context.Context, p *pool, onNotice func(driver.Notice)) (driver.Subscription, error) {
+	r := &repairer{p: p, onNotice: onNotice}
 	return r, r.open(ctx)
 }
 
-func repairsAndTells(ctx context.Context, p *pool, hear func(driver.Notice)) (driver.Subscription, error) {
-	r := &repairer{p: p, hear: hear, tells: true}
+func repairsAndTells(ctx context.Context, p *pool, onNotice func(driver.Notice)) (driver.Subscription, error) {
+	r := &repairer{p: p, onNotice: onNotice, tells: true}
 	return r, r.open(ctx)
 }
 
-// sharesConnection hears on one connection for all subscriptions.
+// sharesConnection has one connection for all subscriptions.
 func sharesConnection() opens {
 	var mu sync.Mutex
 	var first *listener
 	hearers := map[int]func(driver.Notice){}
 	next := 0
-	return func(ctx context.Context, p *pool, hear func(driver.Notice)) (driver.Subscription, error) {
+	return func(ctx context.Context, p *pool, onNotice func(driver.Notice)) (driver.Subscription, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if first == nil {
 			l, err := p.listen(ctx, func(n driver.Notice) {
 				mu.Lock()
 				defer mu.Unlock()
-				for _, hear := range hearers {
-					hear(n)
+				for _, onNotice := range hearers {
+					onNotice(n)
 				}
 			})
 			if err != nil {
@@ -95,8 +95,8 @@ func sharesConnection() opens {
 		}
 		id := next
 		next++
-		hearers[id] = hear
-		return &bent{listener: first, close: func() error {
+		hearers[id] = onNotice
+		return &altered{listener: first, close: func() error {
 			mu.Lock()
 			defer mu.Unlock()
 			delete(hearers, id)

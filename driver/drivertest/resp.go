@@ -24,7 +24,7 @@ func null(proto int) string {
 	return "$-1\r\n"
 }
 
-// table is a map with n/2 entries, which RESP2 tells as a flat array.
+// table is a map with n/2 entries, which is a flat array in RESP2.
 func table(proto int, elems ...string) string {
 	if proto == 3 {
 		return "%" + strconv.Itoa(len(elems)/2) + "\r\n" + strings.Join(elems, "")

@@ -37,7 +37,7 @@ func subscribeStalled(tr *trial) {
 			late = max(late, out.late)
 			s.close()
 			if n := s.of(driver.Confirmed); len(n) > 0 {
-				tr.Errorf("a stalled server: %s", tellAll(n))
+				tr.Errorf("a stalled server: %s", showNotices(n))
 			}
 		}
 		thaw()
@@ -118,7 +118,7 @@ func closeStalled(tr *trial) {
 		tr.publish(channel, "after Close")
 		s.correct()
 		if n := s.of(driver.Message); len(n) > 0 {
-			tr.Errorf("after Close: %s", tellAll(n))
+			tr.Errorf("after Close: %s", showNotices(n))
 		}
 	}
 	if best > allowed {

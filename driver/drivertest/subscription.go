@@ -11,9 +11,9 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// subscription is one of the driver's under test, and what it says.
+// subscription is one of the driver under test, with its notices.
 type subscription struct {
-	*ear
+	*inbox
 	tr *trial
 	it driver.Subscription
 
@@ -37,10 +37,10 @@ func (tr *trial) subscribe(channels ...string) *subscription {
 // trySubscribe calls Subscribe, and comes back even when that does not.
 func (tr *trial) trySubscribe(ctx context.Context) (*subscription, outcome) {
 	tr.Helper()
-	s := &subscription{ear: newEar(), tr: tr}
+	s := &subscription{inbox: newInbox(), tr: tr}
 	opened := make(chan driver.Subscription, 1)
 	out := bounded(ctx, func() outcome {
-		it, err := tr.Driver.(driver.Subscriber).Subscribe(ctx, s.hear) //nolint:forcetypeassert // there are no such cases for others
+		it, err := tr.Driver.(driver.Subscriber).Subscribe(ctx, s.onNotice) //nolint:forcetypeassert // there are no such cases for others
 		if err == nil {
 			opened <- it
 		}
@@ -89,17 +89,17 @@ func (s *subscription) confirmed(before int, channels ...string) {
 	}
 	want := slices.Sorted(slices.Values(channels))
 	if slices.Sort(got); !slices.Equal(got, want) {
-		s.tr.Fatalf("of the %d channels that Add asked for %d were confirmed within %v, want each of them once; heard: %s", len(want), len(got), patience, tellAll(s.all()))
+		s.tr.Fatalf("of the %d channels that Add asked for %d were confirmed within %v, want each of them once; received: %s", len(want), len(got), patience, showNotices(s.all()))
 	}
 }
 
-// remove gives channels up, and waits until the server has taken note.
+// remove unsubscribes from channels, and waits until the server has received it.
 func (s *subscription) remove(channels ...string) {
 	s.tr.Helper()
 	var before []int
 	s.tr.server.locked(func() {
 		for _, channel := range channels {
-			before = append(before, s.tr.server.listeners(channel))
+			before = append(before, s.tr.server.subscribers(channel))
 		}
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -109,7 +109,7 @@ func (s *subscription) remove(channels ...string) {
 		s.tr.Fatalf("Remove on a healthy server = %v, want no error", out.err)
 	}
 	for i, channel := range channels {
-		if !s.tr.server.awaitListeners(channel, before[i]-1) {
+		if !s.tr.server.awaitSubscribers(channel, before[i]-1) {
 			s.tr.Fatalf("the server never received that the channel %s was removed", quote(channel))
 		}
 	}
@@ -124,19 +124,19 @@ func (s *subscription) closeWithin(most time.Duration) {
 		ctx, cancel := context.WithTimeout(context.Background(), most)
 		defer cancel()
 		out := bounded(ctx, func() outcome { return outcome{err: s.it.Close()} })
-		s.ear.close()
+		s.inbox.close()
 		if errors.Is(out.err, errHung) || out.took > most {
 			s.tr.Errorf("Close took %v or longer, want at most 50ms", out.took.Round(time.Millisecond))
 		}
 	})
 }
 
-// correct fails the case if the subscription has said what none may say. It closes it
-// first, so that what comes later is found as well.
+// correct fails the case if a notice was wrong. It closes the subscription first, so that late
+// notices are found as well.
 func (s *subscription) correct() {
 	s.tr.Helper()
 	s.close()
-	s.tr.quiet()
+	s.tr.flushMessages()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, wrong := range s.wrongs {
@@ -144,43 +144,43 @@ func (s *subscription) correct() {
 	}
 }
 
-// quiet gives what should not come the time that a message takes to come: on a
-// subscription of its own.
-func (tr *trial) quiet() {
+// flushMessages waits as long as a message takes, on a subscription of its own, so that wrong
+// notices have the time to come.
+func (tr *trial) flushMessages() {
 	tr.Helper()
-	channel := "quiet " + strconv.Itoa(tr.quiets)
-	tr.quiets++
+	channel := "quiet " + strconv.Itoa(tr.flushes)
+	tr.flushes++
 	s := tr.subscribe(channel)
 	tr.publish(channel, "done")
-	s.messages(0, said{channel, "done"})
+	s.messages(0, publication{channel, "done"})
 	s.close()
 }
 
-// publish returns how many heard it, as the server says.
+// publish returns how many subscribers the server has sent it to.
 func (tr *trial) publish(channel, payload string) int64 {
 	tr.Helper()
 	return tr.do(keyless("PUBLISH", channel, payload)).replies[0].Int
 }
 
-// said is what was published.
-type said struct{ channel, payload string }
+// publication is a message.
+type publication struct{ channel, payload string }
 
 // messages fails the case unless exactly these messages, in this order, are behind
 // the first ones.
-func (s *subscription) messages(before int, want ...said) {
+func (s *subscription) messages(before int, want ...publication) {
 	s.tr.Helper()
 	got := s.await(driver.Message, before+len(want))
 	got = got[min(before, len(got)):]
 	for i, w := range want {
 		if i >= len(got) {
-			s.tr.Fatalf("message %d of %d, %s on %s, had not come after %v; heard: %s", i+1, len(want), quote(w.payload), quote(w.channel), patience, tellAll(s.all()))
+			s.tr.Fatalf("message %d of %d, %s on %s, had not come after %v; received: %s", i+1, len(want), quote(w.payload), quote(w.channel), patience, showNotices(s.all()))
 		}
 		if got[i].Channel != w.channel || got[i].Payload != w.payload {
-			s.tr.Fatalf("message %d of %d is %s, want %s on %s", i+1, len(want), tell(got[i]), quote(w.payload), quote(w.channel))
+			s.tr.Fatalf("message %d of %d is %s, want %s on %s", i+1, len(want), showNotice(got[i]), quote(w.payload), quote(w.channel))
 		}
 	}
 	if len(got) > len(want) {
-		s.tr.Errorf("a message too many: %s", tell(got[len(want)]))
+		s.tr.Errorf("a message too many: %s", showNotice(got[len(want)]))
 	}
 }
 
@@ -188,6 +188,6 @@ func (s *subscription) messages(before int, want ...said) {
 func (s *subscription) ended(after string) {
 	s.tr.Helper()
 	if len(s.await(driver.Ended, 1)) == 0 {
-		s.tr.Errorf("%s: Ended had not come after %v; heard: %s", after, patience, tellAll(s.all()))
+		s.tr.Errorf("%s: Ended had not come after %v; received: %s", after, patience, showNotices(s.all()))
 	}
 }

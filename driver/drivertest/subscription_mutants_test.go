@@ -29,19 +29,19 @@ var subscriptionMutants = []mutant{
 	{"confirms before the server does", opens(confirmsEarly).mutate, map[string]string{
 		confirmedCase: "confirmed before the server had confirmed it",
 	}},
-	{"loses a message", mishear(losesMessage).mutate, map[string]string{
+	{"loses a message", filters(losesMessage).mutate, map[string]string{
 		orderCase: `want "500" on "c"`,
 	}},
-	{"hears a later message first", mishear(reordersMessages).mutate, map[string]string{
+	{"hears a later message first", filters(reordersMessages).mutate, map[string]string{
 		orderCase: `want "500" on "c"`,
 	}},
-	{"hears a message twice", mishear(hearsTwice).mutate, map[string]string{
+	{"hears a message twice", filters(duplicatesMessages).mutate, map[string]string{
 		orderCase: `want "1" on "b"`,
 	}},
-	{"hears two things at once", mishear(hearsAtOnce).mutate, map[string]string{
+	{"hears two things at once", filters(notifiesAtOnce).mutate, map[string]string{
 		closedCase: "while another call of it was under way",
 	}},
-	{"trims what it hears", mishear(trimsPayload).mutate, map[string]string{
+	{"trims what it hears", filters(trimsPayload).mutate, map[string]string{
 		bytesCase: `is message`,
 	}},
 	{"goes on hearing after Close", opens(closesLate).mutate, map[string]string{
@@ -55,45 +55,45 @@ var subscriptionMutants = []mutant{
 	{"keeps the connection after Close", opens(leavesOpen).mutate, map[string]string{
 		nothingCase: "connections open",
 	}},
-	{"reports the end twice", mishear(endsTwice).mutate, map[string]string{
-		droppedCase: "hear was called after Ended, with ended",
-		lostCase:    "hear was called after Ended, with ended",
+	{"reports the end twice", filters(endsTwice).mutate, map[string]string{
+		droppedCase: "onNotice was called after Ended, with ended",
+		lostCase:    "onNotice was called after Ended, with ended",
 	}},
-	{"never reports the end", mishear(neverEnds).mutate, map[string]string{
+	{"never reports the end", filters(neverEnds).mutate, map[string]string{
 		droppedCase: "Ended had not come",
 		lostCase:    "Ended had not come",
 		largeCase:   "Ended had not come",
 	}},
-	{"reports the end without a reason", mishear(endsWithoutReason).mutate, map[string]string{
+	{"reports the end without a reason", filters(endsWithoutReason).mutate, map[string]string{
 		droppedCase: "Ended came without an error",
 	}},
 	{"repairs itself in silence", opens(repairs).mutate, map[string]string{
 		droppedCase: "Ended had not come",
 	}},
 	{"repairs itself after it has ended", opens(repairsAndTells).mutate, map[string]string{
-		droppedCase: "hear was called after Ended, with confirmed",
+		droppedCase: "onNotice was called after Ended, with confirmed",
 	}},
 	{"ignores its context while it opens", opens(shakesHands).mutate, map[string]string{
 		stalledCase: "Subscribe at a stalled server had not returned",
 		cancelCase:  "Subscribe that was cancelled at a stalled server had not returned",
 	}},
-	{"ignores its context in Add", bend(addsForEver).mutate, map[string]string{
+	{"ignores its context in Add", changes(addsForEver).mutate, map[string]string{
 		largeCase: "Add of 20 MB at a stalled server had not returned",
 	}},
 	{"takes the context of Subscribe for its own", opens(diesWithContext).mutate, map[string]string{
 		confirmedCase: "Add",
 	}},
-	{"asks for several channels in one command", bend(addsTogether).mutate, map[string]string{
+	{"asks for several channels in one command", changes(addsTogether).mutate, map[string]string{
 		refusedCase:  "of the 2 channels that Add asked for 0 were confirmed",
 		thousandCase: "want each in a command of its own",
 	}},
 	{"ends when a channel is refused", opens(endsWhenRefused).mutate, map[string]string{
 		refusedCase: "ended: ",
 	}},
-	{"hides why a channel is refused", mishear(hidesRefusals).mutate, map[string]string{
+	{"hides why a channel is refused", filters(hidesRefusals).mutate, map[string]string{
 		refusedCase: "want a *driver.ServerError",
 	}},
-	{"removes nothing", bend(removesNothing).mutate, map[string]string{
+	{"removes nothing", changes(removesNothing).mutate, map[string]string{
 		removedCase: "the server never received that the channel",
 	}},
 	{"waits for the server in Close", opens(saysGoodbye).mutate, map[string]string{

@@ -60,8 +60,8 @@ var cases = slices.Concat(
 
 // subscriberCases are for a driver that is a [driver.Subscriber] as well.
 var subscriberCases = slices.Concat(
-	hearingCases,
+	messageCases,
 	endingCases,
 	stallingCases,
-	companyCases,
+	concurrencyCases,
 )

@@ -36,9 +36,9 @@ type reporter interface {
 type trial struct {
 	reporter
 	Subject
-	server *server
-	idle   int // goroutines before the first call
-	quiets int // subscriptions that were there to wait for
+	server  *server
+	idle    int // goroutines before the first call
+	flushes int // subscriptions that were there to wait for
 }
 
 // try runs the case against a server and a driver of its own.
@@ -208,8 +208,8 @@ func (tr *trial) sentOnce(key string) {
 	}
 }
 
-// says reports whether the error tells how the context ended. For a deadline, the
-// time-out of a socket says as much.
+// says reports whether the error matches how the context ended. For a deadline, the time-out
+// of a socket will do.
 func says(err, cause error) bool {
 	var timeout net.Error
 	if errors.Is(cause, context.DeadlineExceeded) && errors.As(err, &timeout) && timeout.Timeout() {

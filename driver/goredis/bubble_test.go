@@ -89,9 +89,9 @@ func TestVirtualTime(t *testing.T) {
 func TestVirtualTimeOfSubscriptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := open(t, piped())
-		late, lateHeard := listen(t, d)
-		shut, shutHeard := listen(t, d)
-		left, leftHeard := listen(t, d)
+		late, lateNotices := listen(t, d)
+		shut, shutNotices := listen(t, d)
+		left, leftNotices := listen(t, d)
 		for _, sub := range []driver.Subscription{late, shut, left} {
 			if err := sub.Add(within(t, time.Second), "read"); err != nil {
 				t.Fatalf("Add that the server reads = %v", err)
@@ -103,13 +103,13 @@ func TestVirtualTimeOfSubscriptions(t *testing.T) {
 		if took := time.Since(begun); took != 250*time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a deadline of 250ms: Add = %v after %v", err, took)
 		}
-		lateHeard.ends(t, late, "goredis: context deadline exceeded")
+		lateNotices.ends(t, late, "goredis: context deadline exceeded")
 
 		begun = time.Now()
 		failed := make(chan error)
 		go func() { failed <- shut.Add(within(t, time.Second), "unread") }()
 		synctest.Wait()
-		shutHeard.closes(t, shut)
+		shutNotices.closes(t, shut)
 		if err, took := <-failed, time.Since(begun); took != 0 || err == nil {
 			t.Errorf("Close during an Add: Add = %v after %v, want an error at once", err, took)
 		}
@@ -117,6 +117,6 @@ func TestVirtualTimeOfSubscriptions(t *testing.T) {
 		if err := d.Close(); err != nil || time.Since(begun) != 0 {
 			t.Errorf("Close of the driver = %v after %v, want nil at once", err, time.Since(begun))
 		}
-		leftHeard.ends(t, left, "goredis: the driver is closed")
+		leftNotices.ends(t, left, "goredis: the driver is closed")
 	})
 }

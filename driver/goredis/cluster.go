@@ -2,9 +2,6 @@ package goredis
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -15,9 +12,9 @@ import (
 
 // cluster routes each command to the master that has its keys.
 //
-// go-redis's own routing sends again: after MOVED and ASK, and when a connection
-// cannot be had, whatever the command says of retries. So its cluster client is
-// asked only who the master is, and the masters are servers like any other.
+// go-redis's own routing sends again: after MOVED and ASK, and when it gets no connection,
+// even where a command forbids retries. So its cluster client only names the master, and the
+// masters are servers like any other.
 type cluster struct {
 	masters *redis.ClusterClient
 	hooks   []redis.Hook
@@ -32,7 +29,7 @@ type cluster struct {
 	servers map[string]*server
 }
 
-// lookup is the first look at the cluster's map, off the callers' goroutines.
+// lookup is the first query for the cluster's map, on a goroutine of its own.
 type lookup struct {
 	done chan struct{}
 	err  error
@@ -101,8 +98,8 @@ func (c *cluster) look(l *lookup) {
 	close(l.done)
 }
 
-// keyless is the key whose master gets the batches that name none: always the same
-// one, so that what a node says of itself does not change from call to call.
+// keyless is the key whose master gets the batches without a key: always the same one, so
+// that the node's identity does not change from call to call.
 const keyless = "quorumlock"
 
 // route returns the server of each command. One without keys goes where the one
@@ -147,14 +144,14 @@ func (c *cluster) server(master *redis.Client) (*server, error) {
 }
 
 // subscribe goes to one of the masters: what is published at any of them reaches all.
-func (c *cluster) subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error) {
+func (c *cluster) subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
 	if err := c.know(ctx); err != nil {
 		return nil, err
 	}
 	var sub driver.Subscription
 	homes, err := c.route(ctx, []driver.Command{{}})
 	if err == nil {
-		sub, err = homes[0].subscribe(ctx, hear)
+		sub, err = homes[0].subscribe(ctx, onNotice)
 	}
 	if err != nil {
 		c.masters.ReloadState(ctx)
@@ -162,74 +159,7 @@ func (c *cluster) subscribe(ctx context.Context, hear func(driver.Notice)) (driv
 	return sub, err
 }
 
-// split returns the commands, by index, of each server.
-func split(homes []*server) map[*server][]int {
-	shares := make(map[*server][]int, 1)
-	for i, home := range homes {
-		shares[home] = append(shares[home], i)
-	}
-	return shares
-}
-
-// scatter sends each server its share, all at once. What comes back is cut at the
-// first command without a reply, for replies are in order or not known.
-func (c *cluster) scatter(ctx context.Context, cmds []driver.Command, shares map[*server][]int) ([]driver.Reply, error) {
-	var (
-		wait    sync.WaitGroup
-		mu      sync.Mutex
-		replies = make([]driver.Reply, len(cmds))
-		arrived = make([]bool, len(cmds))
-		failed  []error
-	)
-	for home, share := range shares {
-		wait.Go(func() {
-			part := make([]driver.Command, len(share))
-			for i, at := range share {
-				part[i] = cmds[at]
-			}
-			got, err := home.do(ctx, part)
-			mu.Lock()
-			defer mu.Unlock()
-			for i, reply := range got {
-				replies[share[i]], arrived[share[i]] = reply, true
-			}
-			if err != nil {
-				failed = append(failed, err)
-			}
-		})
-	}
-	wait.Wait()
-
-	for i, ok := range arrived {
-		if !ok {
-			replies = replies[:i]
-			break
-		}
-	}
-	if len(failed) == 0 {
-		return replies, nil
-	}
-	// That nothing has left may be said only where it is so of every master; how the
-	// context ended, where it is so of any.
-	unsent := len(failed) == len(shares) &&
-		!slices.ContainsFunc(failed, func(err error) bool { return !errors.Is(err, driver.ErrNotSent) })
-	all, why := errors.Join(failed...), failed[0]
-	switch {
-	case errors.Is(all, context.DeadlineExceeded):
-		why = context.DeadlineExceeded
-	case errors.Is(all, context.Canceled):
-		why = context.Canceled
-	case !unsent && errors.Is(why, driver.ErrNotSent):
-		why = errors.New(why.Error())
-	}
-	err := fmt.Errorf("%d of %d masters of the cluster: %w", len(failed), len(shares), why)
-	if unsent {
-		err = driver.NotSent(err)
-	}
-	return replies, err
-}
-
-// strayed reports whether a reply says that the map of the cluster is old.
+// strayed reports whether a reply shows that the map of the cluster is stale.
 func strayed(replies []driver.Reply) bool {
 	for _, reply := range replies {
 		if reply.Kind != driver.Failure {

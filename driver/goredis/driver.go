@@ -8,7 +8,7 @@
 // It sends each command once, where the client would send a SET whose reply got
 // lost four times; it keeps to the deadline of a call, where the client would wait
 // for its own 5 seconds; and a lock's time-outs close no connection that others
-// use. Not taken over are hooks, which a client does not tell (see [WithHooks]), its
+// use. Not taken over are hooks, which a client does not expose (see [WithHooks]), its
 // circuit breaker (Limiter) and its client-side cache. A connection keeps the
 // credentials that it was made with, until the server ends it.
 //
@@ -16,10 +16,10 @@
 // many as there were batches out at once, none before the first use, on a fast
 // network seldom more than one or two. On a Cluster that is for each master, and
 // one more to ask for the map. A Locker that waits adds one connection a node (a
-// Cluster is one node), on which it hears of releases.
+// Cluster is one node), which is subscribed to releases.
 //
-// A connection ends where the server leaves the protocol: where a reply is malformed, too
-// large (4 MB a string) or too many. No memory is taken for what is only announced.
+// A connection ends when the server leaves the protocol: a reply is malformed, too large
+// (4 MB a string) or unasked. Announced lengths take no memory.
 //
 // These work: a client for one server ([redis.Client]), one that finds its master by
 // Sentinel (redis.NewFailoverClient), and a Cluster ([redis.ClusterClient]). A
@@ -50,7 +50,7 @@ var (
 // transport is a server or a cluster.
 type transport interface {
 	do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error)
-	subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error)
+	subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error)
 	close() error
 }
 
@@ -77,8 +77,8 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 
 // Subscribe keeps the contract of [driver.Subscriber]. A refusal to log in is an error
 // that holds the [driver.ServerError].
-func (d *Driver) Subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error) {
-	sub, err := d.to.subscribe(ctx, hear)
+func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
+	sub, err := d.to.subscribe(ctx, onNotice)
 	if err != nil {
 		return nil, fmt.Errorf("goredis: %w", err)
 	}

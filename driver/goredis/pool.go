@@ -12,7 +12,7 @@ const watchInterval = 10 * time.Millisecond
 
 // waiter is a caller that found no idle wire.
 type waiter struct {
-	ctx   context.Context //nolint:containedctx // of the batch that the wire will be lent for
+	ctx   context.Context //nolint:containedctx // of the batch that waits
 	offer chan offer      // takes one without blocking
 }
 
@@ -21,9 +21,9 @@ type offer struct {
 	err  error
 }
 
-// lend lends a wire, which is to be given back: an idle one, or else the first that comes free
-// or gets connected.
-func (s *server) lend(ctx context.Context) (w *wire, wasIdle bool, err error) {
+// get takes a wire out of the pool: an idle one, or else the next that comes free or is
+// connected. The caller puts it back.
+func (s *server) get(ctx context.Context) (w *wire, wasIdle bool, err error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *server) lend(ctx context.Context) (w *wire, wasIdle bool, err error) {
 	s.mu.Unlock()
 	if i < 0 { // the offer came at the same moment
 		if got := <-me.offer; got.wire != nil {
-			s.give(got.wire, false)
+			s.put(got.wire, false)
 		}
 	}
 	return nil, false, ctx.Err()
@@ -74,8 +74,8 @@ func (s *server) expired(w *wire) bool {
 		o.ConnMaxLifetime > 0 && now.Sub(w.born) > o.ConnMaxLifetime
 }
 
-// give takes a wire back: to the first that waits, to the idle ones, or out of use.
-func (s *server) give(w *wire, broken bool) {
+// put returns a wire: to the first waiter, to the idle ones, or out of use.
+func (s *server) put(w *wire, broken bool) {
 	s.mu.Lock()
 	w.ctx = nil
 	switch {
@@ -97,9 +97,9 @@ func (s *server) give(w *wire, broken bool) {
 	s.mu.Unlock()
 }
 
-// retire closes a wire off the caller's goroutine: over TLS, the goodbye to a
-// silent server may take seconds. Till then it counts. The caller holds the mutex,
-// here and in hand, out, grow and refuse.
+// retire closes a wire on a goroutine of its own: over TLS, the goodbye to a silent server
+// may take seconds. Until then it counts. The caller holds the mutex, here and in hand, out,
+// grow and refuse.
 func (s *server) retire(w *wire) {
 	s.jobs.Go(func() {
 		w.close()
@@ -110,7 +110,7 @@ func (s *server) retire(w *wire) {
 	})
 }
 
-// hand gives a wire to the first that waits or to the idle ones.
+// hand passes a wire to the first waiter or to the idle ones.
 func (s *server) hand(w *wire) {
 	if len(s.waiting) == 0 {
 		s.idle = append(s.idle, w)
@@ -122,7 +122,7 @@ func (s *server) hand(w *wire) {
 	first.offer <- offer{wire: w}
 }
 
-// out notes that a batch with this context is out on w.
+// out records that a batch with this context is under way on w.
 func (s *server) out(ctx context.Context, w *wire) {
 	w.ctx = ctx
 	switch {
@@ -134,8 +134,8 @@ func (s *server) out(ctx context.Context, w *wire) {
 	s.watching = true
 }
 
-// look cuts the wires whose batch was cancelled. It does so again until they are
-// given back, for go-redis sets the deadline between writing and reading.
+// look cuts the wires whose batch was cancelled, and does so again until they are put back,
+// because go-redis sets the deadline between writing and reading.
 func (s *server) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,10 +19,10 @@ func TestSentinel(t *testing.T) {
 	d := open(t, client)
 	expect(t, d, ok, "SET", "key", "first")
 
-	// What is published at the master is heard, by way of the same discovery.
-	_, heard := listen(t, d, "a")
+	// Subscriptions find the master by the same discovery.
+	_, notices := listen(t, d, "a")
 	first.ask("PUBLISH", "a", "token")
-	heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: "token"})
+	notices.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: "token"})
 
 	// A failover: the old master lives on as a replica, with our connection open.
 	sentinel.ask("SENTINEL", "REMOVE", "locks")

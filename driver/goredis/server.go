@@ -27,9 +27,9 @@ var errClosed = driver.ErrClosed
 type server struct {
 	options *redis.Options
 	hooks   []redis.Hook
-	life    context.Context //nolint:containedctx // ends at close, and what connects or hears with it
+	life    context.Context //nolint:containedctx // ends at close, and with it all that connects or subscribes
 	end     context.CancelCauseFunc
-	jobs    sync.WaitGroup // connecting, hearing and closing
+	jobs    sync.WaitGroup // connecting, subscriptions and closing
 
 	mu       sync.Mutex
 	closed   bool
@@ -51,12 +51,12 @@ func newServer(options *redis.Options, hooks []redis.Hook) *server {
 // batch goes out on another.
 func (s *server) do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	for {
-		w, wasIdle, err := s.lend(ctx)
+		w, wasIdle, err := s.get(ctx)
 		if err != nil {
 			return nil, driver.NotSent(err)
 		}
 		replies, err := w.send(ctx, cmds)
-		s.give(w, err != nil)
+		s.put(w, err != nil)
 		switch {
 		case err == nil:
 			return replies, nil
@@ -66,7 +66,7 @@ func (s *server) do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 	}
 }
 
-// ended says why a batch that was out failed, where the reason is not the server.
+// ended returns why a batch failed, where the reason is not the server.
 // The connection's deadline is the context's, and may be the first to notice.
 func (s *server) ended(ctx context.Context, err error) error {
 	switch {
@@ -116,7 +116,7 @@ func (s *server) refuse(err error) {
 }
 
 // close closes all connections. Those with a batch are cut and close when they are
-// given back; what is being connected, heard or closed is waited for.
+// put back. It waits for what is being connected and closed, and for subscriptions.
 func (s *server) close() error {
 	s.mu.Lock()
 	s.closed = true

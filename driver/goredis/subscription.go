@@ -20,7 +20,7 @@ type subscriber struct {
 
 // subscribe connects on a goroutine of its own, because a dialer may ignore its context. It is
 // a job of the server's until the session has ended.
-func (s *server) subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error) {
+func (s *server) subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -36,7 +36,7 @@ func (s *server) subscribe(ctx context.Context, hear func(driver.Notice)) (drive
 	if err != nil {
 		return nil, s.ended(ctx, err)
 	}
-	return resp.NewSession(s.life, "goredis", sub, hear), nil //nolint:contextcheck // it outlives the call
+	return resp.NewSession(s.life, "goredis", sub, onNotice), nil //nolint:contextcheck // it outlives the call
 }
 
 // subscriber connects.

@@ -19,89 +19,22 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
-// ear keeps what a subscription hears.
-type ear chan driver.Notice
-
-// listen subscribes to these channels and waits until that is confirmed.
-func listen(t testing.TB, d *goredis.Driver, channels ...string) (driver.Subscription, ear) {
-	t.Helper()
-	heard := make(ear, 100)
-	sub, err := d.Subscribe(within(t, 5*time.Second), func(n driver.Notice) { heard <- n })
-	if err != nil {
-		t.Fatalf("Subscribe = %v", err)
-	}
-	t.Cleanup(func() { _ = sub.Close() })
-	if err := sub.Add(within(t, 5*time.Second), channels...); err != nil {
-		t.Fatalf("Add = %v", err)
-	}
-	for _, channel := range channels {
-		heard.expect(t, driver.Notice{Kind: driver.Confirmed, Channel: channel})
-	}
-	return sub, heard
-}
-
-func (e ear) next(t testing.TB) driver.Notice {
-	t.Helper()
-	select {
-	case n := <-e:
-		return n
-	case <-time.After(10 * time.Second):
-		t.Fatal("nothing was heard for 10s")
-		return driver.Notice{}
-	}
-}
-
-func (e ear) expect(t testing.TB, want driver.Notice) {
-	t.Helper()
-	if got := e.next(t); got != want {
-		t.Fatalf("heard %+v, want %+v", got, want)
-	}
-}
-
-// ends expects the end, of this cause, and nothing behind it.
-func (e ear) ends(t testing.TB, sub driver.Subscription, cause string) {
-	t.Helper()
-	if got := e.next(t); got.Kind != driver.Ended || got.Err == nil || got.Err.Error() != cause {
-		t.Errorf("heard %+v, want that it ended by %q", got, cause)
-	}
-	if err := sub.Add(within(t, time.Second), "more"); err == nil || err.Error() != cause {
-		t.Errorf("Add after the end = %v, want %q", err, cause)
-	}
-	e.closes(t, sub)
-}
-
-// closes expects that Close returns at once and nothing is heard any more.
-func (e ear) closes(t testing.TB, sub driver.Subscription) {
-	t.Helper()
-	begun := time.Now()
-	err := sub.Close()
-	if took := time.Since(begun); err != nil || took > most {
-		t.Errorf("Close = %v after %v", err, took)
-	}
-	if len(e) > 0 {
-		t.Errorf("heard %+v besides", <-e)
-	}
-}
-
-// most is how late a call may return: 50ms by the contract, the rest for a busy machine.
-const most = 500 * time.Millisecond
-
 func TestSubscriptionHears(t *testing.T) {
 	server := start(t)
-	sub, heard := listen(t, open(t, redis.NewClient(&redis.Options{Addr: server.Addr})), "a", "b\r\n")
+	sub, notices := listen(t, open(t, redis.NewClient(&redis.Options{Addr: server.Addr})), "a", "b\r\n")
 	for _, payload := range []string{"token", "", "\r\n$-1\r\n\x00", strings.Repeat("long", 5000)} {
 		server.ask("PUBLISH", "b\r\n", payload)
-		heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "b\r\n", Payload: payload})
+		notices.expect(t, driver.Notice{Kind: driver.Message, Channel: "b\r\n", Payload: payload})
 	}
 	if err := sub.Remove(within(t, time.Second), "b\r\n", "never asked for"); err != nil {
 		t.Fatalf("Remove = %v", err)
 	}
 	for server.ask("PUBLISH", "b\r\n", "unheard") != int64(0) {
-		heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "b\r\n", Payload: "unheard"})
+		notices.expect(t, driver.Notice{Kind: driver.Message, Channel: "b\r\n", Payload: "unheard"})
 	}
 	server.ask("PUBLISH", "a", "the rest")
-	heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: "the rest"})
-	heard.closes(t, sub)
+	notices.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: "the rest"})
+	notices.closes(t, sub)
 	if err := sub.Add(within(t, time.Second), "c"); err == nil || err.Error() != "goredis: the subscription is closed" {
 		t.Errorf("Add after Close = %v", err)
 	}
@@ -111,12 +44,12 @@ func TestSubscriptionHears(t *testing.T) {
 }
 
 // scribe is a hook that counts connections, and the writes on them.
-type scribe struct {
+type recordingHook struct {
 	counter
 	dials, writes atomic.Int32
 }
 
-func (s *scribe) DialHook(next redis.DialHook) redis.DialHook {
+func (s *recordingHook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		s.dials.Add(1)
 		socket, err := next(ctx, network, addr)
@@ -126,7 +59,7 @@ func (s *scribe) DialHook(next redis.DialHook) redis.DialHook {
 
 type written struct {
 	net.Conn
-	by *scribe
+	by *recordingHook
 }
 
 func (w written) Write(b []byte) (int, error) {
@@ -136,15 +69,15 @@ func (w written) Write(b []byte) (int, error) {
 
 func TestChannelsAreOneCommandEachInOneWrite(t *testing.T) {
 	server := start(t)
-	var seen scribe
+	var seen recordingHook
 	d := open(t, redis.NewClient(&redis.Options{Addr: server.Addr}), goredis.WithHooks(&seen))
-	sub, heard := listen(t, d)
+	sub, notices := listen(t, d)
 	before := seen.writes.Load()
 	if err := sub.Add(within(t, time.Second), "a", "b", "c"); err != nil {
 		t.Fatal(err)
 	}
 	for _, channel := range []string{"a", "b", "c"} {
-		heard.expect(t, driver.Notice{Kind: driver.Confirmed, Channel: channel})
+		notices.expect(t, driver.Notice{Kind: driver.Confirmed, Channel: channel})
 	}
 	if writes, commands := seen.writes.Load()-before, server.calls("subscribe"); writes != 1 || commands != 3 {
 		t.Errorf("3 channels took %d writes of %d commands, want 1 of 3", writes, commands)
@@ -153,19 +86,19 @@ func TestChannelsAreOneCommandEachInOneWrite(t *testing.T) {
 
 func TestSubscriptionIsNotRepaired(t *testing.T) {
 	server := start(t)
-	var seen scribe
+	var seen recordingHook
 	d := open(t, redis.NewClient(&redis.Options{Addr: server.Addr}), goredis.WithHooks(&seen))
-	sub, heard := listen(t, d, "a")
+	sub, notices := listen(t, d, "a")
 	server.ask("CLIENT", "KILL", "TYPE", "pubsub")
-	heard.ends(t, sub, "goredis: EOF")
+	notices.ends(t, sub, "goredis: EOF")
 	if dials, commands := seen.dials.Load(), server.calls("subscribe"); dials != 1 || commands != 1 {
 		t.Errorf("the subscription dialled %d times and subscribed %d times, want once", dials, commands)
 	}
 
-	sub, heard = listen(t, d, "a")
+	sub, notices = listen(t, d, "a")
 	server.ask("PUBLISH", "a", "again")
-	heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: "again"})
-	heard.closes(t, sub)
+	notices.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: "again"})
+	notices.closes(t, sub)
 }
 
 func TestRefusedChannelHarmsNoOther(t *testing.T) {
@@ -180,17 +113,17 @@ func TestRefusedChannelHarmsNoOther(t *testing.T) {
 	}
 	right, wrong := closing(t, nodes[0].Driver), closing(t, nodes[1].Driver)
 
-	sub, heard := listen(t, right, "lock:a")
+	sub, notices := listen(t, right, "lock:a")
 	if err := sub.Add(within(t, time.Second), "other", "lock:b"); err != nil {
 		t.Fatal(err)
 	}
-	if n := heard.next(t); n.Kind != driver.Refused || code(n.Err) != "NOPERM" {
-		t.Errorf("heard %+v of the channel that is not allowed, want that NOPERM refused it", n)
+	if n := notices.next(t); n.Kind != driver.Refused || code(n.Err) != "NOPERM" {
+		t.Errorf("received %+v of the channel that is not allowed, want that NOPERM refused it", n)
 	}
-	heard.expect(t, driver.Notice{Kind: driver.Confirmed, Channel: "lock:b"})
+	notices.expect(t, driver.Notice{Kind: driver.Confirmed, Channel: "lock:b"})
 	server.ask("PUBLISH", "lock:a", "token")
-	heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "lock:a", Payload: "token"})
-	heard.closes(t, sub)
+	notices.expect(t, driver.Notice{Kind: driver.Message, Channel: "lock:a", Payload: "token"})
+	notices.closes(t, sub)
 
 	_, err = wrong.Subscribe(within(t, 5*time.Second), func(driver.Notice) {})
 	if code(err) != "WRONGPASS" || !strings.HasPrefix(err.Error(), "goredis: the handshake was refused: WRONGPASS ") {
@@ -210,9 +143,9 @@ func TestSubscriptionAtStoppedServer(t *testing.T) {
 	flood := slices.Repeat([]string{strings.Repeat("x", 100<<10)}, 200) // 20 MB
 	for _, node := range nodes {
 		d := closing(t, node.Driver)
-		late, lateHeard := listen(t, d, "a")
-		shut, shutHeard := listen(t, d, "a")
-		quiet, quietHeard := listen(t, d, "a")
+		late, lateNotices := listen(t, d, "a")
+		shut, shutNotices := listen(t, d, "a")
+		idle, idleNotices := listen(t, d, "a")
 		thaw := server.Freeze()
 
 		begun := time.Now()
@@ -225,18 +158,18 @@ func TestSubscriptionAtStoppedServer(t *testing.T) {
 		if err := <-patient; !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the Add beside it = %v, want that a deadline has passed", err)
 		}
-		lateHeard.ends(t, late, "goredis: context deadline exceeded")
+		lateNotices.ends(t, late, "goredis: context deadline exceeded")
 
 		go func() { patient <- shut.Add(within(t, time.Minute), flood...) }()
-		shutHeard.closes(t, shut)
+		shutNotices.closes(t, shut)
 		if err := <-patient; err == nil || err.Error() != "goredis: the subscription is closed" {
 			t.Errorf("Add during Close = %v, want that the subscription is closed", err)
 		}
 
-		if err := quiet.Add(within(t, time.Minute), "b"); err != nil {
+		if err := idle.Add(within(t, time.Minute), "b"); err != nil {
 			t.Errorf("an Add that has room = %v", err)
 		}
-		quietHeard.closes(t, quiet)
+		idleNotices.closes(t, idle)
 		thaw()
 	}
 }
@@ -250,17 +183,17 @@ func TestSubscribeAtStoppedServer(t *testing.T) {
 		d := open(t, client)
 		listen(t, d, "a")
 		thaw := server.Freeze()
-		hear := func(n driver.Notice) { t.Errorf("%s: heard %+v without a subscription", name, n) }
+		onNotice := func(n driver.Notice) { t.Errorf("%s: received %+v without a subscription", name, n) }
 
 		begun := time.Now()
-		_, err := d.Subscribe(within(t, 200*time.Millisecond), hear)
+		_, err := d.Subscribe(within(t, 200*time.Millisecond), onNotice)
 		if over := time.Since(begun) - 200*time.Millisecond; !errors.Is(err, context.DeadlineExceeded) || over > most {
 			t.Errorf("%s: Subscribe = %v, %v after its deadline, want context.DeadlineExceeded", name, err, over)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel) // not to wait for anything: it is the fault
 		begun = time.Now()
-		_, err = d.Subscribe(ctx, hear)
+		_, err = d.Subscribe(ctx, onNotice)
 		if over := time.Since(begun) - 100*time.Millisecond; !errors.Is(err, context.Canceled) || over > most {
 			t.Errorf("%s: Subscribe = %v, %v after it was cancelled, want context.Canceled", name, err, over)
 		}
@@ -276,13 +209,13 @@ func TestCloseEndsSubscriptions(t *testing.T) {
 		"a cluster client": clusterOf(nil, server.Addr),
 	} {
 		d := open(t, client)
-		sub, heard := listen(t, d, "a")
+		sub, notices := listen(t, d, "a")
 		thaw := server.Freeze()
 		begun := time.Now()
 		if err := d.Close(); err != nil || time.Since(begun) > most {
 			t.Errorf("%s: Close = %v after %v", name, err, time.Since(begun))
 		}
-		heard.ends(t, sub, "goredis: the driver is closed")
+		notices.ends(t, sub, "goredis: the driver is closed")
 		_, err := d.Subscribe(within(t, time.Second), func(driver.Notice) {})
 		if err == nil || err.Error() != "goredis: the driver is closed" {
 			t.Errorf("%s: Subscribe at a closed driver = %v", name, err)
@@ -308,10 +241,10 @@ func TestSubscriptionOfCluster(t *testing.T) {
 		}
 	}
 	d := open(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addr}}))
-	sub, heard := listen(t, d, "a", "b")
+	sub, notices := listen(t, d, "a", "b")
 	for _, server := range servers {
 		server.ask("PUBLISH", "a", server.Port)
-		heard.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: server.Port})
+		notices.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: server.Port})
 	}
-	heard.closes(t, sub)
+	notices.closes(t, sub)
 }

@@ -17,9 +17,8 @@ import (
 // keepCommands is the largest batch whose commands are kept for the next one.
 const keepCommands = 4096
 
-// wire is one connection and the go-redis client that speaks on it and on nothing
-// else. That they are one to one is what lets a cancel reach a read that has no
-// reason to return: go-redis does not say which connection of a pool a call is on.
+// wire is one connection and the go-redis client that uses it alone. One to one, a cancel can
+// end a read: go-redis does not expose which connection of a pool a call is on.
 type wire struct {
 	socket   net.Conn
 	client   *redis.Client
@@ -29,7 +28,7 @@ type wire struct {
 	keep     bool          // hooks may hold on to commands: then none is used twice
 	born     time.Time
 
-	// moved says that the server is a replica now, and this no way to the master.
+	// moved: the server is a replica now.
 	moved bool
 
 	// Both belong to the server's mutex.

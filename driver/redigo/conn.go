@@ -83,8 +83,8 @@ func (c *conn) roundTrip(cmds []driver.Command) ([]driver.Reply, error) {
 
 // receive reads one reply. The context ends it, so it needs no time-out of its own.
 //
-// The client panics over a length that is beyond all memory. Then nobody knows where
-// the next reply begins.
+// The client panics over a length that is beyond all memory. Then the start of the next reply
+// is unknown.
 func (c *conn) receive() (got driver.Reply, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

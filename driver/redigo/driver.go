@@ -168,8 +168,8 @@ func (d *Driver) take(ctx context.Context) (*conn, error) {
 	return d.borrow(ctx, d.calls)
 }
 
-// borrow asks the pool, which may block for as long as its Dial and TestOnBorrow
-// please. A connection that comes too late for this call serves the next one. Without a
+// borrow takes a connection from the pool, whose Dial and TestOnBorrow may block for any
+// time. A connection that comes too late for this call serves the next one. Without a
 // connection, the caller's place among the calls or the seats is free again.
 func (d *Driver) borrow(ctx context.Context, places chan struct{}) (*conn, error) {
 	c, err := driver.Await(ctx, func() (*conn, error) {
@@ -213,8 +213,8 @@ func (d *Driver) putOne(c *conn) {
 	d.put(c)
 }
 
-// noConnection tells a call whose time is up what became of those before it: a
-// password may be refused only after that.
+// noConnection returns the error of a call whose time is up. It includes why the connection
+// before failed: a password may be refused only after the call's end.
 func (d *Driver) noConnection(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -224,7 +224,7 @@ func (d *Driver) noConnection(ctx context.Context) error {
 	return fmt.Errorf("the pool had no connection in time: %w", ctx.Err())
 }
 
-// give takes a connection back and ends its call.
+// give returns a connection and ends its call.
 func (d *Driver) give(c *conn) {
 	d.put(c)
 	<-d.calls

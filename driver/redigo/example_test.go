@@ -81,7 +81,7 @@ func ExampleDriver_Do() {
 	// Output: OK true <nil>
 }
 
-// How a waiter hears of a release.
+// How a waiter is notified of a release.
 func ExampleDriver_Subscribe() {
 	server := newMemory()
 	pool := &redis.Pool{Dial: dialing(server)} // as there is no network here

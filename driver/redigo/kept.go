@@ -2,10 +2,9 @@ package redigo
 
 import "time"
 
-// Connections are kept because asking the pool costs a goroutine: nobody can tell
-// whether it will block. Nothing on a call's way reads the clock for that: a
-// connection in use is marked, and a sweep gives back what was not used since the
-// one before.
+// Connections are kept because asking the pool costs a goroutine: it may block. A call does
+// not read the clock for that: it marks the connection as used, and a sweep returns to the
+// pool what was not used since the sweep before.
 
 // keep keeps c for the next call, unless the pool should have it.
 func (d *Driver) keep(c *conn) bool {
@@ -23,7 +22,7 @@ func (d *Driver) keep(c *conn) bool {
 	return true
 }
 
-// exhausted tells that somebody else may be waiting for a connection.
+// exhausted reports whether the application may be waiting for a connection.
 func (d *Driver) exhausted() bool {
 	if d.pool.MaxActive <= 0 {
 		return false

@@ -15,7 +15,7 @@
 // a MaxActive of 4 that is a single one, and a batch that waits for replicas holds
 // up the others.
 //
-// A Locker with waiters uses one more connection a node, to hear of releases: of a
+// A Locker with waiters uses one more connection a node, subscribed to releases: of a
 // pool with MaxActive a quarter at most, so none below 4, and none while the pool is
 // exhausted. There the waiters ask again and again instead. A node has at most 64 such
 // connections. They are not bound by the pool's MaxConnLifetime or the connections'
@@ -28,12 +28,12 @@
 // microseconds. Where such a pool is exhausted and does not Wait, the call fails,
 // and nothing was sent.
 //
-// # Servers that talk nonsense
+// # Servers that leave the protocol
 //
-// A connection of [Open] ends where the server leaves the protocol, and takes no memory
-// for what is only announced. A pool's own connections trust the server:
+// A connection of [Open] ends when the server leaves the protocol, and takes no memory for
+// announced lengths. A pool's own connections trust the server:
 //
-//	the server says          redigo 1.9.3
+//	the server sends         redigo 1.9.3
 //	$9223372036854775807     panics: a failed call, but in a Dial that logs in the end of the process
 //	$99999999999             allocates that, which is beyond most machines: the end of the process
 //	a million arrays         reads them by recursion: at some tens of MB the end of the process
@@ -132,7 +132,7 @@ func Open(urls ...string) ([]driver.Node, error) {
 func newPool(end *driver.Endpoint) *redis.Pool {
 	dial := new(net.Dialer).DialContext
 	if end.TLS != nil {
-		// The client's own handshake over TLS does not heed the context.
+		// The client's own handshake over TLS ignores the context.
 		dial = (&tls.Dialer{Config: end.TLS}).DialContext
 	}
 	options := []redis.DialOption{

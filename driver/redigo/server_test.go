@@ -203,13 +203,13 @@ func TestServerThatRestartedIsReachedByTheSecondTry(t *testing.T) {
 }
 
 func TestCloseEndsAHandshakeWithASilentServer(t *testing.T) {
-	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
+	expectNothing, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = silent.Close() }()
+	defer func() { _ = expectNothing.Close() }()
 	for _, scheme := range []string{"redis", "rediss"} {
-		d := open(t, scheme+"://:secret@"+silent.Addr().String())
+		d := open(t, scheme+"://:secret@"+expectNothing.Addr().String())
 		if err := returnsInTime(t, d); !errors.Is(err, driver.ErrNotSent) {
 			t.Errorf("%s: Do during a handshake = %v, want that nothing was sent", scheme, err)
 		}

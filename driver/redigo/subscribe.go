@@ -17,15 +17,15 @@ var _ driver.Subscriber = (*Driver)(nil)
 // Subscribe opens a subscription on one of the pool's connections, which it has to
 // itself until it ends, and which is closed then. It fails where the pool has no
 // room: see the package's documentation.
-func (d *Driver) Subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error) {
-	s, err := d.subscribe(ctx, hear)
+func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
+	s, err := d.subscribe(ctx, onNotice)
 	if err != nil {
 		return nil, fmt.Errorf("redigo: %w", err)
 	}
 	return s, nil
 }
 
-func (d *Driver) subscribe(ctx context.Context, hear func(driver.Notice)) (*resp.Session, error) {
+func (d *Driver) subscribe(ctx context.Context, onNotice func(driver.Notice)) (*resp.Session, error) {
 	if err := d.seat(ctx); err != nil {
 		return nil, err
 	}
@@ -33,12 +33,12 @@ func (d *Driver) subscribe(ctx context.Context, hear func(driver.Notice)) (*resp
 	if err != nil {
 		return nil, err
 	}
-	return d.open(c, hear)
+	return d.open(c, onNotice)
 }
 
-// seat makes sure that neither the lock's calls nor the application have to wait for
-// a connection that a subscription keeps. It waits for nobody: where there is no
-// room now, there is none for long.
+// seat reserves one of the places for subscriptions, so that neither the lock's calls nor the
+// application wait for a connection that a subscription keeps. It does not wait: a place is
+// taken for long.
 func (d *Driver) seat(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -59,7 +59,7 @@ func (d *Driver) seat(ctx context.Context) error {
 }
 
 // open starts a session, unless the Driver is closed and could not end it.
-func (d *Driver) open(c *conn, hear func(driver.Notice)) (*resp.Session, error) {
+func (d *Driver) open(c *conn, onNotice func(driver.Notice)) (*resp.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed.Err() != nil {
@@ -68,7 +68,7 @@ func (d *Driver) open(c *conn, hear func(driver.Notice)) (*resp.Session, error) 
 		return nil, errClosed
 	}
 	sub := &subscriber{conn: c, d: d}
-	sub.session = resp.NewSession(context.Background(), "redigo", sub, hear)
+	sub.session = resp.NewSession(context.Background(), "redigo", sub, onNotice)
 	d.subscribers[sub] = struct{}{}
 	return sub.session, nil
 }

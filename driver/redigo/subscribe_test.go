@@ -136,7 +136,7 @@ func TestSubscribeWithoutTime(t *testing.T) {
 func TestCloseOfTheDriverEndsSubscriptions(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
 		d := newDriver(t, pool)
-		h := []*heard{subscribe(t, d, "channel"), subscribe(t, d)}
+		h := []*recorder{subscribe(t, d, "channel"), subscribe(t, d)}
 		if err := d.Close(); err != nil {
 			t.Errorf("Close = %v", err)
 		}
@@ -150,7 +150,7 @@ func TestCloseOfTheDriverEndsSubscriptions(t *testing.T) {
 				t.Error("the driver's Close returned before the subscription had ended")
 			}
 			_ = h.Close()
-			h.silent(t)
+			h.expectNothing(t)
 		}
 		if n := inUse(pool); n != 0 {
 			t.Errorf("%d connections are in use, want none", n)

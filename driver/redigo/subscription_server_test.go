@@ -37,7 +37,7 @@ func TestSubscriptionHearsWhatItAskedFor(t *testing.T) {
 	h.add(t, "one") // the connection lives on without a channel
 	h.next(t, driver.Notice{Kind: driver.Confirmed, Channel: "one"})
 	_ = h.Close()
-	h.silent(t)
+	h.expectNothing(t)
 }
 
 func TestRefusedChannelHarmsNoOther(t *testing.T) {
@@ -119,7 +119,7 @@ func TestSubscriptionToAServerThatRestarts(t *testing.T) {
 	again := subscribe(t, d, "channel") // though all that idled in the pool is dead
 	do(t, d, command("PUBLISH", "channel", "released"))
 	again.next(t, message("channel", "released"))
-	h.silent(t)
+	h.expectNothing(t)
 }
 
 func TestStoppedServerHoldsUpNoSubscription(t *testing.T) {
@@ -149,7 +149,7 @@ func TestStoppedServerHoldsUpNoSubscription(t *testing.T) {
 	fill(t, writing)
 	_ = within("Close of a subscription that idles", 0, func(context.Context) error { return idle.Close() })
 	_ = within("Close of one that has ended", 0, func(context.Context) error { return writing.Close() })
-	idle.silent(t)
+	idle.expectNothing(t)
 
 	server.Signal(syscall.SIGCONT)
 	subscribe(t, d, "channel")
@@ -157,7 +157,7 @@ func TestStoppedServerHoldsUpNoSubscription(t *testing.T) {
 
 // fill writes to a server that is stopped until no more will go, so that the context
 // has to end it.
-func fill(t *testing.T, h *heard) {
+func fill(t *testing.T, h *recorder) {
 	t.Helper()
 	channels := make([]string, 100)
 	for i := range channels {

@@ -67,7 +67,7 @@ func TestContextEndsAWriteToAStalledServer(t *testing.T) {
 			if err := h.Close(); err != nil {
 				t.Errorf("Close after the end = %v", err)
 			}
-			h.silent(t)
+			h.expectNothing(t)
 			if stats := pool.Stats(); stats.ActiveCount != 0 {
 				t.Errorf("the pool has %d connections after the end, want none", stats.ActiveCount)
 			}
@@ -144,7 +144,7 @@ func TestCloseDoesNotWaitForAStalledServer(t *testing.T) {
 				t.Errorf("Close while somebody writes (%t) took %v", writing, took)
 			}
 			writer.Wait()
-			h.silent(t)
+			h.expectNothing(t)
 			if stats := pool.Stats(); stats.ActiveCount != 0 {
 				t.Errorf("the pool has %d connections after Close, want none", stats.ActiveCount)
 			}
@@ -165,7 +165,7 @@ func TestDroppedConnectionEndsASubscriptionOnce(t *testing.T) {
 			t.Error("Add after the end = nil, want an error")
 		}
 		synctest.Wait()
-		h.silent(t)
+		h.expectNothing(t)
 		subscribe(t, d, "channel") // another, once the server is well
 	})
 }
@@ -191,7 +191,7 @@ func TestMethodsAreSafeForConcurrentUse(t *testing.T) {
 		}
 	}
 	go func() {
-		for range h.notices { // or hear would block
+		for range h.notices { // or onNotice would block
 			continue
 		}
 	}()
@@ -200,7 +200,7 @@ func TestMethodsAreSafeForConcurrentUse(t *testing.T) {
 		closers.Go(func() { _ = h.Close() })
 	}
 	closers.Wait()
-	close(h.notices) // a hear from now on panics
+	close(h.notices) // a notice from now on panics
 	writers.Wait()
 	if ctx.Err() != nil {
 		t.Error("writers went on after Close")

@@ -16,30 +16,30 @@ type Wire interface {
 	Receive() (driver.Reply, error)
 	// Cut ends Send and Receive, those under way too. It is called once.
 	Cut()
-	// Release gives the connection up. It is called once, behind all other calls, and does not
+	// Release closes the connection. It is called once, after all other calls, and does not
 	// wait for the server.
 	Release()
 }
 
 // Session is a [driver.Subscription] over a connection of its own.
 type Session struct {
-	client string
-	wire   Wire
-	hear   func(driver.Notice)
-	life   context.Context //nolint:containedctx // its cause is why the session has ended
-	end    context.CancelCauseFunc
-	turn   chan struct{} // holds one while somebody sends; not a mutex, for that may wait for the server
-	cut    chan struct{} // closed when Cut has returned
-	done   chan struct{} // closed when nothing is left
+	client   string
+	wire     Wire
+	onNotice func(driver.Notice)
+	life     context.Context //nolint:containedctx // its cause is why the session has ended
+	end      context.CancelCauseFunc
+	turn     chan struct{} // holds one during a send; not a mutex, for a send may wait for the server
+	cut      chan struct{} // closed when Cut has returned
+	done     chan struct{} // closed at the end of listen
 }
 
 var errUnsubscribed = errors.New("the subscription is closed")
 
-// NewSession starts a session on wire, which ends at the latest with life, for its cause. Errors
-// begin with the client's name.
-func NewSession(life context.Context, client string, wire Wire, hear func(driver.Notice)) *Session {
+// NewSession starts a session on wire. When life ends, the session ends for life's cause.
+// Errors begin with the client's name.
+func NewSession(life context.Context, client string, wire Wire, onNotice func(driver.Notice)) *Session {
 	s := &Session{
-		client: client, wire: wire, hear: hear,
+		client: client, wire: wire, onNotice: onNotice,
 		turn: make(chan struct{}, 1), cut: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.life, s.end = context.WithCancelCause(life)
@@ -61,19 +61,19 @@ func (s *Session) Remove(ctx context.Context, channels ...string) error {
 	return s.send(ctx, "UNSUBSCRIBE", channels)
 }
 
-// Close ends the session, and waits until nothing of it is left.
+// Close ends the session, and waits until wire is released.
 func (s *Session) Close() error {
 	s.End(errUnsubscribed)
 	return nil
 }
 
-// End is Close for another cause than the subscriber's wish: hear gets an Ended with it.
+// End closes the session for a cause, which onNotice receives in an Ended.
 func (s *Session) End(cause error) {
 	s.end(cause)
 	<-s.done
 }
 
-// send ends the session where it fails: it may have left half a command behind.
+// send ends the session if it fails, because half a command may have left.
 func (s *Session) send(ctx context.Context, name string, channels []string) error {
 	disarm := context.AfterFunc(ctx, func() { s.end(ctx.Err()) })
 	err := s.write(name, channels)
@@ -117,18 +117,18 @@ func (s *Session) listen() {
 		if err != nil {
 			s.end(err)
 		} else if notice := noticeOf(reply); notice.Kind != 0 {
-			s.hear(notice)
+			s.onNotice(notice)
 		}
 	}
 	<-s.cut
-	s.turn <- struct{}{} // for good: nobody sends any more
+	s.turn <- struct{}{} // for good: no more sends
 	s.wire.Release()
 	if cause := s.cause(); !errors.Is(cause, errUnsubscribed) {
-		s.hear(driver.Notice{Kind: driver.Ended, Err: cause})
+		s.onNotice(driver.Notice{Kind: driver.Ended, Err: cause})
 	}
 }
 
-// noticeOf returns what a reply means to a subscriber. It has no kind where that is nothing.
+// noticeOf returns the notice that a reply is, or one without a kind.
 func noticeOf(reply driver.Reply) driver.Notice {
 	if err := reply.Err(); err != nil {
 		return driver.Notice{Kind: driver.Refused, Err: err}

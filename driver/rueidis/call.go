@@ -57,26 +57,26 @@ func (c *call) recycle() {
 // write builds a command. rueidis takes one that is built this way for a write, and
 // those it sends once.
 func write(b rueidis.Builder, cmd driver.Command) rueidis.Completed {
-	line := b.Arbitrary()
+	session := b.Arbitrary()
 	for _, arg := range cmd.Args {
-		line = line.Args(arg.(string))
+		session = session.Args(arg.(string))
 	}
-	return line.Build()
+	return session.Build()
 }
 
 // blocking builds a command that goes to a connection of its own, on a Cluster to the
 // shard of its first key. That key alone decides: rueidis panics over keys of several
 // slots, where the server says CROSSSLOT.
 func blocking(b rueidis.Builder, cmd driver.Command) rueidis.Completed {
-	line := b.Arbitrary()
+	session := b.Arbitrary()
 	for i, arg := range cmd.Args {
 		if cmd.Keys > 0 && i == cmd.FirstKey {
-			line = line.Keys(arg.(string))
+			session = session.Keys(arg.(string))
 		} else {
-			line = line.Args(arg.(string))
+			session = session.Args(arg.(string))
 		}
 	}
-	return line.Blocking()
+	return session.Blocking()
 }
 
 // blockingBatch builds cmds for [Driver.aside].

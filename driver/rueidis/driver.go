@@ -20,10 +20,10 @@
 // reused.
 //
 // While somebody waits for a lock, the Locker keeps one more connection of each node,
-// to hear of releases; over RESP2 it is two, of which one counts in the pool. Where a
-// channel is to be given up and the server answers with an error (MISCONF, BUSY), that
-// connection is given up instead, for rueidis panics over such answers. So a user whom an
-// ACL restricts should be allowed PING, ECHO and UNSUBSCRIBE as well as SUBSCRIBE.
+// subscribed to releases; over RESP2 it is two, of which one counts in the pool. If the
+// server refuses an UNSUBSCRIBE with an error (MISCONF, BUSY), the adapter closes that
+// connection instead, because rueidis panics over such replies. So a user whom an ACL
+// restricts should be allowed PING, ECHO and UNSUBSCRIBE as well as SUBSCRIBE.
 //
 // # What a client's settings do
 //
@@ -35,7 +35,7 @@
 //   - BlockingPoolSize counts the lock's connections too. Leave it at its default,
 //     or add two (one for what is sent and one for a Locker that waits, and one more
 //     for each further Locker), and 8 more where batches block or the node is a Cluster.
-//     In a pool that is exhausted a Locker does not hear of releases.
+//     With an exhausted pool a Locker cannot subscribe, and polls.
 //   - RingScaleEachConn must be 0 (the default) or at least 4. In a smaller ring a
 //     call waits for room, which no context ends.
 //   - ConnWriteTimeout (10s by default) is how long a connection to a silent server
@@ -49,13 +49,13 @@
 // that is out of its pool: when the server ends it, the call under way fails and the
 // next one connects with new credentials.
 //
-// # Servers that talk nonsense
+// # Servers that leave the protocol
 //
-// A connection of [Open] and [FromOptions] ends where the server leaves the protocol. The
-// connections of a client that the service has made trust the server, and what rueidis
-// 1.0.79 cannot make sense of ends the process, for it panics on goroutines of its own:
+// A connection of [Open] and [FromOptions] ends when the server leaves the protocol. The
+// connections of the service's own clients trust the server, and such replies end the
+// process, because rueidis panics on goroutines of its own:
 //
-//	the server says                      rueidis 1.0.79
+//	the server sends                     rueidis 1.0.79
 //	anything, when nothing was asked     panics
 //	a reply too many                     panics
 //	a confirmation of no SUBSCRIBE       panics
@@ -63,8 +63,8 @@
 //	$99999999999, *2147483647            allocates that, which is beyond most machines
 //	a million arrays in each other       reads them by recursion until the stack is full
 //
-// Prefer FromOptions to clients of your own where a node, or what is on the way to it, may
-// say such things. It takes all of a client's options.
+// Prefer FromOptions to clients of your own where a node, or a proxy before it, may send such
+// replies. It takes all of a client's options.
 package rueidis
 
 import (

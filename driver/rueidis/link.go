@@ -19,9 +19,9 @@ type link struct {
 	wire   rueidis.DedicatedClient // the lock's own connection; nil where the node is a Cluster
 	slots  chan struct{}           // the Driver's
 
-	mu   sync.Mutex
-	owed int // calls that were cut off, whose places it gives back when it is gone
-	gone bool
+	mu        sync.Mutex
+	abandoned int // calls that were cut off; they keep their places until the link is gone
+	gone      bool
 }
 
 // newLink takes a connection out of the client's pool. The PING shows whether there is
@@ -51,14 +51,13 @@ func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gone = true
-	for range l.owed {
+	for range l.abandoned {
 		<-l.slots
 	}
 }
 
-// demoted reports whether a reply says that Sentinel has made another node the master.
-// The client has heard of it, but a connection that is out of its pool stays where it
-// is.
+// demoted reports whether a reply shows that Sentinel has made another node the master. The
+// client follows, but a connection that is out of its pool stays with the old one.
 func (l *link) demoted(replies []driver.Reply) bool {
 	if l.client.Mode() != rueidis.ClientModeSentinel {
 		return false
@@ -127,16 +126,16 @@ func (d *Driver) connect(try *attempt, client rueidis.Client) {
 	d.link.Store(try.link)
 }
 
-// drop gives up a link whose connection has failed. The next call makes another.
+// drop closes a link whose connection has failed. The next call makes another.
 func (d *Driver) drop(failed *link) {
 	if d.link.CompareAndSwap(failed, nil) {
 		go failed.close()
 	}
 }
 
-// abandon gives up a link that owes a reply to a call that was cut off: were it never to
-// come, all calls behind would get each other's replies. Those under way have a second to
-// be answered. Then the place of the call is free again.
+// abandon drops a link with a call that was cut off: if its reply never came, later calls would
+// get each other's replies. Calls under way have a second to be answered. Then the place of
+// the call is free again.
 func (d *Driver) abandon(l *link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +143,7 @@ func (d *Driver) abandon(l *link) {
 		<-d.slots
 		return
 	}
-	l.owed++
+	l.abandoned++
 	d.drop(l)
 }
 

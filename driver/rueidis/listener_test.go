@@ -5,15 +5,17 @@ import (
 	"testing"
 	"time"
 
+	client "github.com/redis/rueidis"
+
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
-// listener is a subscription, and what it hears.
+// listener is a subscription and its notices.
 type listener struct {
 	driver.Subscription
-	t     *testing.T
-	heard chan driver.Notice
+	t       *testing.T
+	notices chan driver.Notice
 }
 
 // subscribe has no reason to fail.
@@ -30,21 +32,21 @@ func subscribe(t *testing.T, d driver.Driver) *listener {
 
 func trySubscribe(ctx context.Context, t *testing.T, d driver.Driver) (*listener, error) {
 	t.Helper()
-	l := &listener{t: t, heard: make(chan driver.Notice, 1000)}
+	l := &listener{t: t, notices: make(chan driver.Notice, 1000)}
 	var err error
-	l.Subscription, err = d.(driver.Subscriber).Subscribe(ctx, func(n driver.Notice) { l.heard <- n })
+	l.Subscription, err = d.(driver.Subscriber).Subscribe(ctx, func(n driver.Notice) { l.notices <- n })
 	if err == nil {
 		t.Cleanup(l.close)
 	}
 	return l, err
 }
 
-// close ends the subscription, and looks at whether more was heard than was awaited.
+// close ends the subscription, and fails the test if there are more notices than were awaited.
 func (l *listener) close() {
 	l.t.Helper()
 	_ = l.Close()
 	select {
-	case n := <-l.heard:
+	case n := <-l.notices:
 		l.t.Errorf("a notice too many: %v of %q: %v", n.Kind, n.Channel, n.Err)
 	default:
 	}
@@ -53,10 +55,10 @@ func (l *listener) close() {
 func (l *listener) next() driver.Notice {
 	l.t.Helper()
 	select {
-	case n := <-l.heard:
+	case n := <-l.notices:
 		return n
 	case <-time.After(30 * time.Second):
-		l.t.Fatal("nothing was heard for 30s")
+		l.t.Fatal("no notice came for 30s")
 		return driver.Notice{}
 	}
 }
@@ -98,7 +100,7 @@ func (l *listener) remove(channels ...string) {
 }
 
 // heardFrom publishes on the server and waits for that.
-func (l *listener) heardFrom(p *redisserver.Server, channels ...string) {
+func (l *listener) receivesFrom(p *redisserver.Server, channels ...string) {
 	l.t.Helper()
 	for _, channel := range channels {
 		publish(l.t, p, channel)
@@ -115,5 +117,18 @@ func (l *listener) ended() error {
 		if n := l.next(); n.Kind == driver.Ended {
 			return n.Err
 		}
+	}
+}
+
+// publish publishes "released" on a server directly.
+func publish(t *testing.T, p *redisserver.Server, channel string) {
+	t.Helper()
+	c, err := client.NewClient(client.ClientOption{InitAddress: []string{p.Addr}, ForceSingleClient: true, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Do(context.Background(), c.B().Publish().Channel(channel).Message("released").Build()).Error(); err != nil {
+		t.Fatalf("PUBLISH = %v", err)
 	}
 }

@@ -108,8 +108,8 @@ func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 	return client, err
 }
 
-// checked dials as the option says, and checks what comes from the server: rueidis panics,
-// on goroutines of its own, over a reply that nobody has asked for.
+// checked dials as the option says, and checks the server's replies: rueidis panics, on
+// goroutines of its own, over an unasked reply.
 func checked(
 	dialCtx func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error),
 	dial func(string, *net.Dialer, *tls.Config) (net.Conn, error),

@@ -48,7 +48,7 @@ func TestTLSWithUserAndDatabase(t *testing.T) {
 	}
 }
 
-// A server that turns the connection down says why, and the caller hears it.
+// The reason of a server that refuses the connection is in the error.
 func TestHandshakeRefusals(t *testing.T) {
 	guarded := []string{redisserver.Start(t, "requirepass secret", "user narrow on >secret ~* +@all -select").Addr}
 	free := []string{redisserver.Start(t).Addr}

@@ -142,7 +142,7 @@ func TestSubscriberWithoutPing(t *testing.T) {
 		option.Username, option.Password = "locks", "secret"
 		s := subscribe(t, open(t, server.Addr, option))
 		s.add("channel")
-		s.heardFrom(server, "channel")
+		s.receivesFrom(server, "channel")
 		if err := s.Remove(context.Background(), "channel"); err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,7 @@ func toArray(elems []rueidis.RedisMessage) driver.Reply {
 	return reply
 }
 
-// toPairs tells a map in the order of its keys: rueidis does not keep the server's.
+// toPairs returns a map in the order of its keys: rueidis does not keep the server's.
 func toPairs(m *rueidis.RedisMessage) driver.Reply {
 	pairs, err := m.ToMap()
 	if err != nil {

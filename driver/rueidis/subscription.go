@@ -12,7 +12,7 @@ import (
 
 // farewell is how long Close waits for the connection to be closed: less than the
 // contract's 50ms.
-const farewell = 40 * time.Millisecond
+const closeTimeout = 40 * time.Millisecond
 
 var (
 	errClosed       = errors.New("the subscription was closed")
@@ -21,23 +21,23 @@ var (
 
 // subscription is a [driver.Subscription]. One goroutine, run, sends for it and ends it.
 type subscription struct {
-	ear  *ear
-	stop context.CancelFunc // ends run
-	done chan struct{}      // closed when nothing of it is left
+	notifier *notifier
+	stop     context.CancelFunc // ends run
+	done     chan struct{}      // closed when nothing of it is left
 
 	mu      sync.Mutex
 	err     error               // why it has ended; nil until then
-	added   map[string]struct{} // to be asked for
-	removed map[string]struct{} // to be given up after that
-	asked   chan struct{}       // holds one when there are some of either
+	added   map[string]struct{} // to SUBSCRIBE
+	removed map[string]struct{} // to UNSUBSCRIBE after that
+	asked   chan struct{}       // holds one when there are any
 }
 
-// Subscribe opens a subscription, as [driver.Subscriber] says. On a Cluster it is on
-// any shard, for what is published on one all of them hear.
+// Subscribe opens a subscription, as [driver.Subscriber] says. On a Cluster it is on any
+// shard, because a message on one reaches all of them.
 //
 // Connections are opened one at a time, on a goroutine of their own: rueidis connects
 // without a context, and what comes about after ctx has ended is closed.
-func (d *Driver) Subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error) {
+func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("rueidis: %w", err)
 	}
@@ -53,24 +53,24 @@ func (d *Driver) Subscribe(ctx context.Context, hear func(driver.Notice)) (drive
 
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &subscription{
-		ear:     &ear{hear: hear},
-		stop:    stop,
-		done:    make(chan struct{}),
-		added:   map[string]struct{}{},
-		removed: map[string]struct{}{},
-		asked:   make(chan struct{}, 1),
+		notifier: &notifier{onNotice: onNotice},
+		stop:     stop,
+		done:     make(chan struct{}),
+		added:    map[string]struct{}{},
+		removed:  map[string]struct{}{},
+		asked:    make(chan struct{}, 1),
 	}
 	opened := make(chan error, 1)
 	go func() {
-		line, err := newLine(life, link.client, s.ear)
+		session, err := newSession(life, link.client, s.notifier)
 		<-d.opening
 		if err == nil {
-			d.enlist(s)
+			d.register(s)
 		}
 		opened <- err
 		if err == nil {
-			s.run(life, line)
-			d.strike(s)
+			s.run(life, session)
+			d.unregister(s)
 			close(s.done)
 		}
 	}()
@@ -82,13 +82,13 @@ func (d *Driver) Subscribe(ctx context.Context, hear func(driver.Notice)) (drive
 		}
 		return s, nil
 	case <-ctx.Done():
-		s.ear.close()
+		s.notifier.close()
 		s.end(errClosed)
 		return nil, fmt.Errorf("rueidis: %w", ctx.Err())
 	}
 }
 
-// Add asks for channels. It only leaves word of them, so it never waits.
+// Add queues channels for run, so it never waits.
 func (s *subscription) Add(_ context.Context, channels ...string) error {
 	return s.ask(func() {
 		for _, channel := range channels {
@@ -98,8 +98,8 @@ func (s *subscription) Add(_ context.Context, channels ...string) error {
 	})
 }
 
-// Remove gives channels up, in the same way. One that is still to be asked for is asked
-// for first, since Add's caller counts on an answer.
+// Remove queues channels to unsubscribe from. One that is still queued by Add is subscribed to
+// first, since Add's caller waits for its confirmation.
 func (s *subscription) Remove(_ context.Context, channels ...string) error {
 	return s.ask(func() {
 		for _, channel := range channels {
@@ -117,7 +117,7 @@ func (s *subscription) ask(note func()) error {
 	note()
 	select {
 	case s.asked <- struct{}{}:
-	default: // it has not been looked at since it was asked before
+	default: // run has not looked since the last time
 	}
 	return nil
 }
@@ -125,9 +125,9 @@ func (s *subscription) ask(note func()) error {
 // Close ends the subscription. What is left to do on a silent server is done in the
 // background, and [Driver.Close] waits for it.
 func (s *subscription) Close() error {
-	s.ear.close()
+	s.notifier.close()
 	s.end(errClosed)
-	patience := time.NewTimer(farewell)
+	patience := time.NewTimer(closeTimeout)
 	defer patience.Stop()
 	select {
 	case <-s.done:
@@ -147,33 +147,33 @@ func (s *subscription) end(err error) {
 }
 
 // run sends what is asked for until the subscription ends.
-func (s *subscription) run(ctx context.Context, line *line) {
-	s.end(s.serve(ctx, line))
-	s.ear.tell(driver.Notice{Kind: driver.Ended, Err: s.err})
-	line.cut()
+func (s *subscription) run(ctx context.Context, session *session) {
+	s.end(s.serve(ctx, session))
+	s.notifier.notify(driver.Notice{Kind: driver.Ended, Err: s.err})
+	session.cut()
 }
 
 // serve returns why the subscription has ended.
-func (s *subscription) serve(ctx context.Context, line *line) error {
+func (s *subscription) serve(ctx context.Context, session *session) error {
 	for {
 		select {
-		case err := <-line.gone:
+		case err := <-session.gone:
 			return lost(err)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.asked:
 		}
 		added, removed := s.take()
-		if err := line.subscribe(ctx, added); err != nil {
+		if err := session.subscribe(ctx, added); err != nil {
 			return err
 		}
-		if err := line.unsubscribe(ctx, removed); err != nil {
+		if err := session.unsubscribe(ctx, removed); err != nil {
 			return err
 		}
 	}
 }
 
-// take returns what has been asked for since it was called before.
+// take returns what has been queued since the last call.
 func (s *subscription) take() (added, removed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,14 +188,14 @@ func (s *subscription) take() (added, removed []string) {
 	return added, removed
 }
 
-// enlist makes an open subscription one that Close ends.
-func (d *Driver) enlist(s *subscription) {
+// register lets Close end an open subscription.
+func (d *Driver) register(s *subscription) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.subscriptions[s] = struct{}{}
 }
 
-func (d *Driver) strike(s *subscription) {
+func (d *Driver) unregister(s *subscription) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.subscriptions, s)

@@ -35,20 +35,7 @@ func open(t *testing.T, addr string, option client.ClientOption) driver.Driver {
 	return driverOf(t, nodes[0])
 }
 
-// publish says "released" on a server directly.
-func publish(t *testing.T, p *redisserver.Server, channel string) {
-	t.Helper()
-	c, err := client.NewClient(client.ClientOption{InitAddress: []string{p.Addr}, ForceSingleClient: true, DisableCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.Do(context.Background(), c.B().Publish().Channel(channel).Message("released").Build()).Error(); err != nil {
-		t.Fatalf("PUBLISH = %v", err)
-	}
-}
-
-// A user who may hear of some channels only is refused the others, one by one.
+// A user with some channels only is refused the others, one by one.
 func TestForbiddenChannels(t *testing.T) {
 	server := redisserver.Start(t, "user locks on >secret resetchannels &mine:* ~* +@all")
 	protocols(t, func(t *testing.T, option client.ClientOption) {
@@ -68,7 +55,7 @@ func TestForbiddenChannels(t *testing.T) {
 		if count[driver.Confirmed] != 2 || count[driver.Refused] != 2 {
 			t.Errorf("of two channels that are allowed and two that are not %d are confirmed and %d refused, want two each", count[driver.Confirmed], count[driver.Refused])
 		}
-		s.heardFrom(server, "mine:before", "mine:1", "mine:2")
+		s.receivesFrom(server, "mine:before", "mine:1", "mine:2")
 	})
 }
 
@@ -184,7 +171,7 @@ func TestSubscriptionOnStoppedServer(t *testing.T) {
 		server.Signal(syscall.SIGCONT)
 		again := subscribe(t, d)
 		again.add("channel")
-		again.heardFrom(server, "channel")
+		again.receivesFrom(server, "channel")
 	})
 }
 

@@ -66,17 +66,17 @@ func TestCluster(t *testing.T) {
 	}
 	callers.Wait()
 
-	// What is published on one shard is heard on any.
+	// A message on one shard reaches subscribers on any.
 	for i := range 4 { // they are on a shard at random
 		removed, kept := fmt.Sprint("removed ", i), fmt.Sprint("kept ", i)
 		s := subscribe(t, d)
 		s.add(removed, kept)
 		for _, shard := range shards {
-			s.heardFrom(shard, removed, kept)
+			s.receivesFrom(shard, removed, kept)
 		}
 		s.remove(removed)
 		publish(t, shards[0], removed)
-		s.heardFrom(shards[0], kept)
+		s.receivesFrom(shards[0], kept)
 		s.close()
 	}
 
@@ -126,7 +126,7 @@ func TestSentinel(t *testing.T) {
 
 	s := subscribe(t, d)
 	s.add("key")
-	s.heardFrom(master, "key")
+	s.receivesFrom(master, "key")
 	await(t, "the sentinel begins a failover", func() bool { return ask(t, sentinel, "SENTINEL", "FAILOVER", "main") == "OK" })
 	await(t, "the lock reaches the new master", func() bool {
 		replies, err := try(d, command("SET", "key", "after"))
@@ -137,7 +137,7 @@ func TestSentinel(t *testing.T) {
 	}
 	after := subscribe(t, d)
 	after.add("key")
-	after.heardFrom(replica, "key")
+	after.receivesFrom(replica, "key")
 }
 
 // ask sends one command to a server directly and returns what it says, errors too.

@@ -10,12 +10,12 @@ import (
 
 // frames scans raw in pieces of a size, and tells the frames, how many bytes are right,
 // and what is wrong with the next.
-func frames(raw string, size int) (told []string, right int, err error) {
+func frames(raw string, size int) (got []string, right int, err error) {
 	s := Scanner{
 		maxString: maxString,
 		onBegin:   func(byte) error { return nil },
 		onEnd: func(f frame) error {
-			told = append(told, fmt.Sprintf("%c%d %s", f.kind, f.elems, f.text()))
+			got = append(got, fmt.Sprintf("%c%d %s", f.kind, f.elems, f.text()))
 			return nil
 		},
 	}
@@ -23,10 +23,10 @@ func frames(raw string, size int) (told []string, right int, err error) {
 		n, err := s.scan(piece)
 		right += n
 		if err != nil {
-			return told, right, err
+			return got, right, err
 		}
 	}
-	return told, right, nil
+	return got, right, nil
 }
 
 func TestScannerTellsFrames(t *testing.T) {
@@ -47,9 +47,9 @@ func TestScannerTellsFrames(t *testing.T) {
 		"+a text that is longer than is kept\r\n":          {"+0 a text that is l"},
 	} {
 		for size := range len(raw) {
-			told, right, err := frames(raw, size+1)
-			if err != nil || right != len(raw) || !slices.Equal(told, want) {
-				t.Errorf("%q in pieces of %d: frames %q, %d bytes right, %v, want %q", raw, size+1, told, right, err, want)
+			got, right, err := frames(raw, size+1)
+			if err != nil || right != len(raw) || !slices.Equal(got, want) {
+				t.Errorf("%q in pieces of %d: frames %q, %d bytes right, %v, want %q", raw, size+1, got, right, err, want)
 			}
 		}
 	}

@@ -13,30 +13,30 @@ import (
 
 // unsubscribing is how long the server may take to answer an UNSUBSCRIBE: less than
 // the 5s (busy-reply-threshold) after which a server that runs a script says BUSY.
-const unsubscribing = time.Second
+const unsubscribeTimeout = time.Second
 
-// line is the connection of a subscription.
-type line struct {
-	wire rueidis.DedicatedClient
-	gone <-chan error // says once why the connection is gone, and is closed
-	ear  *ear
+// session is the connection of a subscription.
+type session struct {
+	wire     rueidis.DedicatedClient
+	gone     <-chan error // receives why the connection is gone, and is closed
+	notifier *notifier
 }
 
-// newLine takes a connection out of the client's pool, as newLink does, and makes ear
-// hear of it. Over RESP2 rueidis opens another there for what it hears.
-func newLine(ctx context.Context, client rueidis.Client, ear *ear) (*line, error) {
+// newSession takes a connection out of the client's pool, as newLink does, and passes its
+// messages to notifier. Over RESP2 rueidis opens another connection for messages.
+func newSession(ctx context.Context, client rueidis.Client, notifier *notifier) (*session, error) {
 	wire, _ := client.Dedicate()
-	l := &line{wire: wire, ear: ear}
+	l := &session{wire: wire, notifier: notifier}
 	err := ping(ctx, wire).NonRedisError()
 	if err == nil {
 		l.gone = wire.SetPubSubHooks(rueidis.PubSubHooks{
 			OnSubscription: func(s rueidis.PubSubSubscription) {
 				if s.Kind == "subscribe" {
-					ear.tell(driver.Notice{Kind: driver.Confirmed, Channel: s.Channel})
+					notifier.notify(driver.Notice{Kind: driver.Confirmed, Channel: s.Channel})
 				}
 			},
 			OnMessage: func(m rueidis.PubSubMessage) {
-				ear.tell(driver.Notice{Kind: driver.Message, Channel: m.Channel, Payload: m.Message})
+				notifier.notify(driver.Notice{Kind: driver.Message, Channel: m.Channel, Payload: m.Message})
 			},
 		})
 		select {
@@ -52,9 +52,9 @@ func newLine(ctx context.Context, client rueidis.Client, ear *ear) (*line, error
 	return l, nil
 }
 
-// subscribe asks for channels, tells of those that are refused, and returns when the
-// server has answered for all. Who asks meanwhile is served next, all at once.
-func (l *line) subscribe(ctx context.Context, channels []string) error {
+// subscribe sends SUBSCRIBE for channels, notifies of refusals, and returns when the server
+// has answered for all. Channels that are added meanwhile go out next, all together.
+func (l *session) subscribe(ctx context.Context, channels []string) error {
 	batch := make([]rueidis.Completed, len(channels))
 	for i, channel := range channels {
 		batch[i] = l.wire.B().Subscribe().Channel(channel).Build()
@@ -64,27 +64,27 @@ func (l *line) subscribe(ctx context.Context, channels []string) error {
 			return err
 		}
 		if err := failure(result); err != nil {
-			l.ear.tell(driver.Notice{Kind: driver.Refused, Err: err})
+			l.notifier.notify(driver.Notice{Kind: driver.Refused, Err: err})
 		}
 	}
 	return nil
 }
 
-// unsubscribe gives channels up, or fails where that is not safe. rueidis sends a PING
+// unsubscribe sends UNSUBSCRIBE, or fails where that is not safe. rueidis sends a PING
 // behind an UNSUBSCRIBE, and then it panics, on a goroutine of its own, over
 //   - BUSY for both. So the server has to answer a PING right before, and the rest
 //     before it could say BUSY.
 //   - an error for the PING alone (MISCONF) with any reply but PONG behind it. So over
 //     RESP3 an ECHO says PONG; over RESP2, where rueidis does not take both together,
 //     the PING before has to do.
-func (l *line) unsubscribe(ctx context.Context, channels []string) error {
+func (l *session) unsubscribe(ctx context.Context, channels []string) error {
 	if len(channels) == 0 {
 		return nil
 	}
 	if err := failure(ping(ctx, l.wire)); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, unsubscribing)
+	ctx, cancel := context.WithTimeout(ctx, unsubscribeTimeout)
 	defer cancel()
 	unsubscribe := l.wire.B().Unsubscribe().Channel(channels...).Build()
 	echo := l.wire.B().Arbitrary("ECHO", "PONG").Build()
@@ -98,7 +98,7 @@ func (l *line) unsubscribe(ctx context.Context, channels []string) error {
 // cut closes the connection at once. A Close alone first waits for the server to answer
 // a PING, for a second; another one at the same time does not, and closes the socket. (On
 // a Cluster it waits for the first.)
-func (l *line) cut() {
+func (l *session) cut() {
 	var closing sync.WaitGroup
 	for range 2 {
 		closing.Go(l.wire.Close)
@@ -127,7 +127,7 @@ func failure(result rueidis.RedisResult) error {
 	return toReply(&message).Err()
 }
 
-// lost is why a connection is gone, for which rueidis does not always give a reason.
+// lost returns why a connection is gone. rueidis does not always give a reason.
 func lost(err error) error {
 	if err == nil {
 		return errors.New("the connection is gone")

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-var companyCases = []testCase{
+var concurrencyCases = []testCase{
 	{"calls go on unharmed beside a subscription", callsBeside},
 	{"several subscriptions have nothing to do with each other", severalAtOnce},
 	{"a subscription may be used by many at once", usedAtOnce},
@@ -41,7 +41,7 @@ func callsBeside(tr *trial) {
 	tr.endedInTime("a call to a silent server beside a subscription", tr.doShort(keyed("SET", "silent", "1")), context.DeadlineExceeded)
 	tr.recovers("a call that was given up beside a subscription")
 	tr.publish("stalled", "still there")
-	s.messages(0, said{"stalled", "still there"})
+	s.messages(0, publication{"stalled", "still there"})
 	s.correct()
 	tr.start("after", "sent after a subscription was closed").all.Wait()
 }
@@ -63,7 +63,7 @@ func severalAtOnce(tr *trial) {
 	}
 	for i, s := range all {
 		tr.publish("own "+strconv.Itoa(i), "to one")
-		s.messages(0, said{"shared", "to all"}, said{"own " + strconv.Itoa(i), "to one"})
+		s.messages(0, publication{"shared", "to all"}, publication{"own " + strconv.Itoa(i), "to one"})
 	}
 	for _, s := range all[:size/2] {
 		s.correct()
@@ -71,7 +71,7 @@ func severalAtOnce(tr *trial) {
 	for i, s := range all[size/2:] {
 		own := "own " + strconv.Itoa(size/2+i)
 		tr.publish(own, "still there")
-		s.messages(2, said{own, "still there"})
+		s.messages(2, publication{own, "still there"})
 		s.correct()
 	}
 }
@@ -102,15 +102,15 @@ func usedAtOnce(tr *trial) {
 	if n := len(s.await(driver.Confirmed, 2*users*rounds)); n != 2*users*rounds {
 		tr.Errorf("%d users asked for %d channels, and %d were confirmed", users, 2*users*rounds, n)
 	}
-	var want []said
+	var want []publication
 	for user := range users {
 		id := strconv.Itoa(user) + "/" + strconv.Itoa(rounds-1)
-		if !tr.server.awaitListeners("removed "+id, 0) {
+		if !tr.server.awaitSubscribers("removed "+id, 0) {
 			tr.Fatalf("a channel was removed, and the server never heard of it")
 		}
 		tr.publish("removed "+id, "unheard")
 		tr.publish("kept "+id, "heard")
-		want = append(want, said{"kept " + id, "heard"})
+		want = append(want, publication{"kept " + id, "heard"})
 	}
 	s.messages(0, want...)
 
@@ -126,7 +126,7 @@ func usedAtOnce(tr *trial) {
 // what is left there, and the goroutines what is left here.
 func leavesNothing(tr *trial) {
 	const size = 16
-	tr.quiet() // so that the client has whatever it starts once
+	tr.flushMessages() // so that the client has whatever it starts once
 	conns, goroutines := tr.server.openConns(), tr.goroutines()
 	states := []struct {
 		name string

@@ -10,68 +10,68 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// ear is what a case gives a subscription as its hear. It keeps all notices.
-type ear struct {
-	calls atomic.Int32 // of hear, that are under way
+// inbox records the notices of a subscription, and what is wrong with them.
+type inbox struct {
+	calls atomic.Int32 // of onNotice, that are under way
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	heard   []driver.Notice
-	deaf    bool     // Close has returned
+	notices []driver.Notice
+	closed  bool     // Close has returned
 	wrongs  []string // what no notice may be, whatever the case
 }
 
-func newEar() *ear {
-	e := &ear{}
+func newInbox() *inbox {
+	e := &inbox{}
 	e.changed = sync.NewCond(&e.mu)
 	return e
 }
 
-func (e *ear) hear(n driver.Notice) {
+func (e *inbox) onNotice(n driver.Notice) {
 	alone := e.calls.Add(1) == 1
 	defer e.calls.Add(-1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case !alone:
-		e.wrongs = append(e.wrongs, "hear was called while another call of it was under way")
-	case e.deaf:
-		e.wrongs = append(e.wrongs, "hear was called after Close had returned, with "+tell(n))
+		e.wrongs = append(e.wrongs, "onNotice was called while another call of it was under way")
+	case e.closed:
+		e.wrongs = append(e.wrongs, "onNotice was called after Close had returned, with "+showNotice(n))
 	case e.endedLocked():
-		e.wrongs = append(e.wrongs, "hear was called after Ended, with "+tell(n))
+		e.wrongs = append(e.wrongs, "onNotice was called after Ended, with "+showNotice(n))
 	case n.Kind == driver.Ended && n.Err == nil:
 		e.wrongs = append(e.wrongs, "Ended came without an error")
 	}
-	e.heard = append(e.heard, n)
+	e.notices = append(e.notices, n)
 	e.changed.Broadcast()
 }
 
-// close is told when Close has returned.
-func (e *ear) close() {
+// close is called when Close has returned.
+func (e *inbox) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.deaf = true
+	e.closed = true
 }
 
-func (e *ear) endedLocked() bool {
-	return slices.ContainsFunc(e.heard, func(n driver.Notice) bool { return n.Kind == driver.Ended })
+func (e *inbox) endedLocked() bool {
+	return slices.ContainsFunc(e.notices, func(n driver.Notice) bool { return n.Kind == driver.Ended })
 }
 
-// all returns what has been heard so far, in order.
-func (e *ear) all() []driver.Notice {
+// all returns the notices so far, in order.
+func (e *inbox) all() []driver.Notice {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Clone(e.heard)
+	return slices.Clone(e.notices)
 }
 
 // of returns the notices of one kind so far.
-func (e *ear) of(kind driver.NoticeKind) []driver.Notice {
+func (e *inbox) of(kind driver.NoticeKind) []driver.Notice {
 	return slices.DeleteFunc(e.all(), func(n driver.Notice) bool { return n.Kind != kind })
 }
 
 // await waits for n notices of a kind, or for the subscription's end, and returns
 // those that there are after five seconds at the latest.
-func (e *ear) await(kind driver.NoticeKind, n int) []driver.Notice {
+func (e *inbox) await(kind driver.NoticeKind, n int) []driver.Notice {
 	expired := false
 	timer := time.AfterFunc(patience, func() {
 		e.mu.Lock()
@@ -88,9 +88,9 @@ func (e *ear) await(kind driver.NoticeKind, n int) []driver.Notice {
 	return e.of(kind)
 }
 
-func (e *ear) countLocked(kind driver.NoticeKind) int {
+func (e *inbox) countLocked(kind driver.NoticeKind) int {
 	n := 0
-	for _, notice := range e.heard {
+	for _, notice := range e.notices {
 		if notice.Kind == kind {
 			n++
 		}
@@ -98,8 +98,8 @@ func (e *ear) countLocked(kind driver.NoticeKind) int {
 	return n
 }
 
-// tell writes a notice into a message.
-func tell(n driver.Notice) string {
+// showNotice formats a notice.
+func showNotice(n driver.Notice) string {
 	switch n.Kind {
 	case driver.Confirmed:
 		return "confirmed " + quote(n.Channel)
@@ -109,12 +109,12 @@ func tell(n driver.Notice) string {
 	return fmt.Sprintf("%v: %v", n.Kind, n.Err)
 }
 
-// tellAll writes the last few notices into a message.
-func tellAll(notices []driver.Notice) string {
+// showNotices formats the last few notices.
+func showNotices(notices []driver.Notice) string {
 	const most = 5
 	var told []string
 	for _, n := range notices[max(0, len(notices)-most):] {
-		told = append(told, tell(n))
+		told = append(told, showNotice(n))
 	}
 	return fmt.Sprintf("%d notices that end with %q", len(notices), told)
 }

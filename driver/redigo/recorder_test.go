@@ -9,16 +9,16 @@ import (
 	"github.com/quorumlock/quorumlock/driver/redigo"
 )
 
-// heard is a subscription and what it has heard, in order.
-type heard struct {
+// recorder is a subscription and its notices, in order.
+type recorder struct {
 	driver.Subscription
 	notices chan driver.Notice
 }
 
 // subscribe opens a subscription to a server that has no reason not to answer.
-func subscribe(t testing.TB, d *redigo.Driver, channels ...string) *heard {
+func subscribe(t testing.TB, d *redigo.Driver, channels ...string) *recorder {
 	t.Helper()
-	h := &heard{notices: make(chan driver.Notice, 1000)}
+	h := &recorder{notices: make(chan driver.Notice, 1000)}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var err error
@@ -33,7 +33,7 @@ func subscribe(t testing.TB, d *redigo.Driver, channels ...string) *heard {
 	return h
 }
 
-func (h *heard) add(t testing.TB, channels ...string) {
+func (h *recorder) add(t testing.TB, channels ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -42,7 +42,7 @@ func (h *heard) add(t testing.TB, channels ...string) {
 	}
 }
 
-func (h *heard) remove(t testing.TB, channels ...string) {
+func (h *recorder) remove(t testing.TB, channels ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -52,40 +52,40 @@ func (h *heard) remove(t testing.TB, channels ...string) {
 }
 
 // next waits for the next notice, which has to be want.
-func (h *heard) next(t testing.TB, want driver.Notice) {
+func (h *recorder) next(t testing.TB, want driver.Notice) {
 	t.Helper()
 	select {
 	case got := <-h.notices:
 		if got != want {
-			t.Fatalf("the subscription heard %+v, want %+v", got, want)
+			t.Fatalf("the subscription received %+v, want %+v", got, want)
 		}
 	case <-time.After(patience):
-		t.Fatalf("the subscription has not heard %+v", want)
+		t.Fatalf("the subscription has not received %+v", want)
 	}
 }
 
 // failed waits for the next notice, which has to be of that kind, and returns its
 // error.
-func (h *heard) failed(t testing.TB, kind driver.NoticeKind) error {
+func (h *recorder) failed(t testing.TB, kind driver.NoticeKind) error {
 	t.Helper()
 	select {
 	case got := <-h.notices:
 		if got.Kind != kind || got.Err == nil || got.Channel+got.Payload != "" {
-			t.Fatalf("the subscription heard %+v, want that it is %v, and why", got, kind)
+			t.Fatalf("the subscription received %+v, want that it is %v, and why", got, kind)
 		}
 		return got.Err
 	case <-time.After(patience):
-		t.Fatalf("the subscription has not heard that it is %v", kind)
+		t.Fatalf("the subscription has not received that it is %v", kind)
 		return nil
 	}
 }
 
 // silent is for a subscription that has ended.
-func (h *heard) silent(t testing.TB) {
+func (h *recorder) expectNothing(t testing.TB) {
 	t.Helper()
 	select {
 	case got := <-h.notices:
-		t.Errorf("the subscription heard %+v after its end", got)
+		t.Errorf("the subscription received %+v after its end", got)
 	default:
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-var hearingCases = []testCase{
+var messageCases = []testCase{
 	{"a channel is confirmed when the server has confirmed it", confirmedInTime},
 	{"a message arrives with its channel and its payload as they are", messageBytes},
 	{"messages arrive in order and none is lost", messageOrder},
@@ -17,7 +17,7 @@ var hearingCases = []testCase{
 	{"a forbidden channel is refused and harms nothing else", refusedChannel},
 }
 
-// confirmedInTime publishes as soon as a channel is confirmed: that has to be heard.
+// confirmedInTime publishes as soon as a channel is confirmed: that message has to arrive.
 func confirmedInTime(tr *trial) {
 	s := tr.subscribe()
 	for i := range 20 {
@@ -36,19 +36,19 @@ func confirmedInTime(tr *trial) {
 		if n := tr.publish(channel, "at once"); n != 1 {
 			tr.Errorf("PUBLISH on a channel that is confirmed reached %d, want 1", n)
 		}
-		s.messages(i, said{channel, "at once"})
+		s.messages(i, publication{channel, "at once"})
 	}
 	s.correct()
 }
 
 func messageBytes(tr *trial) {
 	s := tr.subscribe()
-	var want []said
+	var want []publication
 	for _, channel := range byteStrings {
 		s.add(channel)
 		for _, payload := range byteStrings {
 			tr.publish(channel, payload)
-			want = append(want, said{channel, payload})
+			want = append(want, publication{channel, payload})
 		}
 	}
 	s.messages(0, want...)
@@ -60,15 +60,15 @@ func messageOrder(tr *trial) {
 	s := tr.subscribe(channels...)
 	const size = 1000
 	var cmds []driver.Command
-	var want []said
+	var want []publication
 	for i := range size {
-		w := said{channels[i%len(channels)], strconv.Itoa(i)}
+		w := publication{channels[i%len(channels)], strconv.Itoa(i)}
 		cmds, want = append(cmds, keyless("PUBLISH", w.channel, w.payload)), append(want, w)
 	}
 	tr.do(cmds...)
 	s.messages(0, want...)
 	for i := range 50 { // one at a time, as they come in life
-		w := said{channels[i%len(channels)], "alone " + strconv.Itoa(i)}
+		w := publication{channels[i%len(channels)], "alone " + strconv.Itoa(i)}
 		tr.publish(w.channel, w.payload)
 		s.messages(size+i, w)
 	}
@@ -82,7 +82,7 @@ func thousandChannels(tr *trial) {
 	}
 	s := tr.subscribe(channels...)
 	var cmds []driver.Command
-	var want []said
+	var want []publication
 	for i, channel := range channels {
 		if n := tr.server.count(channel); n != 1 {
 			tr.Fatalf("the server received %d commands about the channel %q, want one", n, channel)
@@ -90,7 +90,7 @@ func thousandChannels(tr *trial) {
 		if args := tr.server.receipts(channel)[0].args; len(args) != 2 {
 			tr.Fatalf("a command asks for %d channels at once, want each in a command of its own", len(args)-1)
 		}
-		cmds, want = append(cmds, keyless("PUBLISH", channel, strconv.Itoa(i))), append(want, said{channel, strconv.Itoa(i)})
+		cmds, want = append(cmds, keyless("PUBLISH", channel, strconv.Itoa(i))), append(want, publication{channel, strconv.Itoa(i)})
 	}
 	tr.do(cmds...)
 	s.messages(0, want...)
@@ -101,21 +101,21 @@ func thousandChannels(tr *trial) {
 func removedChannel(tr *trial) {
 	s := tr.subscribe("removed", "kept")
 	tr.publish("removed", "before")
-	s.messages(0, said{"removed", "before"})
+	s.messages(0, publication{"removed", "before"})
 	s.remove("removed")
 	tr.publish("removed", "unheard")
 	tr.publish("kept", "later")
-	s.messages(1, said{"kept", "later"})
+	s.messages(1, publication{"kept", "later"})
 
 	s.add("removed") // is asked for again
 	tr.publish("removed", "again")
-	s.messages(2, said{"removed", "again"})
+	s.messages(2, publication{"removed", "again"})
 
 	s.remove("removed", "kept") // none is left, and the subscription goes on
 	s.add("new")
 	tr.publish("kept", "unheard")
 	tr.publish("new", "last")
-	s.messages(3, said{"new", "last"})
+	s.messages(3, publication{"new", "last"})
 	s.correct()
 }
 
@@ -127,7 +127,7 @@ func refusedChannel(tr *trial) {
 		s.ask(channels...)
 		refused := s.await(driver.Refused, i+1)
 		if len(refused) != i+1 {
-			tr.Fatalf("a forbidden channel: %d notices of kind Refused for %d of them; heard: %s", len(refused), i+1, tellAll(s.all()))
+			tr.Fatalf("a forbidden channel: %d notices of kind Refused for %d of them; received: %s", len(refused), i+1, showNotices(s.all()))
 		}
 		var refusal *driver.ServerError
 		if err := refused[i].Err; !errors.As(err, &refusal) || refusal.Code != "NOPERM" || !strings.Contains(noPerm, refusal.Message) {
@@ -136,7 +136,7 @@ func refusedChannel(tr *trial) {
 		s.confirmed(1+2*i, channels[0], channels[2])
 		for j, channel := range []string{"before", channels[0], channels[2]} {
 			tr.publish(channel, "heard")
-			s.messages(3*i+j, said{channel, "heard"})
+			s.messages(3*i+j, publication{channel, "heard"})
 		}
 	}
 	s.correct()

@@ -23,10 +23,10 @@ func TestLedger(t *testing.T) {
 	push := func(words ...string) string { return ">" + ask(strings.Join(words, " "))[1:] }
 	list := func(words ...string) string { return ask(strings.Join(words, " ")) }
 	for _, tt := range []struct {
-		name    string
-		asked   string
-		said    string
-		unasked string // the part behind said that is too much
+		name      string
+		onCommand string
+		said      string
+		unasked   string // the part behind said that is too much
 	}{
 		{"nothing was asked", "", "", "+OK\r\n"},
 		{"each command has a reply", ask("GET a", "GET b"), "+OK\r\n-ERR no\r\n", "+OK\r\n"},
@@ -62,7 +62,7 @@ func TestLedger(t *testing.T) {
 		{"an UNSUBSCRIBE that is answered", ask("UNSUBSCRIBE a"), "", "+OK\r\n"},
 	} {
 		e := NewExchange()
-		if err := e.Sent([]byte(tt.asked)); err != nil {
+		if err := e.Sent([]byte(tt.onCommand)); err != nil {
 			t.Fatalf("%s: the commands are not right: %v", tt.name, err)
 		}
 		if n, err := e.Received([]byte(tt.said)); err != nil {
