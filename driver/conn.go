@@ -141,7 +141,7 @@ func (c *Conn) note(p []byte) error {
 // session ticket, and a read takes that in.
 func (c *Conn) unexpected() error {
 	for c.waits() {
-		_ = c.Conn.SetReadDeadline(time.Now().Add(time.Millisecond)) // for more to come behind a ticket
+		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond)) // for more to come behind a ticket
 		n, err := c.Conn.Read(c.first[:])
 		switch {
 		case n > 0:
@@ -149,7 +149,7 @@ func (c *Conn) unexpected() error {
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
 		}
-		_ = c.Conn.SetReadDeadline(time.Time{})
+		_ = c.SetReadDeadline(time.Time{})
 	}
 	return nil
 }

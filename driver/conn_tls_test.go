@@ -65,7 +65,7 @@ func dialTLS(t *testing.T) (client *tls.Conn, server *sealer) {
 		t.Fatal(err)
 	}
 	derive := func(name string, size int) []byte {
-		label := string([]byte{0, byte(size), byte(len("tls13 " + name))}) + "tls13 " + name + "\x00"
+		label := string([]byte{0, byte(size), byte(len("tls13 " + name))}) + "tls13 " + name + "\x00" //nolint:gosec // below 256
 		derived, err := hkdf.Expand(sha256.New, secret, label, size)
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func (s *sealer) seal(kind byte, content string) string {
 	nonce := bytes.Clone(s.iv)
 	binary.BigEndian.PutUint64(nonce[4:], binary.BigEndian.Uint64(nonce[4:])^s.sent)
 	s.sent++
-	header := []byte{applicationRecord, 3, 3, 0, byte(len(content) + 1 + s.aead.Overhead())}
+	header := []byte{applicationRecord, 3, 3, 0, byte(len(content) + 1 + s.aead.Overhead())} //nolint:gosec // below 256
 	return string(s.aead.Seal(header, nonce, append([]byte(content), kind), header))
 }
 

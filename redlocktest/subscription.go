@@ -36,6 +36,6 @@ func (s *subscriber) Send(cmds []driver.Command) error {
 
 func (s *subscriber) Receive() (driver.Reply, error) { return s.replies.Reply() }
 
-func (s *subscriber) Cut() { _ = s.conn.Close() } // is being thrown away
+func (s *subscriber) Cut() { _ = s.Close() } // is being thrown away
 
 func (*subscriber) Release() {} // Cut has done it

@@ -32,7 +32,7 @@ func (s *subscriber) Cut() {
 }
 
 func (s *subscriber) Release() {
-	_ = s.conn.Close()
+	_ = s.Close()
 	s.d.forget(s)
 	<-s.d.seats
 }

@@ -43,7 +43,7 @@ func NewSession(life context.Context, client string, wire Wire, onNotice func(dr
 		turn: make(chan struct{}, 1), cut: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.life, s.end = context.WithCancelCause(life)
-	context.AfterFunc(s.life, func() {
+	context.AfterFunc(s.life, func() { //nolint:contextcheck // life is its context
 		wire.Cut()
 		close(s.cut)
 	})

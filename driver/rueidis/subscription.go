@@ -60,32 +60,27 @@ func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (d
 		removed:  map[string]struct{}{},
 		asked:    make(chan struct{}, 1),
 	}
-	opened := make(chan error, 1)
-	go func() {
+	session, err := driver.Await(ctx, func() (*session, error) {
 		session, err := newSession(life, link.client, s.notifier)
 		<-d.opening
+		return session, err
+	}, func(late *session, err error) {
 		if err == nil {
-			d.register(s)
+			late.cut()
 		}
-		opened <- err
-		if err == nil {
-			s.run(life, session)
-			d.unregister(s)
-			close(s.done)
-		}
-	}()
-	select {
-	case err := <-opened:
-		if err != nil {
-			stop()
-			return nil, fmt.Errorf("rueidis: %w", err)
-		}
-		return s, nil
-	case <-ctx.Done():
+	})
+	if err != nil {
 		s.notifier.close()
-		s.end(errClosed)
-		return nil, fmt.Errorf("rueidis: %w", ctx.Err())
+		stop()
+		return nil, fmt.Errorf("rueidis: %w", err)
 	}
+	d.register(s)
+	go func() {
+		s.run(life, session)
+		d.unregister(s)
+		close(s.done)
+	}()
+	return s, nil
 }
 
 // Add queues channels for run, so it never waits.
