@@ -16,7 +16,7 @@ func (r *running) note(f schedule.Fault, what string, span history.Span) {
 	for _, i := range f.Unwell() {
 		r.unwell[i] = append(r.unwell[i], history.Span{From: span.From, To: span.To + history.Moment(f.Kind.Recovery(r.Job.Lease))})
 	}
-	if f.Kind == schedule.StepForward || f.Kind == schedule.StepInVote {
+	if f.Step() > 0 {
 		r.broken = append(r.broken, history.Span{From: span.From, To: span.To + history.Moment(r.Job.Lease)})
 	}
 }

@@ -71,7 +71,7 @@ func Arguments(durable bool) []string {
 func Of[N server.Node](nodes, clients int, start func(i int) (N, error)) (*Cluster, error) {
 	kinds := slices.DeleteFunc(schedule.Kinds(), func(k schedule.Kind) bool {
 		switch k {
-		case schedule.StepForward, schedule.StepBack, schedule.StepInVote,
+		case schedule.StepForward, schedule.StepBack, schedule.StepForwardInVote, schedule.StepBackInVote,
 			schedule.Failover, schedule.Promote, schedule.Copy, schedule.TurnInVote:
 			return true
 		}

@@ -105,8 +105,11 @@ var changes = []change{
 	{schedule.TurnInVote, role, func(before, after string) bool {
 		return history(before) != history(after) && strings.Contains(after, "role:master")
 	}},
-	{schedule.StepInVote, []any{"TIME"}, func(before, after string) bool {
+	{schedule.StepForwardInVote, []any{"TIME"}, func(before, after string) bool {
 		return differs(0)(before, nil) && differs(time.Minute)(after, nil)
+	}},
+	{schedule.StepBackInVote, []any{"TIME"}, func(before, after string) bool {
+		return differs(0)(before, nil) && differs(-time.Minute)(after, nil)
 	}},
 }
 
@@ -180,6 +183,12 @@ func undergo(t *testing.T, c *Cluster, ch change) {
 		if err := missed(); !errors.Is(err, ErrMissed) {
 			t.Errorf("%v, and no vote came: %v, want ErrMissed", fault, err)
 		}
+		if fault.Step() != 0 { // at its end
+			if now := said(conn.Do(ctx, ch.ask...)); !differs(fault.Step())(now, nil) {
+				t.Errorf("%v, and no vote came: the node's time is %v", fault, now)
+			}
+			setRight(t, c, fault)
+		}
 		end, err := c.Harm(fault)
 		if err != nil {
 			t.Fatalf("%v: %v", fault, err)
@@ -196,12 +205,19 @@ func undergo(t *testing.T, c *Cluster, ch change) {
 		if err := end(); err != nil {
 			t.Errorf("the end of %v: %v", fault, err)
 		}
-		if ch.kind == schedule.StepInVote { // steps add up
-			back, err := c.Harm(schedule.Fault{Kind: schedule.StepBack, Nodes: []int{0}, Amount: time.Minute})
-			if err := errors.Join(err, back()); err != nil {
-				t.Error(err)
-			}
+		if fault.Step() != 0 {
+			setRight(t, c, fault)
 		}
+	}
+}
+
+// setRight takes the fault's step of a clock back: steps add up.
+func setRight(t *testing.T, c *Cluster, f schedule.Fault) {
+	t.Helper()
+	f.Kind, f.Amount = schedule.StepBack, f.Step()
+	end, err := c.Harm(f)
+	if err := errors.Join(err, end()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Harm does what the fault does to nodes. Its end is to be called when the fault has
 // lasted for its time: until then others of the same nodes wait. It returns [ErrMissed] if
-// the fault has not happened at any of them.
+// the fault has not happened at any of them, or only at its end.
 func (c *Cluster) Harm(f schedule.Fault) (end func() error, err error) {
 	harm := harms[f.Kind]
 	if harm == nil {
@@ -98,9 +98,8 @@ var harms = map[schedule.Kind]func(h *harmed) (end func() error, err error){
 	schedule.TurnInVote: func(h *harmed) (func() error, error) {
 		return h.interrupt(func() error { return h.master().Turn(h.empty) })
 	},
-	schedule.StepInVote: func(h *harmed) (func() error, error) {
-		return h.interrupt(func() error { return h.master().StepClock(h.fault.Amount) })
-	},
+	schedule.StepForwardInVote: stepInVote,
+	schedule.StepBackInVote:    stepInVote,
 }
 
 func kill(h *harmed) (func() error, error) { return h.server.Start, h.server.Kill() }
@@ -186,11 +185,23 @@ func step(h *harmed) (func() error, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T has no clock of its own", h.server)
 	}
-	amount := h.fault.Amount
-	if h.fault.Kind == schedule.StepBack {
-		amount = -amount
-	}
-	return nil, process.StepClock(amount)
+	return nil, process.StepClock(h.fault.Step())
+}
+
+// stepInVote moves the clock of the node in the middle of a batch, or when the fault ends if
+// there was none: then all nodes of the fault have moved by as much.
+func stepInVote(h *harmed) (func() error, error) {
+	step := func() error { return h.master().StepClock(h.fault.Step()) }
+	interrupted, err := h.interrupt(step)
+	return func() error {
+		err := interrupted()
+		if errors.Is(err, ErrMissed) {
+			if failed := step(); failed != nil {
+				return failed
+			}
+		}
+		return err
+	}, err
 }
 
 func (h *harmed) do(words ...string) error {

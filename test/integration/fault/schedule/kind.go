@@ -35,8 +35,9 @@ const (
 	StallLinks         Kind = "hold links up again and again" // the same
 	FlushInVote        Kind = "FLUSHALL in the middle of a vote's batch"
 	TurnInVote         Kind = "REPLICAOF there and back in the middle of a vote's batch" // to an empty server: nobody is cut off
-	StepInVote         Kind = "set the clock forward in the middle of a vote's batch"
-	StopClient         Kind = "stop a client" // past its leases, or not
+	StepForwardInVote  Kind = "set all clocks forward in the middle of a vote's batch"   // and those at its end where no vote came
+	StepBackInVote     Kind = "set all clocks back in the middle of a vote's batch"      // the same
+	StopClient         Kind = "stop a client"                                            // past its leases, or not
 	KillClient         Kind = "kill a client"
 	HotKey             Kind = "a key that all try for again and again" // while one holds it, and renews it
 )
@@ -64,6 +65,8 @@ type habit struct {
 	weakest, strongest float64
 	// This long after its end the node may still not vote.
 	recovery float64
+	// It may lose votes and fences, at any moment while it lasts.
+	forgets bool
 }
 
 // ofClients reports whether it harms clients' processes.
@@ -77,7 +80,7 @@ const forgetful = 1 + 2.5
 const shaken = 1.5
 
 var habits = []habit{
-	{kind: Kill, weight: 8, most: 1, recovery: forgetful},
+	{kind: Kill, weight: 8, most: 1, recovery: forgetful, forgets: true},
 	{kind: Pause, weight: 8, least: 0.05, most: 2, recovery: shaken},
 	{kind: CutRequests, weight: 4, least: 0.05, most: 2, recovery: shaken},
 	{kind: CutReplies, weight: 4, least: 0.05, most: 2, recovery: shaken},
@@ -90,22 +93,23 @@ var habits = []habit{
 	{kind: StepForward, weight: 1, weakest: 0.1, strongest: 5, recovery: forgetful},
 	{kind: StepBack, weight: 1, weakest: 0.1, strongest: 5, recovery: forgetful},
 	{kind: FlushScripts, weight: 4},
-	{kind: FlushAll, weight: 4, recovery: forgetful},
+	{kind: FlushAll, weight: 4, recovery: forgetful, forgets: true},
 	{kind: FullMemory, weight: 4, least: 0.05, most: 1, recovery: shaken},
 	{kind: Forbid, weight: 3, least: 0.05, most: 1, recovery: shaken},
 	{kind: CloseClients, weight: 4, recovery: shaken},
 	{kind: CloseSubscriptions, weight: 4, recovery: shaken},
 	{kind: PauseClients, weight: 3, least: 0.05, most: 1.5, recovery: shaken},
-	{kind: Failover, victim: replicated, weight: 3, least: 0.2, most: 2, recovery: forgetful},
-	{kind: Promote, victim: replicated, weight: 3, least: 0.2, most: 2, recovery: forgetful},
-	{kind: Copy, weight: 2, least: 0.2, most: 1, recovery: forgetful},
-	{kind: KillAll, victim: cluster, weight: 2, most: 0.5, recovery: forgetful},
-	{kind: FlushEverywhere, victim: cluster, weight: 1, recovery: forgetful},
+	{kind: Failover, victim: replicated, weight: 3, least: 0.2, most: 2, recovery: forgetful, forgets: true},
+	{kind: Promote, victim: replicated, weight: 3, least: 0.2, most: 2, recovery: forgetful, forgets: true},
+	{kind: Copy, weight: 2, least: 0.2, most: 1, recovery: forgetful, forgets: true},
+	{kind: KillAll, victim: cluster, weight: 2, most: 0.5, recovery: forgetful, forgets: true},
+	{kind: FlushEverywhere, victim: cluster, weight: 1, recovery: forgetful, forgets: true},
 	{kind: StallNode, weight: 2, least: 4, most: 10, weakest: 0.2, strongest: 1, recovery: shaken},
 	{kind: StallLinks, weight: 2, least: 4, most: 10, weakest: 0.2, strongest: 1, recovery: shaken},
-	{kind: FlushInVote, victim: cluster, weight: 3, least: 0.2, most: 1, recovery: forgetful},
-	{kind: TurnInVote, victim: cluster, weight: 3, least: 0.2, most: 1, recovery: forgetful},
-	{kind: StepInVote, victim: cluster, weight: 2, least: 0.2, most: 1, weakest: 0.1, strongest: 5, recovery: forgetful},
+	{kind: FlushInVote, victim: cluster, weight: 3, least: 0.2, most: 1, recovery: forgetful, forgets: true},
+	{kind: TurnInVote, victim: cluster, weight: 3, least: 0.2, most: 1, recovery: forgetful, forgets: true},
+	{kind: StepForwardInVote, victim: cluster, weight: 1, least: 0.2, most: 1, weakest: 0.1, strongest: 5, recovery: forgetful},
+	{kind: StepBackInVote, victim: cluster, weight: 1, least: 0.2, most: 1, weakest: 0.1, strongest: 5, recovery: forgetful},
 	{kind: StopClient, victim: client, weight: 4, least: 0.1, most: 3},
 	{kind: KillClient, victim: client, weight: 1, most: 0.5},
 	{kind: HotKey, victim: clients, weight: 1, least: 4, most: 8},
@@ -114,12 +118,19 @@ var habits = []habit{
 // Recovery is how long after a fault of this kind a node may still not vote, where
 // leases last this long.
 func (k Kind) Recovery(lease time.Duration) time.Duration {
+	return leases(habitOf(k).recovery, lease)
+}
+
+// forgets reports whether a fault of this kind may lose votes and fences.
+func (k Kind) forgets() bool { return habitOf(k).forgets }
+
+func habitOf(k Kind) habit {
 	for _, h := range habits {
 		if h.kind == k {
-			return leases(h.recovery, lease)
+			return h
 		}
 	}
-	return 0
+	return habit{}
 }
 
 // Kinds returns all kinds.

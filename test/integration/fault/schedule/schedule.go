@@ -48,6 +48,27 @@ func (f Fault) Unwell() []int {
 	return f.Nodes
 }
 
+// Step is by how much the fault sets a clock: forward, or back if it is below 0.
+func (f Fault) Step() time.Duration {
+	switch f.Kind {
+	case StepForward, StepForwardInVote:
+		return f.Amount
+	case StepBack, StepBackInVote:
+		return -f.Amount
+	}
+	return 0
+}
+
+// undone returns the step that takes this one back.
+func (f Fault) undone(at time.Duration) Fault {
+	f.At = at
+	f.Kind = map[Kind]Kind{
+		StepForward: StepBack, StepBack: StepForward,
+		StepForwardInVote: StepBackInVote, StepBackInVote: StepForwardInVote,
+	}[f.Kind]
+	return f
+}
+
 // A Stage is what faults happen on.
 type Stage struct {
 	Nodes    int
@@ -75,6 +96,17 @@ var (
 // Faults makes up the faults on a stage, in the order in which they begin, without end.
 // No two harm the same node or the same client at once, and while it is calm those that
 // harm a node, or from which it recovers, leave a majority alone.
+//
+// Clocks are set, forward and back, and each step is taken back by another one: those of
+// single nodes after a while, in which other faults happen to them, too, and those of all
+// nodes before another fault happens to any. So two assumptions are kept that locks and fences
+// lean on:
+//
+//   - A majority of the clocks agrees at any moment, but for the time in which one fault
+//     sets all of them. A client may go for a while by what it has read before, so a clock
+//     that is set right counts as wrong until no client does.
+//   - No node forgets a fence that the median of the clocks can fall back behind: a
+//     reading of the median after a node has forgotten is greater than all before.
 func Faults(seed uint64, s Stage) iter.Seq[Fault] {
 	return func(yield func(Fault) bool) {
 		ofNodes, stopNodes := iter.Pull(s.nodes(rand.New(rand.NewPCG(seed, 1))))       //nolint:gosec // a seed to repeat it by
@@ -115,61 +147,45 @@ func (s Stage) nodes(random *rand.Rand) iter.Seq[Fault] {
 		if len(s.choice(func(h habit) bool { return !h.ofClients() })) == 0 {
 			return
 		}
-		state := make([]state, s.Nodes)
+		c := condition{Stage: s, random: random, states: make([]state, s.Nodes)}
 		now := time.Duration(0)
 		for sky, next := calm, storm; ; sky, next = next, sky {
 			choice := s.choice(func(h habit) bool { return !h.ofClients() && (sky.whole || h.victim != cluster) })
 			if len(choice) == 0 {
 				continue
 			}
+			most := sky.harmed(s.Nodes)
 			until := now + s.between(random, sky.least, sky.most)
 			for ; now < until; now += time.Duration(random.ExpFloat64() * sky.pause * float64(s.Lease)) {
-				f := s.make(random, choice, now)
-				if len(f.Nodes) == s.Nodes { // it waits until all are there
-					for _, n := range state {
-						f.At = max(f.At, n.free)
-					}
-					now = f.At + f.For + s.between(random, 1, 3) // for a quarantine to end, and locks to be taken behind it
+				f, due := c.due(now, most)
+				if !due {
+					f = s.make(random, choice, now)
 				}
-				if !f.fits(state, sky.harmed(s.Nodes)) {
+				faults, after := []Fault{f}, now
+				if len(f.Nodes) == s.Nodes {
+					faults, after = c.whole(f)
+				}
+				if !c.fits(faults[0], most) {
 					continue
 				}
-				for _, i := range f.Nodes {
-					state[i].free = f.At + f.For
+				if len(faults) > 1 {
+					until += after - now // others are to come in this weather, too
 				}
-				for _, i := range f.Unwell() {
-					state[i].well = max(state[i].well, f.At+f.For+f.Kind.Recovery(s.Lease))
+				for _, f := range faults {
+					c.happens(f)
+					if !yield(f) {
+						return
+					}
 				}
-				if !yield(f) {
-					return
-				}
+				now = after
 			}
 			if sky.whole { // all recover
-				for _, n := range state {
+				for _, n := range c.states {
 					now = max(now, n.well)
 				}
 			}
 		}
 	}
-}
-
-// A state is from when on a node can be harmed again, and from when on it is well.
-type state struct{ free, well time.Duration }
-
-// fits reports whether the fault may come, where at most so many nodes are to be harmed
-// at the same time.
-func (f Fault) fits(nodes []state, most int) bool {
-	harmed := 0
-	for i, n := range nodes {
-		chosen := slices.Contains(f.Nodes, i)
-		if chosen && n.free > f.At {
-			return false
-		}
-		if n.well > f.At || slices.Contains(f.Unwell(), i) {
-			harmed++
-		}
-	}
-	return harmed <= most
 }
 
 // clients makes up the faults of clients' processes.
@@ -231,6 +247,9 @@ func (s Stage) make(random *rand.Rand, choice []habit, now time.Duration) Fault 
 		f.Nodes = []int{random.IntN(s.Nodes)}
 	}
 	f.Amount = s.between(random, h.weakest, h.strongest)
+	if f.Step() != 0 && random.IntN(2) == 0 { // small ones are hard to see
+		f.Amount = s.between(random, h.weakest, 1)
+	}
 	f.Other = (f.Nodes[0] + 1 + random.IntN(s.Nodes-1)) % s.Nodes
 	f.Bytes = random.IntN(64)
 	if random.IntN(2) == 0 && s.Clients > 1 { // a part of the clients may be cut off

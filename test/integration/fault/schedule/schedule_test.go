@@ -126,3 +126,112 @@ func TestAStageHasOnlyItsKinds(t *testing.T) {
 		t.Fatalf("%v came, where no node has a replica", f)
 	}
 }
+
+// Each step of a clock is taken back, and those of a majority agree.
+func TestAMajorityOfTheClocksAgrees(t *testing.T) {
+	const together, soon = 100 * time.Millisecond, 2 * time.Minute
+	two := 0
+	for seed := range uint64(200) {
+		c := newClocks()
+		since := map[int]time.Duration{} // when each clock became wrong
+		for _, f := range until(20*time.Minute, Faults(seed, stage)) {
+			if f.At < c.setting && !habitOf(f.Kind).ofClients() {
+				t.Fatalf("the seed %d: %v at %v, while all clocks are set", seed, f, f.At)
+			}
+			c.happen(f)
+			sorted := slices.Sorted(slices.Values(c.ahead))
+			quorum, agree := len(sorted)/2+1, false
+			for i := range len(sorted) - quorum + 1 {
+				agree = agree || sorted[i+quorum-1]-sorted[i] <= together
+			}
+			if !agree {
+				t.Fatalf("the seed %d: after %v at %v the clocks are ahead by %v", seed, f, f.At, c.ahead)
+			}
+			for i, ahead := range c.ahead {
+				began, was := since[i]
+				switch {
+				case ahead == 0:
+					delete(since, i)
+				case !was:
+					since[i] = f.At
+				case f.At-began > soon:
+					t.Fatalf("the seed %d: at %v the clock %d is wrong since %v", seed, f.At, i, began)
+				}
+			}
+			if len(since) == 2 {
+				two++
+			}
+		}
+	}
+	if two == 0 {
+		t.Error("never are two clocks of five wrong")
+	}
+}
+
+// A node that forgets a fence makes others lean on the clocks: what their median shows from
+// then on is more than all that it showed before.
+func TestNoNodeForgetsWhatTheClocksFallBackBehind(t *testing.T) {
+	kinds := map[Kind]int{}
+	for seed := range uint64(200) {
+		c := newClocks()
+		shown := []reading{{}} // the greatest and the least, from each moment on
+		var forgotten []time.Duration
+		for _, f := range until(20*time.Minute, Faults(seed, stage)) {
+			before := c.median()
+			c.happen(f)
+			if after := c.median(); after != before { // from its begin until its end either may show
+				shown = append(shown,
+					reading{f.At, max(before, after), min(before, after)}, reading{f.At + f.For, after, after})
+				kinds[f.Kind]++
+			}
+			if f.Kind.forgets() {
+				forgotten = append(forgotten, f.At, f.At+f.For)
+			}
+		}
+		for _, at := range forgotten {
+			greatest, least := time.Duration(0), time.Hour
+			for i, r := range shown {
+				until := time.Hour
+				if i+1 < len(shown) {
+					until = shown[i+1].from
+				}
+				if r.from <= at {
+					greatest = max(greatest, min(until, at)+r.most)
+				}
+				if until >= at {
+					least = min(least, max(r.from, at)+r.least)
+				}
+			}
+			if least < greatest {
+				t.Fatalf("the seed %d: a node forgets at %v, when the clocks had shown %v; and then they show %v", seed, at, greatest, least)
+			}
+		}
+	}
+	if kinds[StepForwardInVote] < 200 || kinds[StepBackInVote] < 200 {
+		t.Errorf("the median was moved by %v, too seldom to say anything", kinds)
+	}
+}
+
+// A reading is what the median of the clocks shows more than it should.
+type reading struct{ from, most, least time.Duration }
+
+// clocks are those of the nodes, by the schedule.
+type clocks struct {
+	ahead   []time.Duration
+	setting time.Duration // until then all are being set
+}
+
+func newClocks() *clocks { return &clocks{ahead: make([]time.Duration, stage.Nodes)} }
+
+func (c *clocks) happen(f Fault) {
+	for _, i := range f.Nodes {
+		c.ahead[i] += f.Step()
+	}
+	if f.Step() != 0 {
+		c.setting = f.At + f.For
+	}
+}
+
+func (c *clocks) median() time.Duration {
+	return slices.Sorted(slices.Values(c.ahead))[len(c.ahead)/2]
+}
