@@ -65,6 +65,17 @@ func (m *member) stop() (end func() error, err error) {
 	}, process.Signal(syscall.SIGSTOP)
 }
 
+// at returns the process that was there.
+func (m *member) at(when history.Moment) *life {
+	there := m.all[0]
+	for _, l := range m.all {
+		if l.began <= when {
+			there = l
+		}
+	}
+	return there
+}
+
 // close ends the process.
 func (m *member) close() {
 	_ = m.current.orders.Close() // it ends with them

@@ -35,9 +35,18 @@ func whom(f schedule.Fault) string {
 }
 
 func (r *running) log() *history.Log {
-	log := &history.Log{Starved: r.starved, Lease: r.Job.Lease, Faults: r.faults, Excused: r.excused(), Stopped: map[string][]history.Span{}}
+	log := &history.Log{
+		Starved: r.starved, Deaf: long(r.starved), Lease: r.Job.Lease, Faults: r.faults, Excused: r.excused(),
+		Stopped: map[string][]history.Span{},
+	}
 	for _, m := range r.members {
 		m.log(log)
+	}
+	for _, retry := range r.cluster.Retries() {
+		from := note.At(retry.From)
+		log.Retries = append(log.Retries, history.Retry{
+			Span: history.Span{From: from, To: note.At(retry.To)}, Client: r.members[retry.Client].at(from).name, Node: fmt.Sprint("node ", retry.Node+1),
+		})
 	}
 	log.Healthy = history.Majority(history.Span{From: r.began, To: note.Now()}, r.unwell)
 	return log

@@ -13,7 +13,8 @@ import (
 // nodes is well: several leases of those before it, of which each may have crashed.
 const bound = 10 * time.Second
 
-// shown is how many violations a report shows the log around.
+// shown is how many violations a report shows the log around, and more if so many rules were
+// violated.
 const shown = 3
 
 // A Report is what came of a trial.
@@ -26,8 +27,6 @@ type Report struct {
 
 	Calmed   time.Duration // how long it took until nobody asked the nodes for much any more
 	Heaviest worker.Weight // the most that a process at rest had
-
-	LongestRetry time.Duration // of a release, where a node stalled
 }
 
 // Clean reports whether nothing is wrong.
@@ -57,7 +56,7 @@ func (r *Report) String() string {
 	if !r.Kept() {
 		fmt.Fprintf(&text, "the first violation came %v after the start\n", r.First().Round(time.Millisecond))
 	}
-	for _, v := range r.Violations[:min(shown, len(r.Violations))] {
+	for _, v := range r.Samples(shown) {
 		fmt.Fprintf(&text, "\n%s", r.Log.Around(v))
 	}
 	return text.String()

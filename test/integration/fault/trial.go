@@ -83,12 +83,6 @@ func (t Trial) Run(ctx context.Context, c *cluster.Cluster, bound time.Duration)
 		return nil, err
 	}
 	report.Verdict = history.Judge(report.Log, bound, "caller") // one that gives up does so by itself
-	if most := retrying * t.Job.Lease; report.LongestRetry > most {
-		report.Violations = append(report.Violations, history.Violation{
-			Rule: "retries", Span: history.Span{From: note.Now(), To: history.Never},
-			What: fmt.Sprintf("where a node stalled, a token was released again and again for %v, and the bound is %v", report.LongestRetry.Round(time.Millisecond), most),
-		})
-	}
 	return report, nil
 }
 
@@ -233,11 +227,6 @@ func (r *running) rush(clients []int) (end func() error, err error) {
 	}, err
 }
 
-// retrying is for how many leases a token may be released at a node again and again: one, and
-// what a node that stalls and a machine that is busy take more. Otherwise, what is retried
-// grows as long as stalls recur.
-const retrying = 3
-
 // finish has all clients rest, and then close, and looks for what they still do, and for what
 // is left of them.
 func (r *running) finish(report *Report) {
@@ -261,7 +250,6 @@ func (r *running) finish(report *Report) {
 		report.Remains = append(report.Remains, reproach(m.current.name, said)...)
 	}
 	report.Remains = append(report.Remains, r.leftovers()...)
-	report.LongestRetry = r.cluster.LongestRetry()
 	for _, m := range members {
 		m.close()
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
 	"github.com/quorumlock/quorumlock/test/integration/proxy"
@@ -22,7 +21,7 @@ type Cluster struct {
 	kinds []schedule.Kind
 
 	mu      sync.Mutex
-	longest time.Duration // see LongestRetry
+	retries []Retry
 }
 
 // A node is a server, and the links of all clients to it.
@@ -119,18 +118,17 @@ func (c *Cluster) Replicas() int {
 	return len(slices.DeleteFunc(slices.Clone(c.nodes), func(n *node) bool { return n.replica == nil }))
 }
 
-// LongestRetry is for how long, at most, a token was released again and again at a node that
-// stalled.
-func (c *Cluster) LongestRetry() time.Duration {
+// Retries returns the tokens that were released again at a node that stalled.
+func (c *Cluster) Retries() []Retry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.longest
+	return slices.Clone(c.retries)
 }
 
-func (c *Cluster) retried(longest time.Duration) {
+func (c *Cluster) retried(r Retry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.longest = max(c.longest, longest)
+	c.retries = append(c.retries, r)
 }
 
 // Links returns where a client reaches the nodes.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -8,27 +9,43 @@ import (
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// retries are the releases that clients send a node while it stalls.
+// A Retry is a token that a client released at a node that stalled, more than once.
+type Retry struct {
+	Node, Client int
+	From, To     time.Time // the first release, and the last
+}
+
+// retries are the releases that one client sends a node while it stalls.
 type retries struct {
-	mu      sync.Mutex
-	first   map[string]time.Time // when each token was released first
-	longest time.Duration        // from the first release of a token to the last
+	mu     sync.Mutex
+	tokens map[string]*Retry
 }
 
 // watch looks at what the fault's clients send the node.
 func (h *harmed) watch() (end func()) {
-	seen := &retries{first: map[string]time.Time{}}
 	var ends []func()
-	for _, link := range h.linked() {
-		ends = append(ends, link.Observe(seen.see))
+	for client, link := range h.links {
+		if h.fault.Clients != nil && !slices.Contains(h.fault.Clients, client) {
+			continue
+		}
+		seen := &retries{tokens: map[string]*Retry{}}
+		unwatch := link.Observe(seen.see)
+		ends = append(ends, func() {
+			unwatch()
+			seen.mu.Lock()
+			defer seen.mu.Unlock()
+			for _, r := range seen.tokens {
+				if r.To.After(r.From) {
+					r.Node, r.Client = slices.Index(h.nodes, h.node), client
+					h.retried(*r)
+				}
+			}
+		})
 	}
 	return func() {
 		for _, end := range ends {
 			end()
 		}
-		seen.mu.Lock()
-		defer seen.mu.Unlock()
-		h.retried(seen.longest)
 	}
 }
 
@@ -38,11 +55,10 @@ func (r *retries) see(commands [][]string) {
 	now := time.Now()
 	for _, words := range commands {
 		for _, token := range released(words) {
-			first, again := r.first[token]
-			if !again {
-				first, r.first[token] = now, now
+			if r.tokens[token] == nil {
+				r.tokens[token] = &Retry{From: now}
 			}
-			r.longest = max(r.longest, now.Sub(first))
+			r.tokens[token].To = now
 		}
 	}
 }

@@ -69,6 +69,11 @@ func (l *Log) concerning(v Violation, stretch Span) []event {
 			add(w)
 		}
 	}
+	for _, r := range l.Retries {
+		if slices.Contains(v.parties, event(r)) {
+			add(r)
+		}
+	}
 	return found
 }
 

@@ -52,6 +52,13 @@ type Wait struct {
 	Err             string // the name of its error, or "" if it was served
 }
 
+// A Retry is a token that was released at a node that stalled, from the first time to the last.
+type Retry struct {
+	Span
+	Client string // the process
+	Node   string
+}
+
 // A Fault is what was done to a node or to a client.
 type Fault struct {
 	Span
@@ -65,6 +72,7 @@ type Log struct {
 	Tenures []Tenure
 	Visits  []Visit
 	Waits   []Wait
+	Retries []Retry
 	Faults  []Fault
 	Tries   int64 // for a hot key, in vain or not
 
@@ -77,6 +85,8 @@ type Log struct {
 	// Starved says when some process did not get to run in time, because the machine was busy:
 	// then no lock of a short lease can be sure to be renewed.
 	Starved []Span
+	// Deaf says when no client could reach any node, for what forwards did not get to run.
+	Deaf []Span
 	// Excused says when the assumptions of a lease did not hold: from just before a clock
 	// was set forward to the end of every lease that a node may have granted before, the
 	// longest TTL after it was set.

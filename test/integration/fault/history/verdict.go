@@ -8,12 +8,17 @@ import (
 	"time"
 )
 
-// shownViolations is how many of them a Verdict names.
+// shownViolations is how many of them a Verdict names, and more if so many rules were violated.
 const shownViolations = 10
 
 // releaseBound is how many leases a call to release may take, on a machine that is busy. A
 // release returns within a node's time-out otherwise.
 const releaseBound = 2
+
+// retryBound is for how many leases a token may be released at a node again and again: one, and
+// what a node that stalls and a machine that is busy take more. Otherwise, what is retried
+// grows as long as stalls recur.
+const retryBound = 3
 
 // A Verdict says what there was to judge, and what has come of it.
 type Verdict struct {
@@ -23,6 +28,7 @@ type Verdict struct {
 	Faults                         map[string]int // by kind
 	Bound, LongestWait             time.Duration  // of healthy time without a break
 	LongestRelease                 time.Duration  // the same
+	LongestRetry                   time.Duration  // of a release, where a node stalled
 
 	// How long it all took, and how much of it Liveness could judge, and the rest had to
 	// excuse.
@@ -35,7 +41,7 @@ type Verdict struct {
 
 // Judge asks all the rules: one holder at a time, whose fences grow and whose visits are
 // linearizable, and nobody waits for longer than the bound in healthy time, is long about a
-// release, or loses a lock that is renewed. Errors that a caller makes for itself are allowed.
+// release or goes on with it, or loses a lock that is renewed. Errors that a caller makes for itself are allowed.
 func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
 	v := Verdict{
 		Tenures: len(l.Tenures), Visits: len(l.Visits), Waits: len(l.Waits),
@@ -78,6 +84,8 @@ func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
 		v.Violations = append(v.Violations, Losses(l)...)
 		late, v.LongestRelease = Releases(l, releaseBound*l.Lease)
 		v.Violations = append(v.Violations, late...)
+		late, v.LongestRetry = Retries(l, retryBound*l.Lease)
+		v.Violations = append(v.Violations, late...)
 	}
 	return v
 }
@@ -87,6 +95,7 @@ func (v Verdict) Kept() bool { return len(v.Violations) == 0 }
 
 func (v Verdict) String() string {
 	var text strings.Builder
+	fmt.Fprintf(&text, "violations: %s\n", or(count(v.Violations), "none"))
 	fmt.Fprintf(&text, "%d tenures of %d keys by %d clients, %d with a fence\n", v.Tenures, v.Keys, v.Clients, v.Fenced)
 	fmt.Fprintf(&text, "over %v, of which the nodes were well for %v, some process did not get to run in time for %v, and a clock's step is excused for %v\n",
 		v.Lasted.Round(time.Second), v.Healthy.Round(time.Second), v.Starved.Round(100*time.Millisecond), v.Lenient.Round(time.Second))
@@ -99,15 +108,27 @@ func (v Verdict) String() string {
 	}
 	fmt.Fprintf(&text, "faults: %s\n", or(strings.Join(faults, ", "), "none"))
 	fmt.Fprintf(&text, "excused, while a lease's assumptions did not hold: %s\n", or(count(v.Excused), "nothing"))
-	fmt.Fprintf(&text, "violations: %s\n", or(count(v.Violations), "none"))
-	for i, violation := range v.Violations {
-		if i == shownViolations {
-			fmt.Fprintf(&text, "  and %d more\n", len(v.Violations)-i)
-			break
-		}
-		fmt.Fprintf(&text, "  %v\n", violation)
+	for _, violation := range v.Samples(shownViolations) {
+		fmt.Fprintf(&text, "violation of %v\n", violation)
+	}
+	if more := len(v.Violations) - len(v.Samples(shownViolations)); more > 0 {
+		fmt.Fprintf(&text, "and %d more\n", more)
 	}
 	return text.String()
+}
+
+// Samples returns so many violations, if there are as many, and at least one of each rule: first
+// these.
+func (v Verdict) Samples(n int) []Violation {
+	var first, more []Violation
+	for _, violation := range v.Violations {
+		if slices.ContainsFunc(first, func(f Violation) bool { return f.Rule == violation.Rule }) {
+			more = append(more, violation)
+		} else {
+			first = append(first, violation)
+		}
+	}
+	return append(first, more[:min(len(more), max(0, n-len(first)))]...)
 }
 
 // count tells how many violations there are of each rule.

@@ -18,13 +18,13 @@ func TestVerdict(t *testing.T) {
 		Excused: []Span{{3500 * ms, 4500 * ms}},
 	}
 	v := Judge(l, time.Second)
-	const want = `4 tenures of 2 keys by 4 clients, 4 with a fence
+	const want = `violations: none
+4 tenures of 2 keys by 4 clients, 4 with a fence
 over 5s, of which the nodes were well for 7s, some process did not get to run in time for 0s, and a clock's step is excused for 1s
 2 visits to what the locks protect, 1 of them with an unknown end
 1 calls to acquire; the longest wait in healthy time is 100ms, and the bound 1s; the longest release 0s
 faults: 2 × killed, 1 × stopped
 excused, while a lease's assumptions did not hold: 1 × exclusion
-violations: none
 `
 	if got := v.String(); got != want || !v.Kept() {
 		t.Errorf("the verdict is (%v)\n%swant\n%s", v.Kept(), got, want)
@@ -54,7 +54,11 @@ func TestAVerdictNamesWhatWasViolated(t *testing.T) {
 	for range 20 {
 		l.Waits = append(l.Waits, l.Waits[0])
 	}
-	if v := Judge(l, 5*time.Millisecond, "down"); !strings.HasSuffix(v.String(), "and 15 more\n") {
+	l.Lease = time.Millisecond
+	l.Retries = []Retry{{Span{0, 4 * ms}, "a", "node 1"}}
+	if v := Judge(l, 5*time.Millisecond, "down"); !strings.HasSuffix(v.String(), "and 16 more\n") ||
+		!strings.HasPrefix(v.String(), "violations: 1 × exclusion, 2 × fences, 21 × liveness, 1 × register, 1 × retries\n") ||
+		!strings.Contains(v.String(), "violation of retries: a released a token at node 1") {
 		t.Errorf("a verdict with many violations is\n%v", v)
 	}
 }

@@ -18,11 +18,16 @@ type Violation struct {
 	parties []event // those that contradict each other, or the rule
 }
 
-func (v Violation) String() string { return fmt.Sprintf("%s: key %q: %s", v.Rule, v.Key, v.What) }
+func (v Violation) String() string {
+	if v.Key == "" {
+		return fmt.Sprintf("%s: %s", v.Rule, v.What)
+	}
+	return fmt.Sprintf("%s: key %q: %s", v.Rule, v.Key, v.What)
+}
 
-// An event is one line of a log: a Tenure, a Visit, a Wait or a Fault.
+// An event is one line of a log: a Tenure, a Visit, a Wait, a Retry or a Fault.
 type event interface {
-	key() string // "" for a Fault
+	key() string // "" for a Retry or a Fault
 	span() Span
 	tell(at func(Moment) string) string // says what it was, with moments as at writes them
 }
@@ -30,11 +35,13 @@ type event interface {
 func (t Tenure) key() string { return t.Key }
 func (v Visit) key() string  { return v.Key }
 func (w Wait) key() string   { return w.Key }
+func (r Retry) key() string  { return "" }
 func (f Fault) key() string  { return "" }
 
 func (t Tenure) span() Span { return Span{t.Asked, max(t.Had, t.Ended)} }
 func (v Visit) span() Span  { return Span{v.Called, v.Returned} }
 func (w Wait) span() Span   { return Span{w.Asked, w.Answered} }
+func (r Retry) span() Span  { return r.Span }
 func (f Fault) span() Span  { return f.Span }
 
 func (t Tenure) tell(at func(Moment) string) string {
@@ -57,6 +64,10 @@ func (w Wait) tell(func(Moment) string) string {
 		return w.Client + " waits in vain: " + w.Err
 	}
 	return w.Client + " waits, and is served"
+}
+
+func (r Retry) tell(func(Moment) string) string {
+	return r.Client + " releases a token again and again at " + r.Node
 }
 
 func (f Fault) tell(func(Moment) string) string { return f.Whom + ": " + f.What }
