@@ -2,15 +2,15 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripts"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // Acquire takes the lock on key, and waits while somebody else has it: until ctx
@@ -28,28 +28,32 @@ func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOpti
 	if err != nil {
 		return nil, err
 	}
-	w := &waiter{locker: l, ctx: ctx, key: key, options: o, began: l.clock.Now()}
-	if l.queues.has(key) && o.maxWait > 0 && o.retries > 0 {
-		return w.wait(nil)
-	}
 	if o.maxWait == 0 || o.retries == 0 {
-		attempt, err := l.insist(ctx, key, o)
-		if err == nil {
-			return attempt, nil
-		}
-		return nil, err
+		return lockOrError(l.insist(ctx, key, o))
+	}
+	w := l.waiter(ctx, key, o)
+	if l.lines.Has(key) {
+		return wait(w, nil)
 	}
 	var bound clockdrift.Instant
-	attempt, err := l.try(ctx, key, o, false, &bound)
+	lock, err := l.try(ctx, key, o, false, &bound)
 	switch {
 	case err == nil:
-		return attempt, nil
-	case attempt == nil:
+		return lock, nil
+	case lock == nil:
 		return nil, err
-	case w.over(err):
-		return nil, w.giveUp(err)
+	case w.Over(err):
+		return nil, w.GiveUp(err)
 	}
-	return w.wait(attempt)
+	return wait(w, lock)
+}
+
+// lockOrError returns no lock with an error, but an attempt that has failed.
+func lockOrError(lock *Lock, err error) (*Lock, error) {
+	if err != nil {
+		return nil, err
+	}
+	return lock, nil
 }
 
 // TryAcquire takes the lock on key if it is free, and does not wait for a holder. Its
@@ -71,11 +75,7 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, options ...AcquireO
 	if err != nil {
 		return nil, err
 	}
-	lock, err := l.insist(ctx, key, o)
-	if err != nil {
-		return nil, err
-	}
-	return lock, nil
+	return lockOrError(l.insist(ctx, key, o))
 }
 
 // prepare puts the options of one acquire together, and refuses what cannot come to pass.
@@ -97,28 +97,28 @@ func (l *Locker) prepare(ctx context.Context, key string, options []AcquireOptio
 	if err := l.options.checkKey(key); err != nil {
 		return nil, err
 	}
-	if held := l.holder(ctx, key); held != nil && (o.token == nil || *o.token != held.claim.token) {
-		return nil, &stateError{"acquire", key, fmt.Errorf("%w: work under the lock that it carries (FromContext), or release that first", ErrDeadlock)}
+	if held := l.holder(ctx, key); held != nil && (o.token == nil || *o.token != held.attempt.Token) {
+		return nil, &fault.State{Op: "acquire", Key: key, Why: fmt.Errorf("%w: work under the lock that it carries (FromContext), or release that first", ErrDeadlock)}
 	}
 	return o, nil
 }
 
-// try is one attempt, with a claim of its own. With an error it returns the attempt that
-// has failed, or nil if there was none. See [Locker.newLock] for waits, and [Locker.settle]
-// for the bound.
+// try is one attempt, with a token of its own. With an error it returns the attempt that has
+// failed, or nil if there was none. See [Locker.newLock] for waits, and [Locker.settle] for the
+// bound.
 func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits bool, bound *clockdrift.Instant) (*Lock, error) {
 	if l.closed() {
-		return nil, &stateError{"acquire", key, ErrClosed}
+		return nil, &fault.State{Op: "acquire", Key: key, Why: ErrClosed}
 	}
 	if ctx.Err() != nil {
-		return nil, &stateError{"acquire", key, endOf(ctx)}
+		return nil, &fault.State{Op: "acquire", Key: key, Why: fault.EndOf(ctx)}
 	}
 	if l.options.fences && !l.met.Load() {
 		lock, err := l.newLock(ctx, key, o, waits)
 		if err != nil {
 			return nil, err
 		}
-		lock.acquire.meets()
+		lock.meet()
 		if lock, err = l.launch(ctx, lock, bound); err != nil {
 			return lock, err
 		}
@@ -131,14 +131,51 @@ func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits b
 	if err != nil {
 		return nil, err
 	}
-	lock.acquire.proposes()
+	lock.acquire.Propose()
 	return l.launch(ctx, lock, bound)
+}
+
+// newLock makes what one attempt needs, if it succeeds to the end of the hold, in few
+// pieces of memory. One that waits also wants to know how long the key is held.
+func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, waits bool) (*Lock, error) {
+	if l.options.fences && l.board.Microseconds() >= protocol.MaxFence {
+		return nil, &fault.State{Op: "acquire", Key: key, Why: fmt.Errorf("%w: by most nodes' clocks it is later than the year 2255: mend them", ErrFence)}
+	}
+	lock := &Lock{locker: l, parent: ctx, maxHold: o.maxHold}
+	if o.renews {
+		lock.renewal = &renewal{lock: lock, options: o}
+	}
+	kind, op := protocol.Exclusive, &lock.acquire
+	op.Owner, op.Decided = lock, begin
+	if o.token == nil {
+		lock.attempt.Init(l.board, kind, key, protocol.NewToken(l.board.Random), o.ttl)
+		op.Prepare(&lock.attempt, kind.Acquire, o.ttl)
+		if waits {
+			op.Waits, op.Full = true, make(chan struct{})
+		}
+	} else {
+		if l.board.Spent.Has(*o.token, l.clock.Now()) {
+			return nil, &fault.State{Op: "acquire", Key: key, Why: fmt.Errorf("%w: this token was released less than one TTL ago: take a new one", ErrReleased)}
+		}
+		lock.attempt.Init(l.board, kind, key, *o.token, o.ttl)
+		lock.attempt.Own = true
+		op.Prepare(&lock.attempt, kind.Adopt, o.ttl)
+	}
+	op.Encode(&lock.memory)
+	op.Reserve(&lock.release)
+	return lock, nil
+}
+
+// meet makes an acquire one that only reaches the nodes: see [protocol.Meet].
+func (l *Lock) meet() {
+	op := &l.acquire
+	op.Op, op.Cmds, op.Decided = protocol.Meet, []driver.Command{node.AskTime}, nil
 }
 
 // launch puts an attempt before the nodes and waits for what comes of it.
 func (l *Locker) launch(ctx context.Context, lock *Lock, bound *clockdrift.Instant) (*Lock, error) {
-	if !lock.acquire.ask(l.nodes, l.quorum) {
-		return nil, &stateError{"acquire", lock.claim.key, ErrClosed}
+	if !lock.acquire.AskAll() {
+		return nil, &fault.State{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
 	}
 	return lock, l.await(ctx, lock, bound)
 }
@@ -148,205 +185,113 @@ func (l *Locker) await(ctx context.Context, lock *Lock, bound *clockdrift.Instan
 	op := &lock.acquire
 	err := l.hear(ctx, op)
 	switch {
-	case op.outcome == outbid:
+	case op.Outcome == quorum.Outbid:
 		return l.raise(ctx, lock)
-	case op.outcome == split:
+	case op.Outcome == quorum.Split:
 		return l.settle(ctx, lock, bound)
-	case lock.claim.own && taken(err):
+	case lock.attempt.Own && taken(err):
 		l.hearOut(ctx, op) // which of the two it is
-		return l.cut(ctx, op.failure())
+		return l.cut(ctx, failed(op))
 	}
 	return err
 }
 
-// hear waits until a part of an attempt is decided, and drops it if the attempt ends
-// first. It returns why it has failed if it has.
-func (l *Locker) hear(ctx context.Context, op *operation) error {
+// hear waits until an operation is decided, and drops it if ctx ends first, or the Locker is
+// closed. It returns why it has failed if it has.
+func (l *Locker) hear(ctx context.Context, op *quorum.Operation) error {
 	var interrupt error
 	select {
-	case <-op.done:
+	case <-op.Done:
 	case <-ctx.Done():
-		interrupt = endOf(ctx)
+		interrupt = fault.EndOf(ctx)
 	case <-l.closing:
 		interrupt = ErrClosed
 	}
 	if interrupt != nil {
-		op.drop()
+		op.Drop()
 	}
-	op.claim.mu.Lock()
-	defer op.claim.mu.Unlock()
-	switch op.outcome {
-	case carried:
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	switch op.Outcome {
+	case quorum.Carried:
 		return nil
-	case outbid:
-		return op.fail(ErrFence)
-	case dropped:
-		return fmt.Errorf("%w: %w", op.fail(op.blame()), interrupt)
+	case quorum.Outbid:
+		return failure(op, ErrFence)
+	case quorum.Dropped:
+		return fmt.Errorf("%w: %w", failure(op, op.FailureReason()), interrupt)
 	}
-	if op.lock != nil && op.lock.ended != nil {
-		return op.fail(op.lock.ended)
+	if lock, ok := op.Owner.(*Lock); ok && lock.ended != nil {
+		return failure(op, lock.ended)
 	}
-	return op.fail(op.blame())
+	return failure(op, op.FailureReason())
 }
 
-// newLock makes what one attempt needs, if it succeeds to the end of the hold, in few
-// pieces of memory. One that waits also wants to know how long the key is held.
-func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, waits bool) (*Lock, error) {
-	if l.options.fences && l.microseconds() >= maxFence {
-		return nil, &stateError{"acquire", key, fmt.Errorf("%w: by most nodes' clocks it is later than the year 2255: mend them", ErrFence)}
+// hearOut waits a moment for those who have not answered yet when too many have said no: what to
+// do next depends on who has the key.
+func (l *Locker) hearOut(ctx context.Context, op *quorum.Operation) {
+	if op.Full == nil {
+		return
 	}
-	lock := &Lock{parent: ctx, maxHold: o.maxHold}
-	if o.renews {
-		lock.renewal = &renewal{lock: lock, options: o}
+	timer := time.NewTimer(max(4*l.board.Trip(), 2*time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-op.Full:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-l.closing:
 	}
-	op := &lock.acquire
-	op.claim, op.lock, op.ttl = &lock.claim, lock, o.ttl
-	if o.token == nil {
-		lock.claim = newClaim(l, key, newToken(), o.ttl)
-		op.task = acquire
-		w := &lock.words
-		op.say(w, driver.Command{
-			Args:     append(w.args[:0], "SET", lock.claim.keyArg, lock.claim.tokenArg, "NX", "GET", "PX", l.milliseconds(o.ttl)),
-			FirstKey: 1, Keys: 1,
-		})
-		if waits {
-			op.waits, op.full = true, make(chan struct{})
-			op.cmds = append(op.cmds, driver.Command{Args: append(w.args[7:7], "PTTL", lock.claim.keyArg), FirstKey: 1, Keys: 1})
-		}
-	} else {
-		if l.spent.has(*o.token, l.clock.Now()) {
-			return nil, &stateError{"acquire", key, fmt.Errorf("%w: this token was released less than one TTL ago: take a new one", ErrReleased)}
-		}
-		lock.claim = newClaim(l, key, *o.token, o.ttl)
-		lock.claim.own = true
-		op.task = adopt
-		w := &lock.words
-		op.say(w, scripts.Hold.One(w.args[:], lock.claim.keyArg, lock.claim.tokenArg, l.milliseconds(o.ttl)))
-		if !l.options.fences { // which end with the same question
-			op.cmds = append(op.cmds, driver.Command{Args: append(w.args[8:8], "GET", lock.claim.keyArg), FirstKey: 1, Keys: 1})
-		}
-	}
-	requests := make([]request, 2*len(l.nodes))
-	op.requests, lock.release.requests = requests[:len(l.nodes)], requests[len(l.nodes):]
-	return lock, nil
 }
 
-// begin takes the deciding vote of an acquire: it begins the hold, or undoes the
-// attempt. An attempt whose votes were split keeps them for now: see [Locker.settle]. The
-// lease runs since the first round, which may have set the key. claim.mu is held.
-func begin(op *operation, now clockdrift.Instant) {
-	l := op.lock
-	if op.outcome == carried && op != &l.acquire {
-		op.start = l.acquire.first()
+// begin takes the deciding vote of an acquire: it begins the hold, or undoes the attempt. An
+// attempt whose votes were split keeps them for now: see [Locker.settle]. The lease runs since the
+// first round, which may have set the key. attempt.Mu is held.
+func begin(op *quorum.Operation, now clockdrift.Instant) {
+	l := op.Owner.(*Lock)
+	a := &l.attempt
+	if op.Outcome == quorum.Carried && op != &l.acquire {
+		op.Start = l.acquire.First()
 	}
 	switch {
-	case op.disputed():
-		op.outcome = split
-		if op.full == nil {
-			op.full = make(chan struct{})
+	case op.Disputed():
+		op.Outcome = quorum.Split
+		if op.Full == nil {
+			op.Full = make(chan struct{})
 		}
-		if l.contest == nil {
-			l.contest = &contest{over: make(chan struct{})}
+		if a.Contest == nil {
+			a.Contest = &quorum.Contest{Over: make(chan struct{})}
 		}
 		return
-	case op.outcome == outbid, op.outcome == carried && l.hold(op, now):
+	case op.Outcome == quorum.Outbid, op.Outcome == quorum.Carried && l.hold(op, now):
 		return
 	case l.ended == nil:
-		l.ended = op.blame()
+		l.ended = op.FailureReason()
 	}
-	l.claim.loud = l.claim.loud || op.alarming()
-	if l.claim.own && op.full == nil {
-		op.full = make(chan struct{})
+	a.Loud = a.Loud || op.Alarming()
+	if a.Own && op.Full == nil {
+		op.Full = make(chan struct{})
 	}
-	op.clears = true
+	op.Clears = true
 }
 
-// hold begins the hold that a quorum has granted, unless that came too late: then the
-// operation has failed. claim.mu is held.
-func (l *Lock) hold(op *operation, now clockdrift.Instant) bool {
-	l.until, l.ends = op.deadline(), op.start.Add(l.maxHold)
+// hold begins the hold that a quorum has granted, unless that came too late: then the operation
+// has failed. attempt.Mu is held.
+func (l *Lock) hold(op *quorum.Operation, now clockdrift.Instant) bool {
+	l.until, l.ends = op.Deadline(), op.Start.Add(l.maxHold)
 	switch {
-	case now >= l.until, op.fence != 0 && op.outlived(now):
+	case now >= l.until, op.Outlived(now):
 		l.ended = ErrExpired
-	case !l.claim.locker.holds.add(l):
+	case !l.locker.holds.add(l):
 		l.ended = ErrClosed
 	default:
-		l.claim.loud = true
-		l.fence = op.fence
+		l.attempt.Loud = true
+		l.fence = op.Fence.Number
 		if l.renewal != nil {
-			l.renewal.begin(op.start)
+			l.renewal.begin(op.Start)
 		}
 		return true
 	}
-	op.outcome = failed
+	op.Outcome = quorum.Failed
 	return false
-}
-
-// backoff is the pause after the given try: full jitter over a bound that doubles.
-func (o *acquireOptions) backoff(try int) time.Duration {
-	bound := o.backoffMax
-	if try < 32 && o.backoffMin<<try > 0 {
-		bound = min(bound, o.backoffMin<<try)
-	}
-	return rand.N(bound) + 1 //nolint:gosec // nobody gains by guessing a pause
-}
-
-// taken reports whether a try has failed because others have the key, or parts of the votes.
-func taken(err error) bool { return errors.Is(err, ErrTaken) || errors.Is(err, ErrContended) }
-
-// worthWaiting reports whether a later try may do better by itself. It may not if so
-// many nodes refuse for a lasting reason that the others are no quorum.
-func worthWaiting(err error) bool {
-	switch {
-	case errors.Is(err, ErrClosed):
-		return false
-	case taken(err), errors.Is(err, ErrExpired):
-		return true
-	}
-	var quorum *QuorumError
-	if !errors.As(err, &quorum) {
-		return false
-	}
-	refusals := 0
-	for _, vote := range quorum.Votes {
-		if lasting(vote.Err) {
-			refusals++
-		}
-	}
-	return len(quorum.Votes)-refusals >= quorum.Need
-}
-
-// waitsForQuarantine reports whether a quorum is there, and will vote when the quarantine
-// of some nodes has passed.
-func waitsForQuarantine(err error) bool {
-	var quorum *QuorumError
-	if !errors.As(err, &quorum) {
-		return false
-	}
-	there := 0
-	for _, vote := range quorum.Votes {
-		if vote.Err == nil && vote.Answer != Pending || errors.Is(vote.Err, ErrQuarantine) {
-			there++
-		}
-	}
-	return there >= quorum.Need
-}
-
-// endOf says that ctx has ended, and why.
-func endOf(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
-}
-
-// milliseconds returns a TTL as servers take it, boxed.
-func (l *Locker) milliseconds(ttl time.Duration) any {
-	if ttl == l.options.acquire.ttl {
-		return l.usualTTL
-	}
-	return strconv.FormatInt(ttl.Milliseconds(), 10)
 }
 
 // checkLease refuses a TTL that is not valid, or that one slow node would eat.
@@ -354,7 +299,8 @@ func (l *Locker) checkLease(ttl time.Duration) error {
 	if err := checkTTL(ttl); err != nil {
 		return err
 	}
-	if timeout := l.options.timeout(ttl); timeout >= ttl {
+	timeout := l.options.timeout(ttl)
+	if timeout >= ttl {
 		return &OptionError{"TTL", fmt.Sprintf("%v is not above the node time-out of %v: one silent node would eat the lease", ttl, timeout)}
 	}
 	for _, guard := range []time.Duration{l.options.guard, l.options.clockGuard} {
@@ -362,8 +308,8 @@ func (l *Locker) checkLease(ttl time.Duration) error {
 			return &OptionError{"TTL", fmt.Sprintf("%v is longer than %v, the longest lease that the guard knows of: give all clients a longer one, or take a shorter TTL", ttl, guard)}
 		}
 	}
-	if !l.durability.fits(&l.options, ttl) {
-		return &OptionError{"TTL", fmt.Sprintf("%v has no room for the node time-out and %v that a durable vote may take: take a longer TTL or a shorter DurableTimeout", ttl, l.durability.timeout)}
+	if d := l.board.Durability; !d.Fits(ttl, timeout, l.options.drift) {
+		return &OptionError{"TTL", fmt.Sprintf("%v has no room for the node time-out and %v that a durable vote may take: take a longer TTL or a shorter DurableTimeout", ttl, d.Timeout)}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
 var errRefused = fmt.Errorf("dial tcp: connection refused: %w", driver.ErrNotSent)
@@ -219,7 +220,7 @@ func TestANodeThatComesBackVotesAgain(t *testing.T) {
 			t.Fatalf("TryAcquire = %v, want ErrNoQuorum", err)
 		}
 		fakes[0].change(func(f *fakeNode) { f.refused = nil })
-		time.Sleep(minRest)
+		time.Sleep(node.MinCooldown)
 		lock, err := locker.TryAcquire(t.Context(), "k")
 		if err != nil {
 			t.Fatalf("TryAcquire after the node is back = %v", err)

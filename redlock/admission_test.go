@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"crypto/rand"
 	"errors"
 	"maps"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // guard10 is the guard of most of these tests.
@@ -20,7 +23,7 @@ func (f *fakeNode) records() map[string]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	found := map[string]string{}
-	for _, key := range recordKeys {
+	for _, key := range gate.RecordKeys {
 		if held, ok := f.get(key); ok {
 			found[key] = held.token
 		}
@@ -33,10 +36,10 @@ func (f *fakeNode) put(key, text string) { f.plant(key, text, 1000*time.Hour) }
 
 // admitTo gives a node records that admit it as it is.
 func (f *fakeNode) admitTo(ms int64, set string) {
-	m := marker{value(f.info, "master_replid:"), newNonce(), ms}
-	f.put(epochKey, formatEpoch(m.nonce))
-	f.put(markerKey, m.String())
-	f.put(setKey, set)
+	m := gate.Marker{Replid: protocol.Field(f.info, "master_replid:"), Nonce: protocol.NewNonce(rand.Reader), Ms: ms}
+	f.put(gate.EpochKey, gate.FormatEpoch(m.Nonce))
+	f.put(gate.MarkerKey, m.String())
+	f.put(gate.SetKey, set)
 }
 
 // all returns the events of all nodes.
@@ -93,7 +96,7 @@ func TestAdmitAdmitsNobodyWhereANodeDoesNotAnswer(t *testing.T) {
 
 // Of whatever version, age and type: somebody has used these nodes.
 func TestAdmitAdmitsNobodyWhereANodeHoldsAKeyOfTheGuards(t *testing.T) {
-	for _, key := range recordKeys {
+	for _, key := range gate.RecordKeys {
 		for _, text := range []string{"v1 " + someNonce, "v2 new", "", aList} {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, 3, guard10(), WithKeyPrefix("p:"))
@@ -117,9 +120,9 @@ func TestAdmitGivesUpWhereAnotherIsFaster(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10())
 		fakes[0].change(func(f *fakeNode) {
 			f.answer = func(args []any) *driver.Reply {
-				if args[0] == "SET" && args[1] == epochKey {
+				if args[0] == "SET" && args[1] == gate.EpochKey {
 					f.answer = nil
-					f.keys[epochKey] = fakeKey{"v1 " + someNonce, f.now().Add(time.Hour)}
+					f.keys[gate.EpochKey] = fakeKey{"v1 " + someNonce, f.now().Add(time.Hour)}
 				}
 				return nil
 			}
@@ -127,7 +130,7 @@ func TestAdmitGivesUpWhereAnotherIsFaster(t *testing.T) {
 		if err := locker.AdmitNewNodes(t.Context()); !errors.Is(err, ErrAdmitted) || !strings.Contains(err.Error(), "meanwhile") {
 			t.Errorf("Admit while another is faster = %v, want ErrAdmitted", err)
 		}
-		if found := fakes[0].records(); found[markerKey] != "" || found[epochKey] != "v1 "+someNonce {
+		if found := fakes[0].records(); found[gate.MarkerKey] != "" || found[gate.EpochKey] != "v1 "+someNonce {
 			t.Errorf("the records are %v, want the other's epoch and no marker", found)
 		}
 	})
@@ -139,7 +142,7 @@ func TestAdmitNamesANodeThatIsStartedAnewMeanwhile(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10())
 		fakes[0].change(func(f *fakeNode) {
 			f.answer = func(args []any) *driver.Reply {
-				if args[0] == "SET" && args[1] == markerKey && len(args) == 4 { // no probe
+				if args[0] == "SET" && args[1] == gate.MarkerKey && len(args) == 4 { // no probe
 					f.answer = nil
 					anotherHistory(f)
 				}
@@ -173,7 +176,7 @@ func TestAForcedAdmissionAdmitsWhatAnswers(t *testing.T) {
 			f.restart()
 		}
 		fakes[2].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
-		fakes[3].put(setKey, "v1 0:7@1")
+		fakes[3].put(gate.SetKey, "v1 0:7@1")
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
 			t.Fatalf("TryAcquire = %v, want ErrQuarantine", err)
 		}
@@ -184,8 +187,8 @@ func TestAForcedAdmissionAdmitsWhatAnswers(t *testing.T) {
 			}
 		}
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		if got := fakes[3].records()[setKey]; got != "v1 0:7@1" {
-			t.Errorf("a forced Admit has set %q to %q", setKey, got)
+		if got := fakes[3].records()[gate.SetKey]; got != "v1 0:7@1" {
+			t.Errorf("a forced Admit has set %q to %q", gate.SetKey, got)
 		}
 	})
 }

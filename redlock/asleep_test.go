@@ -1,12 +1,15 @@
 package redlock
 
 import (
+	"crypto/rand"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // napping makes the machine sleep once for a minute, while the nodes' answers to the
@@ -71,7 +74,7 @@ func TestAFenceIsAsOldAsItsNumber(t *testing.T) {
 			}
 			op := &lock.acquire
 			now := locker.clock.Fresh()
-			op.fence, op.asked, op.start = locker.microseconds()-age.Microseconds(), now, now
+			op.Fence.Number, op.Asked, op.Start = locker.board.Microseconds()-age.Microseconds(), now, now
 			if got := lock.hold(op, now); got != want {
 				t.Errorf("a lock of 10s whose number is %v old is given out: %t, want %t", age, got, want)
 			}
@@ -89,7 +92,7 @@ func TestAQuarantineDoesNotCountTheSleepBeforeIt(t *testing.T) {
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(time.Second)
 		fakes[0].restart()
-		fakes[0].put(epochKey, formatEpoch(newNonce()))
+		fakes[0].put(gate.EpochKey, gate.FormatEpoch(protocol.NewNonce(rand.Reader)))
 		machine.napping(fakes, "SET")
 		for range 3 {
 			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {

@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // Check asks all nodes at once whether they are fit to vote: whether they answer, are masters
@@ -22,27 +28,25 @@ import (
 // The error matches [ErrClosed] on a Locker that was closed, and the context's error if ctx
 // ended first.
 func (l *Locker) Check(ctx context.Context) error {
-	c := newClaim(l, markerKey, "", l.options.acquire.ttl)
-	op := &operation{task: check, claim: &c, ttl: c.ttl, full: make(chan struct{})}
-	op.cmds = append(append(op.cmds, askFitness...), l.look...)
-	if l.closed() || !op.ask(l.nodes, l.quorum) {
+	op := l.aside(protocol.Check, append(slices.Clip(node.AskFitness), l.look()...))
+	op.Full = make(chan struct{})
+	if l.closed() || !op.AskAll() {
 		return fmt.Errorf("redlock: check: %w", ErrClosed)
 	}
 	var end error
 	select {
-	case <-op.full:
+	case <-op.Full:
 	case <-ctx.Done():
-		end = endOf(ctx)
+		end = fault.EndOf(ctx)
 	}
-	c.mu.Lock()
-	votes := op.votes()
-	c.mu.Unlock()
-	failure := &CheckError{Nodes: len(l.nodes), Need: l.quorum, end: end}
-	for i, v := range votes {
+	op.Attempt.Mu.Lock()
+	tally := op.Tally()
+	op.Attempt.Mu.Unlock()
+	failure := &CheckError{Nodes: len(l.board.Nodes), Need: l.board.Quorum, end: end}
+	for i, v := range votes(tally) {
 		switch v.Answer {
 		case Granted:
-			r := &op.requests[i] // it has its answer, so nobody writes to it any more
-			v.Err = r.node.unfit(r)
+			v.Err = l.unfit(&tally.Votes[i])
 		case Pending:
 			v.Err = errUnheard
 		}
@@ -57,22 +61,32 @@ func (l *Locker) Check(ctx context.Context) error {
 	return failure
 }
 
-// check asks a node what it is, and for its records.
-var check = &task{name: "check", agrees: granted, read: func(string, []driver.Reply) (Answer, error) { return Granted, nil }}
-
 var errUnheard = errors.New("not answered yet")
 
-// unfit says by the replies to a check why a node has no vote, if it has none.
-func (n *node) unfit(r *request) error {
-	about, look := r.reply[:len(askFitness)], r.reply[len(askFitness):]
-	if err := n.heardFitness(about, r.start); err != nil {
-		return err
-	}
-	if o := &n.locker.options; o.guard == 0 && o.clockGuard == 0 {
+// look returns what the restart guard asks, if there is one.
+func (l *Locker) look() []driver.Command {
+	if l.board.Restarts == nil {
 		return nil
 	}
-	_, doubt := n.judge(look, n.locker.clock.Fresh())
-	return doubt
+	return l.board.Restarts.Look()
+}
+
+// unfit says by the replies to a check why a node has no vote, if it has none.
+func (l *Locker) unfit(v *quorum.Vote) error {
+	about, look := v.Reply.Reply[:len(node.AskFitness)], v.Reply.Reply[len(node.AskFitness):]
+	if err := v.Node.OnFitness(about, v.Start); err != nil || !v.Node.Gates().Strict() {
+		return err
+	}
+	return v.Node.Gates().Look(look, l.clock.Fresh()).Doubt
+}
+
+// aside makes a question to nodes that is about no lock.
+func (l *Locker) aside(what *protocol.Op, cmds []driver.Command) *quorum.Operation {
+	op, a := new(quorum.Operation), new(quorum.Attempt)
+	a.Init(l.board, protocol.Exclusive, gate.MarkerKey, "", l.options.acquire.ttl)
+	op.Prepare(a, what, l.options.acquire.ttl)
+	op.Cmds = cmds
+	return op
 }
 
 // CheckError are the nodes that are not fit to vote. It matches what is wrong with them, and

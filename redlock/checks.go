@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/gate"
 )
 
 // check finds the first setting that is not valid.
@@ -76,7 +78,7 @@ func (o *lockerOptions) checkKey(key string) error {
 	switch {
 	case key == "" || len(o.prefix)+len(key) > maxKey:
 		return &OptionError{"key", fmt.Sprintf("want 1 to %d bytes, the prefix included, not %d", maxKey, len(o.prefix)+len(key))}
-	case o.guard != 0 && slices.Contains(recordKeys[:], key):
+	case o.guard != 0 && slices.Contains(gate.RecordKeys[:], key):
 		return &OptionError{"key", fmt.Sprintf("under %q WithRestartGuard keeps what admits a node: take another one", key)}
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,11 +13,8 @@ import (
 )
 
 // outstanding counts the clean-ups that wait for their next try.
-func outstanding(l *Locker) (count int) {
-	for _, n := range l.nodes {
-		count += len(n.cleanups.all())
-	}
-	return count
+func outstanding(l *Locker) int {
+	return l.board.Outstanding()
 }
 
 // freeze makes the way to a node stall for some time. What is sent meanwhile gets lost.
@@ -90,20 +89,18 @@ func TestCleanUpsWaitTogetherForANodeThatIsDown(t *testing.T) {
 		const count = 687
 		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
 		warm(t, locker)
-		n := locker.nodes[0]
+		n := locker.board.Nodes[0]
 		releasedWithout(t, locker, fakes[0], (*fakeNode).stop, count)
 		time.Sleep(2 * time.Second) // the releases themselves have failed
 		for range 10 * 60 * 10 {    // ten minutes
 			time.Sleep(100 * time.Millisecond)
-			n.mu.Lock()
-			asked := n.waiting()
-			n.mu.Unlock()
+			asked := n.Pending()
 			if asked > 1 {
 				t.Fatalf("%d clean-ups wait for the next question to a node that is down, want one", asked)
 			}
 		}
 		fakes[0].resume()
-		time.Sleep(maxRest + 2*lastPause)
+		time.Sleep(node.MaxCooldown + 2*quorum.LastPause)
 		synctest.Wait()
 		if left := len(fakes[0].keys); left > 0 {
 			t.Errorf("the node has woken up, and %d of %d keys are left", left, count)
@@ -116,7 +113,7 @@ func TestWhatMustHaveExpiredAtANodeThatIsDownIsForgotten(t *testing.T) {
 		const count, ttl = 100, 10 * time.Second
 		locker, fakes := newLocker(t, 3, WithTTL(ttl))
 		releasedWithout(t, locker, fakes[0], func(f *fakeNode) { f.change(refuse) }, count)
-		time.Sleep(ttl + 2*lastPause)
+		time.Sleep(ttl + 2*quorum.LastPause)
 		if left := outstanding(locker); left != 0 {
 			t.Errorf("%d clean-ups wait for keys that have expired, at a node that is down", left)
 		}
@@ -187,7 +184,7 @@ func TestCloseWaitsUntilAQuorumIsCleanOfAFailedAttempt(t *testing.T) {
 // cleanedSoon fails the test if a lost lock's key k stays at a node.
 func cleanedSoon(t *testing.T, fakes []*fakeNode) {
 	t.Helper()
-	time.Sleep(wakeCheck + 2*lastPause) // a lock without a context is looked at once a second
+	time.Sleep(wakeCheck + 2*quorum.LastPause) // a lock without a context is looked at once a second
 	synctest.Wait()
 	for _, f := range fakes {
 		if token, left := f.token("k"); token != "" {
@@ -240,7 +237,7 @@ func TestAnExtensionThatRunsAfterItsLockIsLostIsTakenBack(t *testing.T) {
 		if names := stray(fakes, "k"); len(names) != 3 {
 			t.Fatalf("the test does not show the fault: the late extension has set the key at %v", names)
 		}
-		time.Sleep(maxRest)
+		time.Sleep(node.MaxCooldown)
 		cleanedSoon(t, fakes)
 	})
 }
@@ -275,33 +272,6 @@ func TestALockThatRunsOutCostsTheNodesNothing(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		if after := fakes[0].batches(); after != before {
 			t.Errorf("two locks ran out, and a node was sent %d batches for that", after-before)
-		}
-	})
-}
-
-func TestWhatANodeThatIsDownIsToBeCleanedOfIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
-		first, second := mustAcquire(t, locker, "k"), mustAcquire(t, locker, "l")
-		fakes[0].change(refuse)
-		mustRelease(t, first)
-		synctest.Wait()
-		cs := &locker.nodes[0].cleanups
-		parked := cleanup{&first.claim, locker.clock.Now()}
-		cs.mu.Lock()
-		for len(cs.list) < maxParked {
-			cs.list = append(cs.list, parked)
-		}
-		cs.mu.Unlock()
-		mustRelease(t, second)
-		if left := outstanding(locker); left > maxParked {
-			t.Errorf("%d clean-ups wait for a node that is down, want at most %d", left, maxParked)
-		}
-		synctest.Wait()
-		second.claim.mu.Lock()
-		defer second.claim.mu.Unlock()
-		if !second.claim.traces[0].clean() {
-			t.Error("what there is no room for is not left to the TTL")
 		}
 	})
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
 // Two batches are out at once: the clock is set between the two, and the reply of the first
@@ -20,7 +22,7 @@ func TestAStepBetweenTwoBatchesThatOverlapIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, WithClockGuard(10*time.Second))
 		holder := mustAcquire(t, another(t, fakes), "k")
-		for range windowPeriod { // so that it knows how far the node is
+		for range node.WindowPeriod { // so that it knows how far the node is
 			fakes[0].change(func(f *fakeNode) { f.delay = 10 * time.Millisecond })
 			mustRelease(t, mustAcquire(t, locker, "warm"))
 		}
@@ -215,7 +217,9 @@ func TestNoVoteThatCountedHidesAStep(t *testing.T) {
 			}
 			mustRelease(t, mustAcquire(t, locker, "first"))
 			from := clock.Fresh()
-			period := locker.nodes[0].clock.estimator.Period()
+			estimator, _ := clockdrift.NewEstimator(clockdrift.DefaultRate)
+			estimator.Guard(ttl, gate.SitOut(locker.options.clockGuard, locker.options.drift), locker.options.drift)
+			period := estimator.Period()
 			var sums sync.Mutex
 			for round := range 40 {
 				var work sync.WaitGroup
@@ -239,7 +243,7 @@ func TestNoVoteThatCountedHidesAStep(t *testing.T) {
 						step(by)
 					}
 					f.change(func(f *fakeNode) { f.refused = nil })
-					time.Sleep(maxRest)
+					time.Sleep(node.MaxCooldown)
 				case 2: // asleep, while the node's clock goes on
 					f.change(func(f *fakeNode) { f.skew += pause })
 					machine.sleep(pause)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
 // recorder keeps the events of a Locker; kinds are those of its first node.
@@ -166,7 +167,7 @@ func TestADeadNodeIsAskedAgainOnlyAfterARest(t *testing.T) {
 			t.Errorf("a silent node was asked %d times in 2s", fakes[0].batches())
 		}
 		fakes[0].resume()
-		time.Sleep(maxRest)
+		time.Sleep(node.MaxCooldown)
 		if lock, err := locker.TryAcquire(t.Context(), "k"); err != nil {
 			t.Errorf("TryAcquire = %v", err)
 		} else {
@@ -195,12 +196,10 @@ func TestAnIdleLockerStartsNoTimersAndSendsNothing(t *testing.T) {
 		if after := fakes[0].batches() + fakes[1].batches(); after != calls {
 			t.Errorf("an idle Locker sent %d batches", after-calls)
 		}
-		for _, n := range locker.nodes {
-			n.mu.Lock()
-			if n.lines[0].ages.armed {
-				t.Errorf("the timer of %s still ticks", n.name)
+		for _, n := range locker.board.Nodes {
+			if n.Left().Armed {
+				t.Errorf("the timer of %s still ticks", n.Name())
 			}
-			n.mu.Unlock()
 		}
 		fakes[0].resume()
 	})

@@ -3,12 +3,11 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // A contest is a key that several ask for at the same moment, so that each gets some of the
@@ -21,11 +20,6 @@ import (
 // first byte of the first round (see [begin]). What remains is left to chance: a leader that
 // makes no progress lets go, and who has let go tries again after a random pause.
 
-type contest struct {
-	over  chan struct{} // closed when it is settled, or the attempt has let go
-	again *operation    // the last round, if there was a second; guarded by claim.mu
-}
-
 // maxStalls is how many rounds in a row may bring a leader nothing before it lets go.
 const maxStalls = 3
 
@@ -34,114 +28,68 @@ const maxStalls = 3
 // from the first split.
 func (l *Locker) settle(ctx context.Context, lock *Lock, bound *clockdrift.Instant) error {
 	op := &lock.acquire
-	defer l.lanes.leave(l.lanes.stay(op, len(l.nodes)))
-	defer close(lock.contest.over)
+	defer l.board.Keys.Stay(op)()
+	defer close(lock.attempt.Contest.Over)
 	most, stalls := 0, 0
 	for {
 		decided := l.clock.Now()
 		if *bound == 0 {
-			*bound = decided.Add(op.patience())
+			*bound = decided.Add(op.Patience())
 		}
 		l.hearOut(ctx, op)
 		trip := l.roundTrip(op)
-		mine, leads := op.standing()
+		mine, leads := op.Standing()
 		if stalls++; mine > most {
 			most, stalls = mine, 0
 		}
 		pause := trip / 4 << stalls
 		if !leads || stalls == maxStalls || decided.Add(pause+trip) > *bound || !l.rest(ctx, pause) {
-			lock.claim.clear()
-			return l.cut(ctx, op.failure())
+			lock.attempt.Clear()
+			return l.cut(ctx, failed(op))
 		}
 		op = lock.askAgain()
 		if op == nil {
-			return &stateError{"acquire", lock.claim.key, ErrClosed}
+			return &fault.State{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
 		}
 		err := l.hear(ctx, op)
-		switch op.outcome {
-		case outbid:
+		switch op.Outcome {
+		case quorum.Outbid:
 			return l.raise(ctx, lock)
-		case split:
+		case quorum.Split:
 		default:
 			return err
 		}
 	}
 }
 
-// cut adds to what an attempt has failed of what else has ended it.
-func (l *Locker) cut(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", err, endOf(ctx))
-	case l.closed():
-		return fmt.Errorf("%w: %w", err, ErrClosed)
-	}
-	return err
-}
-
 // askAgain puts the attempt before all nodes once more, as an operation with the same token.
 // It returns nil if the Locker takes in no acquires any more.
-func (l *Lock) askAgain() *operation {
-	c, first := &l.claim, &l.acquire
-	op := &operation{task: first.task, claim: c, lock: l, ttl: first.ttl, waits: first.waits, cmds: first.cmds}
-	if first.fence != 0 {
-		op.cmds = op.cmds[:len(op.cmds)-fenceReplies]
-		op.carries(c.locker.propose()) // all votes of a lock are for one number, so this one is for a new number
+func (l *Lock) askAgain() *quorum.Operation {
+	a := &l.attempt
+	op := &quorum.Operation{Ask: l.acquire.Ask, Lease: l.acquire.Lease, Attempt: a, Owner: l, Decided: begin}
+	if op.Fence.Number != 0 {
+		op.Uncarry()
+		op.Carry(l.locker.board.Propose()) // all votes of a lock are for one number, so this one is for a new number
 	}
-	if op.waits {
-		op.full = make(chan struct{})
+	if op.Waits {
+		op.Full = make(chan struct{})
 	}
-	c.mu.Lock()
-	l.contest.again = op
-	c.mu.Unlock()
-	if !op.ask(c.locker.nodes, c.locker.quorum) {
-		c.clear()
+	a.Mu.Lock()
+	a.Contest.Again = op
+	a.Mu.Unlock()
+	if !op.AskAll() {
+		a.Clear()
 		return nil
 	}
 	return op
 }
 
-// last is the last round of the acquire. claim.mu is held, or the acquire is over.
-func (l *Lock) last() *operation {
-	if l.contest != nil && l.contest.again != nil {
-		return l.contest.again
+// last is the last round of the acquire. attempt.Mu is held, or the acquire is over.
+func (l *Lock) last() *quorum.Operation {
+	if c := l.attempt.Contest; c != nil && c.Again != nil {
+		return c.Again
 	}
 	return &l.acquire
-}
-
-// disputed reports whether an acquire that has failed may be settled: enough nodes answer,
-// and no token is known to have a quorum of them. claim.mu is held.
-func (op *operation) disputed() bool {
-	_, held := op.has(op.need)
-	return op.outcome == failed && op.task.finds && !held && op.answers(Failed) <= len(op.requests)-op.need
-}
-
-// standing counts the operation's votes, and reports whether it leads: it has the most votes,
-// and among equals the greatest token, and a quorum if the others let go. Only tokens of this
-// library's making lead and let go.
-func (op *operation) standing() (mine int, leads bool) {
-	c := op.claim
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	mine = op.answers(Granted)
-	free := mine + op.answers(Pending)
-	for _, s := range op.sights {
-		count := 0
-		for _, other := range op.sights {
-			if other.token == s.token && !other.void {
-				count++
-			}
-		}
-		if s.void || !marked(s.token) {
-			continue
-		}
-		if count > mine || count == mine && s.token > c.token {
-			return mine, false
-		}
-		free++
-	}
-	// Where votes are proved, asking again would write nothing, and prove nothing.
-	return mine, mine > 0 && free >= op.need && c.locker.durability.command == ""
 }
 
 // insist is a try that is repeated while the votes are split, until the key is had, or is
@@ -155,7 +103,7 @@ func (l *Locker) insist(ctx context.Context, key string, o *acquireOptions) (*Lo
 		if err == nil || lock == nil || !taken(err) || ctx.Err() != nil || l.closed() {
 			return lock, err
 		}
-		holder, certain := lock.last().rival()
+		holder, certain := lock.last().Rival()
 		if certain || errors.Is(err, ErrTaken) && holder == before {
 			return lock, err
 		}
@@ -165,7 +113,7 @@ func (l *Locker) insist(ctx context.Context, key string, o *acquireOptions) (*Lo
 			bound = l.clock.Now().Add(l.options.timeout(o.ttl))
 		}
 		trip := l.roundTrip(lock.last())
-		pause := 2*trip + rand.N(2*trip<<min(i, 8)) //nolint:gosec // nobody gains by guessing it
+		pause := 2*trip + l.board.Jitter(2*trip<<min(i, 8))
 		if l.clock.Now().Add(pause) > bound {
 			return lock, err
 		}
@@ -177,21 +125,8 @@ func (l *Locker) insist(ctx context.Context, key string, o *acquireOptions) (*Lo
 
 // roundTrip is how long a round of this operation takes: until a quorum of the nodes had
 // answered this one, or the nodes' distance if that is more.
-func (l *Locker) roundTrip(op *operation) time.Duration {
-	op.claim.mu.Lock()
-	var took []time.Duration
-	for i := range op.requests {
-		if r := &op.requests[i]; r.answer == Granted || r.answer == Taken {
-			took = append(took, r.answered.Sub(op.asked))
-		}
-	}
-	op.claim.mu.Unlock()
-	slices.Sort(took)
-	trip := max(l.trip(), minTrip)
-	if len(took) > 0 {
-		trip = max(trip, min(took[min(op.need, len(took))-1], op.patience()/16))
-	}
-	return trip
+func (l *Locker) roundTrip(op *quorum.Operation) time.Duration {
+	return max(l.board.Trip(), minTrip, min(op.RoundTrip(), op.Patience()/16))
 }
 
 // minTrip is the least that pauses between rounds are reckoned by, for goroutines want a turn.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -146,7 +147,7 @@ func TestOfAllWhoTryAtTheSameMomentOneGetsTheKey(t *testing.T) {
 func rivals(fakes []*fakeNode, tokens ...string) {
 	for i, token := range tokens {
 		if token != "" {
-			fakes[i].plant("k", tokenMark+token, time.Hour)
+			fakes[i].plant("k", protocol.TokenMark+token, time.Hour)
 		}
 	}
 }
@@ -206,7 +207,7 @@ func TestASecondRoundDoesNotCountTheVotesOfTheFirst(t *testing.T) {
 		}
 		time.AfterFunc(15*time.Millisecond, func() {
 			fakes[0].change(leave)
-			fakes[2].plant("k", tokenMark+small+"b", time.Hour) // our vote of the first round is gone
+			fakes[2].plant("k", protocol.TokenMark+small+"b", time.Hour) // our vote of the first round is gone
 		})
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
 			t.Errorf("one vote in the first round and another one in the second: TryAcquire = %v, want ErrTaken", err)
@@ -267,7 +268,7 @@ func TestWhoDoesNotLeadASplitLetsGoAtOnce(t *testing.T) {
 				t.Errorf("a rival has %s: half a round trip after the first round our own vote is still there", name)
 			}
 			for _, f := range fakes { // one of them makes it
-				f.plant("k", tokenMark+great, time.Hour)
+				f.plant("k", protocol.TokenMark+great, time.Hour)
 			}
 			if err := <-result; !errors.Is(err, ErrTaken) {
 				t.Errorf("a rival has %s, and then the lock: TryAcquire = %v, want ErrTaken", name, err)
@@ -346,7 +347,7 @@ func TestASplitTryWithATokenOfOnesOwnIsRepeated(t *testing.T) {
 			"let go":     {leave, nil},
 			"do nothing": {func(*fakeNode) {}, ErrContended},
 			"have the lock after all": {func(f *fakeNode) {
-				f.keys["k"] = fakeKey{tokenMark + "holder", time.Now().Add(time.Hour)}
+				f.keys["k"] = fakeKey{protocol.TokenMark + "holder", time.Now().Add(time.Hour)}
 			}, ErrTaken},
 		} {
 			synctest.Test(t, func(t *testing.T) {

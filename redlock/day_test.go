@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // A day is 24 hours and more of several processes on nodes with faults, in virtual time.
@@ -169,9 +171,9 @@ func (d *day) watch() {
 
 // flap makes the way to a node stall again and again, within a TTL, while the node is asked
 // much.
-func (d *day) flap(node int, rng *rand.Rand) {
+func (d *day) flap(which int, rng *rand.Rand) {
 	ends := time.Now().Add(dayFlaps)
-	d.note(node, ends.Add(2*maxRest))
+	d.note(which, ends.Add(2*node.MaxCooldown))
 	var callers sync.WaitGroup
 	for i, locker := range d.lockers {
 		for j := range dayCallers {
@@ -187,7 +189,7 @@ func (d *day) flap(node int, rng *rand.Rand) {
 		}
 	}
 	for time.Now().Before(ends) {
-		freeze(d.nodes[node], 300*time.Millisecond+time.Duration(rng.IntN(200))*time.Millisecond)
+		freeze(d.nodes[which], 300*time.Millisecond+time.Duration(rng.IntN(200))*time.Millisecond)
 		time.Sleep(3*time.Second + time.Duration(rng.IntN(3000))*time.Millisecond)
 	}
 	callers.Wait()
@@ -217,7 +219,7 @@ func (d *day) note(node int, until time.Time) {
 // fail gives a node one of the faults. It returns how long the node has to recover when it
 // is healed.
 func (d *day) fail(f *fakeNode, rng *rand.Rand) (recovers time.Duration) {
-	const asksAgain = 2 * maxRest
+	const asksAgain = 2 * node.MaxCooldown
 	// A step forward stays within what leases allow for; back it may be more.
 	skew := 40*time.Millisecond - time.Duration(rng.Int64N(int64(time.Second)))
 	switch rng.IntN(9) {
@@ -339,27 +341,26 @@ func empty(t *testing.T, l *Locker) {
 			t.Errorf("an idle Locker has %d %s, want at most %d", count, what, most)
 		}
 	}
-	report("clean-ups", outstanding(l)+l.lanes.owed, 0)
+	keys := l.board.Keys.Left()
+	report("clean-ups", outstanding(l)+keys.Awaited, 0)
 	report("locks", len(l.holds.locks), 0)
-	report("lanes", len(l.lanes.byKey), 0)
-	report("lanes to use again", len(l.lanes.free), len(dayKeys)+dayCallers+2)
-	report("queues", len(l.queues.byKey)+int(l.queues.count.Load()), 0)
+	report("lanes", keys.Lanes+keys.Flights, 0)
+	report("lanes to use again", keys.Spare, len(dayKeys)+dayCallers+2)
+	report("lines of waiters", l.lines.Len(), 0)
 	report("tries", len(l.tries), 0)
-	report("spent tokens", len(l.spent.until), firstSweep)
-	for _, n := range l.nodes {
-		report("waiters' channels", len(n.ear.wanted)+len(n.ear.changes), 0)
-		if n.ear.running {
-			t.Errorf("an idle Locker listens at %s", n.name)
+	report("spent tokens", l.board.Spent.Len(), quorum.FirstSweep)
+	for _, n := range l.board.Nodes {
+		left := n.Left()
+		report("waiters' channels", left.Channels, 0)
+		if left.Listens {
+			t.Errorf("an idle Locker listens at %s", n.Name())
 		}
-		report("events", len(n.news), 0)
-		for i := range n.lines {
-			ln := &n.lines[i]
-			report("requests", ln.queue.len()+ln.out+ln.calls, 0)
-			if ln.ages.oldest() != nil {
-				t.Errorf("an idle Locker waits for an answer of %s", n.name)
-			}
-			report("senders", ln.senders, maxWindow)
+		report("events", left.Events, 0)
+		report("requests", left.Requests, 0)
+		if left.Waits {
+			t.Errorf("an idle Locker waits for an answer of %s", n.Name())
 		}
+		report("senders", left.Senders, node.MaxWindow)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
 var errNotBlocking = errors.New("a command that may take its time is not marked so")
@@ -58,7 +58,7 @@ func TestOneProofServesABatchOfMany(t *testing.T) {
 				if len(seen) > 10 || writes != callers {
 					t.Errorf("%s got %d proofs behind %d commands, want a few behind %d", f.name, len(seen), writes, callers)
 				}
-				if f.most > maxProofs {
+				if f.most > node.MaxDurable {
 					t.Errorf("%d batches with proofs were out at %s at once", f.most, f.name)
 				}
 			}
@@ -225,12 +225,12 @@ func TestAReleaseDoesNotWaitBehindAProof(t *testing.T) {
 				t.Errorf("%d batches with proofs were out at %s at once, want 2", f.most, f.name)
 			}
 		}
-		for _, n := range locker.nodes {
-			if trip := n.lines[0].window.trip(); trip > time.Millisecond {
-				t.Errorf("%s is thought to be %v away, and is 1ms", n.name, trip)
+		for _, n := range locker.board.Nodes {
+			if trip := n.Trip(); trip > time.Millisecond {
+				t.Errorf("%s is thought to be %v away, and is 1ms", n.Name(), trip)
 			}
 		}
-		if d := locker.trip(); d > time.Millisecond {
+		if d := locker.board.Trip(); d > time.Millisecond {
 			t.Errorf("the nodes are thought to be %v away, and are 1ms", d)
 		}
 	})
@@ -638,19 +638,6 @@ func TestOptionsOfDurableVotesAreChecked(t *testing.T) {
 			t.Errorf("Extend to a TTL that has no room for a vote = %v, want an OptionError", err)
 		}
 	})
-}
-
-func TestAProofCountsInIntegers(t *testing.T) {
-	d := durability{command: "WAITAOF", replicas: 1}
-	for kind := range driver.Kind(7) {
-		odd, one := driver.Reply{Kind: kind, Int: 1}, driver.Reply{Kind: driver.Integer, Int: 1}
-		for _, counts := range [][]driver.Reply{{odd, one}, {one, odd}} {
-			err := d.judge(driver.Reply{Kind: driver.Array, Elems: counts})
-			if (err == nil) != (kind == driver.Integer) {
-				t.Errorf("a proof of %+v: %v, want it to count if both are integers", counts, err)
-			}
-		}
-	}
 }
 
 func TestADurableTimeoutOf292YearsIsTooLong(t *testing.T) {

@@ -1,70 +1,73 @@
 package redlock
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // The errors of this package say what to do next; the structs beside them say
 // what happened. Test for them with errors.Is.
 var (
 	// ErrTaken says that somebody else has the key. Come back later.
-	ErrTaken = errors.New("taken by another")
+	ErrTaken = fault.ErrTaken
 
 	// ErrContended says that several asked for the key at the same moment, and that nobody
 	// got it. Try again; do not take it for [ErrTaken]. It is rare: see [Locker.TryAcquire].
-	ErrContended = errors.New("contended: nobody got it")
+	ErrContended = fault.ErrContended
 
 	// ErrNoQuorum says that too few nodes answered, so nobody can say who has the
 	// key. Look at the nodes: the [QuorumError] beside it names them.
-	ErrNoQuorum = errors.New("no quorum")
+	ErrNoQuorum = fault.ErrNoQuorum
 
 	// ErrExpired says that a quorum voted, but so late that nothing of the lease
 	// was left. Take a longer TTL, or find out what is slow.
-	ErrExpired = errors.New("the votes came after the lease had run out")
+	ErrExpired = fault.ErrExpired
 
 	// ErrLost says that the lock is not ours any more: its lease ran out, or too
 	// many nodes have lost its key. Stop the work that it protected.
-	ErrLost = errors.New("lock lost")
+	ErrLost = fault.ErrLost
 
 	// ErrReleased says that this lock, or the lock with this token of our own, was
 	// released before, by ourselves.
-	ErrReleased = errors.New("lock released")
+	ErrReleased = fault.ErrReleased
 
 	// ErrDeadlock says that the context of an acquire carries a lock of the same Locker
 	// that has the key (see [FromContext]): it would wait for itself. Use that lock, or
 	// release it first.
-	ErrDeadlock = errors.New("this context holds it already")
+	ErrDeadlock = fault.ErrDeadlock
 
 	// ErrClosed says that the Locker was closed.
-	ErrClosed = errors.New("locker closed")
+	ErrClosed = fault.ErrClosed
 
 	// ErrOption says that an option or an argument is not valid; nothing was sent.
 	// The [OptionError] beside it says which, and what would be.
-	ErrOption = errors.New("bad option")
+	ErrOption = fault.ErrOption
 
 	// ErrFence says that the nodes have granted the key, but took no number that orders
 	// its holders. Try again; the message says if something has to be mended first.
-	ErrFence = errors.New("no fence")
+	ErrFence = fault.ErrFence
 
 	// ErrQuarantine says that a node may have forgotten who holds what, and does not vote
 	// for a while: see [WithRestartGuard] and [WithClockGuard]. Wait.
-	ErrQuarantine = errors.New("in quarantine")
+	ErrQuarantine = fault.ErrQuarantine
 
 	// ErrNodeSet says that a node belongs to another set than this client: it lists others,
 	// or was admitted for other leases. The message names both. Give all clients the same
 	// nodes, [WithNodeSet] and [WithRestartGuard].
-	ErrNodeSet = errors.New("another node set")
+	ErrNodeSet = fault.ErrNodeSet
 
 	// ErrAdmitted says that [Locker.AdmitNewNodes] changed nothing, for nodes have been in use
 	// before. Nothing has to be done.
-	ErrAdmitted = errors.New("admitted before")
+	ErrAdmitted = fault.ErrAdmitted
 
 	// ErrNode says that a server must not be one of the nodes: it is a replica,
 	// evicts keys, or is a node already. The message says which and what to do.
-	ErrNode = errors.New("unfit node")
+	ErrNode = fault.ErrNode
 )
 
 // OptionError is an option or an argument that is not valid. It matches [ErrOption].
@@ -108,43 +111,6 @@ func (e *CloseError) Error() string {
 // Is makes the error match [ErrNoQuorum].
 func (e *CloseError) Is(target error) bool { return target == ErrNoQuorum }
 
-// stateError is an operation that was not possible any more, or not yet.
-type stateError struct {
-	op, key string
-	why     error
-}
-
-func (e *stateError) Error() string { return fmt.Sprintf("redlock: %s %q: %v", e.op, e.key, e.why) }
-func (e *stateError) Unwrap() error { return e.why }
-
-// waitError is an acquire that waited in vain: what was wrong at the last try, and what
-// ended the waiting if that was not an option.
-type waitError struct {
-	last   error
-	tries  int
-	waited time.Duration
-	end    error
-}
-
-func (e *waitError) Error() string {
-	tries := "1 try"
-	if e.tries != 1 {
-		tries = fmt.Sprintf("%d tries", e.tries)
-	}
-	text := fmt.Sprintf("%v (%s in %v)", e.last, tries, e.waited.Round(time.Millisecond))
-	if e.end != nil {
-		text += ": " + e.end.Error()
-	}
-	return text
-}
-
-func (e *waitError) Unwrap() []error {
-	if e.end == nil {
-		return []error{e.last}
-	}
-	return []error{e.last, e.end}
-}
-
 // Answer is what one node said to an operation.
 type Answer uint8
 
@@ -160,15 +126,7 @@ const (
 )
 
 func (a Answer) String() string {
-	return name(a, "not answered yet", "granted", "taken by another", "token not there", "failed", "has a greater fence")
-}
-
-// name returns the name of a value that counts from 0.
-func name[T ~uint8](value T, names ...string) string {
-	if int(value) < len(names) {
-		return names[value]
-	}
-	return fmt.Sprintf("unknown (%d)", value)
+	return protocol.Answer(a).String()
 }
 
 // Vote is one node's part in an operation.
@@ -208,7 +166,7 @@ func (e *QuorumError) Error() string {
 	lines := make([]string, len(e.Votes))
 	for i, vote := range e.Votes {
 		answer := vote.Answer.String()
-		if e.Op == release.name && vote.Answer == Granted {
+		if e.Op == protocol.Exclusive.Release.Name && vote.Answer == Granted {
 			answer = "deleted"
 		}
 		lines[i] = vote.text(answer)
@@ -226,4 +184,26 @@ func (e *QuorumError) Unwrap() []error {
 		}
 	}
 	return all
+}
+
+// votes returns what every node has said.
+func votes(t quorum.Tally) []Vote {
+	votes := make([]Vote, len(t.Votes))
+	for i, v := range t.Votes {
+		votes[i] = Vote{Node: v.Node.Name(), Answer: Answer(v.Answer), Latency: v.Latency, Err: v.Err}
+	}
+	return votes
+}
+
+// failure returns an operation as an error. Its attempt's mutex is held.
+func failure(op *quorum.Operation, reason error) error {
+	t := op.Tally()
+	return &QuorumError{Op: op.Op.Name, Key: op.Attempt.Key, Need: t.Need, Votes: votes(t), Reason: reason}
+}
+
+// failed says why an operation has failed.
+func failed(op *quorum.Operation) error {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	return failure(op, op.FailureReason())
 }

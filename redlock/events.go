@@ -1,6 +1,10 @@
 package redlock
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/quorumlock/quorumlock/internal/fault"
+)
 
 // EventKind tells what an [Event] is about.
 type EventKind uint8
@@ -39,7 +43,7 @@ const (
 )
 
 func (k EventKind) String() string {
-	return name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted", "node's clock stepped", "node's clock drifts",
+	return fault.Name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted", "node's clock stepped", "node's clock drifts",
 		"node quarantined", "node admitted", "node limited")
 }
 

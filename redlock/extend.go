@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
-	"github.com/quorumlock/quorumlock/internal/scripts"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // Extend prolongs the lease to ttl from now, and never shortens it. Nodes that have
@@ -22,98 +24,97 @@ import (
 // many nodes that it will be; [ErrNoQuorum] if too few nodes answered; [ErrReleased],
 // [ErrClosed] or [ErrOption]; and the context's error if ctx ended first.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
-	c := &l.claim
-	if err := c.locker.checkLease(ttl); err != nil {
+	a := &l.attempt
+	if err := l.locker.checkLease(ttl); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
-		return &stateError{"extend", c.key, endOf(ctx)}
+		return &fault.State{Op: "extend", Key: a.Key, Why: fault.EndOf(ctx)}
 	}
 	op, err := l.prepareExtend(ttl)
 	if err != nil {
 		return err
 	}
 
-	if !op.ask(c.locker.nodes, c.locker.quorum) {
-		return &stateError{"extend", c.key, ErrClosed}
+	if !op.AskAll() {
+		return &fault.State{Op: "extend", Key: a.Key, Why: ErrClosed}
 	}
-	op.await(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	op.Await(ctx)
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
 	switch {
-	case op.outcome == carried:
+	case op.Outcome == quorum.Carried:
 		return nil
 	case l.ended != nil:
-		return op.fail(l.ended)
-	case op.outcome == dropped:
-		return fmt.Errorf("%w: %w", op.fail(op.blame()), endOf(ctx))
+		return failure(op, l.ended)
+	case op.Outcome == quorum.Dropped:
+		return fmt.Errorf("%w: %w", failure(op, op.FailureReason()), fault.EndOf(ctx))
 	}
-	return op.fail(lostIfHeld(op.blame()))
+	return failure(op, lostIfHeld(op.FailureReason()))
 }
 
 // prepareExtend makes the operation that asks for ttl, or for what the longest hold leaves of
 // it.
-func (l *Lock) prepareExtend(ttl time.Duration) (*operation, error) {
-	c := &l.claim
+func (l *Lock) prepareExtend(ttl time.Duration) (*quorum.Operation, error) {
+	a := &l.attempt
 	now := l.observe()
-	defer c.mu.Unlock()
+	defer a.Mu.Unlock()
 	if l.ended != nil {
-		return nil, &stateError{"extend", c.key, l.ended}
+		return nil, &fault.State{Op: "extend", Key: a.Key, Why: l.ended}
 	}
 	if left := l.ends.Sub(now).Truncate(time.Millisecond); ttl > left {
-		if left < MinTTL || clockdrift.Deadline(now, left, c.locker.options.drift) <= l.until {
-			return nil, &OptionError{"MaxHold", fmt.Sprintf("the lease of %q runs to the end of the longest hold of %v already: release the lock and acquire it anew, or give it a longer MaxHold", c.key, l.maxHold)}
+		if left < MinTTL || clockdrift.Deadline(now, left, l.locker.options.drift) <= l.until {
+			return nil, &OptionError{"MaxHold", fmt.Sprintf("the lease of %q runs to the end of the longest hold of %v already: release the lock and acquire it anew, or give it a longer MaxHold", a.Key, l.maxHold)}
 		}
 		ttl = left
 	}
-	c.ttl = max(c.ttl, ttl)
-	return l.extension(extend, ttl), nil
+	a.Longest = max(a.Longest, ttl)
+	return l.extension(a.Kind.Extend, prolong, ttl), nil
 }
 
-// extension makes the operation, by either task, that prolongs the lease to ttl. claim.mu is
-// held.
-func (l *Lock) extension(t *task, ttl time.Duration) *operation {
-	c := &l.claim
-	op := &operation{task: t, claim: c, lock: l, ttl: ttl, ends: l.until}
-	w := new(words)
-	op.say(w, scripts.Hold.One(w.args[:], c.keyArg, c.tokenArg, c.locker.milliseconds(ttl)))
+// extension makes the operation, by what, that prolongs the lease to ttl. attempt.Mu is held.
+func (l *Lock) extension(what *protocol.Op, decided func(*quorum.Operation, clockdrift.Instant), ttl time.Duration) *quorum.Operation {
+	op := &quorum.Operation{Owner: l, Decided: decided}
+	op.Prepare(&l.attempt, what, ttl)
+	op.Ends = l.until
+	op.Encode(new(protocol.Memory))
 	if l.fence != 0 {
-		op.carries(l.fence)
+		op.Carry(l.fence)
 	}
 	return op
 }
 
 // lostIfHeld says what it means for a holder that somebody else has the key.
 func lostIfHeld(reason error) error {
-	if reason == ErrTaken { //nolint:errorlint // blame returns the sentinel itself
+	if reason == ErrTaken { //nolint:errorlint // FailureReason returns the sentinel itself
 		return ErrLost
 	}
 	return reason
 }
 
-// prolong takes the deciding vote of an extension. claim.mu is held, as it is when
+// prolong takes the deciding vote of an extension. attempt.Mu is held, as it is when
 // the deadline passes: one of the two comes first.
-func prolong(op *operation, now clockdrift.Instant) {
-	l := op.lock
+func prolong(op *quorum.Operation, now clockdrift.Instant) {
+	l := op.Owner.(*Lock)
 	l.check(now)
 	if l.ended != nil {
 		// Somebody else may have held and released the key since the deadline.
-		// After a release there is nothing to do: it stands behind us in the lanes.
-		op.clears = l.ended == ErrLost //nolint:errorlint // ended holds the sentinel itself
-		if op.outcome == carried {
-			op.outcome = failed
+		// After a release there is nothing to do: it stands behind us in the queues of the key.
+		op.Clears = l.ended == ErrLost //nolint:errorlint // ended holds the sentinel itself
+		if op.Outcome == quorum.Carried {
+			op.Outcome = quorum.Failed
 		}
 		return
 	}
-	if op.outcome == carried {
-		l.until = max(l.until, min(op.deadline(), l.ends))
+	if op.Outcome == quorum.Carried {
+		l.until = max(l.until, min(op.Deadline(), l.ends))
 	} else {
 		l.excess = true
 	}
 }
 
-// renewed takes the deciding vote of a renewal. claim.mu is held.
-func renewed(op *operation, now clockdrift.Instant) {
+// renewed takes the deciding vote of a renewal. attempt.Mu is held.
+func renewed(op *quorum.Operation, now clockdrift.Instant) {
 	prolong(op, now)
-	op.lock.renewal.decided(op, now)
+	op.Owner.(*Lock).renewal.decided(op, now)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
@@ -358,12 +359,12 @@ func (f *fakeNode) lease(args []any) int64 {
 	held, ok := f.get(key)
 	if len(args) > 3 && ok && held.token == args[3].(string) && held.token != token {
 		f.set(key, token, ms)
-		return takenOver
+		return 3 // taken over
 	}
 	switch {
 	case !ok:
 		f.set(key, token, ms)
-		return setAnew
+		return 2 // set anew
 	case held.token != token:
 		return 0
 	}
@@ -406,7 +407,7 @@ func (f *fakeNode) release(args []any) (deleted int64) {
 	}
 	if len(args) > 1+2*count {
 		for s := range f.ears {
-			if s.channels[wakeChannel] {
+			if s.channels[protocol.WakeChannel] {
 				deleted += 1 << 32
 			}
 		}

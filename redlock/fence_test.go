@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // fenced is the fence of a lock that has one.
 func fenced(t *testing.T, lock *Lock) int64 {
 	t.Helper()
-	if lock.Fence() <= 0 || lock.Fence() >= maxFence {
+	if lock.Fence() <= 0 || lock.Fence() >= protocol.MaxFence {
 		t.Fatalf("the fence is %d, want one between 0 and 2^53", lock.Fence())
 	}
 	return lock.Fence()
@@ -201,7 +203,7 @@ func TestALockWhoseFenceIsOlderThanItsTTLIsRefused(t *testing.T) {
 		var refused atomic.Int32
 		var all sync.WaitGroup
 		start := time.Now()
-		for i := range 6 * maxBatch {
+		for i := range 6 * node.MaxBatch {
 			all.Go(func() {
 				_, err := locker.TryAcquire(t.Context(), strconv.Itoa(i))
 				switch took := time.Since(start); {
@@ -536,7 +538,7 @@ func TestARefusedFenceIsNoVoteAndLeavesNothing(t *testing.T) {
 func TestACounterAtItsEndIsAnErrorAndNoLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
-		setFence(fakes, maxFence-1)
+		setFence(fakes, protocol.MaxFence-1)
 		_, err := locker.Acquire(t.Context(), "k")
 		if !errors.Is(err, ErrFence) || !strings.Contains(err.Error(), "{k}:fence") {
 			t.Errorf("Acquire = %v, want ErrFence that names the counter", err)
@@ -589,8 +591,8 @@ func TestFenceKeys(t *testing.T) {
 		"a{}{b}":      {"a{}{b}:fence", false},
 		"a}{b}":       {"a}{b}:fence", true},
 	} {
-		if name, tagged := fenceKey(key); name != want.name || tagged != want.tagged {
-			t.Errorf("fenceKey(%q) = %q, %v, want %q, %v", key, name, tagged, want.name, want.tagged)
+		if name, tagged := protocol.FenceKey(key); name != want.name || tagged != want.tagged {
+			t.Errorf("protocol.FenceKey(%q) = %q, %v, want %q, %v", key, name, tagged, want.name, want.tagged)
 		}
 	}
 }

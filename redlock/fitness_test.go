@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
 // leads makes the way to a node lead to another node's server, as a name does that resolves
@@ -98,10 +99,10 @@ func TestAServerThatHasVotedAsAnotherNodeIsNoSecondVote(t *testing.T) {
 			f.delay = 20 * time.Millisecond
 			f.answer = func(args []any) *driver.Reply {
 				if args[0] == "SET" { // while it is under way the other one is found to be elsewhere
-					if err := locker.nodes[1].heardFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:elsewhere\r\n"}}, 0); err != nil {
+					if err := locker.board.Nodes[1].OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:elsewhere\r\n"}}, 0); err != nil {
 						t.Error(err)
 					}
-					if err := locker.nodes[0].heardFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:node-2\r\n"}}, 0); err != nil {
+					if err := locker.board.Nodes[0].OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:node-2\r\n"}}, 0); err != nil {
 						t.Error(err)
 					}
 				}
@@ -162,8 +163,8 @@ func TestANodeIsAskedOnceASecondWhetherItIsFit(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			mustRelease(t, mustAcquire(t, locker, "k"))
 		}
-		if got := fakes[0].count("INFO") - before; got != 10*len(askFitness) {
-			t.Errorf("in 10s the node got %d INFO, want %d", got, 10*len(askFitness))
+		if got := fakes[0].count("INFO") - before; got != 10*len(node.AskFitness) {
+			t.Errorf("in 10s the node got %d INFO, want %d", got, 10*len(node.AskFitness))
 		}
 	})
 }

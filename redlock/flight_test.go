@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,11 +44,7 @@ func TestTwentyThousandTriesASecondCostTheHolderNothing(t *testing.T) {
 						t.Errorf("TryAcquire of a key that is held = %v, want ErrTaken", err)
 					}
 				})
-				locker.lanes.mu.Lock()
-				if l := locker.lanes.byKey["k"]; l != nil {
-					users.Store(max(users.Load(), int64(l.users)))
-				}
-				locker.lanes.mu.Unlock()
+				users.Store(max(users.Load(), int64(locker.board.Keys.Left().Users)))
 			}
 		}()
 		time.Sleep(lasting)
@@ -84,7 +81,7 @@ func TestAnAnswerIsForThoseWhoCameBeforeItsTryLeft(t *testing.T) {
 			locker, fakes := newLocker(t, 3)
 			warm(t, locker)
 			for _, f := range fakes {
-				f.plant("k", tokenMark+"another", time.Hour)
+				f.plant("k", protocol.TokenMark+"another", time.Hour)
 			}
 			far(fakes, 20*time.Millisecond)
 			first := make(chan error, before)
@@ -122,7 +119,7 @@ func TestOfThoseWhoShareATryOneGetsTheLock(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		for _, f := range fakes {
-			f.plant("k", tokenMark+"another", time.Hour)
+			f.plant("k", protocol.TokenMark+"another", time.Hour)
 		}
 		far(fakes, 20*time.Millisecond)
 		go func() { _, _ = locker.TryAcquire(t.Context(), "k") }()
@@ -182,7 +179,7 @@ func TestWhoLeavesAFlightHoldsUpNobody(t *testing.T) {
 			locker, fakes := newLocker(t, 3)
 			warm(t, locker)
 			for _, f := range fakes {
-				f.plant("k", tokenMark+"another", time.Hour)
+				f.plant("k", protocol.TokenMark+"another", time.Hour)
 			}
 			far(fakes, 10*time.Millisecond)
 			go func() { _, _ = locker.TryAcquire(t.Context(), "k") }()
@@ -207,10 +204,8 @@ func TestWhoLeavesAFlightHoldsUpNobody(t *testing.T) {
 				t.Errorf("the leader's context ends %s: the other's TryAcquire = %v after %v, want ErrTaken after a try of its own", name, err, time.Since(left))
 			}
 			time.Sleep(time.Second)
-			locker.lanes.mu.Lock()
-			defer locker.lanes.mu.Unlock()
-			if n, f := len(locker.lanes.byKey), locker.lanes.flights.Load(); n > 0 || f > 0 {
-				t.Errorf("the leader's context ends %s: %d lanes and %d flights are left", name, n, f)
+			if left := locker.board.Keys.Left(); left.Lanes > 0 || left.Flights > 0 {
+				t.Errorf("the leader's context ends %s: %d lanes and %d flights are left", name, left.Lanes, left.Flights)
 			}
 		})
 	}
@@ -299,4 +294,13 @@ func TestNobodyOfAProcessTriesWhileItSettlesASplit(t *testing.T) {
 			t.Errorf("a node has seen %d tries, want 4", tries)
 		}
 	})
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
 // FuzzClockGuard sets a node's clock, and lets it tell anything instead of its time. Under
@@ -24,8 +25,8 @@ func FuzzClockGuard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			const longest = 10 * time.Second
-			node := liars(1, redis7, false, &witness{}, nil)[0]
-			locker, err := New(driversOf([]*liar{node}), WithClockGuard(longest))
+			odd := liars(1, redis7, false, &witness{}, nil)[0]
+			locker, err := New(driversOf([]*liar{odd}), WithClockGuard(longest))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,15 +45,15 @@ func FuzzClockGuard(f *testing.F) {
 				if by > 0 {
 					set = time.Now()
 				}
-				node.change(func(f *fakeNode) { f.skew += by })
+				odd.change(func(f *fakeNode) { f.skew += by })
 				told, l := steps[2] == 0, lie{steps[2] - 1, steps[1]}
 				if !told {
-					node.tells("TIME", lie{l.kind | lieForever, l.detail}) // an idle Locker may hear it, too
+					odd.tells("TIME", lie{l.kind | lieForever, l.detail}) // an idle Locker may hear it, too
 					lied = time.Now()
 				}
 				hides := time.Duration(2*clockdrift.DefaultRate*float64(time.Since(seen))) + time.Millisecond
 				readable := func() (ok bool) { // what is made of the time depends on the time
-					node.change(func(f *fakeNode) { _, ok = readTime(l.about([]any{"TIME"}, f.one([]any{"TIME"}))) })
+					odd.change(func(f *fakeNode) { _, ok = node.ReadTime(l.about([]any{"TIME"}, f.one([]any{"TIME"}))) })
 					return ok
 				}
 				before := readable()
@@ -87,7 +88,7 @@ func FuzzClockGuard(f *testing.F) {
 					mustRelease(t, lock)
 				}
 				synctest.Wait()
-				node.tells("TIME")
+				odd.tells("TIME")
 			}
 		})
 	})

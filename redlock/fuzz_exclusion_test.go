@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"slices"
 	"sync"
 	"testing"
@@ -74,7 +75,7 @@ func about(few byte, lies []byte) []byte {
 // near their end, where they stay until they have been idle.
 func (tr *trial) poisoned() bool {
 	for _, n := range tr.nodes {
-		if n.accepted() > maxFence/2 {
+		if n.accepted() > protocol.MaxFence/2 {
 			return true
 		}
 	}

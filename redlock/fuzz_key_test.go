@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // A namesNode is a fake node that notes the names that it is sent.
@@ -99,7 +101,7 @@ func FuzzKeys(f *testing.F) {
 				mustRelease(t, lock)
 			}
 			synctest.Wait()
-			known := []string{prefix + key, fenceName(prefix + key), prefix + epochKey, prefix + markerKey, prefix + setKey, prefix}
+			known := []string{prefix + key, fenceName(prefix + key), prefix + gate.EpochKey, prefix + gate.MarkerKey, prefix + gate.SetKey, prefix}
 			for _, name := range node.names {
 				if !slices.Contains(known, name) {
 					t.Errorf("the node was asked for %q, want only %q", name, known[:5])
@@ -108,7 +110,7 @@ func FuzzKeys(f *testing.F) {
 					t.Errorf("a cluster was asked for %q, which is on another server than %q", name, prefix+key)
 				}
 			}
-			if channels := node.published; len(channels) > 0 && channels[0] != wakeChannel+prefix+key {
+			if channels := node.published; len(channels) > 0 && channels[0] != protocol.WakeChannel+prefix+key {
 				t.Errorf("the release was announced on %q", channels[0])
 			}
 		})
@@ -116,7 +118,7 @@ func FuzzKeys(f *testing.F) {
 }
 
 func fenceName(key string) string {
-	name, _ := fenceKey(key)
+	name, _ := protocol.FenceKey(key)
 	return name
 }
 
@@ -156,7 +158,7 @@ func FuzzTwoKeys(f *testing.F) {
 		if one == other || o.checkKey(one) != nil || o.checkKey(other) != nil {
 			return
 		}
-		name, tagged := fenceKey(one)
+		name, tagged := protocol.FenceKey(one)
 		if tagged != (hashed(name) == hashed(one)) {
 			t.Errorf("the fence of %q is %q, which is on its server: %t, and not %t", one, name, !tagged, tagged)
 		}

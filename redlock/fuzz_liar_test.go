@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // A liar is a fake node that answers as the bytes of a fuzzer say, and otherwise as it
@@ -289,7 +290,7 @@ func (n *liar) Subscribe(ctx context.Context, hear func(driver.Notice)) (driver.
 	}
 	notice := driver.Notice{Kind: driver.NoticeKind(l.detail), Channel: texts[int(l.detail)%len(texts)]}
 	if l.kind%2 == 0 {
-		notice.Channel = wakeChannel + "k"
+		notice.Channel = protocol.WakeChannel + "k"
 	}
 	if l.kind%4 < 2 {
 		notice.Err = errCut

@@ -10,41 +10,6 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// FuzzNotices lets a subscription hear anything. Only what is said of a channel that was
-// asked for counts for who waits there.
-func FuzzNotices(f *testing.F) {
-	f.Add([]byte{1, 0, 2, 0, 3, 0, 4, 0}, "x")
-	f.Add([]byte{2, 0, 1, 1, 1, 2, 2, 1, 2, 2, 0, 0, 255, 0}, wakeChannel)
-	f.Add([]byte{1, 3, 2, 3, 4, 0, 1, 0}, "\x00\xff")
-	f.Fuzz(func(t *testing.T, heard []byte, odd string) {
-		synctest.Test(t, func(t *testing.T) {
-			locker, _ := newLocker(t, 1)
-			v := &vigil{locker: locker, channel: wakeChannel + "k", news: make(chan struct{}, 1), nodes: make([]vigilNode, 1)}
-			e := &locker.nodes[0].ear
-			e.wanted, e.changed = map[string]*vigil{v.channel: v}, make(chan struct{}, 1)
-			h := &hearing{ear: e, asked: map[string]bool{wakeChannel: false, v.channel: false}, over: make(chan error, 1)}
-			free, hears, over := false, false, false
-			channels := []string{v.channel, wakeChannel, "", odd}
-			for ; len(heard) >= 2; heard = heard[2:] {
-				notice := driver.Notice{Kind: driver.NoticeKind(heard[0]), Channel: channels[heard[1]%4], Payload: odd}
-				if heard[1]&4 != 0 {
-					notice.Err = errCut
-				}
-				h.hear(notice)
-				free = free || notice.Kind == driver.Message && notice.Channel == v.channel
-				hears = hears || notice.Kind == driver.Confirmed && notice.Channel == v.channel
-				over = over || notice.Kind == driver.Refused || notice.Kind == driver.Ended
-			}
-			if v.nodes[0].free != free || v.nodes[0].hears != hears || (len(h.over) > 0) != over {
-				t.Errorf("free %t, heard %t, over %d; want %t, %t and %t", v.nodes[0].free, v.nodes[0].hears, len(h.over), free, hears, over)
-			}
-			if len(h.asked) != 2 {
-				t.Errorf("what was heard has made the subscription ask for %v", h.asked)
-			}
-		})
-	})
-}
-
 // FuzzInfo lets a node say anything of itself. One that says that it is something else than
 // a master, or evicts its keys, is not taken.
 func FuzzInfo(f *testing.F) {
@@ -70,9 +35,12 @@ func FuzzInfo(f *testing.F) {
 				options = append(options, WithFences())
 			}
 			locker, _ := newLocker(t, 2, options...)
-			locker.idents.of[1] = "twin"
+			_ = locker.board.Nodes[1].OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:twin\r\n"}}, 0)
 			said := driver.Reply{Kind: driver.Kind(kind), Str: info}
-			found, err := locker.nodes[0].examine([]driver.Reply{said, said, said, {Kind: driver.Array, Elems: make([]driver.Reply, 2)}})
+			found, err := locker.board.Nodes[0].Examine([]driver.Reply{said, said, said, {Kind: driver.Array, Elems: make([]driver.Reply, 2)}})
+			if err == nil {
+				err = locker.board.Nodes[0].Gates().Probe(t.Context(), &found.Facts)
+			}
 			if err == nil && said.Kind == driver.String {
 				for line := range strings.Lines(info) {
 					line = strings.TrimSuffix(line, "\r\n")
@@ -83,11 +51,11 @@ func FuzzInfo(f *testing.F) {
 						t.Errorf("a node that says %q is taken for a master", info)
 					}
 				}
-				if settings&1 != 0 && (found.cluster || !strings.Contains(info, "master_replid:")) {
+				if settings&1 != 0 && (found.Cluster || !strings.Contains(info, "master_replid:")) {
 					t.Errorf("a node that says %q is taken under the guard", info)
 				}
 			}
-			for _, warning := range found.warnings {
+			for _, warning := range found.Warnings {
 				if warning.Err == nil || fmt.Sprint(warning) == "" {
 					t.Errorf("a warning says nothing: %+v", warning)
 				}

@@ -216,9 +216,9 @@ func (w *witness) confirms(t *testing.T, lock *Lock, what string, since time.Tim
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := lock.claim.locker
+	b := lock.locker.board
 	keys, numbers := 0, 0 // a fence that was raised has a quorum of its own
-	for node := range l.nodes {
+	for node := range b.Nodes {
 		if at, granted := w.granted[vow{node, lock.Token(), ""}]; granted && !at.Before(since) {
 			keys++
 		}
@@ -226,8 +226,8 @@ func (w *witness) confirms(t *testing.T, lock *Lock, what string, since time.Tim
 			numbers++
 		}
 	}
-	if keys < l.quorum || w.fences && numbers < l.quorum {
+	if keys < b.Quorum || w.fences && numbers < b.Quorum {
 		t.Errorf("%s counts as had, and of %d nodes %d have given the key and %d have taken the fence, want %d: %v",
-			what, len(l.nodes), keys, numbers, l.quorum, lock.acquire.votes())
+			what, len(b.Nodes), keys, numbers, b.Quorum, lock.Votes())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
@@ -45,7 +46,7 @@ func releaseAll(t *testing.T, locks []*Lock) []error {
 
 func TestReleasesOfOneBatchGoTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const count = 3*maxGroup + 5
+		const count = 3*protocol.MaxGroup + 5
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		locks := acquireAll(t, locker, count)
@@ -83,7 +84,7 @@ func TestReleasesOfOneBatchGoTogether(t *testing.T) {
 		if token, _ := fakes[0].token(locks[40].Key()); token != "another" {
 			t.Errorf("a release in a batch took another's key away: it holds %q", token)
 		}
-		if sent := fakes[0].count("EVALSHA") - before; sent > count/maxGroup+2 {
+		if sent := fakes[0].count("EVALSHA") - before; sent > count/protocol.MaxGroup+2 {
 			t.Errorf("%d releases that waited together went as %d commands", count, sent)
 		}
 	})
@@ -171,7 +172,7 @@ func extendAll(t *testing.T, locks []*Lock, busy *fakeNode, ttl func(i int) time
 
 func TestExtensionsOfOneBatchGoTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const count = 3*maxGroup + 5
+		const count = 3*protocol.MaxGroup + 5
 		locker, fakes := newLocker(t, 1)
 		node := fakes[0]
 		warm(t, locker)
@@ -203,13 +204,13 @@ func TestExtensionsOfOneBatchGoTogether(t *testing.T) {
 			}
 		}
 		// One group has a key in it that is no lock, and goes one by one.
-		if sent := node.count("EVALSHA") - before; sent > count/maxGroup+1+maxGroup {
+		if sent := node.count("EVALSHA") - before; sent > count/protocol.MaxGroup+1+protocol.MaxGroup {
 			t.Errorf("%d extensions that waited together went as %d commands", count, sent)
 		}
 		before = node.count("EVALSHA")
 		node.plant(locks[70].Key(), "another", time.Minute)
 		extendAll(t, locks, node, ttl)
-		if sent := node.count("EVALSHA") - before; sent > count/maxGroup+1 {
+		if sent := node.count("EVALSHA") - before; sent > count/protocol.MaxGroup+1 {
 			t.Errorf("when that key is none any more, %d extensions go as %d commands", count, sent)
 		}
 	})

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // admittedLocker returns a Locker with a guard of 10s on nodes that it has admitted.
@@ -94,7 +97,7 @@ func TestAMarkerAdmitsNoOtherHistory(t *testing.T) {
 
 // anotherHistory gives a node that has kept its keys another master_replid.
 func anotherHistory(f *fakeNode) {
-	old := value(f.info, "master_replid:")
+	old := protocol.Field(f.info, "master_replid:")
 	f.info = strings.Replace(f.info, old, fakeHistory(old), 1)
 }
 
@@ -214,7 +217,7 @@ func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
-				if _, err := locker.TryAcquire(t.Context(), newToken()); err != nil {
+				if _, err := locker.TryAcquire(t.Context(), protocol.NewToken(rand.Reader)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -249,7 +252,7 @@ func TestANodeInQuarantineCountsForNobody(t *testing.T) {
 		lock := mustAcquire(t, locker, "k")
 		got := waitFor(t.Context(), locker)
 		for _, f := range fakes[:2] { // their marker is gone, their keys are not
-			f.change(func(f *fakeNode) { delete(f.keys, markerKey) })
+			f.change(func(f *fakeNode) { delete(f.keys, gate.MarkerKey) })
 		}
 		time.Sleep(time.Second)
 		until := lock.Until()
@@ -457,7 +460,7 @@ func TestAQuarantineEndsUnderLoad(t *testing.T) {
 		sets := 0
 		fakes[0].change(func(f *fakeNode) {
 			f.answer = func(args []any) *driver.Reply {
-				if args[0] == "SET" && args[1] == markerKey {
+				if args[0] == "SET" && args[1] == gate.MarkerKey {
 					if sets++; sets < 3 {
 						return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed"}
 					}
@@ -493,13 +496,13 @@ func shows(f *fakeNode, records ...driver.Reply) {
 }
 
 func TestOnlyAStringIsARecord(t *testing.T) {
-	m := marker{fakeHistory("node-1"), newNonce(), 10000}
-	for odd := -1; odd < len(recordKeys); odd++ {
+	m := gate.Marker{Replid: fakeHistory("node-1"), Nonce: protocol.NewNonce(rand.Reader), Ms: 10000}
+	for odd := -1; odd < len(gate.RecordKeys); odd++ {
 		for _, kind := range []driver.Kind{driver.Nil, driver.Integer, driver.Array, driver.Failure, 99} {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, 1, WithRestartGuard(10*time.Second))
 				var records []driver.Reply
-				for i, text := range []string{formatEpoch(m.nonce), m.String(), formatSet(0, 1)} {
+				for i, text := range []string{gate.FormatEpoch(m.Nonce), m.String(), gate.FormatSet(0, 1)} {
 					records = append(records, driver.Reply{Kind: driver.String, Str: text})
 					if i == odd {
 						records[i].Kind = kind
@@ -515,7 +518,7 @@ func TestOnlyAStringIsARecord(t *testing.T) {
 }
 
 func TestTheGuardsKeysAreNoKeysOfLocks(t *testing.T) {
-	for _, key := range recordKeys {
+	for _, key := range gate.RecordKeys {
 		synctest.Test(t, func(t *testing.T) {
 			guarded, fakes := admittedLocker(t, 3)
 			if lock, err := guarded.TryAcquire(t.Context(), key); !errors.Is(err, ErrOption) {

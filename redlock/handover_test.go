@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
 func TestAReleasedLockIsHandedDownTheLine(t *testing.T) {
@@ -112,8 +113,8 @@ func TestAfterEightHandOversAnotherProcessHasItsTurn(t *testing.T) {
 		if got.err != nil {
 			t.Fatalf("the other process: %v", got.err)
 		}
-		if before := len(turns); before > maxRow+1 {
-			t.Errorf("the other process had its turn after %d of ours, want at most %d", before, maxRow+1)
+		if before := len(turns); before > waiting.MaxHandoffs+1 {
+			t.Errorf("the other process had its turn after %d of ours, want at most %d", before, waiting.MaxHandoffs+1)
 		}
 		_ = got.lock.Release(t.Context())
 		group.Wait()
@@ -251,18 +252,18 @@ func TestAHeirWhoLeavesUponThePromiseLeavesNothing(t *testing.T) {
 		mustAcquire(t, locker, "k")
 		ctx, cancel := context.WithCancel(t.Context())
 		got := waitFor(ctx, locker)
-		heir := locker.queues.heir("k")
+		heir := locker.lines.Next("k")
 		cancel()
 		synctest.Wait()
 		for _, f := range fakes {
 			f.change(func(f *fakeNode) { clear(f.keys) })
 		}
-		gift, err := locker.newLock(heir.ctx, "k", heir.options, false)
+		gift, err := locker.newLock(heir.Context, "k", heir.Call.(*acquireOptions), false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		gift.acquire.ask(locker.nodes, locker.quorum)
-		heir.gift <- gift
+		gift.acquire.AskAll()
+		heir.Give(attempt{gift})
 		if result := <-got; result.err == nil { // he got it before he saw that his context has ended
 			mustRelease(t, result.lock)
 		}

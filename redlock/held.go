@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // Held asks the nodes whether the key still holds this lock's token. It is true if a
@@ -14,24 +16,25 @@ import (
 // The error matches [ErrNoQuorum] if too few nodes answered to say, [ErrClosed], or
 // the context's error if ctx ended first.
 func (l *Lock) Held(ctx context.Context) (bool, error) {
-	c := &l.claim
-	if c.locker.closed() {
-		return false, &stateError{"held", c.key, ErrClosed}
+	a := &l.attempt
+	if l.locker.closed() {
+		return false, &fault.State{Op: "held", Key: a.Key, Why: ErrClosed}
 	}
-	op := &operation{task: look, claim: c, ttl: c.longest()}
-	op.say(new(words), driver.Command{Args: []any{"GET", c.keyArg}, FirstKey: 1, Keys: 1})
-	op.ask(c.locker.nodes, c.locker.quorum)
-	op.await(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch reason := op.blame(); {
-	case op.outcome == carried:
+	op := new(quorum.Operation)
+	op.Prepare(a, a.Kind.Look, a.LongestLease())
+	op.Encode(new(protocol.Memory))
+	op.AskAll()
+	op.Await(ctx)
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	switch reason := op.FailureReason(); {
+	case op.Outcome == quorum.Carried:
 		return true, nil
-	case op.outcome == dropped:
-		return false, fmt.Errorf("%w: %w", op.fail(reason), endOf(ctx))
-	case reason == ErrTaken: //nolint:errorlint // blame returns the sentinel itself
+	case op.Outcome == quorum.Dropped:
+		return false, fmt.Errorf("%w: %w", failure(op, reason), fault.EndOf(ctx))
+	case reason == ErrTaken: //nolint:errorlint // FailureReason returns the sentinel itself
 		return false, nil
 	default:
-		return false, op.fail(reason)
+		return false, failure(op, reason)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-
-	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
 // holds are the locks that a Locker's users hold, for Close to end. A lock that is
@@ -14,7 +12,7 @@ type holds struct {
 	mu     sync.Mutex
 	locks  map[holdName]*Lock
 	closed bool
-	sleep  sleepWatch
+	sleep  suspendDetector
 }
 
 // A holdName is a lock's token; of a token of the user's own, with which he may hold
@@ -25,13 +23,13 @@ type holdName struct {
 }
 
 func (l *Lock) holdName() holdName {
-	if l.claim.own {
-		return holdName{l.claim.token, l}
+	if l.attempt.Own {
+		return holdName{l.attempt.Token, l}
 	}
-	return holdName{l.claim.token, nil}
+	return holdName{l.attempt.Token, nil}
 }
 
-// add takes l in, unless the Locker is closed. The claim's mutex is held.
+// add takes l in, unless the Locker is closed. attempt.Mu is held.
 func (h *holds) add(l *Lock) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,7 +40,7 @@ func (h *holds) add(l *Lock) bool {
 		h.locks = make(map[holdName]*Lock)
 	}
 	if len(h.locks) == 0 {
-		h.watch(l.claim.locker.clock)
+		h.watch(l.locker.clock)
 	}
 	h.locks[l.holdName()] = l
 	return true
@@ -77,39 +75,4 @@ func (h *holds) close() []*Lock {
 	}
 	h.mu.Unlock()
 	return h.all()
-}
-
-// spentTokens are users' own tokens that were released. A late retry of the request
-// that had one would take a lock that nobody will release.
-type spentTokens struct {
-	mu    sync.Mutex
-	until map[string]clockdrift.Instant
-	sweep int // at this size
-}
-
-const firstSweep = 1024
-
-// add refuses token until the instant.
-func (s *spentTokens) add(token string, until, now clockdrift.Instant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.until == nil {
-		s.until, s.sweep = make(map[string]clockdrift.Instant), firstSweep
-	}
-	if len(s.until) >= s.sweep {
-		for old, end := range s.until {
-			if now >= end {
-				delete(s.until, old)
-			}
-		}
-		s.sweep = max(firstSweep, 2*len(s.until))
-	}
-	s.until[token] = until
-}
-
-// has reports whether token is refused.
-func (s *spentTokens) has(token string, now clockdrift.Instant) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return now < s.until[token]
 }

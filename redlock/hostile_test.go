@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
 // driverFunc is a driver that breaks its contract.
@@ -76,8 +77,8 @@ func TestADriverThatIgnoresItsContextHoldsUpNobody(t *testing.T) {
 		if took := time.Since(began); took != 5*time.Second {
 			t.Errorf("100 cycles took %v, want the 5s of the pauses", took)
 		}
-		if calls := fakes[0].batches(); calls > 2+maxWindow {
-			t.Errorf("%d calls hang in the driver, want at most %d", calls, maxWindow)
+		if calls := fakes[0].batches(); calls > 2+node.MaxWindow {
+			t.Errorf("%d calls hang in the driver, want at most %d", calls, node.MaxWindow)
 		}
 		close(release)
 	})
@@ -107,7 +108,7 @@ func TestRepliesThatNoServerGivesAreNoVotes(t *testing.T) {
 			}
 		})
 	}
-	odd = append(odd[1:], driver.Reply{}, driver.Reply{Kind: driver.String, Str: "OK"}, driver.Reply{Kind: driver.Integer, Int: takenOver})
+	odd = append(odd[1:], driver.Reply{}, driver.Reply{Kind: driver.String, Str: "OK"}, driver.Reply{Kind: driver.Integer, Int: 3})
 	for i, reply := range odd {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 1)

@@ -1,13 +1,14 @@
 package redlock
 
 import (
+	"github.com/quorumlock/quorumlock/internal/quorum"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 // ask puts a try for the key in the lanes, past everything that lets tries share an answer.
-func ask(t *testing.T, locker *Locker, key string) *operation {
+func ask(t *testing.T, locker *Locker, key string) *quorum.Operation {
 	t.Helper()
 	o, err := locker.prepare(t.Context(), key, nil)
 	if err != nil {
@@ -17,7 +18,7 @@ func ask(t *testing.T, locker *Locker, key string) *operation {
 	if err != nil {
 		t.Fatalf("newLock = %v", err)
 	}
-	try.acquire.ask(locker.nodes, locker.quorum)
+	try.acquire.AskAll()
 	return &try.acquire
 }
 
@@ -25,7 +26,7 @@ func ask(t *testing.T, locker *Locker, key string) *operation {
 func crowd(t *testing.T, locker *Locker, key string, count int) (stop func()) {
 	t.Helper()
 	quit, over := make(chan struct{}), make(chan struct{})
-	tries := make([]*operation, count)
+	tries := make([]*quorum.Operation, count)
 	for i := range tries {
 		tries[i] = ask(t, locker, key)
 	}
@@ -33,7 +34,7 @@ func crowd(t *testing.T, locker *Locker, key string, count int) (stop func()) {
 		defer close(over)
 		for {
 			select {
-			case <-tries[0].done:
+			case <-tries[0].Done:
 				tries = append(tries[1:], ask(t, locker, key))
 			case <-quit:
 				return
@@ -108,7 +109,7 @@ func TestRequestsWithOneTokenStayInOrder(t *testing.T) {
 		warm(t, locker)
 		block := make(chan struct{})
 		fakes[2].change(func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return block } })
-		first := ask(t, locker, "k").lock // it has the key, and the turn at the third node
+		first := ask(t, locker, "k").Owner.(*Lock) // it has the key, and the turn at the third node
 		synctest.Wait()
 		if err := first.Release(t.Context()); err != nil {
 			t.Errorf("Release = %v", err)

@@ -6,21 +6,23 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // A Lock is a key that we hold, from [Locker.Acquire] until its lease ends, it is
 // released, or the Locker is closed. All methods are safe for concurrent use.
 type Lock struct {
-	claim   claim
+	locker  *Locker
+	attempt quorum.Attempt
 	parent  context.Context //nolint:containedctx // the lock's context descends from it
-	acquire operation
-	release operation
-	words   words    // of acquire
-	renewal *renewal // nil: none
-	contest *contest // nil: the votes of the acquire were not split
+	acquire quorum.Operation
+	release quorum.Operation
+	memory  protocol.Memory // of acquire
+	renewal *renewal        // nil: none
 	maxHold time.Duration
 
-	// Guarded by claim.mu.
+	// Guarded by attempt.Mu.
 	until  clockdrift.Instant // the lease's end, drift taken off
 	ends   clockdrift.Instant // the longest hold's end, which no lease passes: see [WithMaxHold]
 	fence  int64
@@ -34,11 +36,11 @@ type Lock struct {
 }
 
 // Key returns the key, as it was given to Acquire.
-func (l *Lock) Key() string { return l.claim.key }
+func (l *Lock) Key() string { return l.attempt.Key }
 
 // Token returns the random value that says on the nodes who holds the key. Whoever
 // knows it can release the lock: keep it out of logs.
-func (l *Lock) Token() string { return l.claim.token }
+func (l *Lock) Token() string { return l.attempt.Token }
 
 // String shows the key and what is left of the lease. It does not show the token.
 func (l *Lock) String() string {
@@ -66,43 +68,43 @@ func (l *Lock) Valid() bool { return l.left() > 0 }
 // left is what is left of the lease, and at most 0 if the hold is over.
 func (l *Lock) left() time.Duration {
 	now := l.observe()
-	defer l.claim.mu.Unlock()
+	defer l.attempt.Mu.Unlock()
 	if l.ended != nil {
 		return min(0, l.until.Sub(now))
 	}
 	return l.until.Sub(now)
 }
 
-// observe takes claim.mu, for the caller to give back, and ends the hold if its time is
+// observe takes attempt.Mu, for the caller to give back, and ends the hold if its time is
 // up at the moment that it returns.
 func (l *Lock) observe() (now clockdrift.Instant) {
-	now = l.claim.locker.clock.Fresh()
-	l.claim.mu.Lock()
+	now = l.locker.clock.Fresh()
+	l.attempt.Mu.Lock()
 	l.check(now)
 	return now
 }
 
-// check ends the hold if its time is up. claim.mu is held.
+// check ends the hold if its time is up. attempt.Mu is held.
 func (l *Lock) check(now clockdrift.Instant) {
 	if l.ended == nil && now >= l.until {
 		l.end(ErrLost)
 	}
 }
 
-// end ends the hold, if it has not ended before. claim.mu is held.
+// end ends the hold, if it has not ended before. attempt.Mu is held.
 func (l *Lock) end(cause error) {
 	if l.ended != nil {
 		return
 	}
 	l.ended, l.cause = cause, cause
 	if l.excess && cause == ErrLost { //nolint:errorlint // it is the sentinel itself
-		l.claim.abandon()
+		l.attempt.Abandon()
 	}
 	if cause == ErrLost { //nolint:errorlint // it is the sentinel itself
 		l.cause = l.lossCause()
 	}
 	if l.renewal != nil {
-		l.claim.locker.renewals.remove(l.renewal)
+		l.locker.renewals.remove(l.renewal)
 	}
 	if l.ctx != nil {
 		l.timer.Stop()
@@ -110,11 +112,11 @@ func (l *Lock) end(cause error) {
 	}
 }
 
-// lossCause is why the lock was lost. claim.mu is held.
+// lossCause is why the lock was lost. attempt.Mu is held.
 func (l *Lock) lossCause() error {
-	switch allowance := clockdrift.Allowance(l.claim.ttl, l.claim.locker.options.drift); {
+	switch allowance := clockdrift.Allowance(l.attempt.Longest, l.locker.options.drift); {
 	case l.renewal != nil && l.renewal.failed != nil:
-		return l.renewal.failed.fail(ErrLost)
+		return failure(l.renewal.failed, ErrLost)
 	case l.until >= l.ends.Add(-allowance-MinTTL):
 		return fmt.Errorf("%w: it was held for %v, the longest time that WithMaxHold allows", ErrLost, l.maxHold)
 	}
@@ -128,7 +130,7 @@ func (l *Lock) lossCause() error {
 // last answer. Give it to all work that the lock protects.
 func (l *Lock) Context() context.Context {
 	now := l.observe()
-	defer l.claim.mu.Unlock()
+	defer l.attempt.Mu.Unlock()
 	if l.ctx == nil {
 		l.ctx, l.cancel = context.WithCancelCause(context.WithValue(l.parent, lockKey{}, l))
 		if l.ended != nil {
@@ -153,7 +155,7 @@ func FromContext(ctx context.Context) *Lock {
 // nested: each knows the context that it was acquired under.
 func (l *Locker) holder(ctx context.Context, key string) *Lock {
 	for lock := FromContext(ctx); lock != nil; lock = FromContext(lock.parent) { //nolint:contextcheck // ctx descends from it
-		if lock.claim.locker == l && lock.claim.key == key && lock.Valid() {
+		if lock.locker == l && lock.attempt.Key == key && lock.Valid() {
 			return lock
 		}
 	}
@@ -163,7 +165,7 @@ func (l *Locker) holder(ctx context.Context, key string) *Lock {
 // expire is called by the timer. The lease may have been extended meanwhile.
 func (l *Lock) expire() {
 	now := l.observe()
-	defer l.claim.mu.Unlock()
+	defer l.attempt.Mu.Unlock()
 	if l.ended == nil {
 		l.timer.Reset(l.until.Sub(now))
 	}
@@ -172,7 +174,7 @@ func (l *Lock) expire() {
 // Votes returns what each node said to the acquire. Answers that came after the
 // deciding vote are among them as soon as they have come.
 func (l *Lock) Votes() []Vote {
-	l.claim.mu.Lock()
-	defer l.claim.mu.Unlock()
-	return l.last().votes()
+	l.attempt.Mu.Lock()
+	defer l.attempt.Mu.Unlock()
+	return votes(l.last().Tally())
 }

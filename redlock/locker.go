@@ -2,14 +2,14 @@ package redlock
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"maps"
+	mathrand "math/rand/v2"
 	"reflect"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,41 +18,30 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
 // A Locker takes locks on a fixed set of nodes. Make one with [New] and share it:
 // it is safe for concurrent use, and callers at the same time share its batches.
 type Locker struct {
 	options lockerOptions
-	timeout time.Duration // a node's, for an operation with the default TTL
-	nodes   []*node
-	quorum  int
-	// durability is what votes need besides the nodes' grants.
-	durability durability
-	// usualTTL is the default TTL as servers take it, boxed once.
-	usualTTL any
-	clock    *clockdrift.Clock
-	time     nodeTime
+	clock   *clockdrift.Clock
+	board   *quorum.Board // what is asked of the nodes
 
-	fences    fences
-	fenceIdle any              // how long the counter of a usual fence is kept, boxed once: see [Locker.keeps]
-	met       atomic.Bool      // a quorum has been reached, and has told its clocks
-	look      []driver.Command // see [lookAt]
-	greatest  atomic.Int64     // the ms of all markers seen: see [guard]
-
-	lanes    lanes
+	met      atomic.Bool // a quorum has been reached, and has told its clocks
 	holds    holds
 	renewals schedule
-	queues   queues
+	lines    waiting.Lines
 	tries    chan struct{} // holds one for each try of a waiter
-	spent    spentTokens
-	idents   identities
 
 	closing chan struct{}
 	once    sync.Once
-	failure error           // of Close
-	life    context.Context //nolint:containedctx // all batches descend from it
-	kill    context.CancelFunc
+	failure error              // of Close
+	kill    context.CancelFunc // ends the context that all batches descend from
 	work    crew
 }
 
@@ -110,29 +99,46 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	}
 	l := &Locker{
 		options: o,
-		timeout: o.timeout(o.acquire.ttl),
-		quorum:  len(nodes)/2 + 1,
 		clock:   o.clock,
-
-		durability: o.durability(),
-
+		tries:   make(chan struct{}, waiting.MaxTries),
 		closing: make(chan struct{}),
 	}
-	l.usualTTL = strconv.FormatInt(o.acquire.ttl.Milliseconds(), 10)
-	l.look = lookAt(&o)
-	l.fenceIdle = strconv.FormatInt(o.fenceIdle.Milliseconds()+1, 10)
-	l.tries = make(chan struct{}, maxTries)
-	l.lanes.byKey = make(map[string]*lane)
 	l.renewals.clock = l.clock
 	l.renewals.wake = func() { l.work.start(l.renewals.begin) }
-	l.life, l.kill = context.WithCancel(context.Background())
-	l.idents.of, l.idents.seed = make([]string, len(nodes)), maphash.MakeSeed()
-	for i, n := range nodes {
-		l.nodes = append(l.nodes, newNode(l, i, n))
+	var life context.Context
+	life, l.kill = context.WithCancel(context.Background())
+	l.board = quorum.NewBoard(quorum.Config{
+		NodeTimeout: l.options.timeout, Fences: o.fences, FenceIdle: o.fenceIdle,
+	}, node.NewSet(l.nodeConfig(life, len(nodes)), nodes))
+	for _, n := range nodes {
 		users.enter(n.Driver)
 	}
 	return l, nil
 }
+
+// nodeConfig is what the Locker gives its nodes.
+func (l *Locker) nodeConfig(life context.Context, size int) node.Config {
+	o := &l.options
+	majority := size/2 + 1
+	c := node.Config{
+		Clock: l.clock, Random: rand.Reader, Jitter: jitter, Life: life, Go: l.work.start,
+		Emit:    func(e fault.Event) { o.events(Event{EventKind(e.Kind), e.Node, e.Err}) },
+		Owe:     func(change int) { l.board.Keys.Await(change) },
+		Timeout: o.timeout(o.acquire.ttl), TTL: o.acquire.ttl, Drift: o.drift, Prefix: o.prefix, Quorum: majority,
+		EvictingOK: o.evictingOK, NeedsTime: o.fences, Durability: o.durability(), ClockGuard: o.clockGuard,
+	}
+	if o.guard > 0 {
+		r := &gate.Restarts{
+			Longest: o.guard, NodeSet: o.nodeSet, Size: size, Quorum: majority, Prefix: o.prefix, Drift: o.drift,
+			Clock: l.clock, Random: rand.Reader,
+		}
+		c.Restarts = r.Init()
+	}
+	return c
+}
+
+// jitter returns a random time below the bound. Nobody gains by guessing it.
+func jitter(bound time.Duration) time.Duration { return mathrand.N(bound) } //nolint:gosec // see above
 
 func checkNodes(nodes []driver.Node) error {
 	if len(nodes) == 0 {
@@ -177,12 +183,13 @@ func (l *Locker) Close() error {
 }
 
 func (l *Locker) shut() error {
+	l.board.Close()
 	close(l.closing)
 	l.renewals.stop()
 	for _, lock := range l.holds.close() {
 		lock.quit()
 	}
-	calm := l.lanes.calm()
+	calm := l.board.Keys.Shut()
 	bound := time.NewTimer(l.options.cleanup)
 	defer bound.Stop()
 	select {
@@ -190,13 +197,13 @@ func (l *Locker) shut() error {
 	case <-bound.C:
 	}
 	l.kill()
-	for _, n := range l.nodes {
-		n.cleanups.stop()
-		n.close()
+	l.board.StopCleanups()
+	for _, n := range l.board.Nodes {
+		n.Close()
 	}
 	if err := l.join(); err != nil {
-		for _, n := range l.nodes {
-			users.leave(n.driver) // another Locker may close it
+		for _, n := range l.board.Nodes {
+			users.leave(n.Driver) // another Locker may close it
 		}
 		return errors.Join(err, l.unreleased())
 	}
@@ -205,16 +212,7 @@ func (l *Locker) shut() error {
 
 // unreleased says which keys Close could not give back.
 func (l *Locker) unreleased() error {
-	nodes := make(map[string][]string)
-	for _, n := range l.nodes {
-		for _, c := range n.cleanups.all() {
-			c.mu.Lock()
-			if c.keeps && !slices.Contains(nodes[c.key], n.name) {
-				nodes[c.key] = append(nodes[c.key], n.name)
-			}
-			c.mu.Unlock()
-		}
-	}
+	nodes := l.board.Unreleased()
 	if len(nodes) == 0 {
 		return nil
 	}
@@ -249,16 +247,14 @@ func (l *Locker) join() error {
 // closeDrivers closes what the drivers have of their own, all at once: to a silent
 // node that may take a second.
 func (l *Locker) closeDrivers() []error {
-	failures := make([]error, len(l.nodes))
+	failures := make([]error, len(l.board.Nodes))
 	var group errgroup.Group
-	for i, n := range l.nodes {
-		for i := range n.lines {
-			n.lines[i].ages.stop()
-		}
-		if c := users.leave(n.driver); c != nil {
+	for i, n := range l.board.Nodes {
+		n.StopTimers()
+		if c := users.leave(n.Driver); c != nil {
 			group.Go(func() error {
 				if err := c.Close(); err != nil {
-					failures[i] = fmt.Errorf("redlock: close node %s: %w", n.name, err)
+					failures[i] = fmt.Errorf("redlock: close node %s: %w", n.Name(), err)
 				}
 				return nil // the others are closed as well, and each failure is told
 			})

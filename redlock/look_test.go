@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/gate"
 )
 
 // A sleeper is a machine that sleeps by an assignment.
@@ -43,7 +44,7 @@ func (f *fakeNode) changeBefore(key string, how func(f *fakeNode)) {
 func resynced(f *fakeNode) {
 	anotherHistory(f)
 	for key := range f.keys {
-		if !slices.Contains(recordKeys[:], key) {
+		if !slices.Contains(gate.RecordKeys[:], key) {
 			delete(f.keys, key)
 		}
 	}
@@ -179,11 +180,11 @@ func TestBothHalvesOfAHoldAreLookedAt(t *testing.T) {
 	}{
 		"nothing": {func(*fakeNode, *sleeper) {}, nil},
 		"a marker that is away for the first half": {func(f *fakeNode, _ *sleeper) {
-			marker := f.keys[markerKey]
-			delete(f.keys, markerKey)
+			marker := f.keys[gate.MarkerKey]
+			delete(f.keys, gate.MarkerKey)
 			f.answer = func(args []any) *driver.Reply {
 				if args[0] == "PEXPIRE" {
-					f.keys[markerKey] = marker
+					f.keys[gate.MarkerKey] = marker
 				}
 				return nil
 			}

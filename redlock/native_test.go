@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // natives are the servers that can do without scripts, and the command by which each
@@ -51,17 +53,17 @@ func TestANodeIsAskedForItsDialectAndNothingChanges(t *testing.T) {
 	for _, tt := range []struct {
 		kind       fakeKind
 		scriptless bool
-		want       dialect
+		want       protocol.Dialect
 		event      bool
 	}{
-		{redis7, false, dialect{}, false},
-		{redis7, true, dialect{scriptless: true}, true},
-		{valkey8, false, dialect{swaps: bySetIf}, false},
-		{valkey8, true, dialect{bySET, bySetIf, true}, false},
-		{valkey9, false, dialect{byDELIFEQ, bySetIf, false}, false},
-		{valkey9, true, dialect{byDELIFEQ, bySetIf, true}, false},
-		{redis84, true, dialect{byDELEX, bySetIf, true}, false},
-		{tair, true, dialect{byCAD, byCAS, true}, false},
+		{redis7, false, protocol.Dialect{}, false},
+		{redis7, true, protocol.Dialect{Scriptless: true}, true},
+		{valkey8, false, protocol.Dialect{Swaps: protocol.BySetIf}, false},
+		{valkey8, true, protocol.Dialect{Deletes: protocol.BySET, Swaps: protocol.BySetIf, Scriptless: true}, false},
+		{valkey9, false, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: protocol.BySetIf, Scriptless: false}, false},
+		{valkey9, true, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: protocol.BySetIf, Scriptless: true}, false},
+		{redis84, true, protocol.Dialect{Deletes: protocol.ByDELEX, Swaps: protocol.BySetIf, Scriptless: true}, false},
+		{tair, true, protocol.Dialect{Deletes: protocol.ByCAD, Swaps: protocol.ByCAS, Scriptless: true}, false},
 	} {
 		for _, holder := range []string{"", "another", "a list"} {
 			synctest.Test(t, func(t *testing.T) {
@@ -75,7 +77,7 @@ func TestANodeIsAskedForItsDialectAndNothingChanges(t *testing.T) {
 					t.Errorf("kind %d, scriptless %v, %q has the key: TryAcquire = %v", tt.kind, tt.scriptless, holder, err)
 				}
 				synctest.Wait()
-				if got := locker.nodes[0].dialect; got != tt.want {
+				if got := locker.board.Nodes[0].Dialect(); got != tt.want {
 					t.Errorf("kind %d, scriptless %v, %q has the key: the dialect is %+v, want %+v", tt.kind, tt.scriptless, holder, got, tt.want)
 				}
 				if token, left := fakes[0].token("k"); holder != "" && (token != holder || left != time.Minute) ||
@@ -456,21 +458,23 @@ func TestWithoutScriptsAndCommandsANodeIsLimitedAndSaysSo(t *testing.T) {
 func TestANodeThatComesBackAsAnotherVersionIsAskedAgain(t *testing.T) {
 	for _, tt := range []struct {
 		from, to fakeKind
-		want     deletion
-	}{{valkey9, redis7, byScript}, {redis7, valkey9, byDELIFEQ}, {tair, redis84, byDELEX}} {
+		want     protocol.Deletion
+	}{{valkey9, redis7, protocol.ByScript}, {redis7, valkey9, protocol.ByDELIFEQ}, {tair, redis84, protocol.ByDELEX}} {
 		for _, noticed := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := native(t, 3, tt.from, false)
 				lock := mustAcquire(t, locker, "k")
-				for _, n := range locker.nodes {
-					if noticed {
-						n.fails(errCut)
+				if noticed {
+					for _, f := range fakes {
+						f.change(func(f *fakeNode) { f.refused = errCut })
 					}
+					_, _ = locker.TryAcquire(t.Context(), "another")
+					synctest.Wait()
 				}
 				for _, f := range fakes {
 					f.change(func(f *fakeNode) { f.kind, f.refused = tt.to, nil })
 				}
-				time.Sleep(maxRest)
+				time.Sleep(node.MaxCooldown)
 				if err := lock.Release(t.Context()); err != nil {
 					t.Errorf("from kind %d to %d, noticed %v: Release = %v", tt.from, tt.to, noticed, err)
 				}
@@ -478,7 +482,7 @@ func TestANodeThatComesBackAsAnotherVersionIsAskedAgain(t *testing.T) {
 				if left := stray(fakes, "k"); left != nil {
 					t.Errorf("from kind %d to %d, noticed %v: %v have the key", tt.from, tt.to, noticed, left)
 				}
-				if got := locker.nodes[0].dialect.deletes; noticed && got != tt.want {
+				if got := locker.board.Nodes[0].Dialect().Deletes; noticed && got != tt.want {
 					t.Errorf("from kind %d to %d: deletes by %d, want %d", tt.from, tt.to, got, tt.want)
 				}
 			})
@@ -493,7 +497,7 @@ func TestANumberIsNoAnswerOfWhatStandsInForTheScript(t *testing.T) {
 		command string
 		honest  int // so many come before
 	}{{"SET", 0}, {"GET", 1}, {"SET IFEQ", 0}} {
-		for number := range int64(takenOver + 1) {
+		for number := range int64(4) {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := native(t, 1, valkey9, true, WithFences())
 				lock := mustAcquire(t, locker, "k")
@@ -520,7 +524,7 @@ func TestANumberIsNoAnswerOfWhatStandsInForTheScript(t *testing.T) {
 					t.Errorf("Release = %v", err)
 				}
 				got := <-heir
-				if got.lock != nil && got.lock.acquire.task == inherit {
+				if got.lock != nil && got.lock.acquire.Op == protocol.Exclusive.Inherit {
 					t.Errorf("where %s answers %d, the heir has the lock by it", tt.command, number)
 				}
 			})

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"crypto/rand"
 	"errors"
 	"maps"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // Who may take longer leases than the markers say knows of leases that nobody waits for.
@@ -28,7 +31,7 @@ func TestAClientOfLongerLeasesThanTheMarkersSayIsRefusedAndRaisesNothing(t *test
 		if after := fakes[0].records(); !maps.Equal(before, after) {
 			t.Errorf("who was refused has made %v of %v", after, before)
 		}
-		if found := fakes[2].records()[markerKey]; found != "" {
+		if found := fakes[2].records()[gate.MarkerKey]; found != "" {
 			t.Errorf("who was refused has admitted another node: %q", found)
 		}
 	})
@@ -67,7 +70,7 @@ func TestAQuarantineTakesTheLongestTimeThatAnyMarkerNames(t *testing.T) {
 		for start := time.Now(); admitted == 0; {
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			synctest.Wait()
-			if fakes[0].records()[markerKey] != "" {
+			if fakes[0].records()[gate.MarkerKey] != "" {
 				admitted = time.Since(start)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -75,20 +78,22 @@ func TestAQuarantineTakesTheLongestTimeThatAnyMarkerNames(t *testing.T) {
 		if admitted < 30*time.Second+clockAllowance(locker, 30*time.Second) || admitted > 32*time.Second {
 			t.Errorf("the node was admitted after %v, want 30s and what clocks run apart", admitted)
 		}
-		if m, err := parseMarker(fakes[0].records()[markerKey]); err != nil || m.ms != 30_000 {
+		if m, err := gate.ParseMarker(fakes[0].records()[gate.MarkerKey]); err != nil || m.Ms != 30_000 {
 			t.Errorf("the marker is %v, want one for 30s", m)
 		}
 	})
 }
 
-func clockAllowance(l *Locker, d time.Duration) time.Duration { return l.sitOut(d) - d }
+func clockAllowance(l *Locker, d time.Duration) time.Duration {
+	return gate.SitOut(d, l.options.drift) - d
+}
 
 // mergeNodes makes the third of three nodes silent, and the second two addresses with the first.
 func mergeNodes(fakes []*fakeNode) {
 	fakes[2].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
 	fakes[1].change(func(f *fakeNode) {
 		f.info = strings.Replace(f.info, fakeHistory("node-2"), fakeHistory("node-1"), 1)
-		for _, key := range recordKeys {
+		for _, key := range gate.RecordKeys {
 			f.keys[key] = fakes[0].keys[key]
 		}
 	})
@@ -100,7 +105,7 @@ func TestEachExtensionOfACommandIsJudgedByItsLook(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
 		var locks []*Lock
 		for range 8 {
-			locks = append(locks, mustAcquire(t, locker, newToken()))
+			locks = append(locks, mustAcquire(t, locker, protocol.NewToken(rand.Reader)))
 		}
 		synctest.Wait()
 		mergeNodes(fakes)
@@ -165,13 +170,13 @@ func TestANodeRefusesClientsThatItDoesNotList(t *testing.T) {
 				}
 			}
 			for _, f := range fakes {
-				f.change(func(f *fakeNode) { delete(f.keys, markerKey) })
+				f.change(func(f *fakeNode) { delete(f.keys, gate.MarkerKey) })
 			}
 			for range 5 {
 				time.Sleep(5 * time.Second)
 				_, _ = locker.TryAcquire(t.Context(), "k")
 			}
-			if after := fakes[0].records(); tt.want != nil && after[markerKey] != "" {
+			if after := fakes[0].records(); tt.want != nil && after[gate.MarkerKey] != "" {
 				t.Errorf("who is not listed has made %v of %v", after, before)
 			}
 		})
@@ -184,7 +189,7 @@ func TestTheFirstClientListsItsOwnConfiguration(t *testing.T) {
 		locker := another(t, fakes, guard10(), WithNodeSet(42), WithKeyPrefix("p:"))
 		admit(t, locker)
 		mustAcquire(t, locker, "k")
-		if set, _ := fakes[0].token("p:" + setKey); set != "v1 42:3@1" {
+		if set, _ := fakes[0].token("p:" + gate.SetKey); set != "v1 42:3@1" {
 			t.Errorf("the node set is %q, want that of the client", set)
 		}
 	})

@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // The bounds of a TTL.
 const (
 	// MinTTL is the shortest lease. Below it the drift allowance and one slow
 	// reply leave nothing.
-	MinTTL = 10 * time.Millisecond
+	MinTTL = protocol.MinTTL
 	// MaxTTL is the longest lease: ten years, far below what servers can count.
-	MaxTTL = 10 * 365 * 24 * time.Hour
+	MaxTTL = protocol.MaxTTL
 )
 
 // The bounds of keys and tokens, in bytes.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
 // The pitfalls are faults that other lock libraries have. Those in which a client or a
@@ -114,7 +115,7 @@ func TestPitfall05UntilAndValidTellTheTruth(t *testing.T) {
 		for _, f := range fakes {
 			f.resume()
 		}
-		time.Sleep(maxRest)
+		time.Sleep(node.MaxCooldown)
 		lock, err := locker.Acquire(t.Context(), "k2")
 		if err != nil {
 			t.Fatalf("Acquire = %v", err)
@@ -375,7 +376,7 @@ func TestPitfall15ARetryWithOnesOwnTokenNeverHarmsTheLock(t *testing.T) {
 		}
 		fakes[0].change(func(f *fakeNode) { f.refused = nil })
 		fakes[1].change(func(f *fakeNode) { f.refused = nil })
-		time.Sleep(maxRest)
+		time.Sleep(node.MaxCooldown)
 		synctest.Wait()
 		if names := stray(fakes, "k"); len(names) != 3 {
 			t.Errorf("after the failed retry the live lock is only at %v", names)

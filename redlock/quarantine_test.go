@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // A copy of an epoch that runs behind a FLUSHALL would bring back what was admitted.
@@ -17,18 +20,18 @@ func TestAnEpochIsNeverSentTwice(t *testing.T) {
 		sent := map[string]int{}
 		fakes[0].change(func(f *fakeNode) {
 			f.answer = func(args []any) *driver.Reply {
-				if args[0] == "SET" && args[1] == epochKey {
+				if args[0] == "SET" && args[1] == gate.EpochKey {
 					sent[args[2].(string)]++
 				}
 				return nil
 			}
 			f.lose = func(name string) bool {
-				return name == "SET" && len(sent) < 3 && f.log[len(f.log)-1] == "SET" && f.keys[epochKey].token != ""
+				return name == "SET" && len(sent) < 3 && f.log[len(f.log)-1] == "SET" && f.keys[gate.EpochKey].token != ""
 			}
 		})
 		for range 100 {
 			_, _ = locker.TryAcquire(t.Context(), "k")
-			fakes[0].change(func(f *fakeNode) { delete(f.keys, epochKey) })
+			fakes[0].change(func(f *fakeNode) { delete(f.keys, gate.EpochKey) })
 			time.Sleep(100 * time.Millisecond)
 		}
 		if len(sent) < 3 {
@@ -50,7 +53,7 @@ func TestAMarkerThatRunsBehindAFlushAdmitsNobody(t *testing.T) {
 		var late []any
 		fakes[0].change(func(f *fakeNode) {
 			f.answer = func(args []any) *driver.Reply {
-				if args[0] == "SET" && args[1] == markerKey && len(args) == 4 && late == nil {
+				if args[0] == "SET" && args[1] == gate.MarkerKey && len(args) == 4 && late == nil {
 					late = args
 					return &driver.Reply{} // it is still on its way
 				}
@@ -64,8 +67,8 @@ func TestAMarkerThatRunsBehindAFlushAdmitsNobody(t *testing.T) {
 		fakes[0].change(flushed)
 		two := another(t, fakes, guard10())
 		_, _ = two.TryAcquire(t.Context(), "k")
-		synctest.Wait()                       // there is an epoch again
-		fakes[0].put(setKey, formatSet(0, 1)) // that runs late as well
+		synctest.Wait()                                 // there is an epoch again
+		fakes[0].put(gate.SetKey, gate.FormatSet(0, 1)) // that runs late as well
 		fakes[0].change(func(f *fakeNode) { f.one(late) })
 		if second, err := two.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
 			t.Errorf("behind a FLUSHALL and a late marker TryAcquire = %v, %v, want ErrQuarantine: the first is valid: %t", second, err, lock.Valid())
@@ -76,16 +79,16 @@ func TestAMarkerThatRunsBehindAFlushAdmitsNobody(t *testing.T) {
 // Who wrote it may know rules that this client does not.
 func TestARecordThatCannotBeReadClosesTheNodeAndIsLeftAlone(t *testing.T) {
 	for _, tt := range []struct{ key, text, want string }{
-		{epochKey, "mine", "no record"},
-		{epochKey, "v2 " + someNonce, "newer version"},
-		{epochKey, "v1 " + someNonce + " SEAL=1", "extension"},
-		{markerKey, "node-1 10000", "no record"},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " 10000 X=1", "extension"},
-		{setKey, "v1 0:1@", "no record"},
-		{setKey, "v3", "newer version"},
-		{epochKey, aList, "no record"},
-		{markerKey, aList, "no record"},
-		{setKey, aList, "no record"},
+		{gate.EpochKey, "mine", "no record"},
+		{gate.EpochKey, "v2 " + someNonce, "newer version"},
+		{gate.EpochKey, "v1 " + someNonce + " SEAL=1", "extension"},
+		{gate.MarkerKey, "node-1 10000", "no record"},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " 10000 X=1", "extension"},
+		{gate.SetKey, "v1 0:1@", "no record"},
+		{gate.SetKey, "v3", "newer version"},
+		{gate.EpochKey, aList, "no record"},
+		{gate.MarkerKey, aList, "no record"},
+		{gate.SetKey, aList, "no record"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var seen recorder
@@ -102,7 +105,7 @@ func TestARecordThatCannotBeReadClosesTheNodeAndIsLeftAlone(t *testing.T) {
 			if got := fakes[0].records()[tt.key]; got != tt.text {
 				t.Errorf("%q held %q and holds %q", tt.key, tt.text, got)
 			}
-			if m := fakes[0].records()[markerKey]; tt.key != markerKey && m != "" {
+			if m := fakes[0].records()[gate.MarkerKey]; tt.key != gate.MarkerKey && m != "" {
 				t.Errorf("%q holds %q, and the node was admitted: %q", tt.key, tt.text, m)
 			}
 			told := false
@@ -159,7 +162,7 @@ func TestANodeThatCameBackEmptyIsNotToBeAdmitted(t *testing.T) {
 
 // What keeps a quarantine from ending is named, and tried again now and then.
 func TestARecordThatMayNotBeSetIsNamedAndTriedAgain(t *testing.T) {
-	for _, key := range recordKeys {
+	for _, key := range gate.RecordKeys {
 		for refusal, want := range map[string]string{
 			"NOPERM this user may not":              "+mget",
 			"OOM command not allowed when used mem": "maxmemory",
@@ -219,7 +222,7 @@ func TestAQuarantineEndsWhileNobodyAsks(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10())
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(11 * time.Second)
-		if fakes[0].records()[markerKey] == "" {
+		if fakes[0].records()[gate.MarkerKey] == "" {
 			t.Error("11s after one try the node is not admitted")
 		}
 		mustAcquire(t, locker, "k")
@@ -247,7 +250,7 @@ func TestARecordThatAppearsDuringAQuarantineIsTold(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10(), seen.option())
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		synctest.Wait()
-		fakes[0].put(markerKey, "v2 new")
+		fakes[0].put(gate.MarkerKey, "v2 new")
 		for range 3 {
 			_, _ = locker.TryAcquire(t.Context(), "k")
 		}
@@ -271,8 +274,8 @@ func TestAQuarantineBeginsAnewWithAFlush(t *testing.T) {
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(6 * time.Second)
 		fakes[0].change(flushed)
-		fakes[0].put(epochKey, formatEpoch(newNonce())) // another client's
-		fakes[0].put(setKey, "v1 0:1@1")
+		fakes[0].put(gate.EpochKey, gate.FormatEpoch(protocol.NewNonce(rand.Reader))) // another client's
+		fakes[0].put(gate.SetKey, "v1 0:1@1")
 		for range 9 {
 			if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
 				t.Fatalf("less than the longest TTL after FLUSHALL: TryAcquire = %v, %v, want ErrQuarantine", lock, err)
@@ -307,7 +310,7 @@ func TestAClientOfOtherNodesDoesNotEndAQuarantine(t *testing.T) {
 		if second, err := young.TryAcquire(t.Context(), "k"); err == nil && first.Valid() {
 			t.Errorf("a client of three nodes and one of five both hold the key; a node has %v", second)
 		}
-		if set := fakes[0].records()[setKey]; set != "" {
+		if set := fakes[0].records()[gate.SetKey]; set != "" {
 			t.Errorf("the node that came back empty was listed as %q by a client of five nodes", set)
 		}
 		time.Sleep(time.Minute) // looked at now and then
@@ -315,8 +318,8 @@ func TestAClientOfOtherNodesDoesNotEndAQuarantine(t *testing.T) {
 		time.Sleep(time.Minute)
 		mustRelease(t, mustAcquire(t, old, "k2"))
 		synctest.Wait()
-		if set := fakes[0].records()[setKey]; set != formatSet(0, 3) {
-			t.Errorf("the node that came back empty is listed as %q, want %q", set, formatSet(0, 3))
+		if set := fakes[0].records()[gate.SetKey]; set != gate.FormatSet(0, 3) {
+			t.Errorf("the node that came back empty is listed as %q, want %q", set, gate.FormatSet(0, 3))
 		}
 	})
 }
@@ -348,7 +351,7 @@ func TestAClientOfShorterLeasesEndsNoQuarantineByItself(t *testing.T) {
 				told = err.Error()
 			}
 		}
-		if m := fakes[1].records()[markerKey]; m != "" {
+		if m := fakes[1].records()[gate.MarkerKey]; m != "" {
 			t.Errorf("the node was admitted, %q, by a client that has heard of no other node", m)
 		}
 		for _, text := range []string{"no node that is admitted", fakes[0].name + ", " + fakes[2].name, "ForceAdmission"} {
@@ -363,8 +366,8 @@ func TestAClientOfShorterLeasesEndsNoQuarantineByItself(t *testing.T) {
 			mustRelease(t, mustAcquire(t, long, "other"))
 			synctest.Wait()
 		}
-		if m, err := parseMarker(fakes[1].records()[markerKey]); err != nil || m.ms != 30_000 {
-			t.Errorf("the node is admitted for %d ms, %v, want 30000", m.ms, err)
+		if m, err := gate.ParseMarker(fakes[1].records()[gate.MarkerKey]); err != nil || m.Ms != 30_000 {
+			t.Errorf("the node is admitted for %d ms, %v, want 30000", m.Ms, err)
 		}
 	})
 }
@@ -376,7 +379,7 @@ func TestTheEndOfAWatchDoesNotUndoAnAdmission(t *testing.T) {
 		fakes, _ := fakeNodes(3)
 		admit(t, another(t, fakes, guard10()))
 		for _, f := range fakes {
-			f.change(func(f *fakeNode) { delete(f.keys, markerKey) })
+			f.change(func(f *fakeNode) { delete(f.keys, gate.MarkerKey) })
 		}
 		short := another(t, fakes, guard10())
 		_, _ = short.TryAcquire(t.Context(), "k")
@@ -387,8 +390,8 @@ func TestTheEndOfAWatchDoesNotUndoAnAdmission(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second) // its watches are over
 		for _, f := range fakes {
-			if m, err := parseMarker(f.records()[markerKey]); err != nil || m.ms != 30_000 {
-				t.Errorf("%s is admitted for %d ms, %v, want 30000", f.name, m.ms, err)
+			if m, err := gate.ParseMarker(f.records()[gate.MarkerKey]); err != nil || m.Ms != 30_000 {
+				t.Errorf("%s is admitted for %d ms, %v, want 30000", f.name, m.Ms, err)
 			}
 		}
 	})

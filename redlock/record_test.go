@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/gate"
 )
 
 var (
@@ -24,81 +25,81 @@ func TestRecordsAreReadByTheirGrammarAlone(t *testing.T) {
 		key, text string
 		want      error
 	}{
-		{epochKey, "v1 " + someNonce, nil},
-		{epochKey, "v1 " + someNonce + " a=b", nil},
-		{epochKey, "v1 " + someNonce + " a=b c-9=d=e,f", nil},
-		{epochKey, "v1 " + someNonce + " A=b", errExtension},
-		{epochKey, "v1 " + someNonce + " a=b A-9=b", errExtension},
-		{epochKey, "v1 " + someNonce + " A=b a", errNotRecord},
-		{epochKey, "v2 " + someNonce, errNewer},
-		{epochKey, "v10", errNewer},
-		{epochKey, "v2", errNewer},
-		{epochKey, "v0 " + someNonce, errNotRecord},
-		{epochKey, "v01 " + someNonce, errNotRecord},
-		{epochKey, "V1 " + someNonce, errNotRecord},
-		{epochKey, "2 " + someNonce, errNotRecord},
-		{epochKey, "v+2 " + someNonce, errNotRecord},
-		{epochKey, "v1 " + strings.ToUpper(someNonce), errNotRecord},
-		{epochKey, "v1 " + someNonce[1:], errNotRecord},
-		{epochKey, "v1 " + someNonce + "0", errNotRecord},
-		{epochKey, "v1  " + someNonce, errNotRecord},
-		{epochKey, " v1 " + someNonce, errNotRecord},
-		{epochKey, "v1 " + someNonce + " ", errNotRecord},
-		{epochKey, "v1 " + someNonce + "\n", errNotRecord},
-		{epochKey, "v1\t" + someNonce, errNotRecord},
-		{epochKey, "v1 " + someNonce + " a", errNotRecord},
-		{epochKey, "v1 " + someNonce + " a=", errNotRecord},
-		{epochKey, "v1 " + someNonce + " =b", errNotRecord},
-		{epochKey, "v1 " + someNonce + " aB=b", errNotRecord},
-		{epochKey, "v1 " + someNonce + " Ab=b", errNotRecord},
-		{epochKey, "v1 " + someNonce + " 9=b", errNotRecord},
-		{epochKey, "v1 " + someNonce + " a=\x80", errNotRecord},
-		{epochKey, "v1 " + someNonce + " a=b  c=d", errNotRecord},
-		{epochKey, "v1 ", errNotRecord},
-		{epochKey, "v1", errNotRecord},
-		{epochKey, "", errNotRecord},
-		{epochKey, someNonce, errNotRecord},
+		{gate.EpochKey, "v1 " + someNonce, nil},
+		{gate.EpochKey, "v1 " + someNonce + " a=b", nil},
+		{gate.EpochKey, "v1 " + someNonce + " a=b c-9=d=e,f", nil},
+		{gate.EpochKey, "v1 " + someNonce + " A=b", gate.ErrExtension},
+		{gate.EpochKey, "v1 " + someNonce + " a=b A-9=b", gate.ErrExtension},
+		{gate.EpochKey, "v1 " + someNonce + " A=b a", gate.ErrNotRecord},
+		{gate.EpochKey, "v2 " + someNonce, gate.ErrNewer},
+		{gate.EpochKey, "v10", gate.ErrNewer},
+		{gate.EpochKey, "v2", gate.ErrNewer},
+		{gate.EpochKey, "v0 " + someNonce, gate.ErrNotRecord},
+		{gate.EpochKey, "v01 " + someNonce, gate.ErrNotRecord},
+		{gate.EpochKey, "V1 " + someNonce, gate.ErrNotRecord},
+		{gate.EpochKey, "2 " + someNonce, gate.ErrNotRecord},
+		{gate.EpochKey, "v+2 " + someNonce, gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + strings.ToUpper(someNonce), gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce[1:], gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce + "0", gate.ErrNotRecord},
+		{gate.EpochKey, "v1  " + someNonce, gate.ErrNotRecord},
+		{gate.EpochKey, " v1 " + someNonce, gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce + " ", gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce + "\n", gate.ErrNotRecord},
+		{gate.EpochKey, "v1\t" + someNonce, gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce + " a", gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce + " a=", gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce + " =b", gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce + " aB=b", gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce + " Ab=b", gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce + " 9=b", gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce + " a=\x80", gate.ErrNotRecord},
+		{gate.EpochKey, "v1 " + someNonce + " a=b  c=d", gate.ErrNotRecord},
+		{gate.EpochKey, "v1 ", gate.ErrNotRecord},
+		{gate.EpochKey, "v1", gate.ErrNotRecord},
+		{gate.EpochKey, "", gate.ErrNotRecord},
+		{gate.EpochKey, someNonce, gate.ErrNotRecord},
 
-		{markerKey, "v1 " + someReplid + " " + someNonce + " 10000", nil},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " 0", nil},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " " + most, nil},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " 9223372036854775808", errNotRecord},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " 010", errNotRecord},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " +10", errNotRecord},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " -10", errNotRecord},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " 1e4", errNotRecord},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " 1_0", errNotRecord},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " ", errNotRecord},
-		{markerKey, "v1 " + someReplid + " " + someNonce, errNotRecord},
-		{markerKey, "v1 " + someNonce + " " + someReplid + " 10000", errNotRecord},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " 10000 x=y", nil},
-		{markerKey, "v1 " + someReplid + " " + someNonce + " 10000 X=y", errExtension},
-		{markerKey, someReplid + " 10000", errNotRecord}, // of the releases before the first
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " 10000", nil},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " 0", nil},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " " + most, nil},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " 9223372036854775808", gate.ErrNotRecord},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " 010", gate.ErrNotRecord},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " +10", gate.ErrNotRecord},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " -10", gate.ErrNotRecord},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " 1e4", gate.ErrNotRecord},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " 1_0", gate.ErrNotRecord},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " ", gate.ErrNotRecord},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce, gate.ErrNotRecord},
+		{gate.MarkerKey, "v1 " + someNonce + " " + someReplid + " 10000", gate.ErrNotRecord},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " 10000 x=y", nil},
+		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " 10000 X=y", gate.ErrExtension},
+		{gate.MarkerKey, someReplid + " 10000", gate.ErrNotRecord}, // of the releases before the first
 
-		{setKey, "v1 0:3@1", nil},
-		{setKey, "v1 0:3@1,1:5@1", nil},
-		{setKey, "v1 7:3+5@1+2", nil},
-		{setKey, "v1 0:3@0", nil},
-		{setKey, "v1 0:3@1 x=y", nil},
-		{setKey, "v1 " + most + ":3@1", nil},
-		{setKey, "v1 0:3@1 X=y", errExtension},
-		{setKey, "v2 0:3@1", errNewer},
-		{setKey, "v1 0:3@0+1", errNotRecord},
-		{setKey, "v1 0:3@1+0", errNotRecord},
-		{setKey, "v1 0:3@01", errNotRecord},
-		{setKey, "v1 00:3@1", errNotRecord},
-		{setKey, "v1 0:@1", errNotRecord},
-		{setKey, "v1 :3@1", errNotRecord},
-		{setKey, "v1 0:3@", errNotRecord},
-		{setKey, "v1 0:3", errNotRecord},
-		{setKey, "v1 0@1", errNotRecord},
-		{setKey, "v1 0:3@1,", errNotRecord},
-		{setKey, "v1 ,0:3@1", errNotRecord},
-		{setKey, "v1 0:3@1, 1:5@1", errNotRecord},
-		{setKey, "v1 0:3+@1", errNotRecord},
-		{setKey, "v1 0:3@1+", errNotRecord},
-		{setKey, "v1 18446744073709551616:3@1", errNotRecord},
-		{setKey, "v1", errNotRecord},
+		{gate.SetKey, "v1 0:3@1", nil},
+		{gate.SetKey, "v1 0:3@1,1:5@1", nil},
+		{gate.SetKey, "v1 7:3+5@1+2", nil},
+		{gate.SetKey, "v1 0:3@0", nil},
+		{gate.SetKey, "v1 0:3@1 x=y", nil},
+		{gate.SetKey, "v1 " + most + ":3@1", nil},
+		{gate.SetKey, "v1 0:3@1 X=y", gate.ErrExtension},
+		{gate.SetKey, "v2 0:3@1", gate.ErrNewer},
+		{gate.SetKey, "v1 0:3@0+1", gate.ErrNotRecord},
+		{gate.SetKey, "v1 0:3@1+0", gate.ErrNotRecord},
+		{gate.SetKey, "v1 0:3@01", gate.ErrNotRecord},
+		{gate.SetKey, "v1 00:3@1", gate.ErrNotRecord},
+		{gate.SetKey, "v1 0:@1", gate.ErrNotRecord},
+		{gate.SetKey, "v1 :3@1", gate.ErrNotRecord},
+		{gate.SetKey, "v1 0:3@", gate.ErrNotRecord},
+		{gate.SetKey, "v1 0:3", gate.ErrNotRecord},
+		{gate.SetKey, "v1 0@1", gate.ErrNotRecord},
+		{gate.SetKey, "v1 0:3@1,", gate.ErrNotRecord},
+		{gate.SetKey, "v1 ,0:3@1", gate.ErrNotRecord},
+		{gate.SetKey, "v1 0:3@1, 1:5@1", gate.ErrNotRecord},
+		{gate.SetKey, "v1 0:3+@1", gate.ErrNotRecord},
+		{gate.SetKey, "v1 0:3@1+", gate.ErrNotRecord},
+		{gate.SetKey, "v1 18446744073709551616:3@1", gate.ErrNotRecord},
+		{gate.SetKey, "v1", gate.ErrNotRecord},
 	} {
 		if err := parseRecord(tt.key, tt.text); !errors.Is(err, tt.want) {
 			t.Errorf("%s %q: %v, want %v", tt.key, tt.text, err, tt.want)
@@ -108,21 +109,21 @@ func TestRecordsAreReadByTheirGrammarAlone(t *testing.T) {
 
 func parseRecord(key, text string) (err error) {
 	switch key {
-	case epochKey:
-		_, err = parseEpoch(text)
-	case markerKey:
-		_, err = parseMarker(text)
+	case gate.EpochKey:
+		_, err = gate.ParseEpoch(text)
+	case gate.MarkerKey:
+		_, err = gate.ParseMarker(text)
 	default:
-		_, err = parseSet(text)
+		_, err = gate.ParseSet(text)
 	}
 	return err
 }
 
 // grammars are the records, once more.
 var grammars = map[string]*regexp.Regexp{
-	epochKey:  regexp.MustCompile(`\Av1 [0-9a-f]{32}( [a-z][a-z0-9-]*=[!-~]+)*\z`),
-	markerKey: regexp.MustCompile(`\Av1 [0-9a-f]{40} [0-9a-f]{32} (0|[1-9][0-9]*)( [a-z][a-z0-9-]*=[!-~]+)*\z`),
-	setKey: regexp.MustCompile(`\Av1 (0|[1-9][0-9]*):(0|[1-9][0-9]*)(\+(0|[1-9][0-9]*))*@(0|[1-9][0-9]*(\+[1-9][0-9]*)*)` +
+	gate.EpochKey:  regexp.MustCompile(`\Av1 [0-9a-f]{32}( [a-z][a-z0-9-]*=[!-~]+)*\z`),
+	gate.MarkerKey: regexp.MustCompile(`\Av1 [0-9a-f]{40} [0-9a-f]{32} (0|[1-9][0-9]*)( [a-z][a-z0-9-]*=[!-~]+)*\z`),
+	gate.SetKey: regexp.MustCompile(`\Av1 (0|[1-9][0-9]*):(0|[1-9][0-9]*)(\+(0|[1-9][0-9]*))*@(0|[1-9][0-9]*(\+[1-9][0-9]*)*)` +
 		`(,(0|[1-9][0-9]*):(0|[1-9][0-9]*)(\+(0|[1-9][0-9]*))*@(0|[1-9][0-9]*(\+[1-9][0-9]*)*))*( [a-z][a-z0-9-]*=[!-~]+)*\z`),
 }
 
@@ -142,7 +143,7 @@ func FuzzRecords(f *testing.F) {
 			if fits := grammar.MatchString(text); fits != (err == nil) && (!fits || !longNumber) {
 				t.Errorf("%s %q: %v, and by its grammar that is a record: %t", key, text, err, fits)
 			}
-			if err != nil && (strings.Contains(err.Error(), text) && len(text) > 16 || !errors.Is(&recordError{key, err}, ErrNode)) {
+			if err != nil && (strings.Contains(err.Error(), text) && len(text) > 16 || !errors.Is(&gate.RecordError{Key: key, Why: err}, ErrNode)) {
 				t.Errorf("%s %q: %v, want ErrNode, and nothing of the text", key, text, err)
 			}
 		}
@@ -174,7 +175,7 @@ func FuzzLook(f *testing.F) {
 	f.Fuzz(func(t *testing.T, info, epoch, admitted, set string, odd byte) {
 		synctest.Test(t, func(t *testing.T) {
 			locker, _ := newLocker(t, 1, WithRestartGuard(10*time.Second))
-			n := locker.nodes[0]
+			gates := locker.board.Nodes[0].Gates()
 			said := []driver.Reply{{Kind: driver.String, Str: info}, {Kind: driver.Array}}
 			for _, text := range []string{epoch, admitted, set} {
 				said[1].Elems = append(said[1].Elems, driver.Reply{Kind: driver.String, Str: text})
@@ -184,11 +185,12 @@ func FuzzLook(f *testing.F) {
 				replies[reply].Kind = driver.Kind(odd / 8 % 8)
 			}
 			w := witness{guard: 10 * time.Second, nodes: 1}
-			shown, err := n.judge(said, locker.clock.Now())
+			v := gates.Look(said, locker.clock.Now())
+			shown, err := v.Shown, v.Doubt
 			switch votes := w.admits(said[0], said[1]); {
 			case err == nil && !votes:
 				t.Errorf("a node that shows %+v votes: %+v", said, shown)
-			case err != nil && votes && shown != nil && shown.fault == nil:
+			case err != nil && votes && shown != nil && shown.Fault == nil:
 				t.Errorf("a node that shows %+v does not vote: %v", said, err)
 			case err != nil && said[0].Kind == driver.String && said[1].Kind == driver.Array && shown != nil &&
 				!errors.Is(err, ErrQuarantine) && !errors.Is(err, ErrNode) && !errors.Is(err, ErrNodeSet):

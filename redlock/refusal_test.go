@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
 func TestWhatTheUserMayIsOneTable(t *testing.T) {
@@ -28,10 +30,10 @@ func TestWhatTheUserMayIsOneTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range rights {
-			row := fmt.Sprintf(of.row, regexp.QuoteMeta(r.what), regexp.QuoteMeta(r.has))
+		for _, r := range fault.Rights {
+			row := fmt.Sprintf(of.row, regexp.QuoteMeta(r.What), regexp.QuoteMeta(r.Has))
 			if !regexp.MustCompile(row).Match(text) {
-				t.Errorf("%s has no row of %q with %q", of.file, r.what, r.has)
+				t.Errorf("%s has no row of %q with %q", of.file, r.What, r.Has)
 			}
 		}
 	}
@@ -56,13 +58,13 @@ func TestAnErrorOfANodeSaysWhatToDo(t *testing.T) {
 		{fmt.Errorf("%w: %w", driver.ErrProtocol, driver.ErrTLS), "use rediss://"},
 		{&net.OpError{Op: "remote error", Err: tls.AlertError(42)}, "certificate of the client's"},
 	} {
-		if got := advised(fmt.Errorf("dial: %w", tt.err)); !strings.Contains(got.Error(), tt.says) || !errors.Is(got, tt.err) && !errors.As(got, new(*driver.ServerError)) {
-			t.Errorf("advised(%v) = %v, want it with %q", tt.err, got, tt.says)
-		} else if !lasting(got) {
+		if got := fault.Advise(fmt.Errorf("dial: %w", tt.err)); !strings.Contains(got.Error(), tt.says) || !errors.Is(got, tt.err) && !errors.As(got, new(*driver.ServerError)) {
+			t.Errorf("fault.Advise(%v) = %v, want it with %q", tt.err, got, tt.says)
+		} else if !fault.Lasting(got) {
 			t.Errorf("%v is waited for, and waiting cannot mend it", got)
 		}
 	}
-	if err := errors.New("connection reset by peer"); lasting(advised(err)) {
+	if err := errors.New("connection reset by peer"); fault.Lasting(fault.Advise(err)) {
 		t.Errorf("%v is not waited for", err)
 	}
 }
@@ -74,7 +76,7 @@ func TestTheWordsOfAnErrorFitItsCall(t *testing.T) {
 			t.Errorf("the error of a %s is %q, want %q in it", op, text, word)
 		}
 	}
-	if text := (&waitError{last: ErrTaken, tries: 1}).Error(); !strings.Contains(text, "(1 try in ") {
+	if text := (&waiting.Error{Last: ErrTaken, Tries: 1}).Error(); !strings.Contains(text, "(1 try in ") {
 		t.Errorf("a wait with one try is %q", text)
 	}
 }

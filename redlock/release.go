@@ -3,6 +3,9 @@ package redlock
 import (
 	"context"
 	"fmt"
+
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // Release gives the key back. It first ends the lock's context, with the cause
@@ -23,36 +26,36 @@ import (
 // A lock that was lost and had a token of the user's own (see [WithToken]) is left alone:
 // nothing is sent, for the key may belong to a retry that has the same token.
 func (l *Lock) Release(ctx context.Context) error {
-	c := &l.claim
+	a := &l.attempt
 	lost, err := l.giveUp("release")
 	if err != nil {
 		return err
 	}
-	if lost && c.own {
-		c.locker.holds.remove(l)
-		return &stateError{"release", c.key, ErrLost}
+	if lost && a.Own {
+		l.locker.holds.remove(l)
+		return &fault.State{Op: "release", Key: a.Key, Why: ErrLost}
 	}
 
 	op := l.giveBack(true)
 	select {
-	case <-op.done:
+	case <-op.Done:
 	case <-ctx.Done():
-		end := endOf(ctx)
+		end := fault.EndOf(ctx)
 		if lost {
 			end = fmt.Errorf("%w: %w", ErrLost, end)
 		}
-		return fmt.Errorf("redlock: release %q goes on in the background: %w", c.key, end)
+		return fmt.Errorf("redlock: release %q goes on in the background: %w", a.Key, end)
 	}
-	c.locker.queues.hurry(c.key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	l.locker.lines.Hurry(a.Key)
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
 	switch {
-	case op.outcome != carried && lost:
-		return op.fail(fmt.Errorf("%w, and %w to delete what is left of it", ErrLost, ErrNoQuorum))
-	case op.outcome != carried:
-		return op.fail(ErrNoQuorum)
-	case lost || !op.deleted() && !op.doubt:
-		return op.fail(ErrLost)
+	case op.Outcome != quorum.Carried && lost:
+		return failure(op, fmt.Errorf("%w, and %w to delete what is left of it", ErrLost, ErrNoQuorum))
+	case op.Outcome != quorum.Carried:
+		return failure(op, ErrNoQuorum)
+	case lost || !op.Deleted():
+		return failure(op, ErrLost)
 	}
 	return nil
 }
@@ -68,28 +71,28 @@ func (l *Lock) Release(ctx context.Context) error {
 // The error matches [ErrLost] if the lock was lost before, [ErrReleased] if it was released
 // or abandoned before, or [ErrClosed].
 func (l *Lock) Abandon() error {
-	c := &l.claim
+	a := &l.attempt
 	lost, err := l.giveUp("abandon")
 	if err != nil {
 		return err
 	}
-	c.locker.holds.remove(l)
+	l.locker.holds.remove(l)
 	if lost {
-		return &stateError{"abandon", c.key, ErrLost}
+		return &fault.State{Op: "abandon", Key: a.Key, Why: ErrLost}
 	}
-	c.spend()
+	a.Spend()
 	return nil
 }
 
 // giveUp ends the hold for its user, who can do that once.
 func (l *Lock) giveUp(what string) (lost bool, err error) {
 	l.observe()
-	defer l.claim.mu.Unlock()
+	defer l.attempt.Mu.Unlock()
 	switch {
 	case l.given:
-		return false, &stateError{what, l.claim.key, ErrReleased}
+		return false, &fault.State{Op: what, Key: l.attempt.Key, Why: ErrReleased}
 	case l.ended == ErrClosed: //nolint:errorlint // ended holds the sentinel itself
-		return false, &stateError{what, l.claim.key, ErrClosed}
+		return false, &fault.State{Op: what, Key: l.attempt.Key, Why: ErrClosed}
 	}
 	l.given = true
 	lost = l.ended != nil
@@ -97,20 +100,12 @@ func (l *Lock) giveUp(what string) (lost bool, err error) {
 	return lost, nil
 }
 
-// spend refuses a token of the user's own from now on.
-func (c *claim) spend() {
-	if c.own {
-		now := c.locker.clock.Now()
-		c.locker.spent.add(c.token, now.Add(c.longest()), now)
-	}
-}
-
 // quit ends the hold for [Locker.Close].
 func (l *Lock) quit() {
 	l.observe()
 	over := l.ended != nil
 	l.end(ErrClosed)
-	l.claim.mu.Unlock()
+	l.attempt.Mu.Unlock()
 	if !over {
 		l.giveBack(false)
 	}
@@ -118,26 +113,16 @@ func (l *Lock) quit() {
 
 // giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete
 // it.
-func (l *Lock) giveBack(handOver bool) *operation {
-	c := &l.claim
-	c.locker.holds.remove(l)
-	c.spend()
+func (l *Lock) giveBack(handOver bool) *quorum.Operation {
+	a := &l.attempt
+	l.locker.holds.remove(l)
+	a.Spend()
 	if handOver {
 		if op := l.handOver(); op != nil {
 			return op
 		}
 	}
-	op := c.toRelease(&l.release)
-	op.ask(c.locker.nodes, c.locker.quorum)
+	op := a.ToRelease(&l.release)
+	op.AskAll()
 	return op
-}
-
-// deleted reports whether a node has deleted the key. claim.mu is held.
-func (op *operation) deleted() bool {
-	for i := range op.requests {
-		if op.requests[i].answer == Granted {
-			return true
-		}
-	}
-	return false
 }

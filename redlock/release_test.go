@@ -12,6 +12,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 func TestReleaseEndsTheContextBeforeItsFirstByteLeaves(t *testing.T) {
@@ -80,7 +82,7 @@ func TestAnAcquireThatAStoppedServerRunsAfterItsReleaseIsTakenBack(t *testing.T)
 		if token, _ := stopped.token("k"); token != lock.Token() {
 			t.Fatalf("the test does not show the fault: the acquire did not run on resume")
 		}
-		time.Sleep(maxRest + lastPause)
+		time.Sleep(node.MaxCooldown + quorum.LastPause)
 		synctest.Wait()
 		if names := stray(fakes, "k"); names != nil {
 			t.Errorf("the key is left at %v", names)
@@ -101,7 +103,7 @@ func TestAnUnknownOutcomeIsNotEndedByAnAnswerThatTheTokenIsNotThere(t *testing.T
 				warm(t, locker)
 				time.Sleep(2 * time.Minute) // until nothing is owed for that
 				warm(t, locker)
-				if reborn := locker.nodes[1].reborn(); reborn == 0 {
+				if reborn := locker.board.Nodes[1].Reborn(); reborn == 0 {
 					t.Fatal("nobody has noticed the restart")
 				}
 			}
@@ -122,7 +124,7 @@ func TestAnUnknownOutcomeIsNotEndedByAnAnswerThatTheTokenIsNotThere(t *testing.T
 				t.Fatalf("the test does not show the fault: no release has reached the node")
 			}
 			odd.resume() // now the acquire runs
-			time.Sleep(lastPause)
+			time.Sleep(quorum.LastPause)
 			synctest.Wait()
 			if names := stray(fakes, "k"); names != nil {
 				t.Errorf("after the late acquire the key is left at %v", names)
@@ -167,7 +169,7 @@ func TestADeletionDoesNotEndTheReleasesOfAKeyThatWasAskedForTwice(t *testing.T) 
 		if token, _ := odd.token("k"); token != lock.Token() {
 			t.Fatalf("the test does not show the fault: the first sending has not set the key")
 		}
-		time.Sleep(2 * lastPause)
+		time.Sleep(2 * quorum.LastPause)
 		synctest.Wait()
 		if names := stray(fakes, "k"); names != nil {
 			t.Errorf("the key is left at %v", names)
@@ -213,7 +215,7 @@ func TestWhatAServerTookWithItIsNotOwedARelease(t *testing.T) {
 		if err := lock.Release(t.Context()); err != nil {
 			t.Errorf("Release = %v", err)
 		}
-		time.Sleep(2 * lastPause)
+		time.Sleep(2 * quorum.LastPause)
 		before := killed.count("EVALSHA") + killed.count("EVAL")
 		if before == 0 {
 			t.Error("the new server got no release at all")
@@ -387,10 +389,10 @@ func TestACleanUpStandsBehindTheWholeAttempt(t *testing.T) {
 		warm(t, locker)
 		for i := range 2 {
 			fakes[i].change(refuse)
-			locker.nodes[i].fails(errRefused)
-			locker.nodes[i].mu.Lock()
-			locker.nodes[i].health.rest(locker.clock.Now(), time.Minute)
-			locker.nodes[i].mu.Unlock()
+		}
+		for range 2 { // the first try finds the nodes down, and the second begins their cooldown
+			_, _ = locker.TryAcquire(t.Context(), "another")
+			synctest.Wait()
 		}
 		fakes[2].change(func(f *fakeNode) { f.log = nil })
 		o, err := locker.prepare(t.Context(), "k", nil)

@@ -2,10 +2,10 @@ package redlock
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // A renewal keeps a lock alive (see [WithRenewal]). It has no goroutine and no timer of its
@@ -19,15 +19,15 @@ type renewal struct {
 	due   clockdrift.Instant
 	place int // in the schedule, from 1; 0: it is not there
 
-	// Guarded by claim.mu.
-	failures int32      // in a row
-	failed   *operation // the last attempt, if it failed
-	last     *operation // the last attempt, until all nodes have answered
+	// Guarded by attempt.Mu.
+	failures int32             // in a row
+	failed   *quorum.Operation // the last attempt, if it failed
+	last     *quorum.Operation // the last attempt, until all nodes have answered
 }
 
-// begin starts the renewal of a lock that is held from now on. claim.mu is held.
+// begin starts the renewal of a lock that is held from now on. attempt.Mu is held.
 func (r *renewal) begin(start clockdrift.Instant) {
-	r.plan(start.Add(between(r.options.ttl/earliestRenewal, r.options.ttl/renewalShare-r.slot())))
+	r.plan(start.Add(r.between(r.options.ttl/earliestRenewal, r.options.ttl/renewalShare-r.slot())))
 }
 
 // A lease is renewed at a random moment before this part of the TTL has passed: two thirds
@@ -42,8 +42,8 @@ const (
 )
 
 // between returns a random duration from least up to most.
-func between(least, most time.Duration) time.Duration {
-	return least + rand.N(most-least) //nolint:gosec // nobody gains by guessing it
+func (r *renewal) between(least, most time.Duration) time.Duration {
+	return least + r.lock.locker.board.Jitter(most-least)
 }
 
 // renewalSlots is how many moments of a TTL renewals fall due at, so that those which are due
@@ -53,61 +53,48 @@ const renewalSlots = 1024
 // slot is the time from one of these moments to the next.
 func (r *renewal) slot() time.Duration { return r.options.ttl / renewalSlots }
 
-// plan lets the next attempt begin at due or a moment later, when others do. claim.mu is
+// plan lets the next attempt begin at due or a moment later, when others do. attempt.Mu is
 // held.
 func (r *renewal) plan(due clockdrift.Instant) {
 	slot := clockdrift.Instant(r.slot())
-	r.lock.claim.locker.renewals.set(r, due+slot-due%slot)
+	r.lock.locker.renewals.set(r, due+slot-due%slot)
 }
 
 // attempt asks the nodes to prolong the lease.
 func (r *renewal) attempt() {
-	l, c := r.lock, &r.lock.claim
+	l, a := r.lock, &r.lock.attempt
 	now := l.observe()
 	ttl := r.next(now)
 	switch {
 	case l.ended != nil || l.parent.Err() != nil || ttl < MinTTL:
-		c.mu.Unlock()
+		a.Mu.Unlock()
 		return
-	case r.last != nil && r.last.unsent(): // to ask again would only make the queue longer
+	case r.last != nil && r.last.Unsent(): // to ask again would only make the queue longer
 		r.plan(now.Add(r.pause(now)))
-		c.mu.Unlock()
+		a.Mu.Unlock()
 		return
 	}
-	op := l.extension(renew, ttl)
-	op.attempt = r.failures + 1
+	op := l.extension(a.Kind.Renew, renewed, ttl)
+	op.Complete = report
+	op.Round = r.failures + 1
 	r.last = op
-	c.mu.Unlock()
-	op.ask(c.locker.nodes, c.locker.quorum)
+	a.Mu.Unlock()
+	op.AskAll()
 }
 
-// unsent reports whether some of the operation's requests have not left. claim.mu is held.
-func (op *operation) unsent() bool {
-	for i := range op.requests {
-		r := &op.requests[i]
-		r.node.mu.Lock()
-		stage := r.stage
-		r.node.mu.Unlock()
-		if stage == waiting || stage == queued {
-			return true
-		}
-	}
-	return false
-}
-
-// next is the TTL to ask for: it does not go beyond the longest hold. claim.mu is held.
+// next is the TTL to ask for: it does not go beyond the longest hold. attempt.Mu is held.
 func (r *renewal) next(now clockdrift.Instant) time.Duration {
 	return min(r.options.ttl, r.lock.ends.Sub(now).Truncate(time.Millisecond))
 }
 
-// decided takes the deciding vote of an attempt, and plans the next one. claim.mu is held.
-func (r *renewal) decided(op *operation, now clockdrift.Instant) {
+// decided takes the deciding vote of an attempt, and plans the next one. attempt.Mu is held.
+func (r *renewal) decided(op *quorum.Operation, now clockdrift.Instant) {
 	if r.lock.ended != nil {
 		return
 	}
-	if op.outcome == carried {
+	if op.Outcome == quorum.Carried {
 		r.failures, r.failed = 0, nil
-		r.plan(op.start.Add(between(r.options.ttl/earliestAgain, r.options.ttl/renewalShare-r.slot())))
+		r.plan(op.Start.Add(r.between(r.options.ttl/earliestAgain, r.options.ttl/renewalShare-r.slot())))
 		return
 	}
 	r.failures++
@@ -117,17 +104,17 @@ func (r *renewal) decided(op *operation, now clockdrift.Instant) {
 
 // pause is the time to the next attempt when one has failed: a part of what is left of the
 // lease, so that there are some twenty attempts, however long it is; but not so short that
-// the nodes have no time to recover. claim.mu is held.
+// the nodes have no time to recover. attempt.Mu is held.
 func (r *renewal) pause(now clockdrift.Instant) time.Duration {
 	left := r.lock.until.Sub(now)
-	least := r.lock.claim.locker.options.timeout(r.options.ttl) / 4
-	return max(between(left/8, left/4+1), least)
+	least := r.lock.locker.options.timeout(r.options.ttl) / 4
+	return max(r.between(left/8, left/4+1), least)
 }
 
 // hurry lets an attempt begin soon: locks that wake up together need not ask together.
-// claim.mu is held.
+// attempt.Mu is held.
 func (r *renewal) hurry(now clockdrift.Instant) {
-	r.plan(now.Add(between(0, r.lock.until.Sub(now)/8+1)))
+	r.plan(now.Add(r.between(0, r.lock.until.Sub(now)/8+1)))
 }
 
 // Renewal is what came of one renewal of a lease, once every node has answered or run
@@ -152,28 +139,29 @@ func (r Renewal) String() string {
 }
 
 // report tells the user what came of an attempt.
-func report(op *operation) {
-	l := op.lock
+func report(op *quorum.Operation) {
+	l := op.Owner.(*Lock)
 	until := l.Until()
-	l.claim.mu.Lock()
+	l.attempt.Mu.Lock()
 	if l.renewal.last == op {
 		l.renewal.last = nil
 	}
 	tell := l.renewal.options.renewals
 	if tell == nil {
-		l.claim.mu.Unlock()
+		l.attempt.Mu.Unlock()
 		return
 	}
+	t := op.Tally()
 	r := Renewal{
-		Key: l.claim.key, Attempt: int(op.attempt),
-		Granted: op.agreed, Need: op.need, Nodes: len(op.requests), Votes: op.votes(), Until: until,
+		Key: l.attempt.Key, Attempt: int(op.Round),
+		Granted: t.Agreed, Need: t.Need, Nodes: len(t.Votes), Votes: votes(t), Until: until,
 	}
 	switch {
 	case l.ended != nil:
-		r.Err = op.fail(l.ended)
-	case op.outcome != carried:
-		r.Err = op.fail(lostIfHeld(op.blame()))
+		r.Err = failure(op, l.ended)
+	case op.Outcome != quorum.Carried:
+		r.Err = failure(op, lostIfHeld(op.FailureReason()))
 	}
-	l.claim.mu.Unlock()
+	l.attempt.Mu.Unlock()
 	tell(r)
 }

@@ -9,9 +9,9 @@ import (
 // wakeCheck is how often a Locker that holds locks looks whether the machine has slept.
 const wakeCheck = time.Second
 
-// A sleepWatch finds out whether the machine has slept, while which timers stand still
+// A suspendDetector finds out whether the machine has slept, while which timers stand still
 // and leases do not. It is one for all locks of a Locker, and guarded by holds.mu.
-type sleepWatch struct {
+type suspendDetector struct {
 	timer *time.Timer
 	on    bool
 	now   clockdrift.Instant // at the last look
@@ -19,7 +19,7 @@ type sleepWatch struct {
 }
 
 // slept reports whether the machine has slept since the last look.
-func (w *sleepWatch) slept(clock *clockdrift.Clock) bool {
+func (w *suspendDetector) slept(clock *clockdrift.Clock) bool {
 	now, awake := clock.Fresh(), time.Now()
 	slept := now.Sub(w.now) - awake.Sub(w.awake)
 	w.now, w.awake = now, awake
@@ -47,12 +47,12 @@ func (h *holds) look(clock *clockdrift.Clock) {
 	w := &h.sleep
 	slept := w.slept(clock)
 	for name, l := range h.locks {
-		// The holder of a claim's mutex may be waiting for ours.
-		if l.claim.mu.TryLock() {
+		// The holder of an attempt's mutex may be waiting for ours.
+		if l.attempt.Mu.TryLock() {
 			if l.check(w.now); l.ended != nil {
 				delete(h.locks, name)
 			}
-			l.claim.mu.Unlock()
+			l.attempt.Mu.Unlock()
 		}
 	}
 	if w.on = len(h.locks) > 0 && !h.closed; w.on {
@@ -70,7 +70,7 @@ func (h *holds) look(clock *clockdrift.Clock) {
 // up meanwhile.
 func (l *Lock) resume() {
 	now := l.observe()
-	defer l.claim.mu.Unlock()
+	defer l.attempt.Mu.Unlock()
 	if l.ended != nil {
 		return
 	}

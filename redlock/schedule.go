@@ -15,7 +15,7 @@ type schedule struct {
 	clock *clockdrift.Clock
 	wake  func() // starts begin, in a goroutine that Close waits for
 
-	mu       sync.Mutex // after a claim's
+	mu       sync.Mutex // after an attempt's
 	renewals renewalHeap
 	timer    *time.Timer
 	fires    clockdrift.Instant // when the timer does; 0: it is not set

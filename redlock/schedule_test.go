@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -88,68 +87,6 @@ func TestALockerThatRenewsNothingHasNoTimer(t *testing.T) {
 			t.Errorf("after the release of all locks %d renewals are planned, and a timer runs", len(s.renewals))
 		}
 	})
-}
-
-func TestWhatEndsFirstIsExtendedFirstAndStarvesNobody(t *testing.T) {
-	var q backlog
-	const count = 3 * maxBatch
-	for i := range clockdrift.Instant(count) {
-		q.push(&request{op: &operation{task: release, asked: i}})
-		q.push(&request{op: &operation{task: renew, ends: 1 + rand.N(clockdrift.Instant(1e6))}}) //nolint:gosec // no secret
-	}
-	var last, order clockdrift.Instant
-	for batches := 1; q.len() > 0; batches++ {
-		batch := q.take(nil)
-		extended := 0
-		for _, r := range batch {
-			if r.op.ends != 0 {
-				extended++
-				if r.op.ends < last {
-					t.Fatalf("in batch %d a lease that ends at %v stands behind one that ends at %v", batches, r.op.ends, last)
-				}
-				last = r.op.ends
-			} else {
-				if r.op.asked != order {
-					t.Fatalf("in batch %d stands release %d, want %d", batches, r.op.asked, order)
-				}
-				order++
-			}
-		}
-		if len(batch) != maxBatch || batches <= 4 && extended != maxBatch*3/4 || batches > 4 && extended != 0 {
-			t.Errorf("batch %d has %d requests, %d extensions among them; want %d and three quarters of them as long as there are any", batches, len(batch), extended, maxBatch)
-		}
-	}
-}
-
-func TestRequestsAreDueInOrderWhateverTheirTime(t *testing.T) {
-	var a ages
-	a.expire = func() {}
-	defer a.stop()
-	clock := clockdrift.New()
-	var all []*request
-	for range 500 {
-		asked := clock.Now().Add(time.Hour)
-		patience := time.Duration(1+rand.N(9)) * time.Second //nolint:gosec // no secret
-		r := &request{op: &operation{asked: asked, due: asked.Add(patience)}, due: asked.Add(patience)}
-		a.add(r, clock)
-		all = append(all, r)
-		if i := rand.N(len(all)); rand.N(3) == 0 { //nolint:gosec // as above
-			a.remove(all[i])
-			all = slices.Delete(all, i, i+1)
-		}
-	}
-	for len(all) > 0 {
-		first := slices.MinFunc(all, func(r, s *request) int { return int(r.due - s.due) })
-		oldest := a.oldest()
-		if oldest.due != first.due || a.fires > oldest.due {
-			t.Fatalf("the request that is due first is due at %v and not %v, and the timer is set for %v", oldest.due, first.due, a.fires)
-		}
-		a.remove(oldest)
-		all = slices.DeleteFunc(all, func(r *request) bool { return r == oldest })
-	}
-	if a.oldest() != nil {
-		t.Error("a request is left that was taken out")
-	}
 }
 
 // slow makes a node's batches with a command take so long.

@@ -13,6 +13,10 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
 // An outcome of an Acquire that waits.
@@ -109,13 +113,13 @@ func TestAWaiterSeldomAsksUnderAHolderOfOurs(t *testing.T) {
 			if more := f.batches() - before[i]; more > 2 {
 				t.Errorf("while nothing happened, 64 waiters sent %s %d batches in 7s, want one in 4 to 6s", f.name, more)
 			}
-			if listening := f.listeners(wakeChannel + "k"); listening != 1 {
+			if listening := f.listeners(protocol.WakeChannel + "k"); listening != 1 {
 				t.Errorf("64 waiters of one Locker have %d subscriptions at %s, want 1", listening, f.name)
 			}
 		}
 		time.Sleep(3 * time.Second)
 		for _, f := range fakes {
-			if listening := f.listeners(wakeChannel); listening != 0 {
+			if listening := f.listeners(protocol.WakeChannel); listening != 0 {
 				t.Errorf("%s has %d listeners after the last waiter has left", f.name, listening)
 			}
 		}
@@ -323,7 +327,7 @@ func TestCloseEndsAllWaiting(t *testing.T) {
 			}
 		}
 		for _, f := range fakes {
-			if left := f.listeners(wakeChannel); left != 0 {
+			if left := f.listeners(protocol.WakeChannel); left != 0 {
 				t.Errorf("%d subscriptions to %s outlive Close", left, f.name)
 			}
 		}
@@ -447,7 +451,7 @@ func TestAWaiterIsNotWokenByTheEndOfItsOwnTries(t *testing.T) {
 			t.Fatalf("Acquire of a key that is held at one node, with another that takes no fence = %v, want ErrTaken", err)
 		}
 		if tries := (fakes[2].batches() - before) / 2; tries > 100 {
-			t.Errorf("the waiter has tried %d times in 5s, want no more than the pauses of up to %v allow", tries, maxScatter)
+			t.Errorf("the waiter has tried %d times in 5s, want no more than the pauses of up to %v allow", tries, waiting.MaxSplitBackoff)
 		}
 	})
 }
@@ -466,21 +470,25 @@ func TestWaitersThatComeAndGoWhileANodeIsDownLeaveNothing(t *testing.T) {
 			}
 		}
 		changes := func() (count int, listens bool) {
-			e := &ours.nodes[0].ear
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			return len(e.changes), e.running
+			left := ours.board.Nodes[0].Left()
+			return left.Channels, left.Listens
 		}
 		if n, _ := changes(); n > 20 {
 			t.Errorf("400 waiters have left %d channels to look at when the node is back, want those of the last seconds", n)
 		}
 		<-always
-		time.Sleep(2 * lastDeafness)
+		time.Sleep(2 * node.LastRetry)
 		if n, listens := changes(); n > 0 || listens {
 			t.Errorf("when nobody waits there are %d channels to look at, and somebody listens: %t, want neither", n, listens)
 		}
 	})
 }
+
+// deaf listens, and does not care what is announced.
+type deaf struct{}
+
+func (deaf) OnHears(int, bool) {}
+func (deaf) OnMessage(int)     {}
 
 func TestNobodyBeginsToListenWhileCloseWaits(t *testing.T) {
 	for range 300 {
@@ -490,7 +498,7 @@ func TestNobodyBeginsToListenWhileCloseWaits(t *testing.T) {
 		for i := range 8 {
 			group.Go(func() {
 				<-start
-				locker.listen(strconv.Itoa(i))
+				host{locker}.Listen(strconv.Itoa(i), deaf{})
 			})
 		}
 		group.Go(func() {
@@ -501,7 +509,7 @@ func TestNobodyBeginsToListenWhileCloseWaits(t *testing.T) {
 		})
 		close(start)
 		group.Wait()
-		if locker.listen("late"); locker.nodes[0].ear.own() != 0 {
+		if (host{locker}).Listen("late", deaf{}); locker.board.Nodes[0].Left().Listens {
 			t.Fatal("somebody listens after Close")
 		}
 	}
@@ -543,12 +551,12 @@ func TestAWaitThatEndsWithItsFirstTrySaysBoth(t *testing.T) {
 		locker, _ := newLocker(t, 3)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for _, err := range []error{&QuorumError{Reason: ErrTaken}, &stateError{"acquire", "k", context.Canceled}} {
-			w := &waiter{locker: locker, ctx: ctx, key: "k", options: &locker.options.acquire}
-			if !w.over(err) {
+		for _, err := range []error{&QuorumError{Reason: ErrTaken}, &fault.State{Op: "acquire", Key: "k", Why: context.Canceled}} {
+			w := locker.waiter(ctx, "k", &locker.options.acquire)
+			if !w.Over(err) {
 				t.Error("the waiting goes on though its context has ended")
 			}
-			if end := w.giveUp(err); !errors.Is(end, context.Canceled) || !errors.Is(end, err) {
+			if end := w.GiveUp(err); !errors.Is(end, context.Canceled) || !errors.Is(end, err) {
 				t.Errorf("after %v the waiting ends with %v, want both that and the context's end", err, end)
 			}
 		}

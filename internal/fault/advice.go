@@ -1,0 +1,130 @@
+package fault
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"regexp"
+	"strings"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// A Right is what the ACL of the nodes' user has to allow, and for what.
+type Right struct{ What, Has string }
+
+// Rights are all rights. README.md and the documentation of package redlock show the same table.
+var Rights = []Right{
+	{"locks", "~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time"},
+	{"waiters are woken", "&ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo"},
+	{"WithFences", "~{KEYS}:fence +zadd +zscore"},
+	{"WithRestartGuard", "~PREFIXql:* +mget"},
+	{"WithReplicatedVotes", "+wait"},
+	{"WithDurableVotes", "+waitaof"},
+}
+
+// advice says what to do about a server's refusal. Codes that explain themselves
+// have none.
+var advice = map[string]string{
+	"READONLY":  "the node is a replica: give the master's address",
+	"OOM":       "the node is out of memory: raise its maxmemory, or give locks a node of their own",
+	"NOPERM":    "the user's ACL forbids it: allow " + Rights[0].Has,
+	"NOAUTH":    "the node wants a password: give one in the URL or the client's options",
+	"WRONGPASS": "user or password is wrong",
+	"WRONGTYPE": "the key holds something that is not a lock: use another key or a key prefix",
+	"MISCONF":   "the node cannot write its snapshots and so refuses writes: mend its disk",
+}
+
+// forbidden finds the command in what a server says of a user who may not use it.
+var forbidden = regexp.MustCompile(`'([a-z|-]+)' command`)
+
+// ofServer says what to do about a server's refusal, or "".
+func ofServer(reply *driver.ServerError) string {
+	if reply.Code == "NOPERM" {
+		switch command := forbidden.FindStringSubmatch(reply.Message); {
+		case command != nil:
+			return "the user's ACL forbids it: allow +" + command[1]
+		case strings.Contains(reply.Message, " channel"):
+			return "the user's ACL forbids it: allow &ql:free:*"
+		case strings.Contains(reply.Message, " key"):
+			return "the user's ACL forbids the key: allow ~KEYS, the pattern of your keys, with their prefix"
+		}
+	}
+	return advice[reply.Code]
+}
+
+// An advised error is one of a node, with what to do about it.
+type advised struct {
+	error
+	advice string
+}
+
+func (e *advised) Error() string { return e.error.Error() + " (" + e.advice + ")" }
+func (e *advised) Unwrap() error { return e.error }
+
+// Advise adds to an error of a node what to do about it.
+func Advise(err error) error {
+	if what := remedy(err); what != "" {
+		return With(err, what)
+	}
+	return err
+}
+
+// With adds advice to an error of a node.
+func With(err error, advice string) error { return &advised{err, advice} }
+
+// remedy says what to do about an error of a node, or "".
+func remedy(err error) string {
+	var reply *driver.ServerError
+	var network *net.OpError
+	switch {
+	case errors.As(err, &reply):
+		return ofServer(reply)
+	case errors.Is(err, driver.ErrClosed):
+		return "the last Locker on this node was closed: make the nodes anew"
+	}
+	if what := ofTLS(err); what != "" {
+		return what
+	}
+	if errors.As(err, &network) && network.Op == "dial" {
+		return "is the server up, and is this its address?"
+	}
+	return ""
+}
+
+// ofTLS says what to do about a connection for which client and server do not agree on TLS,
+// or "".
+func ofTLS(err error) string {
+	var (
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		host        x509.HostnameError
+		invalid     x509.CertificateInvalidError
+		plain       tls.RecordHeaderError
+		alert       tls.AlertError
+	)
+	switch {
+	case errors.As(err, &host):
+		return "the server's certificate is for other names: give the one that it has as ?servername= in the URL, or in the client's TLS configuration"
+	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &invalid):
+		return "the server's certificate is not trusted: give the authority that has signed it as ?ca=FILE in the URL, or in the client's TLS configuration"
+	case errors.As(err, &plain):
+		return "the server does not speak TLS at this port: use redis://, or its TLS port"
+	case errors.As(err, &alert):
+		return "the server has refused the TLS handshake: it may want a certificate of the client's (?cert=FILE&key=FILE)"
+	case errors.Is(err, driver.ErrTLS):
+		return "the server speaks TLS at this port: use rediss://"
+	}
+	return ""
+}
+
+// Lasting reports whether waiting cannot mend err: somebody must change a server,
+// a user, a key or the nodes' clients first.
+func Lasting(err error) bool {
+	if errors.Is(err, ErrNode) || errors.Is(err, ErrNodeSet) || errors.Is(err, driver.ErrClosed) || ofTLS(err) != "" {
+		return true
+	}
+	var reply *driver.ServerError
+	return errors.As(err, &reply) && advice[reply.Code] != ""
+}

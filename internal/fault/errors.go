@@ -1,0 +1,72 @@
+// Package fault holds what may go wrong with a lock and its nodes, in words: the errors that
+// the layers of the library share, what to do about a server's refusal, and the events that an
+// operator may want to know. Package redlock makes them public.
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The errors that callers test for. Package redlock documents them.
+var (
+	ErrTaken      = errors.New("taken by another")
+	ErrContended  = errors.New("contended: nobody got it")
+	ErrNoQuorum   = errors.New("no quorum")
+	ErrExpired    = errors.New("the votes came after the lease had run out")
+	ErrLost       = errors.New("lock lost")
+	ErrReleased   = errors.New("lock released")
+	ErrDeadlock   = errors.New("this context holds it already")
+	ErrClosed     = errors.New("locker closed")
+	ErrOption     = errors.New("bad option")
+	ErrFence      = errors.New("no fence")
+	ErrQuarantine = errors.New("in quarantine")
+	ErrNodeSet    = errors.New("another node set")
+	ErrAdmitted   = errors.New("admitted before")
+	ErrNode       = errors.New("unfit node")
+)
+
+// State is an operation that was not possible any more, or not yet.
+type State struct {
+	Op, Key string
+	Why     error
+}
+
+func (e *State) Error() string { return fmt.Sprintf("redlock: %s %q: %v", e.Op, e.Key, e.Why) }
+
+// Unwrap returns why it was not possible.
+func (e *State) Unwrap() error { return e.Why }
+
+// Silence is a node that gave no answer in time. It does not match the context's errors:
+// those speak of the caller's context.
+type Silence struct {
+	After time.Duration
+	First bool // the node has never answered
+}
+
+func (e *Silence) Error() string {
+	text := fmt.Sprintf("no answer within %v: is the node up, and the way to it?", e.After)
+	if e.First {
+		text += " And does it speak TLS at this port (rediss://), or not (redis://)?"
+	}
+	return text
+}
+
+// Name returns the name of a value that counts from 0.
+func Name[T ~uint8](value T, names ...string) string {
+	if int(value) < len(names) {
+		return names[value]
+	}
+	return fmt.Sprintf("unknown (%d)", value)
+}
+
+// EndOf says that ctx has ended, and why.
+func EndOf(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}

@@ -1,0 +1,150 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A Durability is what a vote needs besides a node's grant: see redlock.WithReplicatedVotes and
+// redlock.WithDurableVotes.
+type Durability struct {
+	Command  string // WAIT or WAITAOF
+	Replicas int
+	Timeout  time.Duration // of the command
+}
+
+// Durable lets only such grants of a node be votes.
+type Durable struct {
+	*Durability
+	node Node
+}
+
+// wait returns the command, which may take so long.
+func (d *Durability) wait(replicas int, timeout time.Duration) driver.Command {
+	// 0 would be for ever.
+	args := []any{d.Command, strconv.Itoa(replicas), strconv.FormatInt(max(timeout.Milliseconds(), 1), 10)}
+	if d.Command == "WAITAOF" {
+		args = append([]any{d.Command, "1"}, args[1:]...)
+	}
+	return driver.Command{Args: args, Blocks: true}
+}
+
+// Probe finds out whether the node can wait. How many replicas it has now says nothing: they come
+// and go.
+func (d *Durable) Probe(ctx context.Context, f *Facts) error {
+	if f.Cluster {
+		return fmt.Errorf("%w: it is a Redis Cluster, where nobody can wait for durable votes: give masters of their own", fault.ErrNode)
+	}
+	replies, err := d.node.Do(ctx, []driver.Command{d.wait(0, time.Millisecond)})
+	if err != nil {
+		return d.node.Explain(ctx, err)
+	}
+	if err := replies[0].Err(); err != nil {
+		return d.refused(err)
+	}
+	return nil
+}
+
+// Behind appends the command that waits until the votes of a batch are safe. It counts what its
+// own connection has written: on another one, or where nothing was written, it says yes at once.
+// So it never travels without them.
+func (d *Durable) Behind(cmds []driver.Command, s *Sending) []driver.Command {
+	if s.Until == 0 {
+		s.Until = s.Sent.Add(d.Timeout)
+	}
+	return append(cmds, d.wait(d.Replicas, s.Until.Sub(s.Sent)))
+}
+
+// Judge says what is missing. Where the reply is, the whole batch is unknown.
+func (d *Durable) Judge(replies []driver.Reply, _ *Sending) Verdict {
+	if len(replies) == 0 {
+		return Verdict{Unknown: true}
+	}
+	return Verdict{Doubt: d.missing(replies[0])}
+}
+
+// missing says what is missing by the reply to the command.
+func (d *Durability) missing(reply driver.Reply) error {
+	if err := reply.Err(); err != nil {
+		return d.refused(err)
+	}
+	replicas := reply
+	if d.Command == "WAITAOF" {
+		if reply.Kind != driver.Array || len(reply.Elems) != 2 {
+			return protocol.Unexpected(driver.Reply{Kind: reply.Kind})
+		}
+		if synced := reply.Elems[0]; synced.Kind != driver.Integer {
+			return protocol.Unexpected(driver.Reply{Kind: synced.Kind})
+		} else if synced.Int < 1 {
+			return fmt.Errorf("not durable: not synced to the node's disk within %v: set appendfsync always there, or see what the disk is busy with", d.Timeout)
+		}
+		replicas = reply.Elems[1]
+	}
+	switch {
+	case replicas.Kind != driver.Integer:
+		return protocol.Unexpected(driver.Reply{Kind: replicas.Kind})
+	case replicas.Int < int64(d.Replicas):
+		what := "had it"
+		if d.Command == "WAITAOF" {
+			what = "had it on disk (they need appendonly yes, too)"
+		}
+		return fmt.Errorf("not durable: %d of %d replicas %s within %v: see that all are connected and near", replicas.Int, d.Replicas, what, d.Timeout)
+	}
+	return nil
+}
+
+// refused words a server's refusal of the command.
+func (d *Durability) refused(err error) error {
+	var reply *driver.ServerError
+	if !errors.As(err, &reply) {
+		return err
+	}
+	switch text := strings.ToLower(reply.Message); {
+	case reply.Code == "NOPERM":
+		return fmt.Errorf("%w: its user may not wait for durable votes: allow +%s: %w", fault.ErrNode, strings.ToLower(d.Command), err)
+	case strings.Contains(text, "unknown command"):
+		return fmt.Errorf("%w: it has no %s: take Redis 7.2, Valkey 8.0 or later, or WithReplicatedVotes: %w", fault.ErrNode, d.Command, err)
+	case strings.Contains(text, "appendonly"):
+		return fmt.Errorf("%w: it keeps no append-only file: set appendonly yes, and appendfsync always: %w", fault.ErrNode, err)
+	}
+	return fault.Advise(err)
+}
+
+// Why a grant is not durable of which the wait says nothing.
+var (
+	// errEarlier: an earlier sending had brought the token to the node.
+	errEarlier = errors.New("not durable: the connection broke behind the vote, and on another one nobody can ask about it; the next try can")
+	// errLonger: without scripts, nothing had to be prolonged.
+	errLonger = errors.New("not durable: the node has the key for longer already, so nothing was written that it could prove: take a longer TTL, or allow +eval +evalsha")
+)
+
+// Unwritten says why a grant is no vote of which nothing was written on this connection, so that
+// the wait says nothing of it: nil, if it was, or nobody waits. A SET that finds our own token
+// writes nothing, nor does a hold without scripts where the node has the key for longer. The
+// script always writes.
+func (g *Gates) Unwritten(p *protocol.Part) error {
+	switch {
+	case g.durable == nil:
+		return nil
+	case p.Found():
+		return errEarlier
+	case p.Idle():
+		return errLonger
+	}
+	return nil
+}
+
+// Fits reports whether a lease of ttl has room for a vote that takes all its time, with the node
+// time-out beside it.
+func (d *Durability) Fits(ttl, nodeTimeout time.Duration, drift float64) bool {
+	return d == nil || clockdrift.Deadline(0, ttl, drift) > clockdrift.Instant(nodeTimeout).Add(d.Timeout)
+}

@@ -1,0 +1,61 @@
+package node
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// An aside is a question of the library's own to one node.
+type aside struct {
+	ask     protocol.Ask
+	terms   Terms
+	request Request
+	left    atomic.Int64 // when; 0: it has not
+	err     error
+	then    func(*protocol.Part, error)
+}
+
+// Ask puts commands of the library's own in the node's queue. Then, if it is not nil, is called
+// with what came of them.
+func (n *Node) Ask(op *protocol.Op, cmds []driver.Command, then func(p *protocol.Part, err error)) {
+	q := &aside{then: then}
+	q.ask = protocol.Ask{Op: op, Key: n.set.Prefix, Cmds: cmds}
+	now := n.set.Clock.Now()
+	q.terms = Terms{Question: q, Keys: NewKeyQueues(n.set.Prefix, len(n.set.Nodes)), Asked: now, Due: now.Add(n.set.Timeout)}
+	q.request.Init(&q.ask, &q.terms, n, 0)
+	n.Submit(&q.request)
+}
+
+func (q *aside) Leaves(_ *Request, now clockdrift.Instant) bool {
+	q.left.CompareAndSwap(0, int64(now))
+	return true
+}
+
+func (q *aside) Out(_ *Request, now clockdrift.Instant) time.Duration {
+	if left := q.left.Load(); left != 0 {
+		return now.Sub(clockdrift.Instant(left))
+	}
+	return 0
+}
+
+// Answered may come late, when the answer was given up: it is not that any more.
+func (q *aside) Answered(r *Request, err, _ error, _ clockdrift.Instant, counts bool) {
+	if !counts {
+		return
+	}
+	if q.err = err; r.Reply != nil {
+		_, q.err = r.Read()
+	}
+}
+
+func (q *aside) Unanswered(_ *Request, err error, _ clockdrift.Instant) { q.err = err }
+
+func (q *aside) Passed(r *Request) {
+	if q.then != nil {
+		q.then(&r.Part, q.err)
+	}
+}

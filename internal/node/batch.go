@@ -1,0 +1,286 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// send sends requests as one batch and gives every reply to its request.
+//
+// A few things are sent once more, within the same time-out: what needs a script that the node
+// does not know, with the script's source; releases that the node does not take together, one by
+// one, or not by the command that it had; what is prolonged without a script, as its second half;
+// and all that a broken connection left unanswered, for an idle connection that the server has
+// closed fails at its next use. That is safe because a request that is run twice finds its own
+// token.
+func (s *sender) send(requests []*Request) {
+	patience := s.channel.timeout
+	for _, r := range requests {
+		patience = max(patience, r.Patience())
+	}
+	b := batch{sender: s, requests: requests, wire: protocol.NewBatch(s.node, s.node.manner(), &s.buffer)}
+	for len(b.requests) > 0 || len(b.wire.Unpublished) > 0 {
+		b.send(s.context(patience))
+	}
+}
+
+// A batch is what goes to a node together. It ends with
+//
+//	WAIT, WAITAOF, INFO replication, MGET    what the gates ask: see [gate.Gate]
+//	INFO (three)                             whether the node is fit to vote: see [fitness]
+//	TIME                                     the node's clock: see [clock]
+type batch struct {
+	*sender
+	requests []*Request // to be sent
+	wire     protocol.Batch
+	until    clockdrift.Instant // see [gate.Sending]
+
+	// Of one sending.
+	votes   bool // some of the requests ask for votes
+	exact   bool // what is decided by its replies is decided for good
+	gated   bool // the gates judge
+	asked   gate.Counts
+	body    int   // the commands in front of what follows
+	fit     int   // the commands that ask whether the node is fit
+	time    int   // TIME
+	unfit   error // why the node has no votes
+	doubt   error // the gates' reason
+	reading gate.Reading
+}
+
+// send sends the batch. What is to be sent once more is left in it.
+func (b *batch) send(ctx context.Context) {
+	n := b.node
+	clock := n.set.Clock
+	start := clock.Now() // before the first byte leaves: the earliest expiry counts
+	cmds := b.build(start)
+	if len(cmds) == 0 {
+		b.requests = b.requests[:0]
+		return
+	}
+	sending := gate.Sending{Sent: start, Until: b.until}
+	cmds = b.behind(cmds, &sending)
+	replies, err := n.Do(ctx, cmds)
+	now := clock.Recent()
+	if b.exact || b.gated && n.gates.Strict() || b.time > 0 {
+		now = clock.Fresh()
+	}
+	sending.Received, sending.Err, b.until = now, err, sending.Until
+	body := b.takeReadings(replies, start, now)
+	broken := false
+	if err == nil {
+		b.unfit = cmp.Or(b.unfit, b.channel.measured(now.Sub(start), now))
+		if b.gated && b.reading.Blurred && now.Sub(start) <= b.channel.timeout/2 {
+			b.reading, err = n.readClock(ctx, 1)
+			b.reading.OK, b.reading.Doubt = true, cmp.Or(err, b.reading.Doubt)
+			now, err = clock.Fresh(), nil
+			sending.Received = now
+		}
+	} else {
+		if broken = ctx.Err() == nil && !b.wire.Last; !broken {
+			err = n.explain(ctx, err, b.channel.timeout)
+			n.fails(err)
+			sending.Err = err
+		}
+		b.giveUp()
+	}
+	sending.Reading = b.reading
+	if b.gated {
+		b.judge(&body, replies, &sending)
+	}
+	b.read(body, err, broken, now)
+}
+
+// build gathers the commands, and drops the requests that need not be sent any more.
+func (b *batch) build(start clockdrift.Instant) []driver.Command {
+	b.wire.Begin()
+	b.votes, b.exact = false, false
+	sent := 0
+	var needless []*Request
+	for _, r := range b.requests {
+		if err := b.wire.Unfit(&r.Part); err != nil {
+			b.node.finish([]*Request{r}, err)
+			continue
+		}
+		if !r.Question.Leaves(r, start) {
+			needless = append(needless, r)
+			continue
+		}
+		sent++
+		b.wire.Add(&r.Part)
+		b.votes = b.votes || r.Op.Votes
+		b.exact = b.exact || r.Exact
+	}
+	cmds := b.wire.Encode()
+	b.node.finish(needless, nil)
+	if sent == 0 && len(b.wire.Unpublished) == 0 {
+		return nil
+	}
+	return cmds
+}
+
+// behind puts what the gates ask and what the node tells of itself behind the commands of a
+// batch.
+func (b *batch) behind(cmds []driver.Command, s *gate.Sending) []driver.Command {
+	n := b.node
+	b.body = len(cmds)
+	b.gated = (b.votes || b.channel.durable) && n.gates.Any()
+	if b.gated {
+		cmds, b.asked = n.gates.Behind(cmds, s)
+	}
+	fit, time := n.asks(s.Sent, b.gated && n.gates.ReadsClock(), b.channel.durable, b.wire.Last)
+	b.fit, b.time = 0, 0
+	if fit {
+		b.fit = len(AskFitness)
+		cmds = append(cmds, AskFitness...)
+	}
+	if time {
+		b.time = 1
+		cmds = append(cmds, AskTime)
+	}
+	b.wire.Keep(cmds)
+	return cmds
+}
+
+// takeReadings takes the replies to what is behind off the others, and reads what the node tells
+// of itself.
+func (b *batch) takeReadings(replies []driver.Reply, sent, received clockdrift.Instant) (body []driver.Reply) {
+	b.unfit, b.doubt, b.reading = nil, nil, gate.Reading{}
+	if b.wire.Last && b.fit > 0 { // another server may have answered than before
+		b.unfit = errUnasked
+	}
+	if len(replies) <= b.body {
+		return replies
+	}
+	body, replies = replies[:b.body], replies[b.body:]
+	asked := 0
+	for _, count := range b.asked {
+		asked += count
+	}
+	if b.gated {
+		replies = replies[min(asked, len(replies)):]
+	}
+	if len(replies) < b.fit {
+		return body
+	}
+	if b.fit > 0 {
+		b.unfit = b.node.OnFitness(replies[:b.fit], sent)
+		replies = replies[b.fit:]
+	}
+	if len(replies) > 0 {
+		b.reading = b.node.onTime(replies[0], sent, received)
+	}
+	return body
+}
+
+// errUnasked keeps a vote from counting that came over another connection than the first one,
+// which broke, if the node did not say whether it is fit there.
+var errUnasked = errors.New("the connection broke, and the node did not say what it is on the next one")
+
+// judge lets the gates judge the votes of a batch. Where a durable vote's proof is missing, the
+// replies are worth nothing: the whole batch is unknown.
+func (b *batch) judge(body *[]driver.Reply, replies []driver.Reply, s *gate.Sending) {
+	if b.unfit != nil && !b.channel.durable {
+		return
+	}
+	v := b.node.gates.Judge(replies[min(b.body, len(replies)):], b.asked, s)
+	if v.Unknown {
+		*body = nil
+	}
+	b.doubt = v.Doubt
+	if v.Shown != nil {
+		for _, p := range b.wire.Parts {
+			p.Of.(*Request).Evidence = v.Shown
+		}
+	}
+}
+
+// read gives the replies to the requests, and err to those that have none. Those that are to be
+// sent once more stay in the batch.
+func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdrift.Instant) {
+	if b.unfit != nil {
+		b.doubt = cmp.Or(err, b.unfit)
+	}
+	again, finals := b.requests[:0], b.finals[:0]
+	unpublished := len(b.wire.Unpublished) > 0
+	b.wire = b.wire.Decode(replies, broken, func(p *protocol.Part, repeat bool) {
+		r := p.Of.(*Request)
+		if !repeat {
+			finals = append(finals, r)
+			return
+		}
+		p.Doubt(b.doubt)
+		r.Question.Answered(r, err, b.doubt, now, false)
+		again = append(again, r)
+	})
+	b.requests, b.finals = again, finals
+	if len(b.wire.Unpublished) > 0 {
+		b.node.set.Owe(+1)
+	}
+	if unpublished {
+		b.node.set.Owe(-1)
+	}
+	b.node.settle(finals, err, b.doubt, now)
+}
+
+// measured notes the round trip of a batch that is back, and returns why the node has no votes, as
+// another batch has found out meanwhile.
+func (c *channel) measured(trip time.Duration, now clockdrift.Instant) (unfit error) {
+	c.node.mu.Lock()
+	defer c.node.mu.Unlock()
+	c.window.note(trip)
+	c.node.answered = now
+	return c.node.fitness.unfit
+}
+
+// Explain words a failure of [Node.Do] for the user.
+func (n *Node) Explain(ctx context.Context, err error) error {
+	return n.explain(ctx, err, n.set.Timeout)
+}
+
+// explain words a failed batch for the user. The context's own errors are left out: a user who
+// looks for them means the context of the call.
+func (n *Node) explain(ctx context.Context, err error, timeout time.Duration) error {
+	switch {
+	case n.set.Life.Err() != nil:
+		return fault.ErrClosed
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+		silence := &fault.Silence{After: timeout, First: n.stranger()}
+		if errors.Is(err, driver.ErrNotSent) {
+			return driver.NotSent(silence)
+		}
+		return silence
+	case n.stranger() && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return fault.With(err, "the server has hung up at the first command: does it speak TLS at this port (rediss://)?")
+	}
+	return fault.Advise(err)
+}
+
+// Do calls the driver, and holds it to its contract: replies beyond the commands are dropped,
+// missing ones are an error, and so is a panic.
+func (n *Node) Do(ctx context.Context, cmds []driver.Command) (replies []driver.Reply, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			replies, err = nil, fmt.Errorf("the driver panicked: %v", cause)
+		}
+	}()
+	replies, err = n.Driver.Do(ctx, cmds)
+	if len(replies) > len(cmds) {
+		replies = replies[:len(cmds)]
+	}
+	if err == nil && len(replies) < len(cmds) {
+		err = fmt.Errorf("the driver returned %d replies to %d commands", len(replies), len(cmds))
+	}
+	return replies, err
+}

@@ -1,0 +1,188 @@
+package node
+
+import (
+	"container/heap"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A channel is one way to a node. All requests go through its queue; senders take what has
+// gathered there and send it as one batch, so that while one batch is out the next one fills.
+//
+// Votes that wait for a disk or for replicas have a channel of their own, or a release would wait
+// behind them: for a second, where a disk is synced every second.
+type channel struct {
+	node    *Node
+	durable bool          // its votes wait
+	timeout time.Duration // of a request with the default TTL
+
+	// Guarded by node.mu.
+	wake      sync.Cond // senders wait here
+	queue     queue
+	deadlines deadlines
+	senders   int
+	idle      int // of them
+	calls     int // to senders that have not taken anything yet
+	out       int // batches
+	window    window
+}
+
+// MaxDurable is how many batches of votes that wait may be out: while one waits for the disk the
+// next one waits to be written.
+const MaxDurable = 2
+
+func newChannels(n *Node) []channel {
+	channels := []channel{{node: n, timeout: n.set.Timeout}}
+	if waits := n.gates.Waits(); waits > 0 {
+		channels = append(channels, channel{node: n, durable: true, timeout: n.set.Timeout + waits})
+	}
+	for i := range channels {
+		channels[i].wake.L = &n.mu
+		channels[i].deadlines.expire = channels[i].expire
+	}
+	return channels
+}
+
+// channel is that of the requests of r's question.
+func (n *Node) channel(r *Request) *channel {
+	if r.Op.Votes {
+		return &n.channels[len(n.channels)-1]
+	}
+	return &n.channels[0]
+}
+
+// pending is how many requests are in the queues. n.mu is held.
+func (n *Node) pending() (count int) {
+	for i := range n.channels {
+		count += n.channels[i].queue.len()
+	}
+	return count
+}
+
+// called reports whether a sender is about to take something. n.mu is held.
+func (n *Node) called() bool {
+	for i := range n.channels {
+		if n.channels[i].calls > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// syncing reports whether votes are out that wait for a disk or for replicas. n.mu is held.
+func (n *Node) syncing() bool {
+	last := &n.channels[len(n.channels)-1]
+	return last.durable && last.out > 0
+}
+
+// call gets a sender for what is in the queue, if one may send now. node.mu is held.
+func (c *channel) call() {
+	if !c.ready() {
+		return
+	}
+	c.calls++
+	switch {
+	case c.idle >= c.calls:
+		c.wake.Signal()
+	case c.senders < MaxWindow && c.node.set.Go(c.serve):
+		c.senders++
+	}
+}
+
+// ready reports whether there is work for one more sender. While the node's health is in question
+// there is one batch, the one that asks. node.mu is held.
+func (c *channel) ready() bool {
+	switch n := c.node; {
+	case c.queue.len() == 0:
+		return false
+	case n.health.state != up:
+		return !n.called() && !n.probing && c.out < MaxWindow
+	default:
+		return c.out+c.calls < c.room()
+	}
+}
+
+// room is how many batches may be out. How far the node is says nothing of its disk.
+func (c *channel) room() int {
+	if c.durable {
+		return MaxDurable
+	}
+	return c.window.size()
+}
+
+// least is the time that r must have left when it is sent. One whose vote waits needs all of it,
+// for so long the node may take.
+func (c *channel) least(r *Request) time.Duration {
+	if c.durable {
+		return r.Patience()
+	}
+	return r.Patience() / 2
+}
+
+// A queue is the requests that are to leave next. In a batch that has not room for all of them,
+// extensions go first, the one whose lease ends first before the others: they cannot wait. The
+// rest keeps a quarter of the room, or releases would starve.
+type queue struct {
+	extensions leaseHeap
+	others     []*Request
+}
+
+func (q *queue) len() int { return len(q.extensions) + len(q.others) }
+
+func (q *queue) push(r *Request) {
+	if r.Op.Prolongs {
+		heap.Push(&q.extensions, r)
+	} else {
+		q.others = append(q.others, r)
+	}
+}
+
+// take appends a batch of requests to taken, and removes them.
+func (q *queue) take(taken []*Request) []*Request {
+	first := len(q.extensions)
+	if q.len() > MaxBatch {
+		first = min(first, max(MaxBatch-MaxBatch/4, MaxBatch-len(q.others)))
+	}
+	for range first {
+		taken = append(taken, heap.Pop(&q.extensions).(*Request))
+	}
+	rest := min(len(q.others), MaxBatch-first)
+	taken = append(taken, q.others[:rest]...)
+	q.others = slices.Delete(q.others, 0, rest)
+	return taken
+}
+
+// key is that of a request that leaves next, or nil.
+func (q *queue) key() any {
+	switch {
+	case len(q.extensions) > 0:
+		return q.extensions[0].Key
+	case len(q.others) > 0:
+		return q.others[0].Key
+	}
+	return nil
+}
+
+// all removes and returns all requests.
+func (q *queue) all() []*Request {
+	all := slices.Concat(q.others, q.extensions)
+	*q = queue{}
+	return all
+}
+
+// A leaseHeap is a heap of extensions by the end of their leases.
+type leaseHeap []*Request
+
+func (h leaseHeap) Len() int           { return len(h) }
+func (h leaseHeap) Less(i, j int) bool { return h[i].Ends < h[j].Ends }
+func (h leaseHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *leaseHeap) Push(r any)        { *h = append(*h, r.(*Request)) }
+
+func (h *leaseHeap) Pop() any {
+	last := len(*h) - 1
+	r := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return r
+}

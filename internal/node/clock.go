@@ -1,0 +1,143 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A clock is what is known of a node's wall clock, which decides when keys expire there. It is
+// read by TIME once a second, in a batch that goes out anyway.
+//
+// With a [gate.Clock] it is read behind all votes. To know it after an idle time, too, a timer
+// reads the clock that nothing else reads.
+type clock struct {
+	estimator *clockdrift.Estimator
+	due       clockdrift.Instant // when it is read again
+	silent    bool               // the node does not tell it
+	fast      bool               // it was reported to run faster or slower than leases allow for
+
+	read  clockdrift.Instant // when it was last read
+	timer *time.Timer        // reads it while nothing else does; nil without the gate
+}
+
+// clockPeriod is how often a node's clock is read.
+const clockPeriod = time.Second
+
+// AskTime asks for the node's time.
+var AskTime = driver.Command{Args: []any{"TIME"}}
+
+// onTime takes in what the node's clock showed between two moments. A step, and a drift that no
+// time service leaves, are reported.
+func (n *Node) onTime(reply driver.Reply, sent, received clockdrift.Instant) gate.Reading {
+	shown, ok := ReadTime(reply)
+	r := gate.Reading{OK: ok, Sent: sent, Received: received}
+	n.mu.Lock()
+	n.clock.silent, n.clock.due = protocol.Says(reply, "NOPERM") || protocol.Says(reply, "ERR"), sent.Add(clockPeriod)
+	if ok {
+		r.Forward = n.compare(clockdrift.Sample{Sent: sent, Received: received, Node: shown})
+		if n.gates.ReadsClock() {
+			n.clock.read = received
+			if n.clock.timer == nil && !n.closed {
+				n.clock.timer = time.AfterFunc(n.clock.estimator.Period(), n.watchClock)
+			}
+			r.Excess, r.Lasts = n.clock.estimator.Excess()
+		}
+	}
+	n.mu.Unlock()
+	n.gates.Note(&r)
+	if ok && n.set.NeedsTime {
+		n.set.synchronize()
+	}
+	n.Emit()
+	return r
+}
+
+// ReadClock reads the node's clock by itself, and again if that took too long.
+func (n *Node) ReadClock(ctx context.Context) (gate.Reading, error) { return n.readClock(ctx, 2) }
+
+func (n *Node) readClock(ctx context.Context, tries int) (r gate.Reading, err error) {
+	for range tries {
+		sent := n.set.Clock.Now()
+		replies, err := n.Do(ctx, []driver.Command{AskTime})
+		if err != nil {
+			return r, err
+		}
+		if r = n.onTime(replies[0], sent, n.set.Clock.Fresh()); !r.Blurred && r.OK {
+			break
+		}
+	}
+	return r, nil
+}
+
+// watchClock reads the clock if nothing else has for its period. It is called by the timer.
+func (n *Node) watchClock() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	period := n.clock.estimator.Period()
+	left := n.clock.read.Add(period).Sub(n.set.Clock.Now())
+	switch {
+	case n.closed:
+	case left > 0:
+		n.clock.timer.Reset(left)
+	default:
+		n.set.Go(func() {
+			ctx, cancel := context.WithTimeout(n.set.Life, n.set.Timeout)
+			defer cancel()
+			_, _ = n.readClock(ctx, 2) // a node that does not answer is left to the next operation
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if !n.closed {
+				n.clock.timer.Reset(period / 4) // and looks whether anything else reads it
+			}
+		})
+	}
+}
+
+// compare takes a sample in, and reports whether the clock was set forward since the one before.
+// n.mu is held.
+func (n *Node) compare(s clockdrift.Sample) (forward bool) {
+	step, stepped := n.clock.estimator.Add(s)
+	if stepped {
+		n.note(fault.NodeClockStepped, stepError(step))
+		n.clock.fast = false
+	}
+	limit := min(n.set.Drift, worthTelling) * 1e6
+	if low, high, ok := n.clock.estimator.Drift(); ok && !n.clock.fast && (low > limit || high < -limit) {
+		n.clock.fast = true
+		n.note(fault.NodeClockDrifts, fmt.Errorf(
+			"its clock runs %.0f to %.0f ppm faster than ours; leases allow for %.0f either way: mend the clock, or raise WithDriftFactor",
+			low, high, n.set.Drift*1e6))
+	}
+	return step.Low > 0
+}
+
+// worthTelling is the drift that no clock under NTP has, which slews by half as much.
+const worthTelling = 500e-6
+
+func stepError(step clockdrift.Bounds) error {
+	switch {
+	case step.Low > 0:
+		return fmt.Errorf("its clock was set forward by %v to %v, so keys may have expired early there (see WithClockGuard): let a time service slew it", gate.Round(step.Low), gate.Round(step.High))
+	default:
+		return fmt.Errorf("its clock was set back by %v to %v, so keys stay longer there: let a time service slew it", gate.Round(-step.High), gate.Round(-step.Low))
+	}
+}
+
+// ReadTime reads the reply to TIME: seconds and microseconds.
+func ReadTime(reply driver.Reply) (shown time.Time, ok bool) {
+	if reply.Kind != driver.Array || len(reply.Elems) != 2 {
+		return time.Time{}, false
+	}
+	seconds, err1 := strconv.ParseInt(reply.Elems[0].Str, 10, 64)
+	micros, err2 := strconv.ParseInt(reply.Elems[1].Str, 10, 64)
+	return time.Unix(seconds, micros*1000), cmp.Or(err1, err2) == nil && micros >= 0 && micros < 1e6
+}

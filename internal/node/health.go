@@ -1,0 +1,154 @@
+package node
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A health is what is known of a node. A new node, and one that has failed, is first probed;
+// operations wait for that, for a time-out of their own at most. A node that fails the probe has a
+// cooldown: operations fail at once, with the cause.
+type health struct {
+	state  state
+	cause  error              // why it is down
+	met    bool               // it was up before
+	until  clockdrift.Instant // until then it is not asked again
+	reborn clockdrift.Instant // when it was first seen with another run_id than before
+}
+
+type state uint8
+
+const (
+	fresh state = iota // never asked
+	up
+	down
+)
+
+// coolsDown reports whether the node is not to be asked now.
+func (h *health) coolsDown(now clockdrift.Instant) bool { return h.state == down && now < h.until }
+
+// The bounds of a cooldown. It follows what the failed probe cost, so that a refused connection is
+// tried again soon, and a silent node, for which operations have waited, seldom.
+const (
+	MinCooldown    = 10 * time.Millisecond
+	MaxCooldown    = time.Second
+	cooldownFactor = 4
+)
+
+// fail notes that the node does not answer, without a cooldown.
+func (h *health) fail(cause error) { h.state, h.cause = down, cause }
+
+// coolDown follows a probe that failed at the cost of so much time.
+func (h *health) coolDown(now clockdrift.Instant, cost time.Duration) {
+	h.until = now.Add(min(max(cost*cooldownFactor, MinCooldown), MaxCooldown))
+}
+
+// unknown reports whether the node was never probed.
+func (n *Node) unknown() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.health.state == fresh
+}
+
+// stranger reports whether the node was never up: then client and server may also disagree about
+// TLS. What one says in it gets no answer from the other, or the connection is reset.
+func (n *Node) stranger() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.health.met
+}
+
+// fails takes the node out until it was probed, which the next operation does.
+func (n *Node) fails(cause error) {
+	n.mu.Lock()
+	if n.health.state == up {
+		n.health.fail(cause)
+		n.note(fault.NodeDown, cause)
+	}
+	n.mu.Unlock()
+	n.Emit()
+}
+
+// Reborn is when the node's server was started anew, as far as this Locker knows; 0: never.
+func (n *Node) Reborn() clockdrift.Instant {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.health.reborn
+}
+
+// Up reports whether the node answers.
+func (n *Node) Up() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.health.state == up
+}
+
+// note queues an event. n.mu is held.
+func (n *Node) note(kind fault.Kind, err error) {
+	n.events = append(n.events, fault.Event{Kind: kind, Node: n.name, Err: err})
+}
+
+// Note queues an event, for [Node.Emit] to tell.
+func (n *Node) Note(kind fault.Kind, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.note(kind, err)
+}
+
+// Emit tells the user the events that are queued, in order and one at a time.
+func (n *Node) Emit() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for len(n.events) > 0 && !n.telling {
+		e := n.events[0]
+		n.events, n.telling = n.events[1:], true
+		n.mu.Unlock()
+		n.set.Emit(e)
+		n.mu.Lock()
+		n.telling = false
+	}
+}
+
+// manner is how the node takes releases and extensions.
+func (n *Node) manner() protocol.Manner {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return protocol.NewManner(n.dialect, n.cluster, n.muted, n.unasked || n.listeners > 0, n.apart)
+}
+
+// OnApart notes that the node does not take several keys in one command. It is tried again after
+// the next probe.
+func (n *Node) OnApart() {
+	n.mu.Lock()
+	n.apart = true
+	n.mu.Unlock()
+}
+
+// OnNoDeletion notes that the node does not know the command any more by which it deleted: it has
+// become another unnoticed. The next probe asks again.
+func (n *Node) OnNoDeletion() {
+	n.mu.Lock()
+	n.dialect.Deletes = protocol.ByScript
+	n.mu.Unlock()
+}
+
+// OnListeners notes how many listen at the node.
+func (n *Node) OnListeners(listeners int64) {
+	n.mu.Lock()
+	n.listeners, n.unasked = listeners, false
+	n.mu.Unlock()
+}
+
+// OnMuted notes that the node does not let releases be announced, which the user is told.
+func (n *Node) OnMuted() {
+	n.mu.Lock()
+	if !n.muted {
+		n.muted = true
+		n.note(fault.NodeMuted, errForbidden)
+	}
+	n.mu.Unlock()
+	n.Emit()
+}

@@ -1,0 +1,289 @@
+// Package node is one master, and what it takes to ask it: order by key, batches, how many of them
+// are out, its health, what it is, its clock and its subscriptions. It does not know what a lock
+// is: it takes requests, and gives each of them its replies.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A Node is one master with the channels to it.
+type Node struct {
+	Index  int
+	Driver driver.Driver
+	Server atomic.Uint32 // which one it is: a hash of its run_id; 0: not known
+
+	set        *Set
+	name       string
+	gates      *gate.Gates
+	subscriber subscriber
+
+	mu       sync.Mutex
+	channels []channel // the last is that of the votes: see [Node.channel]
+	probing  bool      // one of the batches that are out is the probe
+	apart    bool      // it does not take several keys in one command
+	cluster  bool      // it is a Redis Cluster
+	muted    bool      // it does not let us announce a release
+	dialect  protocol.Dialect
+	unasked  bool // nobody has asked yet how many listen
+	// listeners is how many Lockers waited when a release was last announced; ours counts.
+	listeners int64
+	closed    bool
+	health    health
+	answered  clockdrift.Instant // the last batch
+	clock     clock
+	fitness   fitness
+	events    []fault.Event // not told yet
+	telling   bool
+}
+
+// newNode returns a node of the set.
+func newNode(s *Set, index int, n driver.Node) *Node {
+	made := &Node{Index: index, Driver: n.Driver, set: s, name: n.Name}
+	made.clock.estimator, _ = clockdrift.NewEstimator(clockdrift.DefaultRate) // whose rate is valid
+	var guard *gate.Clock
+	if s.ClockGuard > 0 {
+		guard = &gate.Clock{Longest: s.ClockGuard, Drift: s.Drift}
+		made.clock.estimator.Guard(s.TTL, gate.SitOut(s.ClockGuard, s.Drift), s.Drift)
+	}
+	made.gates = gate.New(made, s.Durability, s.Restarts, guard)
+	made.channels = newChannels(made)
+	made.subscriber.node = made
+	made.subscriber.driver, _ = n.Driver.(driver.Subscriber)
+	return made
+}
+
+// Name is the node's name, as the user gave it.
+func (n *Node) Name() string { return n.name }
+
+// Gates are the node's gates.
+func (n *Node) Gates() *gate.Gates { return n.gates }
+
+// errBusy fails what a node that does not answer has no room for.
+var errBusy = errors.New("too many operations wait for this node already")
+
+// maxPending bounds what waits for a node that has stopped answering.
+const maxPending = 1024
+
+// Submit takes r in. It may fail it at once: see [health].
+func (n *Node) Submit(r *Request) {
+	now := r.Asked
+	n.mu.Lock()
+	err := n.refuses(now)
+	if err != nil {
+		r.stage = final
+		n.mu.Unlock()
+		r.Question.Unanswered(r, err, now)
+		n.pass([]*Request{r})
+		return
+	}
+	n.channel(r).deadlines.add(r, n.set.Clock)
+	switch q := &r.Keys.at[n.Index]; {
+	case q.front == nil:
+		n.enqueue(r)
+	case q.yields(r):
+		q.front.stage, q.front.front = waiting, false // the queue drops it when it comes to it
+		q.tries.unpop(q.front)
+		n.enqueue(r)
+	default:
+		q.add(r)
+	}
+	n.mu.Unlock()
+}
+
+// refuses says why the node takes nothing in. n.mu is held.
+func (n *Node) refuses(now clockdrift.Instant) error {
+	switch {
+	case n.closed:
+		return fault.ErrClosed
+	case n.health.coolsDown(now):
+		return &cooldownError{n.health.cause}
+	case n.health.state == down && n.pending() >= maxPending:
+		return fmt.Errorf("%w: %w", errBusy, n.health.cause)
+	}
+	return nil
+}
+
+// cooldownError is the fate of a request at a node that was not asked, because it has just
+// failed.
+type cooldownError struct{ cause error }
+
+func (e *cooldownError) Error() string { return "not asked again yet: " + e.cause.Error() }
+func (e *cooldownError) Unwrap() error { return e.cause }
+
+// enqueue puts r, which is at the front of its key's queue, in the queue for the next batch. n.mu
+// is held.
+func (n *Node) enqueue(r *Request) {
+	c := n.channel(r)
+	r.Keys.at[n.Index].front = r
+	r.stage, r.front = queued, true
+	c.queue.push(r)
+	c.call()
+}
+
+// expire fails the requests whose time is up.
+func (c *channel) expire() {
+	n := c.node
+	now := n.set.Clock.Now()
+	n.mu.Lock()
+	var late, sent []*Request
+	held := now.Sub(c.deadlines.fires) // so long this process, or its machine, was held up itself
+	for r := c.deadlines.oldest(); r != nil && r.due <= now; r = c.deadlines.oldest() {
+		c.deadlines.remove(r)
+		switch {
+		case n.advances(r, now):
+			c.postpone(r, now, r.Patience())
+			continue
+		case r.stage == sending && held > r.Patience()/4:
+			c.postpone(r, now, min(held, r.Patience())) // the answer may be here, unread
+			continue
+		}
+		// A lease that is so short that it leaves the node little time says nothing about the
+		// node.
+		if r.stage == sending && r.Patience() >= c.timeout {
+			sent = append(sent, r)
+		}
+		r.stage = final
+		late = append(late, r)
+	}
+	c.deadlines.arm(n.set.Clock)
+	first := !n.health.met
+	n.mu.Unlock()
+	for _, r := range late {
+		r.Question.Unanswered(r, &fault.Silence{After: r.Patience(), First: first}, now)
+	}
+	// Nor does the time that a request has waited here before it left.
+	silent := slices.ContainsFunc(sent, func(r *Request) bool { return r.Question.Out(r, now) >= c.timeout-c.timeout/8 })
+	n.pass(late)
+	if silent {
+		n.fails(&fault.Silence{After: c.timeout})
+	}
+}
+
+// advances reports whether r timed out in our own queue while the node went on to answer others:
+// then it is this process that is slow. Or it waits in its key's queue, and votes are out that
+// may take their time. Or it is an extension whose lease still runs: only what was sent can tell
+// that the node is silent. n.mu is held.
+func (n *Node) advances(r *Request, now clockdrift.Instant) bool {
+	if r.stage == sending || n.health.state != up {
+		return false
+	}
+	return now < r.Ends || n.answered > r.due.Add(-r.Patience()) || r.stage == waiting && n.syncing()
+}
+
+// postpone gives r, which is not in the list, some more time. n.mu is held.
+func (c *channel) postpone(r *Request, now clockdrift.Instant, time time.Duration) {
+	r.due = now.Add(time)
+	c.deadlines.add(r, c.node.set.Clock)
+}
+
+// Close makes the node's senders end once their batches are back.
+func (n *Node) Close() {
+	n.gates.Close()
+	n.mu.Lock()
+	n.closed = true
+	if n.clock.timer != nil {
+		n.clock.timer.Stop()
+	}
+	for i := range n.channels {
+		n.channels[i].wake.Broadcast()
+	}
+	n.fail(fault.ErrClosed)
+	n.mu.Unlock()
+}
+
+// StopTimers ends what would call the closed node.
+func (n *Node) StopTimers() {
+	for i := range n.channels {
+		n.channels[i].deadlines.stop()
+	}
+}
+
+// Trip is the node's distance: its smallest round trip of late; 0: not known.
+func (n *Node) Trip() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.channels[0].window.trip()
+}
+
+// Others reports whether another Locker listened at the node when a release was last announced
+// there.
+func (n *Node) Others() bool {
+	n.mu.Lock()
+	listeners := n.listeners
+	n.mu.Unlock()
+	return listeners > n.subscriber.own()
+}
+
+// HandsOver reports whether the node can give a key from one token to another.
+func (n *Node) HandsOver() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dialect.HandsOver()
+}
+
+// probeAgain asks the node beside its queues what it is.
+func (n *Node) probeAgain() {
+	ctx, cancel := context.WithTimeout(n.set.Life, n.set.Timeout)
+	defer cancel()
+	sent := n.set.Clock.Now()
+	if replies, err := n.Do(ctx, AskFitness); err == nil {
+		_ = n.OnFitness(replies, sent) // it tells the node, too
+	}
+}
+
+// Left is what a node still has, which is nothing when it is idle.
+type Left struct {
+	Requests int  // in queues and batches
+	Waits    bool // for an answer
+	Armed    bool // the timer of the requests' deadlines
+	Senders  int  // these stay, up to MaxWindow
+	Events   int  // not told yet
+	Channels int  // listened to, or to be looked at
+	Listens  bool
+}
+
+// Left returns what the node still has.
+func (n *Node) Left() (l Left) {
+	s := &n.subscriber
+	s.mu.Lock()
+	l.Channels, l.Listens = len(s.wanted)+len(s.changes), s.running
+	s.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l.Events = len(n.events)
+	for i := range n.channels {
+		c := &n.channels[i]
+		l.Requests += c.queue.len() + c.out + c.calls
+		l.Waits = l.Waits || c.deadlines.oldest() != nil
+		l.Armed = l.Armed || c.deadlines.armed
+		l.Senders = max(l.Senders, c.senders)
+	}
+	return l
+}
+
+// Pending is how many requests wait in the queues.
+func (n *Node) Pending() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pending()
+}
+
+// Dialect is how the node does what scripts do.
+func (n *Node) Dialect() protocol.Dialect {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dialect
+}

@@ -1,0 +1,145 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// probeCommands ask a node what it is, and its time.
+var probeCommands = append(slices.Clip(AskFitness), AskTime)
+
+// FirstProbe is how many time-outs the first probe may take: making a connection takes several
+// round trips more.
+const FirstProbe = 4
+
+// probe asks the node what it is: before its first batch, and again after it has failed, for it
+// may have come back as something else.
+func (n *Node) probe() {
+	s := n.set
+	started := s.Clock.Now()
+	timeout := s.Timeout
+	if n.unknown() {
+		timeout *= FirstProbe
+	}
+	ctx, cancel := context.WithTimeout(s.Life, timeout)
+	found, now, err := n.findOut(ctx, started)
+	cancel()
+
+	n.mu.Lock()
+	if err != nil {
+		if n.health.state != down {
+			n.note(fault.NodeDown, err)
+		}
+		n.health.fail(err)
+		n.health.coolDown(now, now.Sub(started))
+		n.fail(err)
+	} else {
+		n.health.state, n.health.cause, n.health.met = up, nil, true
+		if found.reborn {
+			n.health.reborn = started
+		}
+		n.events = append(n.events, found.Warnings...)
+		n.note(fault.NodeUp, nil)
+		n.channels[0].window.note(now.Sub(started))
+		n.cluster, n.apart, n.muted = found.Cluster, found.Cluster, false
+		n.fitness = fitness{due: now.Add(fitnessPeriod), unchecked: found.unchecked, evicts: found.evicts}
+		n.listeners, n.unasked = 0, true
+		n.dialect = found.dialect
+		for i := range n.channels {
+			n.channels[i].call()
+		}
+	}
+	n.mu.Unlock()
+	n.Emit()
+}
+
+// Findings are what a probe has found.
+type Findings struct {
+	gate.Facts
+	Warnings  []fault.Event // what it would not say
+	unchecked bool          // its user may not ask
+	evicts    bool          // it does, and may
+	reborn    bool          // it is another server than before
+	dialect   protocol.Dialect
+}
+
+// findOut asks the node what it is. What may not be is an error.
+func (n *Node) findOut(ctx context.Context, started clockdrift.Instant) (found Findings, now clockdrift.Instant, err error) {
+	s := n.set
+	one, other := protocol.NewToken(s.Random), protocol.NewToken(s.Random)
+	replies, err := n.Do(ctx, append(slices.Clip(probeCommands), protocol.Probes(n.nextKey(), one, other)...))
+	if err != nil {
+		return found, s.Clock.Fresh(), n.explain(ctx, err, s.Timeout)
+	}
+	about, probes := replies[:len(probeCommands)], replies[len(probeCommands):]
+	found, err = n.Examine(about)
+	found.dialect = protocol.DecodeProbes(probes)
+	if limit := found.dialect.Limits(); limit != nil {
+		found.warn(n, fault.NodeLimited, limit)
+	}
+	now = s.Clock.Fresh()
+	if err == nil && !n.gates.ReadsClock() { // which reads it sharper than what the connection was made for
+		n.onTime(about[len(about)-1], started, now)
+	}
+	if err == nil {
+		err = n.gates.Probe(ctx, &found.Facts)
+	}
+	return found, now, err
+}
+
+// nextKey returns a key that the node's next batch is about.
+func (n *Node) nextKey() any {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.channels {
+		if key := n.channels[i].queue.key(); key != nil {
+			return key
+		}
+	}
+	return n.set.Prefix
+}
+
+func (f *Findings) warn(n *Node, kind fault.Kind, err error) {
+	f.Warnings = append(f.Warnings, fault.Event{Kind: kind, Node: n.name, Err: err})
+}
+
+// Examine reads what the node says of itself. What may not be is an error.
+func (n *Node) Examine(replies []driver.Reply) (found Findings, err error) {
+	told := replies[len(AskFitness)]
+	for i, reply := range replies[:len(AskFitness)] {
+		if err := reply.Err(); err != nil {
+			found.Warnings = found.Warnings[:0] // one right is missing
+			found.warn(n, fault.NodeUnchecked, unchecked(i, err))
+			found.unchecked = true
+			if !answers(err) {
+				return found, fault.Advise(err)
+			}
+		}
+	}
+	f := readFacts(replies[:len(AskFitness)])
+	if err := f.replica(); err != nil {
+		return found, err
+	}
+	if found.reborn, err = n.identify(&f); err != nil {
+		return found, err
+	}
+	if err := told.Err(); err != nil && n.set.NeedsTime {
+		found.warn(n, fault.NodeUnchecked, fmt.Errorf("%w: TIME is not allowed, so fences do not follow its clock: allow +time", err))
+	}
+	found.Facts = gate.Facts{Cluster: f.mode == "cluster", History: f.history != "", TellTime: told.Kind == driver.Array}
+	if err := f.evicting(); err != nil {
+		if !n.set.EvictingOK {
+			return found, err
+		}
+		found.evicts = true
+		found.warn(n, fault.NodeEvicts, err)
+	}
+	return found, nil
+}

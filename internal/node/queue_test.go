@@ -1,0 +1,125 @@
+package node
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// request returns a request for op.
+func request(op *protocol.Op, terms Terms) *Request {
+	r := new(Request)
+	r.Init(&protocol.Ask{Op: op}, &terms, nil, 0)
+	return r
+}
+
+func TestWhatEndsFirstIsExtendedFirstAndStarvesNobody(t *testing.T) {
+	var q queue
+	const count = 3 * MaxBatch
+	for i := range clockdrift.Instant(count) {
+		q.push(request(protocol.Exclusive.Release, Terms{Asked: i}))
+		q.push(request(protocol.Exclusive.Renew, Terms{Ends: 1 + rand.N(clockdrift.Instant(1e6))})) //nolint:gosec // no secret
+	}
+	var last, order clockdrift.Instant
+	for batches := 1; q.len() > 0; batches++ {
+		batch := q.take(nil)
+		extended := 0
+		for _, r := range batch {
+			if r.Ends != 0 {
+				extended++
+				if r.Ends < last {
+					t.Fatalf("in batch %d a lease that ends at %v stands behind one that ends at %v", batches, r.Ends, last)
+				}
+				last = r.Ends
+			} else {
+				if r.Asked != order {
+					t.Fatalf("in batch %d stands release %d, want %d", batches, r.Asked, order)
+				}
+				order++
+			}
+		}
+		if len(batch) != MaxBatch || batches <= 4 && extended != MaxBatch*3/4 || batches > 4 && extended != 0 {
+			t.Errorf("batch %d has %d requests, %d extensions among them; want %d and three quarters of them as long as there are any", batches, len(batch), extended, MaxBatch)
+		}
+	}
+}
+
+func TestRequestsAreDueInOrderWhateverTheirTime(t *testing.T) {
+	var a deadlines
+	a.expire = func() {}
+	defer a.stop()
+	clock := clockdrift.New()
+	var all []*Request
+	for range 500 {
+		asked := clock.Now().Add(time.Hour)
+		patience := time.Duration(1+rand.N(9)) * time.Second //nolint:gosec // no secret
+		r := request(protocol.Exclusive.Acquire, Terms{Asked: asked, Due: asked.Add(patience)})
+		a.add(r, clock)
+		all = append(all, r)
+		if i := rand.N(len(all)); rand.N(3) == 0 { //nolint:gosec // as above
+			a.remove(all[i])
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	for len(all) > 0 {
+		first := slices.MinFunc(all, func(r, s *Request) int { return int(r.due - s.due) })
+		oldest := a.oldest()
+		if oldest.due != first.due || a.fires > oldest.due {
+			t.Fatalf("the request that is due first is due at %v and not %v, and the timer is set for %v", oldest.due, first.due, a.fires)
+		}
+		a.remove(oldest)
+		all = slices.DeleteFunc(all, func(r *Request) bool { return r == oldest })
+	}
+	if a.oldest() != nil {
+		t.Error("a request is left that was taken out")
+	}
+}
+
+func TestTheWindowFollowsTheDistance(t *testing.T) {
+	for _, tt := range []struct {
+		trip time.Duration
+		want int
+	}{
+		{50 * time.Microsecond, 1},
+		{140 * time.Microsecond, 1},
+		{200 * time.Microsecond, 2},
+		{time.Millisecond, 7},
+		{5 * time.Millisecond, 8},
+		{time.Second, 8},
+	} {
+		var w window
+		for i := range 3 * WindowPeriod {
+			w.note(tt.trip + time.Duration(i%7)*time.Millisecond) // busy now and then
+			if size := w.size(); size != tt.want {
+				t.Fatalf("after %d batches with a least round trip of %v the window is %d, want %d", i+1, tt.trip, size, tt.want)
+			}
+		}
+	}
+	var moved window
+	moved.note(50 * time.Microsecond)
+	for range 2 * WindowPeriod {
+		moved.note(5 * time.Millisecond)
+	}
+	if moved.size() != MaxWindow {
+		t.Errorf("a node that moved away keeps a window of %d", moved.size())
+	}
+}
+
+func FuzzReadInfo(f *testing.F) {
+	f.Add("# Server\r\nrun_id:abc\r\nrole:master\r\n")
+	f.Add(":\n::\n\r\r\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		facts := readFacts([]driver.Reply{{Kind: driver.Integer}, {Kind: driver.String, Str: text}})
+		for name, value := range map[string]string{"run_id": facts.runID, "role": facts.role, "maxmemory": facts.memory, "maxmemory_policy": facts.policy} {
+			if value != "" && !strings.Contains(text, name+":"+value) {
+				t.Errorf("readFacts(%q) made up %q = %q", text, name, value)
+			}
+		}
+	})
+}

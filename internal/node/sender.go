@@ -1,0 +1,225 @@
+package node
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A sender takes what has gathered in a channel, sends it, and waits for more.
+type sender struct {
+	node    *Node
+	channel *channel
+	// What the batch before leaves to the next one.
+	requests []*Request
+	finals   []*Request
+	buffer   protocol.Buffer
+	ctx      context.Context //nolint:containedctx // see [sender.context]
+	cancel   context.CancelFunc
+	ends     time.Time // ctx
+}
+
+// context returns a context that ends when a batch has had its time, or up to a quarter later: so
+// one serves many batches, and the timer and the memory of one for each are saved. The requests
+// themselves fail in time, whatever the driver does.
+func (s *sender) context(patience time.Duration) context.Context {
+	slack := patience / 4
+	now := time.Now()
+	left := s.ends.Sub(now)
+	if s.ctx == nil || left < patience || left > patience+slack {
+		s.giveUp()
+		s.ends = now.Add(patience + slack)
+		s.ctx, s.cancel = context.WithDeadline(s.node.set.Life, s.ends)
+	}
+	return s.ctx
+}
+
+// giveUp ends what a failed batch may have left with the driver, which may still look at its
+// commands.
+func (s *sender) giveUp() {
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.ctx, s.cancel = nil, nil
+	s.buffer.Drop()
+}
+
+// serve is the life of a sender, until the node is closed.
+func (c *channel) serve() {
+	n := c.node
+	s := sender{node: n, channel: c}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for {
+		for c.calls == 0 && !c.ready() {
+			if n.closed {
+				c.senders--
+				s.giveUp()
+				return
+			}
+			c.idle++
+			c.wake.Wait()
+			c.idle--
+		}
+		c.calls = max(0, c.calls-1)
+		if n.health.coolsDown(n.set.Clock.Now()) {
+			n.fail(n.health.cause)
+			continue
+		}
+		known := n.health.state == up
+		c.out++
+		n.probing = !known
+		queued := c.queue.len()
+		n.mu.Unlock()
+		if known {
+			c.coalesce(queued)
+			s.send(s.take())
+			clear(s.requests) // whose locks would live on
+			clear(s.finals)
+			s.buffer.Clear()
+		} else {
+			n.probe()
+		}
+		n.mu.Lock()
+		c.out--
+		n.probing = n.probing && known
+	}
+}
+
+// maxYields bounds how often a sender lets others go first.
+const maxYields = 16
+
+// coalesce waits for callers that are ready to join the batch. Queued is the queue's length
+// before a yield; it yields while that grows.
+func (c *channel) coalesce(queued int) {
+	for range maxYields {
+		before := queued
+		runtime.Gosched()
+		c.node.mu.Lock()
+		queued = c.queue.len()
+		c.node.mu.Unlock()
+		if queued <= before {
+			return
+		}
+	}
+}
+
+// MaxBatch is the most requests in one batch.
+const MaxBatch = 1000
+
+// take removes the next batch from the queue. Those that ran out of time there are left out.
+func (s *sender) take() []*Request {
+	n, c := s.node, s.channel
+	now := n.set.Clock.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	taken := c.queue.take(s.requests[:0])
+	if c.queue.len() > 0 {
+		c.call()
+	}
+	s.requests = taken
+	batch := taken[:0]
+	for _, r := range taken {
+		if r.stage == queued {
+			r.stage = sending
+			// It has waited long, and the node not begun. An extension gets all the time that a
+			// node may take: what it has waited was our own delay.
+			if r.Ends != 0 || r.due.Sub(now) < c.least(r) {
+				c.deadlines.remove(r)
+				c.postpone(r, now, r.Patience())
+			}
+			batch = append(batch, r)
+		}
+	}
+	return batch
+}
+
+// fail fails all that is in the queues. n.mu is held, but not all the time.
+func (n *Node) fail(cause error) {
+	var failed []*Request
+	for i := range n.channels {
+		for _, r := range n.channels[i].queue.all() {
+			if r.stage == queued {
+				failed = append(failed, r)
+			}
+		}
+	}
+	n.mu.Unlock()
+	n.finish(failed, cause)
+	n.mu.Lock()
+}
+
+// finish ends requests that were not sent: by err, or because there was no need.
+func (n *Node) finish(rs []*Request, err error) {
+	if len(rs) == 0 {
+		return
+	}
+	now := n.set.Clock.Now()
+	rs, _ = n.retire(rs)
+	for _, r := range rs {
+		r.Question.Unanswered(r, err, now)
+	}
+	n.pass(rs)
+}
+
+// settle gives requests that were sent their replies, or err where they have none. Doubt is why
+// grants are no votes.
+func (n *Node) settle(rs []*Request, err, doubt error, now clockdrift.Instant) {
+	rs, late := n.retire(rs)
+	for _, r := range rs {
+		r.Question.Answered(r, err, doubt, now, true)
+	}
+	for _, r := range late {
+		r.Question.Answered(r, err, doubt, now, false)
+	}
+	n.pass(rs)
+}
+
+// retire takes requests out of the books. It returns those that had no final answer before, each
+// of which wants one, and then all of them a pass; and those that had run out of time.
+func (n *Node) retire(rs []*Request) (open, late []*Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	open = rs[:0]
+	for _, r := range rs {
+		if r.stage == final {
+			late = append(late, r)
+			continue
+		}
+		r.stage = final
+		n.channel(r).deadlines.remove(r)
+		open = append(open, r)
+	}
+	return open, late
+}
+
+// pass lets those go ahead who wait behind the requests, which have their answers, in the queues
+// of their keys. A request that ran out of time before its turn came is nobody's front.
+func (n *Node) pass(rs []*Request) {
+	n.mu.Lock()
+	var stranded []*Request
+	for _, r := range rs {
+		if !r.front {
+			continue
+		}
+		q := &r.Keys.at[n.Index]
+		switch next := q.next(); {
+		case next == nil:
+			q.front = nil
+		case n.closed:
+			q.front, next.front = next, true
+			stranded = append(stranded, next)
+		default:
+			n.enqueue(next)
+		}
+	}
+	n.mu.Unlock()
+	for _, r := range rs {
+		r.Question.Passed(r)
+	}
+	n.finish(stranded, fault.ErrClosed)
+}

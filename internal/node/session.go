@@ -1,0 +1,171 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A session is one subscription of a subscriber.
+type session struct {
+	subscriber *subscriber
+	open       driver.Subscription
+	asked      map[string]bool // the channels, and whether they are confirmed; guarded by subscriber.mu
+	over       chan error      // it has failed, or is refused
+}
+
+var (
+	errForbidden = errors.New("waiters poll this node, for its user may not subscribe or publish: allow +publish +subscribe +unsubscribe +pubsub +ping +echo &ql:free:*")
+	errEnded     = errors.New("waiters poll this node, for the subscription to it has failed")
+)
+
+// listen keeps one subscription until it fails, or nobody waits: then it returns nil.
+func (sub *subscriber) listen() error {
+	set := sub.node.set
+	s := &session{subscriber: sub, asked: make(map[string]bool), over: make(chan error, 1)}
+	sub.mu.Lock()
+	sub.changes = sub.changes[:0] // or they would add up while the node is down
+	sub.mu.Unlock()
+	ctx, cancel := context.WithTimeout(set.Life, FirstProbe*set.Timeout)
+	open, err := sub.driver.Subscribe(ctx, s.onNotice)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errEnded, err)
+	}
+	s.open = open
+	defer s.close()
+	if err := s.begin(); err != nil {
+		return err
+	}
+	idle := time.NewTimer(linger)
+	defer idle.Stop()
+	for {
+		select {
+		case <-sub.changed:
+			if err := s.follow(); err != nil {
+				return err
+			}
+			idle.Reset(linger)
+		case err := <-s.over:
+			return err
+		case <-idle.C:
+			if sub.ends(false) {
+				return nil
+			}
+			idle.Reset(linger)
+		case <-set.Life.Done():
+			return fault.ErrClosed
+		}
+	}
+}
+
+// begin asks for all that is wanted, and for the channel by whose listeners nodes see
+// that anybody waits.
+func (s *session) begin() error {
+	sub := s.subscriber
+	sub.mu.Lock()
+	sub.changes = sub.changes[:0]
+	channels := []string{protocol.WakeChannel}
+	for channel := range sub.wanted {
+		channels = append(channels, channel)
+	}
+	for _, channel := range channels {
+		s.asked[channel] = false
+	}
+	sub.mu.Unlock()
+	return s.do(s.open.Add, channels)
+}
+
+// follow asks for what is wanted by now, and gives up what is not. A channel is not given
+// up before it is confirmed: a confirmation would not say which asking it belongs to.
+func (s *session) follow() error {
+	sub := s.subscriber
+	var adds, removes []string
+	sub.mu.Lock()
+	for _, channel := range sub.changes {
+		l := sub.wanted[channel]
+		confirmed, asked := s.asked[channel]
+		switch {
+		case l != nil && !asked:
+			s.asked[channel] = false
+			adds = append(adds, channel)
+		case l != nil && confirmed: // another waits for what is heard already
+			l.OnHears(sub.node.Index, true)
+		case l == nil && confirmed:
+			delete(s.asked, channel)
+			removes = append(removes, channel)
+		}
+	}
+	sub.changes = sub.changes[:0]
+	sub.mu.Unlock()
+	if err := s.do(s.open.Remove, removes); err != nil {
+		return err
+	}
+	return s.do(s.open.Add, adds)
+}
+
+// do sends what is asked for or given up, within a node's time-out.
+func (s *session) do(send func(context.Context, ...string) error, channels []string) error {
+	if len(channels) == 0 {
+		return nil
+	}
+	set := s.subscriber.node.set
+	ctx, cancel := context.WithTimeout(set.Life, set.Timeout)
+	defer cancel()
+	if err := send(ctx, channels...); err != nil {
+		return fmt.Errorf("%w: %w", errEnded, err)
+	}
+	return nil
+}
+
+// onNotice takes a notice to whom it concerns.
+func (s *session) onNotice(notice driver.Notice) {
+	sub := s.subscriber
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	l := sub.wanted[notice.Channel]
+	switch notice.Kind {
+	case driver.Confirmed:
+		sub.told = false
+		if _, asked := s.asked[notice.Channel]; !asked {
+			return
+		}
+		s.asked[notice.Channel] = true
+		if l != nil {
+			l.OnHears(sub.node.Index, true)
+		} else if notice.Channel != protocol.WakeChannel {
+			sub.change(notice.Channel) // nobody wants it any more
+		}
+	case driver.Message:
+		if l != nil {
+			l.OnMessage(sub.node.Index)
+		}
+	case driver.Refused:
+		s.fail(fmt.Errorf("%w: %w", errForbidden, notice.Err))
+	case driver.Ended:
+		s.fail(fmt.Errorf("%w: %w", errEnded, notice.Err))
+	}
+}
+
+func (s *session) fail(err error) {
+	select {
+	case s.over <- err:
+	default:
+	}
+}
+
+// close ends the subscription: nothing is heard any more.
+func (s *session) close() {
+	_ = s.open.Close() // whatever it says, it is over
+	sub := s.subscriber
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	for _, l := range sub.wanted {
+		l.OnHears(sub.node.Index, false)
+	}
+}

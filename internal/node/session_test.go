@@ -1,0 +1,47 @@
+package node
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// listens notes what it hears.
+type listens struct{ hears, free bool }
+
+func (l *listens) OnHears(_ int, hears bool) { l.hears = hears }
+func (l *listens) OnMessage(int)             { l.free = true }
+
+// FuzzNotices lets a subscription hear anything. Only what is said of a channel that was
+// asked for counts for who waits there.
+func FuzzNotices(f *testing.F) {
+	f.Add([]byte{1, 0, 2, 0, 3, 0, 4, 0}, "x")
+	f.Add([]byte{2, 0, 1, 1, 1, 2, 2, 1, 2, 2, 0, 0, 255, 0}, protocol.WakeChannel)
+	f.Add([]byte{1, 3, 2, 3, 4, 0, 1, 0}, "\x00\xff")
+	f.Fuzz(func(t *testing.T, heard []byte, odd string) {
+		const channel = protocol.WakeChannel + "k"
+		l := new(listens)
+		s := &subscriber{node: new(Node), wanted: map[string]Listener{channel: l}, changed: make(chan struct{}, 1)}
+		h := &session{subscriber: s, asked: map[string]bool{protocol.WakeChannel: false, channel: false}, over: make(chan error, 1)}
+		free, hears, over := false, false, false
+		channels := []string{channel, protocol.WakeChannel, "", odd}
+		for ; len(heard) >= 2; heard = heard[2:] {
+			notice := driver.Notice{Kind: driver.NoticeKind(heard[0]), Channel: channels[heard[1]%4], Payload: odd}
+			if heard[1]&4 != 0 {
+				notice.Err = errors.New("cut")
+			}
+			h.onNotice(notice)
+			free = free || notice.Kind == driver.Message && notice.Channel == channel
+			hears = hears || notice.Kind == driver.Confirmed && notice.Channel == channel
+			over = over || notice.Kind == driver.Refused || notice.Kind == driver.Ended
+		}
+		if l.free != free || l.hears != hears || (len(h.over) > 0) != over {
+			t.Errorf("free %t, heard %t, over %d; want %t, %t and %t", l.free, l.hears, len(h.over), free, hears, over)
+		}
+		if len(h.asked) != 2 {
+			t.Errorf("what was heard has made the subscription ask for %v", h.asked)
+		}
+	})
+}

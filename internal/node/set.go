@@ -1,0 +1,124 @@
+package node
+
+import (
+	"context"
+	"hash/maphash"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/gate"
+)
+
+// A Set is the nodes of a Locker, with what they share.
+type Set struct {
+	Config
+	Nodes []*Node
+
+	// The median of the nodes' clocks, as its offset to Clock.
+	offset atomic.Int64
+	known  atomic.Bool
+
+	// Which servers they are: two nodes that tell one run_id are one server under two addresses.
+	mu   sync.Mutex
+	runs []string // by node
+	seed maphash.Seed
+}
+
+// A Config is what a Locker gives its nodes.
+type Config struct {
+	Clock   *clockdrift.Clock
+	Random  io.Reader
+	Jitter  func(bound time.Duration) time.Duration // a random time below the bound
+	Life    context.Context                         //nolint:containedctx // all batches descend from it
+	Go      func(run func()) bool                   // starts a goroutine of the Locker, unless that is over
+	Emit    func(fault.Event)
+	Owe     func(change int) // counts announcements that Close waits for
+	Timeout time.Duration    // of a node, for an operation with the default TTL
+	TTL     time.Duration    // the default one
+	Drift   float64
+	Prefix  string
+	Quorum  int
+
+	EvictingOK bool // nodes that evict keys may vote
+	NeedsTime  bool // the nodes' clocks are followed: see [Set.Microseconds]
+
+	Durability *gate.Durability // nil: no gate
+	Restarts   *gate.Restarts   // nil: no gate
+	ClockGuard time.Duration    // the longest TTL; 0: no gate
+}
+
+// NewSet returns the nodes. It sends nothing.
+func NewSet(c Config, nodes []driver.Node) *Set {
+	s := &Set{Config: c, runs: make([]string, len(nodes)), seed: maphash.MakeSeed()}
+	for i, n := range nodes {
+		s.Nodes = append(s.Nodes, newNode(s, i, n))
+	}
+	return s
+}
+
+// HandsOver reports whether a quorum of the nodes can give a key from one token to another.
+func (s *Set) HandsOver() bool {
+	can := 0
+	for _, n := range s.Nodes {
+		if n.HandsOver() {
+			can++
+		}
+	}
+	return can >= s.Quorum
+}
+
+// synchronize finds the median of the nodes' clocks again.
+func (s *Set) synchronize() {
+	now := s.Clock.Now()
+	offsets := make([]clockdrift.Bounds, 0, len(s.Nodes))
+	for _, n := range s.Nodes {
+		n.mu.Lock()
+		if offset, ok := n.clock.estimator.Offset(now); ok {
+			offsets = append(offsets, offset)
+		}
+		n.mu.Unlock()
+	}
+	if median, _ := clockdrift.Median(offsets); len(offsets) >= s.Quorum {
+		s.offset.Store(int64(median.Mid()))
+		s.known.Store(true)
+	}
+}
+
+// Microseconds is the time since 1970 by the median of the nodes' clocks, or by our own where too
+// few nodes have told theirs.
+func (s *Set) Microseconds() int64 {
+	if !s.known.Load() {
+		return time.Now().UnixMicro()
+	}
+	return int64(s.Clock.Now().Add(time.Duration(s.offset.Load()))) / int64(time.Microsecond)
+}
+
+// VoteWait is for how long a vote may wait at a node, beside the node time-out.
+func (s *Set) VoteWait() time.Duration {
+	if s.Durability == nil {
+		return 0
+	}
+	return s.Durability.Timeout
+}
+
+// Trip is the distance of the nodes: the round trip within which a quorum has answered, at its
+// best; at first it is a guess.
+func (s *Set) Trip() time.Duration {
+	trips := make([]time.Duration, 0, len(s.Nodes))
+	for _, n := range s.Nodes {
+		if trip := n.Trip(); trip > 0 {
+			trips = append(trips, trip)
+		}
+	}
+	if len(trips) < s.Quorum {
+		return time.Millisecond
+	}
+	slices.Sort(trips)
+	return trips[s.Quorum-1]
+}

@@ -1,0 +1,81 @@
+// Package protocol is the one place where bytes have a meaning: what a node is told, and what
+// its replies mean, for each kind of lock and each server dialect. It is pure: no goroutine,
+// no clock, no I/O.
+//
+// An [Ask] is what a token asks of all nodes. A [Part] is that at one node. A [Batch] puts the
+// commands of many parts into one sending, and gives each part its replies.
+package protocol
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+)
+
+// Answer is what one node said to an operation. Package redlock documents the answers.
+type Answer uint8
+
+// The answers.
+const (
+	Pending Answer = iota // not yet
+	Granted               // it did what was asked
+	Taken                 // another token has the key
+	Absent                // the token is not there
+	Failed                // it refused, or gave no answer
+	Outbid                // it set the key, but has accepted as great a fence before
+)
+
+func (a Answer) String() string {
+	return fault.Name(a, "not answered yet", "granted", "taken by another", "token not there", "failed", "has a greater fence")
+}
+
+// Unexpected returns the server's refusal, or what is wrong with a reply that no server of this
+// protocol gives. It does not show what the reply holds: that may be somebody's token.
+func Unexpected(reply driver.Reply) error {
+	if err := reply.Err(); err != nil {
+		return fault.Advise(err)
+	}
+	kinds := [...]string{"a nil", "an integer", "a string", "an array", "an error"}
+	kind := "something unknown"
+	if int(reply.Kind) < len(kinds) {
+		kind = kinds[reply.Kind]
+	}
+	return fmt.Errorf("the node answered with %s that is not an answer to this command: is it a Redis server?", kind)
+}
+
+// Says reports whether the reply is an error with the code.
+func Says(reply driver.Reply, code string) bool {
+	return reply.Kind == driver.Failure && (reply.Str == code || strings.HasPrefix(reply.Str, code+" "))
+}
+
+// LacksScript reports whether a node does not know a script that it was to run.
+func LacksScript(replies []driver.Reply) bool {
+	for _, reply := range replies {
+		if reply.Kind == driver.Failure && strings.HasPrefix(reply.Str, "NOSCRIPT") {
+			return true
+		}
+	}
+	return false
+}
+
+func isOK(reply driver.Reply) bool { return reply.Kind == driver.String && reply.Str == "OK" }
+
+func integer(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
+
+// Field returns the field of an INFO, which begins a line, that has this name and colon.
+func Field(info, name string) string {
+	for from := 0; ; {
+		at := strings.Index(info[from:], name)
+		if at < 0 {
+			return ""
+		}
+		at += from
+		from = at + len(name)
+		if at == 0 || info[at-1] == '\n' {
+			field, _, _ := strings.Cut(info[from:], "\r\n")
+			return field
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package protocol
+
+import (
+	"slices"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// A Node is told what replies show of a node besides its answers.
+type Node interface {
+	OnListeners(count int64) // so many listen there
+	OnMuted()                // its user may not publish
+	OnApart()                // it does not take several keys in one command
+	OnNoDeletion()           // it does not know the command any more by which it deleted
+}
+
+// A Batch is what goes to a node in one sending: first the parts that have commands of their own,
+// then extensions, loud releases and quiet ones, which go in groups.
+type Batch struct {
+	Manner
+	Source      bool    // scripts go with their source
+	Last        bool    // some of it was sent before: its releases may have deleted then
+	Unpublished []*Part // releases of the batch before that are to be announced
+	Parts       []*Part // those of this sending, in the order of their commands
+
+	*Buffer
+	node                    Node
+	extensions, loud, quiet int // so many of the parts, at the end
+}
+
+// A Buffer is the memory that a batch leaves to the next one.
+type Buffer struct {
+	cmds                    []driver.Command
+	args                    []any // of cmds
+	parts                   []*Part
+	extensions, loud, quiet []*Part
+}
+
+// Clear forgets what the last batch was about, whose locks would live on.
+func (m *Buffer) Clear() {
+	clear(m.cmds)
+	clear(m.args)
+	clear(m.parts)
+	clear(m.extensions)
+	clear(m.loud)
+	clear(m.quiet)
+}
+
+// Drop gives up the memory of commands that a driver may still look at.
+func (m *Buffer) Drop() { m.cmds, m.args = nil, nil }
+
+// NewBatch returns an empty batch for a node.
+func NewBatch(node Node, manner Manner, m *Buffer) Batch {
+	return Batch{Manner: manner, Buffer: m, node: node}
+}
+
+// Begin makes the batch empty, for a sending with these parts.
+func (b *Batch) Begin() {
+	m := b.Buffer
+	m.cmds, m.args, m.parts = m.cmds[:0], m.args[:0], m.parts[:0]
+	m.extensions, m.loud, m.quiet = m.extensions[:0], m.loud[:0], m.quiet[:0]
+}
+
+// Add takes a part in.
+func (b *Batch) Add(p *Part) {
+	m := b.Buffer
+	switch {
+	case p.Op.Frees && p.Loud && !b.Muted:
+		m.loud = append(m.loud, p)
+	case p.Op.Frees:
+		m.quiet = append(m.quiet, p)
+	case p.Op.Prolongs && p.Fence.Number == 0 && b.Extends > 1:
+		// One that carries a fence has commands behind it that no script has a part in.
+		m.extensions = append(m.extensions, p)
+	default:
+		m.parts = append(m.parts, p)
+	}
+}
+
+// Encode writes the commands of all parts that were added.
+func (b *Batch) Encode() []driver.Command {
+	m := b.Buffer
+	for _, p := range m.parts {
+		b.encodeAlone(p)
+	}
+	b.extensions, b.loud, b.quiet = len(m.extensions), len(m.loud), len(m.quiet)
+	for g := range slices.Chunk(m.extensions, b.Extends) {
+		b.encodeExtensions(g)
+	}
+	for g := range slices.Chunk(m.loud, b.Releases) {
+		b.encodeReleases(g, true)
+	}
+	for g := range slices.Chunk(m.quiet, b.Releases) {
+		b.encodeReleases(g, false)
+	}
+	m.parts = append(append(append(m.parts, m.extensions...), m.loud...), m.quiet...)
+	b.Parts = m.parts
+	b.encodeAnnouncements()
+	b.mend()
+	if b.Source {
+		for i := range b.cmds {
+			b.cmds[i] = scripts.WithSource(b.cmds[i])
+		}
+	}
+	return b.cmds
+}
+
+// Keep keeps the memory of commands that were appended to those of [Batch.Encode].
+func (b *Batch) Keep(cmds []driver.Command) { b.cmds = cmds }
+
+// encodeAlone appends the commands of a part that goes by itself.
+func (b *Batch) encodeAlone(p *Part) {
+	if b.substitutes(p) {
+		b.cmds = b.hold(b.cmds, p)
+	} else {
+		b.cmds = append(b.cmds, p.Cmds...)
+	}
+}
+
+// encodeExtensions appends the command that prolongs the leases of a group.
+func (b *Batch) encodeExtensions(g []*Part) {
+	if len(g) == 1 {
+		b.encodeAlone(g[0])
+		return
+	}
+	from := len(b.args)
+	b.args = scripts.Extend.Call(b.args, len(g))
+	for _, p := range g {
+		b.args = append(b.args, p.Key)
+	}
+	for _, p := range g {
+		b.args = append(b.args, p.Token)
+	}
+	for _, p := range g {
+		b.args = append(b.args, p.TTL)
+	}
+	b.cmds = append(b.cmds, driver.Command{Args: b.args[from:], FirstKey: 3, Keys: len(g)})
+}
+
+// mend puts the expiry of a counter behind the releases of attempts that may have been cut off
+// between their number and it: nobody may ever use the key again.
+func (b *Batch) mend() {
+	for _, p := range b.Parts[len(b.Parts)-b.loud-b.quiet:] {
+		if p.Cut != nil {
+			b.cmds = append(b.cmds, keepCounter(p.Fence.Key, p.Cut))
+		}
+	}
+}
+
+// The replies of a node to one of a group of extensions.
+var (
+	heldByAnother = []driver.Reply{integer(0)}
+	prolonged     = []driver.Reply{integer(1)}
+)
+
+// Decode gives the parts their replies; nil is for what is unknown. It hands each one on, and
+// says whether it is to be sent again. Broken: what has no reply may be sent again.
+//
+// Again is empty if nothing is left to do.
+func (b *Batch) Decode(replies []driver.Reply, broken bool, on func(p *Part, again bool)) (again Batch) {
+	again = Batch{Manner: b.Manner, Source: b.Source, Last: b.Last || broken, Buffer: b.Buffer, node: b.node}
+	next := func(count int) (said []driver.Reply) {
+		if len(replies) < count {
+			replies = nil // the rest is unknown
+			return nil
+		}
+		said, replies = replies[:count], replies[count:]
+		return said
+	}
+	for rest := b.Parts; len(rest) > 0; {
+		g := b.front(rest)
+		rest = rest[len(g):]
+		said := next(b.replies(g))
+		repeat := broken && said == nil && !g[0].Op.Once
+		if LacksScript(said) && !b.Source {
+			repeat, again.Source = true, true
+		}
+		if g[0].Op.Frees && b.Deletes.disowned(said) {
+			repeat, again.Deletes = true, ByScript
+			b.node.OnNoDeletion()
+		}
+		whole, more := b.decodeGroup(g, said)
+		if !whole && !repeat {
+			again.Releases, again.Extends = 1, 1
+			if !holdsNoLock(said[0]) {
+				b.node.OnApart()
+			}
+		}
+		for _, p := range g {
+			on(p, repeat || more || !whole)
+		}
+	}
+	again.Unpublished = b.decodeAnnouncements(next)
+	if broken && len(replies) == 0 {
+		again.Unpublished = append(again.Unpublished, b.Unpublished...)
+	}
+	return again
+}
+
+// decodeGroup gives the parts of a group their replies. Whole is false if these say nothing of
+// the single parts. More says that the part is to be sent once more, as [Dialect.hold] has it.
+func (b *Batch) decodeGroup(g []*Part, said []driver.Reply) (whole, more bool) {
+	p := g[0]
+	switch {
+	case p.Op.Frees:
+		return b.decodeReleases(g, said), false
+	case len(g) > 1:
+		for _, p := range g {
+			p.Reply = said
+		}
+		return said == nil || shareBits(g, said[0].Kind == driver.Integer, said[0].Int, heldByAnother, prolonged), false
+	case said != nil && b.substitutes(p):
+		if said, more = b.decodeHold(p, said); more {
+			p.half = &half{replies: said}
+		}
+	}
+	p.Reply = said
+	return true, more
+}
+
+// front returns the first parts of rest that share replies. Of the batch's parts, rest is what is
+// left.
+func (b *Batch) front(rest []*Part) []*Part {
+	switch releases := b.loud + b.quiet; {
+	case len(rest) > b.extensions+releases:
+		return rest[:1]
+	case len(rest) > releases:
+		return rest[:min(b.Extends, len(rest)-releases)]
+	case len(rest) > b.quiet:
+		return rest[:min(b.Releases, len(rest)-b.quiet)]
+	}
+	return rest[:min(b.Releases, len(rest))]
+}
+
+// replies is how many replies are those of the group.
+func (b *Batch) replies(g []*Part) int {
+	p := g[0]
+	switch {
+	case p.Op.Frees:
+		return b.releaseReplies(p)
+	case len(g) > 1:
+		return 1
+	case b.substitutes(p):
+		return b.holdReplies(p)
+	}
+	return len(p.Cmds)
+}

@@ -1,0 +1,161 @@
+package protocol
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// A Dialect is how a node does what scripts do: it may have a command that deletes a key if it
+// holds a token, and one that sets it. The zero Dialect has scripts only.
+//
+// Commands delete wherever they are there. On Valkey 9.1 a release takes 1.2 µs of the server's
+// time by DELIFEQ (0.5 µs in the command itself) and 2.4 µs (2.0 µs) by the script that takes 32
+// of them in one call; in a call of its own it takes 3.7 µs (2.6 µs). A lock and its release take
+// 3.7 µs then instead of 6, at 128 callers. Setting is left to the script where the user may run
+// it: that prolongs, sets or takes over at once.
+type Dialect struct {
+	Deletes    Deletion
+	Swaps      Swap
+	Scriptless bool // scripts are forbidden, or not there
+}
+
+// A Deletion is a way to delete a key that holds a token.
+type Deletion uint8
+
+// The ways to delete.
+const (
+	ByScript  Deletion = iota
+	ByDELIFEQ          // Valkey 9
+	ByDELEX            // Redis 8.4
+	ByCAD              // Tair
+	// BySET overwrites the token with a value that has expired long ago: where scripts are
+	// forbidden and nothing else deletes (Valkey 8.1). Elsewhere the script is better, for a
+	// server that is out of memory refuses a SET.
+	BySET
+)
+
+// encode appends the command to args.
+func (d Deletion) encode(args []any, key, token any) []any {
+	switch d {
+	case ByDELIFEQ:
+		return append(args, "DELIFEQ", key, token)
+	case ByDELEX:
+		return append(args, "DELEX", key, "IFEQ", token)
+	case ByCAD:
+		return append(args, "CAD", key, token)
+	default:
+		return append(args, "SET", key, token, "IFEQ", token, "PXAT", "1")
+	}
+}
+
+// decode puts the reply as the script does. A key of another type holds no token; Redis 8.4 says
+// ERR of it.
+func (d Deletion) decode(replies []driver.Reply) []driver.Reply {
+	switch reply := replies[0]; {
+	case d != BySET && reply.Kind == driver.Integer && reply.Int == 1, d == BySET && isOK(reply):
+		return wasDeleted
+	case d != BySET && reply.Kind == driver.Integer && reply.Int == 0, d == BySET && reply.Kind == driver.Nil,
+		d == ByCAD && reply.Kind == driver.Integer && reply.Int == -1, Says(reply, "WRONGTYPE"),
+		d == ByDELEX && Says(reply, "ERR") && strings.Contains(reply.Str, "string type"):
+		return notThere
+	}
+	return replies[:1]
+}
+
+// disowned reports whether a node that had this way to delete does not know it any more.
+func (d Deletion) disowned(replies []driver.Reply) bool {
+	return d != ByScript && replies != nil && Says(replies[0], "ERR")
+}
+
+// A Swap is a way to set a key that holds another token.
+type Swap uint8
+
+// The ways to set.
+const (
+	NoSwap  Swap = iota
+	BySetIf      // SET with IFEQ: Valkey 8.1 and Redis 8.4
+	ByCAS        // Tair
+)
+
+// encode appends to args the command that sets key to token, if it holds old.
+func (s Swap) encode(args []any, key, old, token, ttl any) []any {
+	if s == ByCAS {
+		return append(args, "CAS", key, old, token, "PX", ttl)
+	}
+	return append(args, "SET", key, token, "IFEQ", old, "PX", ttl)
+}
+
+// decode reads the reply: the key was set, or it was not because it does not hold the other
+// token. It is neither where the node refuses.
+func (s Swap) decode(reply driver.Reply) (swapped, unequal bool) {
+	if s == ByCAS {
+		return reply.Kind == driver.Integer && reply.Int == 1,
+			reply.Kind == driver.Integer && reply.Int <= 0 || Says(reply, "WRONGTYPE")
+	}
+	return isOK(reply), reply.Kind == driver.Nil || Says(reply, "WRONGTYPE")
+}
+
+// Probes ask a node for its dialect; versions do not tell, for servers call themselves by the
+// version of others. A command that a node does not have, or an option, is an error that changes
+// nothing. One that it has finds no match, for nobody has the tokens. The key is one that the
+// user is about to use, for it may use no others.
+func Probes(key any, one, other string) []driver.Command {
+	cmds := []driver.Command{
+		{Args: []any{"EVALSHA", strings.Repeat("0", 40), "0"}},
+		{Args: []any{"EVAL", "return 0", "-1"}}, // refused before it is compiled
+	}
+	for _, args := range [...][]any{
+		ByDELIFEQ.encode(nil, key, one),
+		ByDELEX.encode(nil, key, one),
+		ByCAD.encode(nil, key, one),
+		BySetIf.encode(nil, key, one, other, "1"),
+		ByCAS.encode(nil, key, one, other, "1"),
+	} {
+		cmds = append(cmds, driver.Command{Args: args, FirstKey: 1, Keys: 1})
+	}
+	return cmds
+}
+
+// DecodeProbes reads the replies to the probes.
+func DecodeProbes(replies []driver.Reply) (d Dialect) {
+	for _, reply := range replies[:2] {
+		d.Scriptless = d.Scriptless || Says(reply, "NOPERM") || Says(reply, "ERR") && strings.Contains(reply.Str, "unknown command")
+	}
+	replies = replies[2:]
+	for i, s := range [...]Swap{BySetIf, ByCAS} {
+		if _, unequal := s.decode(replies[3+i]); unequal && d.Swaps == NoSwap {
+			d.Swaps = s
+		}
+	}
+	for _, how := range [...]Deletion{ByCAD, ByDELEX, ByDELIFEQ} {
+		if reply := how.decode(replies[how-ByDELIFEQ:])[0]; reply.Kind == driver.Integer && reply.Int == 0 {
+			d.Deletes = how
+		}
+	}
+	if d.Deletes == ByScript && d.Scriptless && d.Swaps == BySetIf {
+		d.Deletes = BySET
+	}
+	return d
+}
+
+// The limits of nodes where scripts are forbidden, and what to allow.
+var (
+	errKeeps  = errors.New("its locks are not released but wait for their TTL, for its user may not run scripts, and the server has no command that compares and deletes: allow +eval +evalsha")
+	errNoSwap = errors.New("locks are not handed over there, for its user may not run scripts, and the server has no command that compares and sets: allow +eval +evalsha")
+)
+
+// Limits says what the node cannot do, or nil.
+func (d Dialect) Limits() error {
+	switch {
+	case d.Scriptless && d.Deletes == ByScript:
+		return errKeeps
+	case !d.HandsOver():
+		return errNoSwap
+	}
+	return nil
+}
+
+// HandsOver reports whether the node can give a key from one token to another.
+func (d Dialect) HandsOver() bool { return !d.Scriptless || d.Swaps != NoSwap }

@@ -1,0 +1,145 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// Exclusive is the lock that one token holds: the key's value is the token.
+var Exclusive = &Kind{
+	Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Finds: true, Tells: true, encode: encodeSet, decode: decodeSet, fence: decodeFence},
+	Adopt:   &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Tells: true, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence},
+	Inherit: &Op{Name: "acquire", Sets: true, Votes: true, holds: true, encode: encodeHold, decode: decodeHold(takenOver), fence: decodeFence},
+	Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
+	Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
+	Release: &Op{Name: "release", Frees: true, decode: decodeRelease},
+	Look:    &Op{Name: "held", encode: encodeGet, decode: decodeGet},
+}
+
+// encodeSet sets the key where it is missing, and asks who has it. A waiter also asks for how
+// long the key is held.
+func encodeSet(a *Ask, m *Memory) []driver.Command {
+	cmds := append(m.cmds[:0], driver.Command{
+		Args:     append(m.args[:0], "SET", a.Key, a.Token, "NX", "GET", "PX", a.TTL),
+		FirstKey: 1, Keys: 1,
+	})
+	if a.Waits {
+		cmds = append(cmds, driver.Command{Args: append(m.args[7:7], "PTTL", a.Key), FirstKey: 1, Keys: 1})
+	}
+	return cmds
+}
+
+// decodeSet reads what was there before: nothing, or the token itself from an earlier sending
+// whose reply was lost.
+func decodeSet(a *Ask, replies []driver.Reply) (Answer, error) {
+	switch reply := replies[0]; {
+	case reply.Kind == driver.Nil:
+		return Granted, nil
+	case reply.Kind == driver.String && reply.Str == a.Token.(string):
+		return Granted, nil
+	case reply.Kind == driver.String:
+		return Taken, nil
+	default:
+		return Failed, Unexpected(reply)
+	}
+}
+
+// encodeHold runs the script that sets, prolongs or takes over.
+func encodeHold(a *Ask, m *Memory) []driver.Command {
+	args := scripts.Hold.Call(m.args[:0], 1)
+	args = append(args, a.Key, a.Token, a.TTL)
+	if a.Old != nil {
+		args = append(args, a.Old)
+	}
+	return append(m.cmds[:0], driver.Command{Args: args, FirstKey: 3, Keys: 1})
+}
+
+// encodeAdopt is a hold that ends with the question who has the key. A fence ends with the
+// same question.
+func encodeAdopt(a *Ask, m *Memory) []driver.Command {
+	cmds := encodeHold(a, m)
+	if a.Fence.Key == nil {
+		cmds = append(cmds, driver.Command{Args: append(m.args[8:8], "GET", a.Key), FirstKey: 1, Keys: 1})
+	}
+	return cmds
+}
+
+// The replies to a hold, up to the greatest that its op may get.
+const (
+	setAnew   = 2
+	takenOver = 3 // the token that is given away had the key
+)
+
+// decodeHold reads what the nodes reply to a hold.
+func decodeHold(most int64) func(*Ask, []driver.Reply) (Answer, error) {
+	return func(_ *Ask, replies []driver.Reply) (Answer, error) {
+		switch reply := replies[0]; {
+		case reply.Kind == driver.Integer && reply.Int >= 1 && reply.Int <= most:
+			return Granted, nil
+		case reply.Kind == driver.Integer && reply.Int == 0:
+			return Taken, nil
+		default:
+			return Failed, Unexpected(reply)
+		}
+	}
+}
+
+func encodeGet(a *Ask, m *Memory) []driver.Command {
+	return append(m.cmds[:0], driver.Command{Args: append(m.args[:0], "GET", a.Key), FirstKey: 1, Keys: 1})
+}
+
+func decodeGet(a *Ask, replies []driver.Reply) (Answer, error) {
+	switch reply := replies[0]; {
+	case reply.Kind == driver.String && reply.Str == a.Token.(string):
+		return Granted, nil
+	case reply.Kind == driver.String:
+		return Taken, nil
+	case reply.Kind == driver.Nil:
+		return Absent, nil
+	default:
+		return Failed, Unexpected(reply)
+	}
+}
+
+func decodeRelease(_ *Ask, replies []driver.Reply) (Answer, error) {
+	switch reply := replies[0]; {
+	case reply.Kind == driver.Integer && reply.Int == 1:
+		return Granted, nil
+	case reply.Kind == driver.Integer && reply.Int == 0:
+		return Absent, nil
+	default:
+		return Failed, Unexpected(reply)
+	}
+}
+
+// Holder returns the other token that has the key, by the replies of a node that has refused,
+// and for how long it has it at least; 0: the node does not say.
+func (p *Part) Holder() (token string, left time.Duration, ok bool) {
+	if len(p.Reply) == 0 {
+		return "", 0, false
+	}
+	holder := p.Reply[0]
+	if p.Op.Tells && !p.Op.Finds { // behind a hold
+		holder = p.Reply[len(p.Reply)-1]
+	}
+	if holder.Kind != driver.String || any(holder.Str) == p.Token {
+		return "", 0, false
+	}
+	if p.Waits && p.Reply[1].Kind == driver.Integer && p.Reply[1].Int > 0 && p.Reply[1].Int <= MaxTTL.Milliseconds() {
+		// The node counts in whole milliseconds, and goes on while the reply is on its way.
+		left = time.Duration(p.Reply[1].Int+1) * time.Millisecond
+	}
+	return holder.Str, left, true
+}
+
+// Meet only reaches the nodes, so that they have told their clocks before the first fence is
+// proposed: that of a machine whose own clock is years off must not be heard of. Any answer will
+// do: the user may not be allowed to ask for the time.
+var Meet = &Op{Name: "acquire", Tries: true, decode: anyReply}
+
+// Check asks a node what it is. Any answer will do: it is read elsewhere.
+var Check = &Op{Name: "check", decode: anyReply}
+
+func anyReply(*Ask, []driver.Reply) (Answer, error) { return Granted, nil }

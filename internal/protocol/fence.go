@@ -1,0 +1,161 @@
+package protocol
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+)
+
+// A Fence is the number that an ask proposes for its key's counter, or carries along.
+//
+// Each node keeps the greatest number that it has accepted for a key, and accepts a number once
+// and only upwards. An acquire proposes one number to all nodes, behind the token and in the
+// same batch, and a vote is a node that took both. Two quorums share a node, so no two locks
+// have the same number, and one that was asked for after another was had has the greater:
+// whatever leases and clocks do. The GET behind the number shows that the node had the token
+// when it took the number; without it, attempts that overlap could be ordered one way by their
+// tenure and the other way by their fences.
+type Fence struct {
+	Number int64 // 0: none
+	Key    any   // of the counter; nil: the Locker gives no fences
+	Tagged bool  // that key has the hash tag of the lock's
+}
+
+// MaxFence is the first number that is none: a server counts in floats, which are exact below.
+const MaxFence = 1<<53 - 1
+
+// FenceKey names the counter of a key. It has the key's hash tag, so that a node may be a Redis
+// Cluster; a key with a closing brace and no valid tag has no such name, and tagged is false.
+func FenceKey(key string) (name string, tagged bool) {
+	if from := strings.IndexByte(key, '{'); from >= 0 && strings.IndexByte(key[from:], '}') > 1 {
+		return key + ":fence", true
+	}
+	if strings.IndexByte(key, '}') >= 0 {
+		return key + ":fence", false
+	}
+	return "{" + key + "}:fence", true
+}
+
+// errUntagged fails an acquire at a Redis Cluster that might keep the counter on another server
+// than the key.
+var errUntagged = fmt.Errorf("%w: on a Redis Cluster a fence wants a key with a hash tag, or without a closing brace", fault.ErrFence)
+
+// Unfit says why a node that takes parts in this manner cannot take p, or nil.
+func (m *Manner) Unfit(p *Part) error {
+	if p.Fence.Number != 0 && m.Cluster && !p.Fence.Tagged {
+		return errUntagged
+	}
+	return nil
+}
+
+// fenceMemory is the memory of an acquire's commands with a fence.
+type fenceMemory struct {
+	cmds [6]driver.Command
+	args [16]any
+}
+
+// fenceReplies is how many commands carry a fence, and replies answer them.
+const fenceReplies = 4
+
+// Carry puts the fence p behind the ask's commands: what raises the key's counter to p, keeps it
+// for so many milliseconds, and shows who has the key then.
+//
+// No expiry of a counter is ever shortened, whatever TTL and idle time its other clients have: a
+// new counter has none, and gets it by NX; one that has an expiry keeps the later one, by GT,
+// which takes none for endless.
+func (a *Ask) Carry(p int64, kept any) {
+	w := new(fenceMemory)
+	args := append(w.args[:0],
+		"ZADD", a.Fence.Key, "GT", "CH", strconv.FormatInt(p, 10), "f",
+		"PEXPIRE", a.Fence.Key, kept, "NX",
+		"PEXPIRE", a.Fence.Key, kept, "GT",
+		"GET", a.Key)
+	a.Fence.Number = p
+	a.Cmds = append(append(w.cmds[:0], a.Cmds...),
+		driver.Command{Args: args[:6], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[6:10], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[10:14], FirstKey: 1, Keys: 1},
+		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1})
+}
+
+// Uncarry takes the fence off the ask's commands again.
+func (a *Ask) Uncarry() {
+	if a.Fence.Number != 0 {
+		a.Cmds, a.Fence.Number = a.Cmds[:len(a.Cmds)-fenceReplies], 0
+	}
+}
+
+// keepCounter is the expiry of a counter that may have been left without one.
+func keepCounter(key, kept any) driver.Command {
+	return driver.Command{Args: []any{"PEXPIRE", key, kept, "NX"}, FirstKey: 1, Keys: 1}
+}
+
+// Raise proposes a greater fence for a key that a quorum has granted: only the fence, and who
+// has the key then.
+var Raise = &Op{Name: "acquire", Votes: true, decode: decodeFence}
+
+// Counters asks for the greatest fence that a node has accepted. It may have none.
+var Counters = &Op{
+	Name: "acquire",
+	encode: func(a *Ask, m *Memory) []driver.Command {
+		return append(m.cmds[:0], driver.Command{Args: append(m.args[:0], "ZSCORE", a.Fence.Key, "f"), FirstKey: 1, Keys: 1})
+	},
+	decode: func(_ *Ask, replies []driver.Reply) (Answer, error) {
+		if reply := replies[0]; reply.Kind != driver.Nil && reply.Kind != driver.String {
+			return Failed, fenceRefused(reply)
+		}
+		return Granted, nil
+	},
+}
+
+// Counter is the counter that a node has told. Servers print it in any of the ways of a float.
+func (p *Part) Counter() int64 {
+	if score, err := strconv.ParseFloat(p.Reply[0].Str, 64); err == nil {
+		return int64(min(score, MaxFence))
+	}
+	return 0
+}
+
+// decodeFence reads the replies to a fence and to the GET behind it, the last of all. Whether an
+// expiry was set or was later already is all the same.
+func decodeFence(a *Ask, replies []driver.Reply) (Answer, error) {
+	replies = replies[len(replies)-fenceReplies:]
+	for _, reply := range replies[:fenceReplies-1] {
+		if reply.Kind != driver.Integer {
+			return Failed, fenceRefused(reply)
+		}
+	}
+	switch accepted, holder := replies[0], replies[fenceReplies-1]; {
+	case holder.Kind == driver.Nil:
+		return Absent, nil // it has expired in between
+	case holder.Kind != driver.String:
+		return Failed, Unexpected(holder)
+	case any(holder.Str) != a.Token:
+		return Taken, nil
+	case accepted.Int != 1:
+		return Outbid, nil
+	}
+	return Granted, nil
+}
+
+// decodeCarried reads the replies to the fence that an extension carries along. The node has
+// accepted as great a one before, unless it has forgotten it.
+func decodeCarried(a *Ask, replies []driver.Reply) (Answer, error) {
+	answer, err := decodeFence(a, replies)
+	if answer == Outbid {
+		return Granted, nil
+	}
+	return answer, err
+}
+
+// fenceRefused words what keeps a node from counting.
+func fenceRefused(reply driver.Reply) error {
+	err := Unexpected(reply)
+	if fault.Lasting(err) {
+		return fmt.Errorf("the fence: %w (its counter is the key's name in braces and :fence; allow ~{KEYS}:fence with +zadd +zscore +pexpire)", err)
+	}
+	return fmt.Errorf("the fence: %w", err)
+}

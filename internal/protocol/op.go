@@ -1,0 +1,172 @@
+package protocol
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// An Op is one thing that a token can ask of a node. Its commands and their replies belong
+// together, so they stand side by side: see [Exclusive].
+type Op struct {
+	Name string
+
+	// Tries: it asks for a key that it may not get. What the key's holder asks goes first.
+	Tries bool
+	// Sets: its commands may leave the token at a node, so an unknown outcome wants a release.
+	Sets bool
+	// Finds: a grant may be the token of an earlier sending, with nothing written.
+	Finds bool
+	// Tells: a node that refuses says who has the key.
+	Tells bool
+	// Votes: a node's agreement is a vote for a holder, which has to pass the gates.
+	Votes bool
+	// Prolongs: the deciding vote moves the deadline of a lock that is held.
+	Prolongs bool
+	// Frees: it takes the token away. A node where the token is not needs not be asked, and a
+	// node that says so agrees.
+	Frees bool
+	// Once: it is never sent a second time, not even when its connection breaks.
+	Once bool
+
+	// encode writes the commands for a node that runs scripts. It is nil where the batch writes
+	// them: see [Batch.releases].
+	encode func(a *Ask, m *Memory) []driver.Command
+	// decode turns a node's replies into its answer.
+	decode func(a *Ask, replies []driver.Reply) (Answer, error)
+	// fence turns the replies of a node that has granted the key into its answer where the ask
+	// carries a fence; nil: it carries none.
+	fence func(a *Ask, replies []driver.Reply) (Answer, error)
+	// holds: its first command is the hold script, for which a node without scripts has a
+	// substitute.
+	holds bool
+}
+
+// A Kind is a way to hold a key.
+type Kind struct {
+	Acquire *Op // takes the key if it is free, for a token that was never used
+	Adopt   *Op // takes the key for a token of the user's own, which may have it already
+	Inherit *Op // takes the key over from the token that is given away
+	Extend  *Op // prolongs the lease
+	Renew   *Op // the same, by itself
+	Release *Op // takes the token away
+	Look    *Op // asks whether the token has the key
+}
+
+// Agrees says which answers count towards the quorum.
+func (o *Op) Agrees(a Answer) bool { return a == Granted || o.Frees && a != Failed }
+
+// An Ask is what a token asks of the nodes, the same of all of them.
+type Ask struct {
+	Op    *Op
+	Key   any  // as the nodes know it, boxed once for all commands
+	Token any  // likewise: a string
+	TTL   any  // as servers take it: see [Milliseconds]
+	Old   any  // the token that is given away; nil: none
+	Waits bool // an acquire that also asks how long the key is held
+	Loud  bool // a release that is announced
+	Fence Fence
+	Cmds  []driver.Command // see [Ask.Encode]
+}
+
+// Memory is the memory of an ask's commands, which saves what they allocate.
+type Memory struct {
+	cmds [2]driver.Command
+	args [10]any
+}
+
+// Encode writes the commands for nodes that run scripts, in the memory. A fence comes behind
+// them: see [Ask.Carry].
+func (a *Ask) Encode(m *Memory) {
+	if a.Op.encode != nil {
+		a.Cmds = a.Op.encode(a, m)
+	}
+}
+
+// Milliseconds is a time as servers take it, boxed.
+func Milliseconds(d time.Duration) any { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// A Part is an ask at one node.
+type Part struct {
+	*Ask
+	Of    any            // whose part it is: the batch does not look at it
+	Reply []driver.Reply // to its last sending, as a node that runs scripts gives it
+	Cut   any            // a counter may have been left without an expiry; this is it: see [Batch.mend]
+
+	half *half // what its first sending has found, if a second one prolongs: see [Dialect.hold]
+}
+
+// A half is what the first sending of a hold without scripts has found.
+type half struct {
+	replies []driver.Reply
+	doubt   error // why it would have been no vote
+	idle    bool  // the second has written nothing
+}
+
+// Read returns the node's answer to the op itself.
+func (p *Part) Read() (Answer, error) { return p.Op.decode(p.Ask, p.Reply) }
+
+// ReadFence returns the answer of a node that has granted the key, its fence included.
+func (p *Part) ReadFence() (Answer, error) {
+	if p.Fence.Number == 0 || p.Op.fence == nil {
+		return Granted, nil
+	}
+	return p.Op.fence(p.Ask, p.Reply)
+}
+
+// Refused reports whether the node did not run the part's command.
+func (p *Part) Refused() bool { return p.Reply[0].Kind == driver.Failure }
+
+// TookOver reports whether the token that is given away had the key.
+func (p *Part) TookOver() bool { return p.Reply[0].Int == takenOver }
+
+// Doubts is why a grant would have been no vote at the first of two sendings.
+func (p *Part) Doubts() error {
+	if p.half == nil {
+		return nil
+	}
+	return p.half.doubt
+}
+
+// Doubt notes that, if the part is to be sent a second time.
+func (p *Part) Doubt(why error) {
+	if p.half != nil {
+		p.half.doubt = why
+	}
+}
+
+// Found reports whether a grant is the token of an earlier sending: nothing was written.
+func (p *Part) Found() bool { return p.Op.Finds && p.Reply[0].Kind == driver.String }
+
+// Idle reports whether nothing was written because the node has the key for longer.
+func (p *Part) Idle() bool { return p.half != nil && p.half.idle }
+
+// Concerns reports whether other is about the token of p, so that their order matters.
+func (p *Part) Concerns(other *Part) bool { return p.Token == other.Token || p.Token == other.Old }
+
+// SetReply gives the part an answer of which the node speaks elsewhere: a hand-over is a
+// release as well.
+func (p *Part) SetReply(deleted bool) {
+	p.Reply = notThere
+	if deleted {
+		p.Reply = wasDeleted
+	}
+}
+
+// The bounds of a TTL. Package redlock documents them.
+const (
+	MinTTL = 10 * time.Millisecond
+	MaxTTL = 10 * 365 * 24 * time.Hour
+)
+
+// NewOp returns an op of the library's own, which is about no lock. Its commands are given with
+// each ask. Decode says why the node has not done it.
+func NewOp(name string, once bool, decode func([]driver.Reply) error) *Op {
+	return &Op{Name: name, Once: once, decode: func(_ *Ask, replies []driver.Reply) (Answer, error) {
+		if err := decode(replies); err != nil {
+			return Failed, err
+		}
+		return Granted, nil
+	}}
+}

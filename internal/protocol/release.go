@@ -1,0 +1,214 @@
+package protocol
+
+import (
+	"strings"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// On the wire, a release is one of these:
+//
+//   - the release script, for up to 32 keys in one call. It deletes each key that holds its
+//     token, and announces it on the key's channel if anybody listens at the node. The reply is
+//     one bit for each deleted key, the number of listeners, and whether the user may publish.
+//   - a command of the node that deletes a key if it holds a token ([Deletion]), for one key. The
+//     batch announces it by PUBLISH behind the command, if anybody listened when the batch
+//     before asked, or nobody has asked yet. As the script does, each batch asks who listens; if
+//     that is somebody and nothing was announced, another batch with the announcements follows
+//     at once.
+
+// WakeChannel begins the names of the channels on which releases are announced. It is also the
+// channel by whose listeners nodes see that anybody waits.
+const WakeChannel = "ql:free:"
+
+// askListeners asks how many listen at a node.
+var askListeners = driver.Command{Args: []any{"PUBSUB", "NUMSUB", WakeChannel}}
+
+// MaxGroup is how many releases, or extensions, go to a node as one command. It takes the server
+// 60 % of the time of one for each, and a release takes it three times as long as a SET. The
+// answers are bits of one integer; from 16 on more of them gain nothing. Order among them does
+// not matter, for they are of different keys.
+const MaxGroup = 32
+
+// A Manner is how a node takes releases and extensions.
+type Manner struct {
+	Dialect
+	Releases  int  // so many of them go together
+	Extends   int  // likewise
+	Cluster   bool // it is a Redis Cluster, which cannot know whether anybody listens
+	Muted     bool // it does not let us announce a release
+	Listeners bool // somebody may listen
+}
+
+// publishes reports whether announcements go behind releases. In a Cluster one might arrive
+// before what it announces has happened.
+func (m *Manner) publishes() bool { return !m.Muted && !m.Cluster && m.Listeners }
+
+// alone returns the manner with the groups that a node does not take taken apart. The answers of
+// a group say nothing of the single ones where a user may not touch one of the keys, where one
+// holds something that is no lock, and on a Redis Cluster, where keys live on different servers.
+func (m Manner) alone(apart bool) Manner {
+	m.Releases, m.Extends = MaxGroup, MaxGroup
+	if apart || m.Deletes != ByScript {
+		m.Releases = 1
+	}
+	if apart || m.Scriptless {
+		m.Extends = 1
+	}
+	return m
+}
+
+// NewManner returns the manner of a node. Apart: it does not take several keys in one command.
+func NewManner(d Dialect, cluster, muted, listeners, apart bool) Manner {
+	return Manner{Dialect: d, Cluster: cluster, Muted: muted, Listeners: listeners}.alone(apart)
+}
+
+// The replies of a node to one release.
+var (
+	notThere   = []driver.Reply{integer(0)}
+	wasDeleted = []driver.Reply{integer(1)}
+)
+
+// encodeReleases appends the command that releases a group, and what announces it.
+func (b *Batch) encodeReleases(g []*Part, loud bool) {
+	from := len(b.args)
+	if b.Deletes != ByScript { // the group is one: see [Manner.alone]
+		p := g[0]
+		b.args = b.Deletes.encode(b.args, p.Key, p.Token)
+		b.cmds = append(b.cmds, driver.Command{Args: b.args[from:], FirstKey: 1, Keys: 1})
+		if loud && b.publishes() {
+			b.cmds = append(b.cmds, announcement(p))
+		}
+		return
+	}
+	b.args = scripts.Release.Call(b.args, len(g))
+	for _, p := range g {
+		b.args = append(b.args, p.Key)
+	}
+	for _, p := range g {
+		b.args = append(b.args, p.Token)
+	}
+	if loud {
+		b.args = append(b.args, WakeChannel) // the keys have their prefix
+	}
+	if loud && b.Cluster { // it announces whether or not anybody listens
+		b.args = append(b.args, "1")
+	}
+	b.cmds = append(b.cmds, driver.Command{Args: b.args[from:], FirstKey: 3, Keys: len(g)})
+}
+
+// releaseReplies is how many replies answer a group of releases.
+func (b *Batch) releaseReplies(p *Part) int {
+	if b.Deletes != ByScript && b.publishes() && p.Loud {
+		return 2
+	}
+	return 1
+}
+
+// decodeReleases gives each part of the group its reply. It reports false if the reply says
+// nothing of the single ones.
+func (b *Batch) decodeReleases(g []*Part, replies []driver.Reply) bool {
+	if b.Deletes != ByScript {
+		if replies != nil {
+			b.notePublished(replies[1:])
+			replies = b.Deletes.decode(replies)
+		}
+		g[0].Reply = replies
+		return true
+	}
+	for _, p := range g {
+		p.Reply = replies
+	}
+	if replies == nil {
+		return true
+	}
+	sum, n := replies[0], replies[0].Int
+	muted := n < 0
+	if muted {
+		n = -1 - n
+	}
+	deleted, listeners := n&(1<<32-1), n>>32
+	if sum.Kind == driver.Integer && g[0].Loud {
+		b.node.OnListeners(listeners)
+		if muted {
+			b.node.OnMuted()
+		}
+	}
+	return shareBits(g, sum.Kind == driver.Integer, deleted, notThere, wasDeleted)
+}
+
+// shareBits gives each part of a group its bit as a reply. It reports false if there are none.
+func shareBits(g []*Part, integer bool, bits int64, no, yes []driver.Reply) bool {
+	if !integer || bits < 0 || bits >= 1<<len(g) {
+		return len(g) == 1
+	}
+	for i, p := range g {
+		p.Reply = no
+		if bits>>i&1 == 1 {
+			p.Reply = yes
+		}
+	}
+	return true
+}
+
+// announcement announces that the key of p is free. A release that has deleted nothing makes a
+// waiter try once in vain.
+func announcement(p *Part) driver.Command {
+	return driver.Command{Args: []any{"PUBLISH", WakeChannel + p.Key.(string), ""}}
+}
+
+// asksListeners reports whether the batch asks who listens. In a Cluster that cannot be known.
+func (b *Batch) asksListeners() bool { return b.Deletes != ByScript && b.loud > 0 && !b.Cluster }
+
+// encodeAnnouncements appends the question who listens, and the announcements that the batch
+// before has left.
+func (b *Batch) encodeAnnouncements() {
+	if b.asksListeners() {
+		b.cmds = append(b.cmds, askListeners)
+	}
+	for _, p := range b.Unpublished {
+		b.cmds = append(b.cmds, announcement(p))
+	}
+}
+
+// decodeAnnouncements reads the replies to that, and returns the releases of the batch that are
+// to be announced now: those which have deleted, or may have when they were sent before. Where
+// nobody tells who listens, somebody does.
+func (b *Batch) decodeAnnouncements(next func(int) []driver.Reply) (unpublished []*Part) {
+	listeners := int64(1)
+	if b.asksListeners() {
+		if replies := next(1); replies != nil && len(replies[0].Elems) == 2 {
+			listeners = replies[0].Elems[1].Int
+		}
+	}
+	for range b.Unpublished {
+		b.notePublished(next(1))
+	}
+	if b.Deletes == ByScript || b.loud == 0 {
+		return nil
+	}
+	b.node.OnListeners(listeners)
+	if b.publishes() || listeners == 0 {
+		return nil
+	}
+	for _, p := range b.Parts[len(b.Parts)-b.quiet-b.loud : len(b.Parts)-b.quiet] {
+		if len(p.Reply) > 0 && p.Reply[0].Kind == driver.Integer && (p.Reply[0].Int == 1 || b.Last) {
+			unpublished = append(unpublished, p)
+		}
+	}
+	return unpublished
+}
+
+// notePublished notes a refusal of an announcement.
+func (b *Batch) notePublished(replies []driver.Reply) {
+	if len(replies) > 0 && Says(replies[0], "NOPERM") {
+		b.node.OnMuted()
+	}
+}
+
+// holdsNoLock reports whether a node has refused a group because one of its keys holds something
+// else: that says nothing of other groups.
+func holdsNoLock(reply driver.Reply) bool {
+	return reply.Kind == driver.Failure && strings.Contains(reply.Str, "WRONGTYPE")
+}

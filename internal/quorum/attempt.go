@@ -1,0 +1,188 @@
+package quorum
+
+import (
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// An Attempt is one token's to have one key, and what is known of it at every node.
+type Attempt struct {
+	Board *Board
+	Kind  *protocol.Kind
+	Key   string // as the user named it
+	Token string
+	Own   bool // the token is the user's own
+	// The key as the nodes know it and the token, boxed once for all commands.
+	key, token any
+	fence      protocol.Fence // the key of its counter, where there are fences
+
+	Mu      sync.Mutex // guards all below, the attempt's operations, and its lock
+	Loud    bool       // it has held the key, or others may believe so: its releases are announced
+	Longest time.Duration
+	Contest *Contest // nil: the votes of the acquire were not split
+	awaited bool     // Close waits for its clean-ups: see [Attempt.weigh]
+	nodes   []nodeState
+}
+
+// A Contest is an acquire whose votes were split, so that it is asked again.
+type Contest struct {
+	Over  chan struct{} // closed when it is settled, or the attempt has let go
+	Again *Operation    // the last round, if there was a second; guarded by Attempt.Mu
+}
+
+// Init makes a an attempt of the token, for a lease of ttl.
+func (a *Attempt) Init(b *Board, kind *protocol.Kind, key, token string, ttl time.Duration) {
+	a.Board, a.Kind, a.Key, a.Token, a.Longest = b, kind, key, token, ttl
+	a.key, a.token = b.Prefix+key, token
+	a.nodes = make([]nodeState, len(b.Nodes))
+	if b.Fences {
+		a.fence.Key, a.fence.Tagged = protocol.FenceKey(b.Prefix + key)
+	}
+}
+
+// LongestLease is the longest lease that the attempt has asked for.
+func (a *Attempt) LongestLease() time.Duration {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	return a.Longest
+}
+
+// A nodeState is what is known of an attempt's token at one node.
+//
+// An unknown outcome is not ended by an answer "not there": a server that was stopped runs what
+// lies in its buffers when it wakes up, and not in the order of the connections, so that an
+// acquire that timed out may run after its own release.
+type nodeState struct {
+	asked  int32              // requests that may set the key and have no final answer
+	set    int32              // commands that have set the key, or may have
+	open   int32              // those of them that have no answer
+	lost   int32              // those of the open ones that will get none
+	there  bool               // a node said that the token has the key
+	cut    bool               // nobody knows what came of a fence
+	listed bool               // it is on the node's list of clean-ups
+	tries  uint8              // releases that have not ended that
+	since  clockdrift.Instant // when the last command left, was answered or was lost
+	heard  clockdrift.Instant // when the node first answered after the last loss; 0: not yet
+}
+
+// clean reports whether the token is not at the node and cannot appear there.
+func (s *nodeState) clean() bool { return s.asked == 0 && !s.there && s.open == 0 }
+
+// gone reports whether the node said that the token is not there, after all commands that may set
+// it had left. A lost one may still set it.
+func (s *nodeState) gone() bool { return s.asked == 0 && !s.there && (s.open == 0 || s.heard != 0) }
+
+// onLeave notes that a command that may set the key is about to leave.
+func (s *nodeState) onLeave(now clockdrift.Instant) {
+	s.set++
+	s.open++
+	s.since = now
+}
+
+// onKnown notes what came of a command that may have set the key.
+func (s *nodeState) onKnown(set bool, now clockdrift.Instant) {
+	s.open = max(s.lost, s.open-1)
+	if set {
+		s.there, s.since = true, now
+	} else {
+		s.set--
+	}
+}
+
+// onLost notes that a command that may have set the key gets no answer.
+func (s *nodeState) onLost(now clockdrift.Instant) {
+	s.lost = min(s.lost+1, s.open)
+	s.since, s.heard = now, 0
+}
+
+// onReply notes that the node has answered a command that left at start.
+func (s *nodeState) onReply(start, now clockdrift.Instant) {
+	if s.heard == 0 && start >= s.since {
+		s.heard = now
+	}
+}
+
+// onRelease notes the answer to a release.
+func (s *nodeState) onRelease(deleted bool) {
+	s.there = false
+	if deleted && s.set == 1 {
+		s.open, s.lost = 0, 0 // what was deleted is what the only command set: it has run
+	}
+}
+
+// outlive forgets what must have expired by now: what the node has said to have set, one TTL
+// later; and lost commands one TTL after the node has answered again, for what lay in its buffers
+// it has run by then. Later failures of the node do not change that.
+func (s *nodeState) outlive(now clockdrift.Instant, ttl time.Duration) {
+	if now >= s.since.Add(ttl) {
+		s.there = false
+	}
+	if s.lost > 0 && s.heard != 0 && now >= s.heard.Add(ttl) {
+		s.open, s.lost = s.open-s.lost, 0
+	}
+}
+
+// outlast forgets the commands that a server took with it when it ended: what it had not run by
+// then nobody will. A release that was sent to its successor has said what there is.
+func (s *nodeState) outlast(reborn, released clockdrift.Instant) {
+	if s.since < reborn && reborn <= released {
+		s.open, s.lost = 0, 0
+	}
+}
+
+// forget leaves what is at the node to the TTL.
+func (s *nodeState) forget() { s.open, s.lost, s.there = 0, 0, false }
+
+// SpentTokens are users' own tokens that were released. A late retry of the request that had one
+// would take a lock that nobody will release.
+type SpentTokens struct {
+	mu    sync.Mutex
+	until map[string]clockdrift.Instant
+	sweep int // at this size
+}
+
+// FirstSweep is the number of tokens at which those are removed whose time is over.
+const FirstSweep = 1024
+
+// Add refuses token until the instant.
+func (s *SpentTokens) Add(token string, until, now clockdrift.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.until == nil {
+		s.until, s.sweep = make(map[string]clockdrift.Instant), FirstSweep
+	}
+	if len(s.until) >= s.sweep {
+		for old, end := range s.until {
+			if now >= end {
+				delete(s.until, old)
+			}
+		}
+		s.sweep = max(FirstSweep, 2*len(s.until))
+	}
+	s.until[token] = until
+}
+
+// Has reports whether token is refused.
+func (s *SpentTokens) Has(token string, now clockdrift.Instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now < s.until[token]
+}
+
+// Spend refuses a token of the user's own from now on.
+func (a *Attempt) Spend() {
+	if a.Own {
+		now := a.Board.Clock.Now()
+		a.Board.Spent.Add(a.Token, now.Add(a.LongestLease()), now)
+	}
+}
+
+// Len is the number of tokens that are kept.
+func (s *SpentTokens) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.until)
+}

@@ -1,0 +1,103 @@
+// Package quorum is the algorithm of Redlock: one question about one key is put to N nodes, their
+// votes are counted, and what a token may have left at a node is cleaned up. An [Attempt] is one
+// token's; an [Operation] is one question about it.
+package quorum
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A Board is what the operations of a Locker share.
+type Board struct {
+	Config
+	*node.Set
+	Keys  Keys
+	Spent SpentTokens
+
+	usualTTL  any // the default TTL as servers take it, boxed once
+	usualKeep any // how long the counter of a usual fence is kept, likewise
+	proposal  atomic.Int64
+	cleanups  []*cleanups // by node
+	closing   atomic.Bool
+}
+
+// A Config is what a Locker gives its board.
+type Config struct {
+	NodeTimeout func(ttl time.Duration) time.Duration // of an operation with this TTL
+	Fences      bool
+	FenceIdle   time.Duration
+}
+
+// NewBoard returns a board over the nodes.
+func NewBoard(c Config, s *node.Set) *Board {
+	b := &Board{Config: c, Set: s, usualTTL: protocol.Milliseconds(s.TTL)}
+	b.usualKeep = strconv.FormatInt(c.FenceIdle.Milliseconds()+1, 10)
+	b.Keys.byKey = make(map[string]*lane)
+	for _, n := range s.Nodes {
+		b.cleanups = append(b.cleanups, &cleanups{board: b, node: n})
+	}
+	return b
+}
+
+// Milliseconds returns a TTL as servers take it, boxed.
+func (b *Board) Milliseconds(ttl time.Duration) any {
+	if ttl == b.TTL {
+		return b.usualTTL
+	}
+	return protocol.Milliseconds(ttl)
+}
+
+// Propose returns a fence above those that it has returned before.
+//
+// It is the time in microseconds by the median of the nodes' clocks, so it is accepted at once
+// where nothing is wrong, a clock that is years off poisons nothing, and the number of an idle key
+// may be forgotten.
+func (b *Board) Propose() int64 {
+	now := b.Microseconds()
+	for {
+		last := b.proposal.Load()
+		p := max(now, last+1)
+		if b.proposal.CompareAndSwap(last, p) {
+			return p
+		}
+	}
+}
+
+// keeps is how long a counter at p is kept, as servers take it: from when the nodes' clocks have
+// come to p, for the idle time, or for two leases if that is longer, so that no lock outlives the
+// number that comes before its own.
+func (b *Board) keeps(p int64, ttl time.Duration) any {
+	idle := max(b.FenceIdle, 2*ttl)
+	ahead := (p - b.Microseconds() + 999) / 1000 // milliseconds: durations end in 292 years
+	if ahead <= 1 && idle == b.FenceIdle {
+		return b.usualKeep
+	}
+	return strconv.FormatInt(idle.Milliseconds()+max(1, ahead), 10)
+}
+
+// Carry makes the operation carry the fence p.
+func (op *Operation) Carry(p int64) {
+	op.Ask.Carry(p, op.board().keeps(p, op.Lease))
+	op.Exact = true
+}
+
+// Propose makes an acquire carry a new fence, if fences are wanted.
+func (op *Operation) Propose() {
+	if b := op.board(); b.Fences {
+		op.Carry(b.Propose())
+	}
+}
+
+// Outlived reports whether the proposal is as old as the lease: such a number may be below one
+// that a node has forgotten. The number tells its age, too, for the machine may have slept before
+// the operation was asked.
+func (op *Operation) Outlived(now clockdrift.Instant) bool {
+	return op.Fence.Number != 0 &&
+		(now >= op.Asked.Add(op.Lease) || op.board().Microseconds()-op.Fence.Number >= op.Lease.Microseconds())
+}

@@ -1,0 +1,308 @@
+package quorum
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// ToRelease makes op the operation that deletes the attempt's token.
+func (a *Attempt) ToRelease(op *Operation) *Operation {
+	a.Mu.Lock()
+	op.Prepare(a, a.Kind.Release, a.Longest)
+	op.Loud = a.Loud
+	a.Mu.Unlock()
+	return op
+}
+
+// deletable reports whether the attempt's token may be deleted. A token of the user's own may only
+// after the release of a lock that was held, while this Locker refuses to use the token again. At
+// any other time a retry may have it: what a failed attempt or a late extension has set belongs to
+// that retry, or to the TTL.
+func (a *Attempt) deletable(now clockdrift.Instant) bool {
+	return !a.Own || a.Board.Spent.Has(a.Token, now)
+}
+
+// Clear takes the attempt's token away wherever it is or may come to be. It does not wait, and
+// does not hang on anybody's context.
+func (a *Attempt) Clear() {
+	if !a.deletable(a.Board.Clock.Now()) {
+		return
+	}
+	var nodes []*node.Node
+	a.Mu.Lock()
+	for i := range a.nodes {
+		if !a.nodes[i].clean() {
+			nodes = append(nodes, a.Board.Nodes[i])
+		}
+	}
+	a.Mu.Unlock()
+	if len(nodes) > 0 {
+		a.ToRelease(new(Operation)).AskOf(nodes, len(nodes))
+	}
+}
+
+// Abandon lets the nodes be cleaned of a lost lock's token, soon. Mu is held.
+func (a *Attempt) Abandon() {
+	if !a.deletable(a.Board.Clock.Now()) {
+		return
+	}
+	for _, n := range a.Board.Nodes {
+		a.list(n)
+	}
+	a.weigh()
+}
+
+// onReleased looks at what a release has left at its node, and arranges for the next try if the
+// token is still there or may still appear. Mu is held.
+func (a *Attempt) onReleased(v *vote, now clockdrift.Instant) {
+	s := &a.nodes[v.Node.Index]
+	if s.clean() && !a.awaited {
+		return
+	}
+	if v.answer != protocol.Failed {
+		s.outlast(v.Node.Reborn(), v.start)
+	}
+	if a.remains(s, now) {
+		a.list(v.Node)
+	}
+	a.weigh()
+}
+
+// remains reports whether the node with this state still has to be cleaned, and forgets the state
+// if it has not. Mu is held.
+func (a *Attempt) remains(s *nodeState, now clockdrift.Instant) bool {
+	s.outlive(now, a.Longest)
+	if !a.deletable(now) {
+		s.forget()
+	}
+	return !s.clean()
+}
+
+// list puts the attempt on the node's list of clean-ups, unless there is nothing to clean. Mu is
+// held.
+func (a *Attempt) list(n *node.Node) {
+	s := &a.nodes[n.Index]
+	if s.listed || s.clean() {
+		return
+	}
+	if s.listed = a.Board.cleanups[n.Index].add(a, s.pause(a.Longest)); !s.listed {
+		s.forget()
+	}
+}
+
+// The pauses between the tries of a clean-up double from the first to the last. Where only a lost
+// command is waited for, the last one grows with the TTL, or each would cost a long lease
+// thousands of tries.
+const (
+	firstPause = 10 * time.Millisecond
+	LastPause  = 500 * time.Millisecond
+	waitShare  = 20 // of the TTL
+)
+
+// pause is the time to the next try.
+func (s *nodeState) pause(ttl time.Duration) time.Duration {
+	most := LastPause
+	if s.gone() {
+		most = max(most, ttl/waitShare)
+	}
+	pause := most
+	if s.tries < 32 {
+		pause = min(most, firstPause<<s.tries)
+		s.tries++
+	}
+	return pause
+}
+
+// weigh tells Close whether it has to wait for the attempt: while so many nodes are listed for
+// clean-up that nobody else can have the key. What a minority still has keeps nobody out, and ends
+// by its TTL. Mu is held.
+func (a *Attempt) weigh() {
+	listed, gone := false, 0
+	for i := range a.nodes {
+		s := &a.nodes[i]
+		listed = listed || s.listed
+		if s.gone() {
+			gone++
+		}
+	}
+	awaited := listed && gone < a.Board.Quorum
+	if awaited == a.awaited {
+		return
+	}
+	a.awaited = awaited
+	if awaited {
+		a.Board.Keys.Await(+1)
+	} else {
+		a.Board.Keys.Await(-1)
+	}
+}
+
+// cleanups are the attempts whose token a node still has to be cleaned of: one list and one timer
+// for each node. While the node is down they are parked: one of them asks the node now and then
+// whether it is up again, and what has expired is dropped.
+type cleanups struct {
+	board *Board
+	node  *node.Node
+
+	mu      sync.Mutex // may be taken with an attempt's, not the other way round
+	list    []cleanup
+	timer   *time.Timer
+	armed   bool
+	fires   clockdrift.Instant // when the timer does, if armed
+	stopped bool
+}
+
+// A cleanup is an attempt that is tried again when it is due.
+type cleanup struct {
+	attempt *Attempt
+	due     clockdrift.Instant
+}
+
+// MaxParked bounds the clean-ups of a node that is down. What is left out keeps the key at this one
+// node for a TTL at most.
+const MaxParked = 1 << 14
+
+// add puts a in the list, to be tried after the pause. It reports false if there is no room. a.Mu
+// is held.
+func (cs *cleanups) add(a *Attempt, pause time.Duration) bool {
+	up := cs.node.Up()
+	if !up {
+		pause = max(pause, LastPause)
+	}
+	now := cs.board.Clock.Now()
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if !up && len(cs.list) >= MaxParked {
+		return false
+	}
+	cs.list = append(cs.list, cleanup{a, now.Add(pause)})
+	cs.arm(pause, now)
+	return true
+}
+
+// arm lets the timer fire after the pause, or before. cs.mu is held.
+func (cs *cleanups) arm(pause time.Duration, now clockdrift.Instant) {
+	pause = max(pause, firstPause) // so that one timer serves many
+	fires := now.Add(pause)
+	if cs.stopped || cs.armed && cs.fires <= fires {
+		return
+	}
+	cs.armed, cs.fires = true, fires
+	if cs.timer == nil {
+		cs.timer = time.AfterFunc(pause, func() { cs.board.Go(cs.try) })
+	} else {
+		cs.timer.Reset(pause)
+	}
+}
+
+// try sends the clean-ups that are due: a batch of them, or one if the node is down.
+func (cs *cleanups) try() {
+	cs.mu.Lock()
+	list := cs.list
+	cs.list, cs.armed = nil, false
+	cs.mu.Unlock()
+
+	up, most, pause := cs.node.Up(), node.MaxBatch, firstPause
+	if !up {
+		most, pause = 1, LastPause
+	}
+	now := cs.board.Clock.Now()
+	var due []*Attempt
+	rest := list[:0]
+	for i, c := range list {
+		if up && len(due) == most {
+			rest = append(rest, list[i:]...)
+			break
+		}
+		tries := c.due <= now && len(due) < most
+		switch {
+		case !c.attempt.stays(cs.node, now, tries):
+		case tries:
+			due = append(due, c.attempt)
+		default:
+			rest = append(rest, c)
+		}
+	}
+	clear(list[len(rest):])
+	cs.putBack(rest, pause, now)
+	for _, a := range due {
+		a.ToRelease(new(Operation)).AskOf(cs.board.Nodes[cs.node.Index:cs.node.Index+1], 1)
+	}
+}
+
+// stays reports whether the node still has to be cleaned of the attempt. It leaves the list if it
+// has not, or is about to be tried.
+func (a *Attempt) stays(n *node.Node, now clockdrift.Instant, tries bool) bool {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	s := &a.nodes[n.Index]
+	stays := a.remains(s, now) && (a.awaited || !a.Board.closing.Load())
+	if s.listed = stays && !tries; !stays {
+		a.weigh()
+	}
+	return stays
+}
+
+// putBack puts clean-ups that were not tried in the list again. The next try comes after the pause,
+// or when the first of them is due.
+func (cs *cleanups) putBack(rest []cleanup, pause time.Duration, now clockdrift.Instant) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.list = append(rest, cs.list...)
+	if len(rest) == 0 {
+		return
+	}
+	first := slices.MinFunc(rest, func(a, b cleanup) int { return cmp.Compare(a.due, b.due) })
+	cs.arm(max(pause, first.due.Sub(now)), now)
+}
+
+// Close lets clean-ups end for which nobody waits.
+func (b *Board) Close() { b.closing.Store(true) }
+
+// StopCleanups lets no more tries begin.
+func (b *Board) StopCleanups() {
+	for _, cs := range b.cleanups {
+		cs.mu.Lock()
+		cs.stopped = true
+		if cs.timer != nil {
+			cs.timer.Stop()
+		}
+		cs.mu.Unlock()
+	}
+}
+
+// Unreleased returns the keys that no quorum has said to be free of our tokens, with the names of
+// the nodes that may have them.
+func (b *Board) Unreleased() map[string][]string {
+	nodes := make(map[string][]string)
+	for _, cs := range b.cleanups {
+		cs.mu.Lock()
+		list := slices.Clone(cs.list)
+		cs.mu.Unlock()
+		for _, c := range list {
+			a := c.attempt
+			a.Mu.Lock()
+			if a.awaited && !slices.Contains(nodes[a.Key], cs.node.Name()) {
+				nodes[a.Key] = append(nodes[a.Key], cs.node.Name())
+			}
+			a.Mu.Unlock()
+		}
+	}
+	return nodes
+}
+
+// Outstanding counts the clean-ups that wait for their next try.
+func (b *Board) Outstanding() (count int) {
+	for _, cs := range b.cleanups {
+		cs.mu.Lock()
+		count += len(cs.list)
+		cs.mu.Unlock()
+	}
+	return count
+}

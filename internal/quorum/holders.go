@@ -1,0 +1,164 @@
+package quorum
+
+import (
+	"slices"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A holderView is what a node said of the holder that keeps an acquire out.
+type holderView struct {
+	taken   bool // it said who has the key
+	token   string
+	expires clockdrift.Instant // when the node will have forgotten it; 0: it did not say
+	void    bool               // the node has no vote
+}
+
+// see notes who holds the key at a node. Attempt.Mu is held.
+func (op *Operation) see(r *node.Request, void bool, now clockdrift.Instant) {
+	token, left, ok := r.Holder()
+	if !ok {
+		return
+	}
+	if op.holders == nil {
+		op.holders = make([]holderView, len(op.votes))
+	}
+	h := holderView{taken: true, token: token, void: void}
+	if left > 0 {
+		h.expires = now.Add(left)
+	}
+	op.holders[r.Index] = h
+}
+
+// Holder returns the token that has the key at a quorum, or "" if none has it for certain: then
+// the votes may be split among several.
+func (op *Operation) Holder() string {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	token, _ := op.has(op.need)
+	return token
+}
+
+// has returns a token that has the key at so many nodes, if there is one. Attempt.Mu is held.
+func (op *Operation) has(need int) (token string, ok bool) {
+	for i, h := range op.holders {
+		count := 0
+		for _, other := range op.holders[i:] {
+			if other.taken && other.token == h.token {
+				count++
+			}
+		}
+		if h.taken && count >= need {
+			return h.token, true
+		}
+	}
+	return "", false
+}
+
+// Rival returns the token that has the key at the most nodes, and whether these are a quorum.
+func (op *Operation) Rival() (token string, quorum bool) {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	for count := len(op.holders); count > 0; count-- {
+		if token, ok := op.has(count); ok {
+			return token, count >= op.need
+		}
+	}
+	return "", false
+}
+
+// SelfWoken reports whether so many nodes have set the key that the announcements of its clean-up
+// make a quorum. It was no lock all the same where they have no vote, or take no fence.
+func (op *Operation) SelfWoken() bool {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	return op.placed >= op.need
+}
+
+// Frees returns when so many nodes will have forgotten who has the key that those which are free
+// make a quorum, or 0 if they do not say.
+func (op *Operation) Frees() clockdrift.Instant {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	free := 0
+	var times []clockdrift.Instant
+	for i := range op.votes {
+		switch {
+		case op.votes[i].answer == protocol.Granted:
+			free++
+		case op.holders != nil && op.holders[i].expires != 0:
+			times = append(times, op.holders[i].expires)
+		}
+	}
+	slices.Sort(times)
+	if missing := op.need - free; missing > 0 && missing <= len(times) {
+		return times[missing-1]
+	}
+	return 0
+}
+
+// Free calls do for each node that a failed try has found free.
+func (op *Operation) Free(do func(node int)) {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	for i := range op.votes {
+		if v := &op.votes[i]; v.answer == protocol.Granted {
+			do(v.Node.Index)
+		}
+	}
+}
+
+// Disputed reports whether an acquire that has failed may be settled: enough nodes answer, and no
+// token is known to have a quorum of them. Attempt.Mu is held.
+func (op *Operation) Disputed() bool {
+	_, held := op.has(op.need)
+	return op.Outcome == Failed && op.Op.Finds && !held && op.Answers(protocol.Failed) <= len(op.votes)-op.need
+}
+
+// Standing counts the operation's votes, and reports whether it leads: it has the most votes, and
+// among equals the greatest token, and a quorum if the others let go. Only tokens of this
+// library's making lead and let go.
+func (op *Operation) Standing() (mine int, leads bool) {
+	a := op.Attempt
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	mine = op.Answers(protocol.Granted)
+	free := mine + op.Answers(protocol.Pending)
+	for _, h := range op.holders {
+		count := 0
+		for _, other := range op.holders {
+			if other.token == h.token && !other.void {
+				count++
+			}
+		}
+		if h.void || !protocol.Marked(h.token) {
+			continue
+		}
+		if count > mine || count == mine && h.token > a.Token {
+			return mine, false
+		}
+		free++
+	}
+	// Where votes have to be durable, asking again would write nothing, and prove nothing.
+	return mine, mine > 0 && free >= op.need && a.Board.Durability == nil
+}
+
+// Behind makes op the attempt that comes right behind one that has the lock: it is refused where
+// that one was granted. Both attempts' mutexes are held, or op's is nobody else's.
+func (op *Operation) Behind(won *Operation) {
+	op.need, op.Asked, op.Outcome = won.need, won.Asked, Failed
+	op.votes = make([]vote, len(won.votes))
+	op.holders = make([]holderView, len(won.votes))
+	for i := range won.votes {
+		v := &won.votes[i]
+		own := &op.votes[i]
+		own.Init(&op.Ask, &op.Terms, v.Node, i)
+		own.answer, own.answered, own.err = v.answer, v.answered, v.err
+		if v.answer == protocol.Granted {
+			own.answer = protocol.Taken
+			op.holders[i] = holderView{taken: true, token: won.Attempt.Token}
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package quorum
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+)
+
+// A lane is what the operations on one key share: the order of its commands at each node, and its
+// tries. A lane exists while a command for its key is under way anywhere.
+type lane struct {
+	queues node.KeyQueues
+	users  int        // operations under way
+	out    *Operation // the try that left last, and the flight that waits for it
+	next   *Flight
+}
+
+// Keys are the lanes of a board. An empty set means that everything is final everywhere.
+type Keys struct {
+	mu      sync.Mutex // also guards what is in the lanes
+	byKey   map[string]*lane
+	free    []*lane
+	awaited int           // attempts and announcements that Close waits for
+	shut    bool          // nothing that may set a key is let in
+	empty   chan struct{} // closed when all is final, if somebody waits for that
+
+	flights atomic.Int32 // that form, for whoever comes where there is none
+}
+
+// enter returns the lane for key, or nil if the operation sets keys and none is let in. Each call
+// wants a Leave.
+func (ks *Keys) enter(key string, nodes int, sets bool) *lane {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	if sets && ks.shut {
+		return nil
+	}
+	l := ks.of(key, nodes)
+	l.users++
+	return l
+}
+
+// of returns the lane for key. ks.mu is held.
+func (ks *Keys) of(key string, nodes int) *lane {
+	l := ks.byKey[key]
+	if l == nil {
+		if n := len(ks.free); n > 0 {
+			l, ks.free = ks.free[n-1], ks.free[:n-1]
+			l.queues.Key = key
+		} else {
+			l = &lane{queues: *node.NewKeyQueues(key, nodes)}
+		}
+		ks.byKey[key] = l
+	}
+	return l
+}
+
+// maxFree bounds the lanes that a burst leaves behind.
+const maxFree = 1024
+
+// Leave gives up one use of l.
+func (ks *Keys) Leave(l *lane) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	l.users--
+	if l.users > 0 {
+		return
+	}
+	delete(ks.byKey, l.queues.Key)
+	l.out = nil
+	if len(ks.free) < maxFree {
+		l.queues.Key = ""
+		ks.free = append(ks.free, l)
+	}
+	ks.signal()
+}
+
+// Await counts what Close waits for besides what is under way.
+func (ks *Keys) Await(change int) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	ks.awaited += change
+	ks.signal()
+}
+
+// Shut lets nothing in any more that may set a key, and returns a channel that is closed once
+// nothing is under way or awaited.
+func (ks *Keys) Shut() <-chan struct{} {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	ks.shut = true
+	if ks.empty == nil {
+		ks.empty = make(chan struct{})
+	}
+	empty := ks.empty
+	ks.signal()
+	return empty
+}
+
+func (ks *Keys) signal() {
+	if ks.empty != nil && len(ks.byKey) == 0 && ks.awaited == 0 {
+		close(ks.empty)
+		ks.empty = nil
+	}
+}
+
+// A Flight is one try for a key on behalf of all callers of this Locker that have asked for it
+// while the try before was out. So the nodes see one try a key and round trip, however often it is
+// asked for here. Its answer counts for those who came before it left; who comes later is in the
+// next flight. The first of them leads: he waits until the try before is over, and then asks the
+// nodes for all.
+//
+// Only what the nodes refuse is shared. A lock goes to the leader, and the others are told what
+// the nodes would have told them right behind him.
+type Flight struct {
+	Over    chan struct{} // closed when its answer is there, or its leader has left without one
+	Refused any           // an attempt that has failed, with the votes; nil: there is no answer
+	Err     error         // why it has failed
+}
+
+// Board lets a try into the lane of its key, unless another one is out there. Otherwise the caller
+// is in the flight f. If ahead is not nil he leads it, and holds the lane, to Depart when that try
+// is over. Open is false if no try is let in.
+func (ks *Keys) Board(op *Operation) (f *Flight, ahead *Operation, open bool) {
+	op.Done = make(chan struct{})
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	if ks.shut {
+		return nil, nil, false
+	}
+	l := ks.of(op.Key.(string), len(op.board().Nodes))
+	switch {
+	case l.out == nil || !l.out.undecided():
+		l.out = op
+	case l.next == nil:
+		l.next = &Flight{Over: make(chan struct{})}
+		ks.flights.Add(1)
+		f, ahead = l.next, l.out
+	default:
+		return l.next, nil, true
+	}
+	op.lane = l
+	l.users++
+	return f, ahead, true
+}
+
+// Depart lets the flight that op leads leave, or without it if it does not go on: then the flight
+// has no answer.
+func (ks *Keys) Depart(op *Operation, goes bool) {
+	ks.mu.Lock()
+	l := op.lane
+	f := l.next
+	l.next = nil
+	if goes {
+		l.out = op
+	}
+	ks.mu.Unlock()
+	ks.flights.Add(-1)
+	if !goes {
+		close(f.Over)
+		ks.Leave(l)
+	}
+}
+
+// Stay keeps the lane of a try whose votes were split, and that nobody else of this Locker tries,
+// until it is settled. It returns what gives the lane up again.
+func (ks *Keys) Stay(op *Operation) (leave func()) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	l := ks.of(op.Key.(string), len(op.board().Nodes))
+	l.users++
+	if l.out == nil { // all nodes had answered, so that the lane was given up
+		l.out = op
+	}
+	return func() { ks.Leave(l) }
+}
+
+// Forming returns the flight for key that has not left yet, or nil.
+func (ks *Keys) Forming(key string) *Flight {
+	if ks.flights.Load() == 0 {
+		return nil
+	}
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	if l := ks.byKey[key]; l != nil {
+		return l.next
+	}
+	return nil
+}
+
+// undecided reports whether nobody knows yet what comes of a try, its later rounds included.
+func (op *Operation) undecided() bool {
+	if !isClosed(op.Done) {
+		return true
+	}
+	contest := op.Attempt.Contest // nobody writes to it any more
+	return contest != nil && !isClosed(contest.Over)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Left is what keys still have, which is nothing when all is final everywhere.
+type Left struct{ Lanes, Spare, Flights, Awaited, Users int }
+
+// Left returns what is left of all keys.
+func (ks *Keys) Left() Left {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	l := Left{Lanes: len(ks.byKey), Spare: len(ks.free), Flights: int(ks.flights.Load()), Awaited: ks.awaited}
+	for _, lane := range ks.byKey {
+		l.Users = max(l.Users, lane.users)
+	}
+	return l
+}

@@ -1,0 +1,209 @@
+package quorum
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// tally counts the final answer of a vote; the deciding vote decides the operation. Attempt.Mu is
+// held.
+func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clockdrift.Instant) {
+	a := op.Attempt
+	if op.Op.Votes && op.Op.Agrees(answer) && op.twice(v) {
+		answer, err = protocol.Failed, errTwice
+	}
+	v.answer, v.err, v.answered = answer, err, now
+	if op.Op.Sets {
+		a.nodes[v.Node.Index].asked--
+	}
+	op.open--
+	if op.Op.Agrees(answer) {
+		op.agreed++
+		if op.agreed == 1 || v.start < op.Start {
+			op.Start = v.start // the earliest expiry counts
+		}
+	}
+	if answer == protocol.Outbid {
+		op.outbid++
+	}
+	if op.Outcome == Undecided {
+		switch {
+		case op.agreed >= op.need && op.stands():
+			op.decide(Carried, now)
+		case op.agreed+op.open >= op.need: // a quorum is in reach
+		case op.agreed+op.outbid >= op.need:
+			op.decide(Outbid, now)
+		case op.agreed+op.outbid+op.open < op.need:
+			op.decide(Failed, now)
+		}
+	}
+	if op.Op.Frees {
+		a.onReleased(v, now)
+	}
+	v.last = op.open == 0
+	op.complete = v.last
+}
+
+// decide ends the operation. Attempt.Mu is held.
+func (op *Operation) decide(how Outcome, now clockdrift.Instant) {
+	op.Outcome = how
+	if op.Decided != nil {
+		op.Decided(op, now)
+	}
+	op.decided = true
+}
+
+// Deadline is when the lease ends that the votes have granted. Attempt.Mu is held.
+func (op *Operation) Deadline() clockdrift.Instant {
+	return clockdrift.Deadline(op.Start, op.Lease, op.board().Drift)
+}
+
+// errTwice is the fate of a vote of a server that has voted as another node before.
+var errTwice = errors.New("this server has voted already, as another node: names have changed places")
+
+// twice reports whether the server that v's node is now has agreed to the operation as another
+// node: between two probes of them, nodes may change places. Attempt.Mu is held.
+func (op *Operation) twice(v *vote) bool {
+	v.server = v.Node.Server.Load()
+	for i := range op.votes {
+		other := &op.votes[i]
+		if other != v && v.server != 0 && other.server == v.server && op.Op.Agrees(other.answer) {
+			return true
+		}
+	}
+	return false
+}
+
+// stands takes back the votes that others of the operation have spoiled, and reports whether there
+// are still enough. Attempt.Mu is held.
+func (op *Operation) stands() bool {
+	guard := op.board().Restarts
+	if guard == nil || !op.Op.Votes {
+		return true
+	}
+	for i := range op.votes {
+		v := &op.votes[i]
+		if !op.judged(v) {
+			continue
+		}
+		why := guard.Spoils(v.Evidence, nil)
+		for j := range op.votes[:i] {
+			if other := &op.votes[j]; why == nil && op.judged(other) {
+				why = guard.Spoils(v.Evidence, other.Evidence)
+			}
+		}
+		if why != nil {
+			v.answer, v.err = protocol.Failed, why
+			op.agreed--
+		}
+	}
+	return op.agreed >= op.need
+}
+
+// judged reports whether v agrees and a gate has judged it: only then nobody writes to its
+// evidence any more. Attempt.Mu is held.
+func (op *Operation) judged(v *vote) bool { return op.Op.Agrees(v.answer) && v.Evidence != nil }
+
+// FailureReason is why too few nodes agreed: too many nodes cannot say, or somebody else has the
+// key. Of an acquire it is also said if several ask for the key and nobody has it: no token would
+// have a quorum even with all nodes that have not said. Attempt.Mu is held.
+func (op *Operation) FailureReason() error {
+	silent := op.Answers(protocol.Failed)
+	switch {
+	case op.Outcome == Dropped, silent > len(op.votes)-op.need:
+		return fault.ErrNoQuorum
+	case op.Op.Tells:
+		if _, ok := op.has(op.need - silent - op.Answers(protocol.Pending)); !ok {
+			return fault.ErrContended
+		}
+	}
+	return fault.ErrTaken
+}
+
+// Answers counts the nodes that have said this. Attempt.Mu is held.
+func (op *Operation) Answers(what protocol.Answer) (count int) {
+	for i := range op.votes {
+		if op.votes[i].answer == what {
+			count++
+		}
+	}
+	return count
+}
+
+// Alarming reports whether others may have taken a failed attempt for a holder, whose end has to
+// be announced to them. Attempt.Mu is held.
+func (op *Operation) Alarming() bool {
+	return len(op.votes)-op.Answers(protocol.Taken) >= op.need
+}
+
+// Deleted reports whether a node has deleted the key, or may have. Attempt.Mu is held.
+func (op *Operation) Deleted() bool { return op.unheard || op.Answers(protocol.Granted) > 0 }
+
+// First is when the first of the operation's requests left. Attempt.Mu is held.
+func (op *Operation) First() (first clockdrift.Instant) {
+	for i := range op.votes {
+		if start := op.votes[i].start; start != 0 && (first == 0 || start < first) {
+			first = start
+		}
+	}
+	return first
+}
+
+// Greatest is the greatest counter that was read so far.
+func (op *Operation) Greatest() int64 {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	return op.counter
+}
+
+// A Tally is what came of an operation so far.
+type Tally struct {
+	Need, Agreed int
+	Votes        []Vote
+}
+
+// A Vote is what one node has said.
+type Vote struct {
+	Node    *node.Node
+	Answer  protocol.Answer
+	Latency time.Duration
+	Err     error
+	Start   clockdrift.Instant
+	Reply   *protocol.Part // only if Answer is not Pending
+}
+
+// Tally returns what came of the operation so far. Attempt.Mu is held.
+func (op *Operation) Tally() Tally {
+	t := Tally{Need: op.need, Agreed: op.agreed, Votes: make([]Vote, len(op.votes))}
+	for i := range op.votes {
+		v := &op.votes[i]
+		t.Votes[i] = Vote{Node: v.Node, Answer: v.answer, Err: v.err, Start: v.start}
+		if v.answer != protocol.Pending {
+			t.Votes[i].Latency, t.Votes[i].Reply = v.answered.Sub(op.Asked), &v.Part
+		}
+	}
+	return t
+}
+
+// RoundTrip is how long it took until a quorum of the nodes had answered; 0: none has.
+func (op *Operation) RoundTrip() time.Duration {
+	op.Attempt.Mu.Lock()
+	var took []time.Duration
+	for i := range op.votes {
+		if v := &op.votes[i]; v.answer == protocol.Granted || v.answer == protocol.Taken {
+			took = append(took, v.answered.Sub(op.Asked))
+		}
+	}
+	op.Attempt.Mu.Unlock()
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[min(op.need, len(took))-1]
+}

@@ -1,0 +1,48 @@
+package waiting
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+)
+
+// yield is how long this process leaves the key to others after it had its turns: as long as one
+// of them needs to hear of it and to ask for it, which is two round trips of a machine that is
+// busy, and a random part.
+func yield(h Host) time.Duration {
+	return max(16*h.Trip(), 2*time.Millisecond) + h.Jitter(max(8*h.Trip(), time.Millisecond))
+}
+
+// splitBackoff is the pause after so many tries in a row that nobody may have won: full jitter over
+// a bound that begins with the time of one try and doubles.
+func splitBackoff(h Host, splits int) time.Duration {
+	return h.Jitter(min(max(2*h.Trip(), time.Millisecond)<<min(splits, 16), MaxSplitBackoff))
+}
+
+// MaxSplitBackoff bounds the pauses between tries for which the votes were split.
+const MaxSplitBackoff = 250 * time.Millisecond
+
+// relyUntil returns until when a waiter relies on the announcement of a release, which may get
+// lost, or be forbidden to the holder alone: 4 to 6 s from now. All who look within the same tenth
+// of a second do so at its end, so that their tries share batches.
+func relyUntil(h Host, now clockdrift.Instant) clockdrift.Instant {
+	until := now.Add(leastReliance + h.Jitter(leastReliance/2-lookTogether))
+	return until - until%clockdrift.Instant(lookTogether) + clockdrift.Instant(lookTogether)
+}
+
+const (
+	leastReliance = 4 * time.Second
+	lookTogether  = 100 * time.Millisecond
+)
+
+// MaxTries is how many waiters try at once: more would fill no larger batches.
+const MaxTries = 256
+
+// backoff is the pause after the given poll: full jitter over a bound that doubles.
+func (o *Options) backoff(h Host, poll int) time.Duration {
+	bound := o.BackoffMax
+	if poll < 32 && o.BackoffMin<<poll > 0 {
+		bound = min(bound, o.BackoffMin<<poll)
+	}
+	return h.Jitter(bound) + 1
+}
