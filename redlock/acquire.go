@@ -31,18 +31,17 @@ func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOpti
 	if o.maxWait == 0 || o.retries == 0 {
 		return lockOrError(l.insist(ctx, key, o))
 	}
-	w := l.waiter(ctx, key, o)
+	began := l.clock.Now()
 	if l.lines.Has(key) {
-		return wait(w, nil)
+		return wait(l.waiter(ctx, key, o, began), nil)
 	}
 	var bound clockdrift.Instant
 	lock, err := l.try(ctx, key, o, false, &bound)
-	switch {
-	case err == nil:
-		return lock, nil
-	case lock == nil:
-		return nil, err
-	case w.Over(err):
+	if err == nil || lock == nil {
+		return lock, err
+	}
+	w := l.waiter(ctx, key, o, began)
+	if w.Over(err) {
 		return nil, w.GiveUp(err)
 	}
 	return wait(w, lock)
@@ -148,7 +147,7 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 	kind, op := protocol.Exclusive, &lock.acquire
 	op.Owner, op.Decided = lock, begin
 	if o.token == nil {
-		lock.attempt.Init(l.board, kind, key, protocol.NewToken(l.board.Random), o.ttl)
+		lock.attempt.Init(l.board, kind, key, l.board.Random.Token(), o.ttl)
 		op.Prepare(&lock.attempt, kind.Acquire, o.ttl)
 		if waits {
 			op.Waits, op.Full = true, make(chan struct{})

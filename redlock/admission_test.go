@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"crypto/rand"
 	"errors"
 	"maps"
 	"slices"
@@ -36,7 +35,7 @@ func (f *fakeNode) put(key, text string) { f.plant(key, text, 1000*time.Hour) }
 
 // admitTo gives a node records that admit it as it is.
 func (f *fakeNode) admitTo(ms int64, set string) {
-	m := gate.Marker{Replid: protocol.Field(f.info, "master_replid:"), Nonce: protocol.NewNonce(rand.Reader), Ms: ms}
+	m := gate.Marker{Replid: protocol.Field(f.info, "master_replid:"), Nonce: random.Nonce(), Ms: ms}
 	f.put(gate.EpochKey, gate.FormatEpoch(m.Nonce))
 	f.put(gate.MarkerKey, m.String())
 	f.put(gate.SetKey, set)

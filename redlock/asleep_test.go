@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"crypto/rand"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/gate"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // napping makes the machine sleep once for a minute, while the nodes' answers to the
@@ -92,7 +90,7 @@ func TestAQuarantineDoesNotCountTheSleepBeforeIt(t *testing.T) {
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(time.Second)
 		fakes[0].restart()
-		fakes[0].put(gate.EpochKey, gate.FormatEpoch(protocol.NewNonce(rand.Reader)))
+		fakes[0].put(gate.EpochKey, gate.FormatEpoch(random.Nonce()))
 		machine.napping(fakes, "SET")
 		for range 3 {
 			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // Each error of an acquire says what to do next.

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -217,7 +216,7 @@ func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
-				if _, err := locker.TryAcquire(t.Context(), protocol.NewToken(rand.Reader)); err != nil {
+				if _, err := locker.TryAcquire(t.Context(), random.Token()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -496,7 +495,7 @@ func shows(f *fakeNode, records ...driver.Reply) {
 }
 
 func TestOnlyAStringIsARecord(t *testing.T) {
-	m := gate.Marker{Replid: fakeHistory("node-1"), Nonce: protocol.NewNonce(rand.Reader), Ms: 10000}
+	m := gate.Marker{Replid: fakeHistory("node-1"), Nonce: random.Nonce(), Ms: 10000}
 	for odd := -1; odd < len(gate.RecordKeys); odd++ {
 		for _, kind := range []driver.Kind{driver.Nil, driver.Integer, driver.Array, driver.Failure, 99} {
 			synctest.Test(t, func(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
@@ -121,7 +122,7 @@ func (l *Locker) nodeConfig(life context.Context, size int) node.Config {
 	o := &l.options
 	majority := size/2 + 1
 	c := node.Config{
-		Clock: l.clock, Random: rand.Reader, Jitter: jitter, Life: life, Go: l.work.start,
+		Clock: l.clock, Random: random, Jitter: jitter, Life: life, Go: l.work.start,
 		Emit:    func(e fault.Event) { o.events(Event{EventKind(e.Kind), e.Node, e.Err}) },
 		Owe:     func(change int) { l.board.Keys.Await(change) },
 		Timeout: o.timeout(o.acquire.ttl), TTL: o.acquire.ttl, Drift: o.drift, Prefix: o.prefix, Quorum: majority,
@@ -130,11 +131,17 @@ func (l *Locker) nodeConfig(life context.Context, size int) node.Config {
 	if o.guard > 0 {
 		r := &gate.Restarts{
 			Longest: o.guard, NodeSet: o.nodeSet, Size: size, Quorum: majority, Prefix: o.prefix, Drift: o.drift,
-			Clock: l.clock, Random: rand.Reader,
+			Clock: l.clock, Random: random,
 		}
 		c.Restarts = r.Init()
 	}
 	return c
+}
+
+// random returns 128 bits of crypto/rand.
+var random protocol.Random = func() (bits [16]byte) {
+	rand.Read(bits[:]) // since Go 1.24 it never fails
+	return bits
 }
 
 // jitter returns a random time below the bound. Nobody gains by guessing it.

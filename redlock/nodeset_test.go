@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"crypto/rand"
 	"errors"
 	"maps"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/gate"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // Who may take longer leases than the markers say knows of leases that nobody waits for.
@@ -105,7 +103,7 @@ func TestEachExtensionOfACommandIsJudgedByItsLook(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
 		var locks []*Lock
 		for range 8 {
-			locks = append(locks, mustAcquire(t, locker, protocol.NewToken(rand.Reader)))
+			locks = append(locks, mustAcquire(t, locker, random.Token()))
 		}
 		synctest.Wait()
 		mergeNodes(fakes)

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/gate"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // A copy of an epoch that runs behind a FLUSHALL would bring back what was admitted.
@@ -274,7 +272,7 @@ func TestAQuarantineBeginsAnewWithAFlush(t *testing.T) {
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(6 * time.Second)
 		fakes[0].change(flushed)
-		fakes[0].put(gate.EpochKey, gate.FormatEpoch(protocol.NewNonce(rand.Reader))) // another client's
+		fakes[0].put(gate.EpochKey, gate.FormatEpoch(random.Nonce())) // another client's
 		fakes[0].put(gate.SetKey, "v1 0:1@1")
 		for range 9 {
 			if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {

@@ -13,10 +13,10 @@ import (
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
-// waiter makes what one Acquire needs that may have to wait.
-func (l *Locker) waiter(ctx context.Context, key string, o *acquireOptions) *waiting.Waiter {
+// waiter makes what an Acquire needs that has to wait, and has begun then.
+func (l *Locker) waiter(ctx context.Context, key string, o *acquireOptions, began clockdrift.Instant) *waiting.Waiter {
 	return &waiting.Waiter{
-		Host: host{l}, Lines: &l.lines, Context: ctx, Key: key, Began: l.clock.Now(), Call: o,
+		Host: host{l}, Lines: &l.lines, Context: ctx, Key: key, Began: began, Call: o,
 		Options: waiting.Options{
 			MaxWait: o.maxWait, Retries: o.retries,
 			BackoffMin: o.backoffMin, BackoffMax: o.backoffMax, Outage: o.outage(),

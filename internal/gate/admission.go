@@ -84,7 +84,7 @@ func (a *Admission) InUse() error {
 
 // prepare sets the epochs where they are missing.
 func (a *Admission) prepare(c *Candidate) (*protocol.Op, []driver.Command) {
-	c.marker.Nonce = protocol.NewNonce(a.all.Random)
+	c.marker.Nonce = a.all.Random.Nonce()
 	return a.all.Prepare(c.marker.Nonce)
 }
 

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // Restarts is what the restart guards of a Locker's nodes share: see redlock.WithRestartGuard.
@@ -22,7 +22,7 @@ type Restarts struct {
 	Prefix  string // of keys
 	Drift   float64
 	Clock   *clockdrift.Clock
-	Random  io.Reader
+	Random  protocol.Random
 
 	look     []driver.Command
 	nodes    []*Restart

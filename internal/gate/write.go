@@ -112,7 +112,7 @@ func (all *Restarts) Admit(m Marker) (*protocol.Op, []driver.Command) {
 
 // prepare sets the epoch where it is missing. It does not wait.
 func (r *Restart) prepare() {
-	op, cmds := r.all.Prepare(protocol.NewNonce(r.all.Random))
+	op, cmds := r.all.Prepare(r.all.Random.Nonce())
 	r.node.Ask(op, cmds, r.wrote)
 }
 

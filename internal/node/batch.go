@@ -29,6 +29,7 @@ func (s *sender) send(requests []*Request) {
 	for _, r := range requests {
 		patience = max(patience, r.Patience())
 	}
+	s.sending.Until = 0
 	b := batch{sender: s, requests: requests, wire: protocol.NewBatch(s.node, s.node.manner(), &s.buffer)}
 	for len(b.requests) > 0 || len(b.wire.Unpublished) > 0 {
 		b.send(s.context(patience))
@@ -44,7 +45,6 @@ type batch struct {
 	*sender
 	requests []*Request // to be sent
 	wire     protocol.Batch
-	until    clockdrift.Instant // see [gate.Sending]
 
 	// Of one sending.
 	votes   bool // some of the requests ask for votes
@@ -69,14 +69,14 @@ func (b *batch) send(ctx context.Context) {
 		b.requests = b.requests[:0]
 		return
 	}
-	sending := gate.Sending{Sent: start, Until: b.until}
-	cmds = b.behind(cmds, &sending)
+	b.sending = gate.Sending{Sent: start, Until: b.sending.Until}
+	cmds = b.behind(cmds)
 	replies, err := n.Do(ctx, cmds)
 	now := clock.Recent()
 	if b.exact || b.gated && n.gates.Strict() || b.time > 0 {
 		now = clock.Fresh()
 	}
-	sending.Received, sending.Err, b.until = now, err, sending.Until
+	b.sending.Received, b.sending.Err = now, err
 	body := b.takeReadings(replies, start, now)
 	broken := false
 	if err == nil {
@@ -85,19 +85,19 @@ func (b *batch) send(ctx context.Context) {
 			b.reading, err = n.readClock(ctx, 1)
 			b.reading.OK, b.reading.Doubt = true, cmp.Or(err, b.reading.Doubt)
 			now, err = clock.Fresh(), nil
-			sending.Received = now
+			b.sending.Received = now
 		}
 	} else {
 		if broken = ctx.Err() == nil && !b.wire.Last; !broken {
 			err = n.explain(ctx, err, b.channel.timeout)
 			n.fails(err)
-			sending.Err = err
+			b.sending.Err = err
 		}
 		b.giveUp()
 	}
-	sending.Reading = b.reading
+	b.sending.Reading = b.reading
 	if b.gated {
-		b.judge(&body, replies, &sending)
+		body = b.judge(body, replies)
 	}
 	b.read(body, err, broken, now)
 }
@@ -132,14 +132,14 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 
 // behind puts what the gates ask and what the node tells of itself behind the commands of a
 // batch.
-func (b *batch) behind(cmds []driver.Command, s *gate.Sending) []driver.Command {
+func (b *batch) behind(cmds []driver.Command) []driver.Command {
 	n := b.node
 	b.body = len(cmds)
 	b.gated = (b.votes || b.channel.durable) && n.gates.Any()
 	if b.gated {
-		cmds, b.asked = n.gates.Behind(cmds, s)
+		cmds, b.asked = n.gates.Behind(cmds, &b.sending)
 	}
-	fit, time := n.asks(s.Sent, b.gated && n.gates.ReadsClock(), b.channel.durable, b.wire.Last)
+	fit, time := n.asks(b.sending.Sent, b.gated && n.gates.ReadsClock(), b.channel.durable, b.wire.Last)
 	b.fit, b.time = 0, 0
 	if fit {
 		b.fit = len(AskFitness)
@@ -190,20 +190,21 @@ var errUnasked = errors.New("the connection broke, and the node did not say what
 
 // judge lets the gates judge the votes of a batch. Where a durable vote's proof is missing, the
 // replies are worth nothing: the whole batch is unknown.
-func (b *batch) judge(body *[]driver.Reply, replies []driver.Reply, s *gate.Sending) {
+func (b *batch) judge(body, replies []driver.Reply) []driver.Reply {
 	if b.unfit != nil && !b.channel.durable {
-		return
+		return body
 	}
-	v := b.node.gates.Judge(replies[min(b.body, len(replies)):], b.asked, s)
-	if v.Unknown {
-		*body = nil
-	}
+	v := b.node.gates.Judge(replies[min(b.body, len(replies)):], b.asked, &b.sending)
 	b.doubt = v.Doubt
 	if v.Shown != nil {
 		for _, p := range b.wire.Parts {
 			p.Of.(*Request).Evidence = v.Shown
 		}
 	}
+	if v.Unknown {
+		return nil
+	}
+	return body
 }
 
 // read gives the replies to the requests, and err to those that have none. Those that are to be

@@ -73,7 +73,7 @@ type Findings struct {
 // findOut asks the node what it is. What may not be is an error.
 func (n *Node) findOut(ctx context.Context, started clockdrift.Instant) (found Findings, now clockdrift.Instant, err error) {
 	s := n.set
-	one, other := protocol.NewToken(s.Random), protocol.NewToken(s.Random)
+	one, other := s.Random.Token(), s.Random.Token()
 	replies, err := n.Do(ctx, append(slices.Clip(probeCommands), protocol.Probes(n.nextKey(), one, other)...))
 	if err != nil {
 		return found, s.Clock.Fresh(), n.explain(ctx, err, s.Timeout)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -18,6 +19,7 @@ type sender struct {
 	requests []*Request
 	finals   []*Request
 	buffer   protocol.Buffer
+	sending  gate.Sending
 	ctx      context.Context //nolint:containedctx // see [sender.context]
 	cancel   context.CancelFunc
 	ends     time.Time // ctx

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"hash/maphash"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // A Set is the nodes of a Locker, with what they share.
@@ -33,7 +33,7 @@ type Set struct {
 // A Config is what a Locker gives its nodes.
 type Config struct {
 	Clock   *clockdrift.Clock
-	Random  io.Reader
+	Random  protocol.Random
 	Jitter  func(bound time.Duration) time.Duration // a random time below the bound
 	Life    context.Context                         //nolint:containedctx // all batches descend from it
 	Go      func(run func()) bool                   // starts a goroutine of the Locker, unless that is over

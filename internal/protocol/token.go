@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"encoding/hex"
-	"io"
 	"strings"
 )
 
@@ -10,24 +9,22 @@ import (
 // whose release will be announced from a client of another library.
 const TokenMark = "ql:"
 
-// NewToken returns a token that nobody can guess and that was never used before: 128 bits from
-// random, which is crypto/rand's and never fails.
-func NewToken(random io.Reader) string {
-	token := make([]byte, len(TokenMark)+32)
+// Random returns 128 bits that nobody can guess, and that were never returned before.
+type Random func() [16]byte
+
+// Token returns a token that nobody can guess and that was never used before.
+func (r Random) Token() string {
+	bits := r()
+	token := make([]byte, len(TokenMark)+2*len(bits))
 	copy(token, TokenMark)
-	hex.Encode(token[len(TokenMark):], bits(random))
+	hex.Encode(token[len(TokenMark):], bits[:])
 	return string(token)
 }
 
-// NewNonce returns 128 bits of random as hex digits.
-func NewNonce(random io.Reader) string { return hex.EncodeToString(bits(random)) }
-
-func bits(random io.Reader) []byte {
-	var b [16]byte
-	if _, err := io.ReadFull(random, b[:]); err != nil {
-		panic("redlock: no random bits: " + err.Error()) // crypto/rand ends the process itself
-	}
-	return b[:]
+// Nonce returns a random value of 32 hex digits.
+func (r Random) Nonce() string {
+	bits := r()
+	return hex.EncodeToString(bits[:])
 }
 
 // Marked reports whether a token is of this library's making, so that its release will be
