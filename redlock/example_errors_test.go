@@ -8,7 +8,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // Each error of an acquire says what to do next.

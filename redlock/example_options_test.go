@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // A Locker has a TTL for all its locks, and each lock may have another.
