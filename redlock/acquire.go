@@ -121,6 +121,9 @@ func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits b
 		if lock, err = l.launch(ctx, lock, bound); err != nil {
 			return lock, err
 		}
+		if op := &lock.acquire; !l.board.ClocksAgree() { // the others may outvote those that are wrong
+			l.fullAnswer(ctx, op, op.Patience())
+		}
 		l.met.Store(true)
 	}
 	if !waits && o.token == nil {
@@ -169,6 +172,7 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 func (l *Lock) meet() {
 	op := &l.acquire
 	op.Op, op.Cmds, op.Decided = protocol.Meet, []driver.Command{node.AskTime}, nil
+	op.Full = make(chan struct{})
 }
 
 // launch puts an attempt before the nodes and waits for what comes of it.
@@ -228,10 +232,14 @@ func (l *Locker) hear(ctx context.Context, op *quorum.Operation) error {
 // hearOut waits a moment for those who have not answered yet when too many have said no: what to
 // do next depends on who has the key.
 func (l *Locker) hearOut(ctx context.Context, op *quorum.Operation) {
-	if op.Full == nil {
-		return
+	if op.Full != nil {
+		l.fullAnswer(ctx, op, max(4*l.board.Trip(), 2*time.Millisecond))
 	}
-	timer := time.NewTimer(max(4*l.board.Trip(), 2*time.Millisecond))
+}
+
+// fullAnswer waits until all nodes have answered, or for so long.
+func (l *Locker) fullAnswer(ctx context.Context, op *quorum.Operation, most time.Duration) {
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-op.Full:

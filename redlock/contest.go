@@ -67,10 +67,7 @@ func (l *Locker) settle(ctx context.Context, lock *Lock, bound *clockdrift.Insta
 func (l *Lock) askAgain() *quorum.Operation {
 	a := &l.attempt
 	op := &quorum.Operation{Ask: l.acquire.Ask, Lease: l.acquire.Lease, Attempt: a, Owner: l, Decided: begin}
-	if op.Fence.Number != 0 {
-		op.Uncarry()
-		op.Carry(l.locker.board.Propose()) // all votes of a lock are for one number, so this one is for a new number
-	}
+	op.ProposeAgain() // all votes of a lock are for one number
 	if op.Waits {
 		op.Full = make(chan struct{})
 	}

@@ -260,6 +260,57 @@ func TestAClockThatIsYearsOffPoisonsNothing(t *testing.T) {
 	})
 }
 
+// A quorum of the first answers may be of wrong clocks, and most of all nodes are right.
+func TestTheFirstFenceWaitsForClocksThatOutvoteTheWrongOnes(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, n, WithFences())
+			for i, f := range fakes {
+				f.delay = 30 * time.Millisecond
+				if i < n/2 {
+					f.skew, f.delay = 20*365*24*time.Hour, time.Millisecond
+				} else if i == n/2 {
+					f.delay = time.Millisecond
+				}
+			}
+			lock := mustAcquire(t, locker, "k")
+			if ahead := time.Duration(lock.Fence()-time.Now().UnixMicro()) * time.Microsecond; ahead > time.Second {
+				t.Errorf("of %d clocks %d are wrong, and the first fence is %v ahead", n, n/2, ahead)
+			}
+		})
+	}
+}
+
+// Where the others are silent, the clocks that answer are believed until the others do.
+func TestProposalsFromWrongClocksAreLetGoOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithFences())
+		for i, f := range fakes {
+			if i < 2 {
+				f.skew = time.Hour
+			} else if i > 2 {
+				f.refused = driver.NotSent(errCut)
+			}
+		}
+		first := mustAcquire(t, locker, "k")
+		mustRelease(t, first)
+		for _, f := range fakes[3:] {
+			f.change(func(f *fakeNode) { f.refused = nil })
+		}
+		for range 3 { // the nodes are asked for their time once a second
+			time.Sleep(2 * time.Second)
+			mustRelease(t, mustAcquire(t, locker, "other"))
+			synctest.Wait()
+		}
+		if ahead := time.Duration(mustAcquire(t, locker, "new").Fence()-time.Now().UnixMicro()) * time.Microsecond; ahead > time.Second {
+			t.Errorf("most clocks are right and have told so, and a new key's fence is %v ahead", ahead)
+		}
+		if again := mustAcquire(t, locker, "k"); again.Fence() <= first.Fence() {
+			t.Errorf("behind the fence %d comes %d: no node has forgotten it", first.Fence(), again.Fence())
+		}
+	})
+}
+
 func TestPitfall22AnIdleCounterIsForgottenAndOrderStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5, WithFences(), WithFenceIdle(time.Hour))

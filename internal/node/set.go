@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"hash/maphash"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -75,7 +76,15 @@ func (s *Set) HandsOver() bool {
 
 // synchronize finds the median of the nodes' clocks again.
 func (s *Set) synchronize() {
-	now := s.Clock.Now()
+	offsets := s.offsets(s.Clock.Now())
+	if median, _ := clockdrift.Median(offsets); len(offsets) >= s.Quorum {
+		s.offset.Store(int64(median.Mid()))
+		s.known.Store(true)
+	}
+}
+
+// offsets are those of the clocks that were read.
+func (s *Set) offsets(now clockdrift.Instant) []clockdrift.Bounds {
 	offsets := make([]clockdrift.Bounds, 0, len(s.Nodes))
 	for _, n := range s.Nodes {
 		n.mu.Lock()
@@ -84,10 +93,17 @@ func (s *Set) synchronize() {
 		}
 		n.mu.Unlock()
 	}
-	if median, _ := clockdrift.Median(offsets); len(offsets) >= s.Quorum {
-		s.offset.Store(int64(median.Mid()))
-		s.known.Store(true)
+	return offsets
+}
+
+// ClocksAgree reports whether the clocks that were read agree so well that no other one can make a
+// difference to their median.
+func (s *Set) ClocksAgree() bool {
+	low, high := time.Duration(math.MaxInt64), time.Duration(math.MinInt64)
+	for _, offset := range s.offsets(s.Clock.Now()) {
+		low, high = min(low, offset.Mid()), max(high, offset.Mid())
 	}
+	return high < low || high-low < time.Second
 }
 
 // Microseconds is the time since 1970 by the median of the nodes' clocks, or by our own where too

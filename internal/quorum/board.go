@@ -57,15 +57,31 @@ func (b *Board) Milliseconds(ttl time.Duration) any {
 //
 // It is the time in microseconds by the median of the nodes' clocks, so it is accepted at once
 // where nothing is wrong, a clock that is years off poisons nothing, and the number of an idle key
-// may be forgotten.
+// may be forgotten. Proposals that came from wrong clocks are let go of once the median is far
+// below them: nodes that have accepted one refuse smaller ones, which are raised then, and a node
+// that has forgotten it is no longer ahead of other clients' clocks.
 func (b *Board) Propose() int64 {
 	now := b.Microseconds()
 	for {
 		last := b.proposal.Load()
-		p := max(now, last+1)
+		p := now
+		if last >= now && last-now < maxLead.Microseconds() {
+			p = last + 1
+		}
 		if b.proposal.CompareAndSwap(last, p) {
 			return p
 		}
+	}
+}
+
+// maxLead is how far proposals may be ahead of the clocks to be above those before.
+const maxLead = 100 * time.Millisecond
+
+// ProposeAgain makes another round of an acquire carry a new fence, above its own before.
+func (op *Operation) ProposeAgain() {
+	if own := op.Fence.Number; own != 0 {
+		op.Uncarry()
+		op.Carry(max(op.board().Propose(), own+1))
 	}
 }
 
