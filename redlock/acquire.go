@@ -97,7 +97,7 @@ func (l *Locker) prepare(ctx context.Context, key string, options []AcquireOptio
 		return nil, err
 	}
 	if held := l.holder(ctx, key); held != nil && (o.token == nil || *o.token != held.attempt.Token) {
-		return nil, &fault.State{Op: "acquire", Key: key, Why: fmt.Errorf("%w: work under the lock that it carries (FromContext), or release that first", ErrDeadlock)}
+		return nil, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: work under the lock that it carries (FromContext), or release that first", ErrDeadlock)}
 	}
 	return o, nil
 }
@@ -107,10 +107,10 @@ func (l *Locker) prepare(ctx context.Context, key string, options []AcquireOptio
 // bound.
 func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits bool, bound *clockdrift.Instant) (*Lock, error) {
 	if l.closed() {
-		return nil, &fault.State{Op: "acquire", Key: key, Why: ErrClosed}
+		return nil, &fault.StateError{Op: "acquire", Key: key, Why: ErrClosed}
 	}
 	if ctx.Err() != nil {
-		return nil, &fault.State{Op: "acquire", Key: key, Why: fault.EndOf(ctx)}
+		return nil, &fault.StateError{Op: "acquire", Key: key, Why: fault.EndOf(ctx)}
 	}
 	if l.options.fences && !l.met.Load() {
 		lock, err := l.newLock(ctx, key, o, waits)
@@ -141,7 +141,7 @@ func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits b
 // pieces of memory. One that waits also wants to know how long the key is held.
 func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, waits bool) (*Lock, error) {
 	if l.options.fences && l.board.Microseconds() >= protocol.MaxFence {
-		return nil, &fault.State{Op: "acquire", Key: key, Why: fmt.Errorf("%w: by most nodes' clocks it is later than the year 2255: mend them", ErrFence)}
+		return nil, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: by most nodes' clocks it is later than the year 2255: mend them", ErrFence)}
 	}
 	lock := &Lock{locker: l, parent: ctx, maxHold: o.maxHold}
 	if o.renews {
@@ -157,7 +157,7 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 		}
 	} else {
 		if l.board.Spent.Has(*o.token, l.clock.Now()) {
-			return nil, &fault.State{Op: "acquire", Key: key, Why: fmt.Errorf("%w: this token was released less than one TTL ago: take a new one", ErrReleased)}
+			return nil, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: this token was released less than one TTL ago: take a new one", ErrReleased)}
 		}
 		lock.attempt.Init(l.board, kind, key, *o.token, o.ttl)
 		lock.attempt.Own = true
@@ -178,7 +178,7 @@ func (l *Lock) meet() {
 // launch puts an attempt before the nodes and waits for what comes of it.
 func (l *Locker) launch(ctx context.Context, lock *Lock, bound *clockdrift.Instant) (*Lock, error) {
 	if !lock.acquire.AskAll() {
-		return nil, &fault.State{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
+		return nil, &fault.StateError{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
 	}
 	return lock, l.await(ctx, lock, bound)
 }

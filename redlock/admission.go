@@ -45,7 +45,7 @@ func (l *Locker) AdmitNewNodes(ctx context.Context, options ...AdmitOption) erro
 		return &OptionError{"AdmitNewNodes", "without WithRestartGuard every node votes"}
 	}
 	if l.closed() {
-		return &fault.State{Op: "admit", Key: gate.MarkerKey, Why: ErrClosed}
+		return &fault.StateError{Op: "admit", Key: gate.MarkerKey, Why: ErrClosed}
 	}
 	a := l.board.Restarts.Admission(o.force)
 	done := make([]bool, len(a.Candidates)) // a node that fails a step takes no further part

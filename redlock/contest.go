@@ -49,7 +49,7 @@ func (l *Locker) settle(ctx context.Context, lock *Lock, bound *clockdrift.Insta
 		}
 		op = lock.askAgain()
 		if op == nil {
-			return &fault.State{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
+			return &fault.StateError{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
 		}
 		err := l.hear(ctx, op)
 		switch op.Outcome {

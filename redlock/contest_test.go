@@ -5,13 +5,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // rounds is how often each scene is played: "-args -rounds 10000" shows the rare ones.

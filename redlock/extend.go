@@ -29,7 +29,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return &fault.State{Op: "extend", Key: a.Key, Why: fault.EndOf(ctx)}
+		return &fault.StateError{Op: "extend", Key: a.Key, Why: fault.EndOf(ctx)}
 	}
 	op, err := l.prepareExtend(ttl)
 	if err != nil {
@@ -37,7 +37,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 
 	if !op.AskAll() {
-		return &fault.State{Op: "extend", Key: a.Key, Why: ErrClosed}
+		return &fault.StateError{Op: "extend", Key: a.Key, Why: ErrClosed}
 	}
 	op.Await(ctx)
 	a.Mu.Lock()
@@ -60,7 +60,7 @@ func (l *Lock) prepareExtend(ttl time.Duration) (*quorum.Operation, error) {
 	now := l.observe()
 	defer a.Mu.Unlock()
 	if l.ended != nil {
-		return nil, &fault.State{Op: "extend", Key: a.Key, Why: l.ended}
+		return nil, &fault.StateError{Op: "extend", Key: a.Key, Why: l.ended}
 	}
 	if left := l.ends.Sub(now).Truncate(time.Millisecond); ttl > left {
 		if left < MinTTL || clockdrift.Deadline(now, left, l.locker.options.drift) <= l.until {

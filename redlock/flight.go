@@ -45,7 +45,7 @@ func (l *Locker) boards(ctx context.Context, lock *Lock) (f *quorum.Flight, goes
 	f, ahead, open := keys.Board(op)
 	switch {
 	case !open:
-		return nil, false, &fault.State{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
+		return nil, false, &fault.StateError{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
 	case ahead == nil:
 		return f, f == nil, nil
 	}
@@ -63,9 +63,9 @@ func (l *Locker) pass(ctx context.Context, key string, over <-chan struct{}) err
 	case <-over:
 		return nil
 	case <-ctx.Done():
-		return &fault.State{Op: "acquire", Key: key, Why: fault.EndOf(ctx)}
+		return &fault.StateError{Op: "acquire", Key: key, Why: fault.EndOf(ctx)}
 	case <-l.closing:
-		return &fault.State{Op: "acquire", Key: key, Why: ErrClosed}
+		return &fault.StateError{Op: "acquire", Key: key, Why: ErrClosed}
 	}
 }
 

@@ -3,12 +3,13 @@ package redlock
 import (
 	"context"
 	"errors"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // far puts the nodes at a distance of one round trip of so long.

@@ -1,12 +1,13 @@
 package redlock
 
 import (
-	"github.com/quorumlock/quorumlock/internal/protocol"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // A register knows who holds what, as an onlooker sees it who knows all processes.

@@ -18,7 +18,7 @@ import (
 func (l *Lock) Held(ctx context.Context) (bool, error) {
 	a := &l.attempt
 	if l.locker.closed() {
-		return false, &fault.State{Op: "held", Key: a.Key, Why: ErrClosed}
+		return false, &fault.StateError{Op: "held", Key: a.Key, Why: ErrClosed}
 	}
 	op := new(quorum.Operation)
 	op.Prepare(a, a.Kind.Look, a.LongestLease())

@@ -1,10 +1,11 @@
 package redlock
 
 import (
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // ask puts a try for the key in the lanes, past everything that lets tries share an answer.

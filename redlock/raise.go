@@ -43,7 +43,7 @@ func (l *Locker) raiseOnce(ctx context.Context, lock *Lock) (again bool, err err
 	}
 	p := max(l.board.Propose(), look.Greatest()+1)
 	if p >= protocol.MaxFence {
-		return false, &fault.State{Op: "acquire", Key: a.Key, Why: fmt.Errorf("%w: its counter %q has come to its end: delete it at all nodes while nobody works under the key", ErrFence, look.Fence.Key)}
+		return false, &fault.StateError{Op: "acquire", Key: a.Key, Why: fmt.Errorf("%w: its counter %q has come to its end: delete it at all nodes while nobody works under the key", ErrFence, look.Fence.Key)}
 	}
 	op := &quorum.Operation{Owner: lock, Decided: raised}
 	op.Prepare(a, protocol.Raise, lease)

@@ -33,7 +33,7 @@ func (l *Lock) Release(ctx context.Context) error {
 	}
 	if lost && a.Own {
 		l.locker.holds.remove(l)
-		return &fault.State{Op: "release", Key: a.Key, Why: ErrLost}
+		return &fault.StateError{Op: "release", Key: a.Key, Why: ErrLost}
 	}
 
 	op := l.giveBack(true)
@@ -78,7 +78,7 @@ func (l *Lock) Abandon() error {
 	}
 	l.locker.holds.remove(l)
 	if lost {
-		return &fault.State{Op: "abandon", Key: a.Key, Why: ErrLost}
+		return &fault.StateError{Op: "abandon", Key: a.Key, Why: ErrLost}
 	}
 	a.Spend()
 	return nil
@@ -90,9 +90,9 @@ func (l *Lock) giveUp(what string) (lost bool, err error) {
 	defer l.attempt.Mu.Unlock()
 	switch {
 	case l.given:
-		return false, &fault.State{Op: what, Key: l.attempt.Key, Why: ErrReleased}
+		return false, &fault.StateError{Op: what, Key: l.attempt.Key, Why: ErrReleased}
 	case l.ended == ErrClosed: //nolint:errorlint // ended holds the sentinel itself
-		return false, &fault.State{Op: what, Key: l.attempt.Key, Why: ErrClosed}
+		return false, &fault.StateError{Op: what, Key: l.attempt.Key, Why: ErrClosed}
 	}
 	l.given = true
 	lost = l.ended != nil

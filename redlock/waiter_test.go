@@ -551,7 +551,7 @@ func TestAWaitThatEndsWithItsFirstTrySaysBoth(t *testing.T) {
 		locker, _ := newLocker(t, 3)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for _, err := range []error{&QuorumError{Reason: ErrTaken}, &fault.State{Op: "acquire", Key: "k", Why: context.Canceled}} {
+		for _, err := range []error{&QuorumError{Reason: ErrTaken}, &fault.StateError{Op: "acquire", Key: "k", Why: context.Canceled}} {
 			w := locker.waiter(ctx, "k", &locker.options.acquire, 0)
 			if !w.Over(err) {
 				t.Error("the waiting goes on though its context has ended")

@@ -28,25 +28,25 @@ var (
 	ErrNode       = errors.New("unfit node")
 )
 
-// State is an operation that was not possible any more, or not yet.
-type State struct {
+// StateError is an operation that was not possible any more, or not yet.
+type StateError struct {
 	Op, Key string
 	Why     error
 }
 
-func (e *State) Error() string { return fmt.Sprintf("redlock: %s %q: %v", e.Op, e.Key, e.Why) }
+func (e *StateError) Error() string { return fmt.Sprintf("redlock: %s %q: %v", e.Op, e.Key, e.Why) }
 
 // Unwrap returns why it was not possible.
-func (e *State) Unwrap() error { return e.Why }
+func (e *StateError) Unwrap() error { return e.Why }
 
-// Silence is a node that gave no answer in time. It does not match the context's errors:
+// SilenceError is a node that gave no answer in time. It does not match the context's errors:
 // those speak of the caller's context.
-type Silence struct {
+type SilenceError struct {
 	After time.Duration
 	First bool // the node has never answered
 }
 
-func (e *Silence) Error() string {
+func (e *SilenceError) Error() string {
 	text := fmt.Sprintf("no answer within %v: is the node up, and the way to it?", e.After)
 	if e.First {
 		text += " And does it speak TLS at this port (rediss://), or not (redis://)?"

@@ -67,7 +67,7 @@ func (c *Condition) read(all *Restarts, records []driver.Reply) {
 	for i, record := range records {
 		c.kinds[i], c.texts[i] = record.Kind, record.Str
 	}
-	var entries []nodeEntry
+	var entries []NodeEntry
 	parse := [...]func(string) error{
 		func(text string) (err error) { c.nonce, err = ParseEpoch(text); return err },
 		func(text string) (err error) { c.marker, err = ParseMarker(text); return err },
@@ -88,7 +88,7 @@ func (c *Condition) read(all *Restarts, records []driver.Reply) {
 }
 
 // fits says why a node that is listed so is none of this client's.
-func (all *Restarts) fits(entries []nodeEntry, text string) error {
+func (all *Restarts) fits(entries []NodeEntry, text string) error {
 	switch listed, retired := lists(entries, all.NodeSet, all.Size); {
 	case !listed:
 		return fmt.Errorf("%w: the node is listed as %q, and this client's set is %q (WithNodeSet(%d) and %d nodes): give all clients the same nodes, or change one node at a time",

@@ -47,8 +47,8 @@ type Marker struct {
 	Ms            int64 // the longest TTL that was waited out
 }
 
-// A nodeEntry says what a node is in one configuration of the node set.
-type nodeEntry struct {
+// A NodeEntry says what a node is in one configuration of the node set.
+type NodeEntry struct {
 	id      uint64
 	sizes   []uint64 // of the groups
 	retired bool     // the node has no vote there; otherwise it is in a group
@@ -121,7 +121,7 @@ func ParseMarker(text string) (m Marker, err error) {
 }
 
 // ParseSet reads a node set.
-func ParseSet(text string) (entries []nodeEntry, err error) {
+func ParseSet(text string) (entries []NodeEntry, err error) {
 	fields, err := recordFields(text, 1)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func ParseSet(text string) (entries []nodeEntry, err error) {
 	return entries, nil
 }
 
-func parseEntry(text string) (e nodeEntry, ok bool) {
+func parseEntry(text string) (e NodeEntry, ok bool) {
 	id, rest, ok1 := strings.Cut(text, ":")
 	sizes, groups, ok2 := strings.Cut(rest, "@")
 	e.id, ok = decimal(id)
@@ -233,7 +233,7 @@ func decimal(text string) (n uint64, ok bool) {
 }
 
 // lists reports whether a node with these entries votes in a configuration of one group.
-func lists(entries []nodeEntry, id uint64, size int) (listed, retired bool) {
+func lists(entries []NodeEntry, id uint64, size int) (listed, retired bool) {
 	for _, e := range entries {
 		if e.id == id && slices.Equal(e.sizes, []uint64{uint64(size)}) { //nolint:gosec // it counts nodes
 			listed, retired = true, retired || e.retired

@@ -257,7 +257,7 @@ func (n *Node) explain(ctx context.Context, err error, timeout time.Duration) er
 	case n.set.Life.Err() != nil:
 		return fault.ErrClosed
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
-		silence := &fault.Silence{After: timeout, First: n.stranger()}
+		silence := &fault.SilenceError{After: timeout, First: n.stranger()}
 		if errors.Is(err, driver.ErrNotSent) {
 			return driver.NotSent(silence)
 		}

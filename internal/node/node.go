@@ -162,13 +162,13 @@ func (c *channel) expire() {
 	first := !n.health.met
 	n.mu.Unlock()
 	for _, r := range late {
-		r.Question.Unanswered(r, &fault.Silence{After: r.Patience(), First: first}, now)
+		r.Question.Unanswered(r, &fault.SilenceError{After: r.Patience(), First: first}, now)
 	}
 	// Nor does the time that a request has waited here before it left.
 	silent := slices.ContainsFunc(sent, func(r *Request) bool { return r.Question.Out(r, now) >= c.timeout-c.timeout/8 })
 	n.pass(late)
 	if silent {
-		n.fails(&fault.Silence{After: c.timeout})
+		n.fails(&fault.SilenceError{After: c.timeout})
 	}
 }
 

@@ -14,10 +14,11 @@ type window struct {
 	batches         int           // in this period
 }
 
+// The window's step, its most batches, and the batches after which the round trip is forgotten.
 const (
 	windowStep   = 150 * time.Microsecond
 	MaxWindow    = 8
-	WindowPeriod = 64 // batches
+	WindowPeriod = 64
 )
 
 // note takes in the round trip of a batch.

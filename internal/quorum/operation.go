@@ -219,7 +219,7 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	if set && op.Op.Votes && r.Node.Gates().Strict() && now > v.start.Add(op.Patience()) {
 		// The look behind it speaks of this moment, and with fences the number that was accepted
 		// is of long ago. The time of all its sendings counts.
-		answer, err = protocol.Failed, &fault.Silence{After: op.Patience()}
+		answer, err = protocol.Failed, &fault.SilenceError{After: op.Patience()}
 	}
 	s := &a.nodes[r.Node.Index]
 	unsent := errors.Is(err, driver.ErrNotSent)

@@ -214,7 +214,7 @@ func (ls *Lines) last(w *Waiter) error {
 	if w.line.last != nil {
 		return w.line.last
 	}
-	return &fault.State{Op: "acquire", Key: w.Key, Why: fault.ErrTaken}
+	return &fault.StateError{Op: "acquire", Key: w.Key, Why: fault.ErrTaken}
 }
 
 // failed notes that a try of the first waiter has failed because of err: the token has the key. It
