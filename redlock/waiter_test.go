@@ -14,8 +14,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/subscription"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
@@ -477,7 +477,7 @@ func TestWaitersThatComeAndGoWhileANodeIsDownLeaveNothing(t *testing.T) {
 			t.Errorf("400 waiters have left %d channels to look at when the node is back, want those of the last seconds", n)
 		}
 		<-always
-		time.Sleep(2 * node.LastRetry)
+		time.Sleep(2 * subscription.LastRetry)
 		if n, listens := changes(); n > 0 || listens {
 			t.Errorf("when nobody waits there are %d channels to look at, and somebody listens: %t, want neither", n, listens)
 		}

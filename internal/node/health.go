@@ -6,6 +6,7 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/subscription"
 )
 
 // A health is what is known of a node. A new node, and one that has failed, is first probed;
@@ -147,8 +148,18 @@ func (n *Node) OnMuted() {
 	n.mu.Lock()
 	if !n.muted {
 		n.muted = true
-		n.note(fault.NodeMuted, errForbidden)
+		n.note(fault.NodeMuted, subscription.ErrForbidden)
 	}
 	n.mu.Unlock()
 	n.Emit()
+}
+
+// onUnheard lets the user know that waiters poll this node, if it is not the node that is down.
+func (n *Node) onUnheard(err error) bool {
+	if !n.Up() {
+		return false // it may be told the next time
+	}
+	n.Note(fault.NodeMuted, err)
+	n.Emit()
+	return true
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/subscription"
 )
 
 // A Node is one master with the channels to it.
@@ -25,10 +26,10 @@ type Node struct {
 	Driver driver.Driver
 	Server atomic.Uint32 // which one it is: a hash of its run_id; 0: not known
 
-	set        *Set
-	name       string
-	gates      *gate.Gates
-	subscriber subscriber
+	set   *Set
+	name  string
+	gates *gate.Gates
+	*subscription.Subscriber
 
 	mu       sync.Mutex
 	channels []channel // the last is that of the votes: see [Node.channel]
@@ -60,8 +61,12 @@ func newNode(s *Set, index int, n driver.Node) *Node {
 	}
 	made.gates = gate.New(made, s.Durability, s.Restarts, guard)
 	made.channels = newChannels(made)
-	made.subscriber.node = made
-	made.subscriber.driver, _ = n.Driver.(driver.Subscriber)
+	c := subscription.Config{
+		Node: index, Life: s.Life, Timeout: s.Timeout, Connect: FirstProbe * s.Timeout,
+		Go: s.Go, Jitter: s.Jitter, Failed: made.onUnheard,
+	}
+	c.Driver, _ = n.Driver.(driver.Subscriber)
+	made.Subscriber = &subscription.Subscriber{Config: c}
 	return made
 }
 
@@ -224,7 +229,7 @@ func (n *Node) Others() bool {
 	n.mu.Lock()
 	listeners := n.listeners
 	n.mu.Unlock()
-	return listeners > n.subscriber.own()
+	return listeners > n.Own()
 }
 
 // HandsOver reports whether the node can give a key from one token to another.
@@ -257,10 +262,7 @@ type Left struct {
 
 // Left returns what the node still has.
 func (n *Node) Left() (l Left) {
-	s := &n.subscriber
-	s.mu.Lock()
-	l.Channels, l.Listens = len(s.wanted)+len(s.changes), s.running
-	s.mu.Unlock()
+	l.Channels, l.Listens = n.Subscriber.Left()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l.Events = len(n.events)

@@ -1,4 +1,4 @@
-package node
+package subscription
 
 import (
 	"context"
@@ -13,26 +13,26 @@ import (
 
 // A session is one subscription of a subscriber.
 type session struct {
-	subscriber *subscriber
+	subscriber *Subscriber
 	open       driver.Subscription
 	asked      map[string]bool // the channels, and whether they are confirmed; guarded by subscriber.mu
 	over       chan error      // it has failed, or is refused
 }
 
+// Why a node is polled.
 var (
-	errForbidden = errors.New("waiters poll this node, for its user may not subscribe or publish: allow +publish +subscribe +unsubscribe +pubsub +ping +echo &ql:free:*")
+	ErrForbidden = errors.New("waiters poll this node, for its user may not subscribe or publish: allow +publish +subscribe +unsubscribe +pubsub +ping +echo &ql:free:*")
 	errEnded     = errors.New("waiters poll this node, for the subscription to it has failed")
 )
 
 // listen keeps one subscription until it fails, or nobody waits: then it returns nil.
-func (sub *subscriber) listen() error {
-	set := sub.node.set
+func (sub *Subscriber) listen() error {
 	s := &session{subscriber: sub, asked: make(map[string]bool), over: make(chan error, 1)}
 	sub.mu.Lock()
 	sub.changes = sub.changes[:0] // or they would add up while the node is down
 	sub.mu.Unlock()
-	ctx, cancel := context.WithTimeout(set.Life, FirstProbe*set.Timeout)
-	open, err := sub.driver.Subscribe(ctx, s.onNotice)
+	ctx, cancel := context.WithTimeout(sub.Life, sub.Connect)
+	open, err := sub.Driver.Subscribe(ctx, s.onNotice)
 	cancel()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errEnded, err)
@@ -58,7 +58,7 @@ func (sub *subscriber) listen() error {
 				return nil
 			}
 			idle.Reset(linger)
-		case <-set.Life.Done():
+		case <-sub.Life.Done():
 			return fault.ErrClosed
 		}
 	}
@@ -95,7 +95,7 @@ func (s *session) follow() error {
 			s.asked[channel] = false
 			adds = append(adds, channel)
 		case l != nil && confirmed: // another waits for what is heard already
-			l.OnHears(sub.node.Index, true)
+			l.OnHears(sub.Node, true)
 		case l == nil && confirmed:
 			delete(s.asked, channel)
 			removes = append(removes, channel)
@@ -114,8 +114,7 @@ func (s *session) do(send func(context.Context, ...string) error, channels []str
 	if len(channels) == 0 {
 		return nil
 	}
-	set := s.subscriber.node.set
-	ctx, cancel := context.WithTimeout(set.Life, set.Timeout)
+	ctx, cancel := context.WithTimeout(s.subscriber.Life, s.subscriber.Timeout)
 	defer cancel()
 	if err := send(ctx, channels...); err != nil {
 		return fmt.Errorf("%w: %w", errEnded, err)
@@ -137,16 +136,16 @@ func (s *session) onNotice(notice driver.Notice) {
 		}
 		s.asked[notice.Channel] = true
 		if l != nil {
-			l.OnHears(sub.node.Index, true)
+			l.OnHears(sub.Node, true)
 		} else if notice.Channel != protocol.WakeChannel {
 			sub.change(notice.Channel) // nobody wants it any more
 		}
 	case driver.Message:
 		if l != nil {
-			l.OnMessage(sub.node.Index)
+			l.OnMessage(sub.Node)
 		}
 	case driver.Refused:
-		s.fail(fmt.Errorf("%w: %w", errForbidden, notice.Err))
+		s.fail(fmt.Errorf("%w: %w", ErrForbidden, notice.Err))
 	case driver.Ended:
 		s.fail(fmt.Errorf("%w: %w", errEnded, notice.Err))
 	}
@@ -166,6 +165,6 @@ func (s *session) close() {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
 	for _, l := range sub.wanted {
-		l.OnHears(sub.node.Index, false)
+		l.OnHears(sub.Node, false)
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package subscription
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func FuzzNotices(f *testing.F) {
 	f.Fuzz(func(t *testing.T, heard []byte, odd string) {
 		const channel = protocol.WakeChannel + "k"
 		l := new(listens)
-		s := &subscriber{node: new(Node), wanted: map[string]Listener{channel: l}, changed: make(chan struct{}, 1)}
+		s := &Subscriber{wanted: map[string]Listener{channel: l}, changed: make(chan struct{}, 1)}
 		h := &session{subscriber: s, asked: map[string]bool{protocol.WakeChannel: false, channel: false}, over: make(chan error, 1)}
 		free, hears, over := false, false, false
 		channels := []string{channel, protocol.WakeChannel, "", odd}

@@ -1,12 +1,13 @@
-package node
+// Package subscription hears what is announced at one node, while somebody listens.
+package subscription
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
 // A Listener wants to know what is announced on a channel of several nodes.
@@ -17,18 +18,29 @@ type Listener interface {
 	OnMessage(node int)
 }
 
-// A subscriber hears what is announced at a node. While somebody listens it has a goroutine and a
+// A Config is what a node gives its subscriber.
+type Config struct {
+	Node    int               // its index, which listeners are told
+	Driver  driver.Subscriber // nil: the driver cannot, so nothing is heard
+	Life    context.Context   //nolint:containedctx // the subscriptions descend from it
+	Timeout time.Duration     // of the node
+	Connect time.Duration     // the time to make a connection
+	Go      func(run func()) bool
+	Jitter  func(bound time.Duration) time.Duration
+	Failed  func(err error) bool // takes the failure of a subscription; false: it is the node that is down
+}
+
+// A Subscriber hears what is announced at a node. While somebody listens it has a goroutine and a
 // connection, and a moment longer, for whoever has waited will often wait again.
-type subscriber struct {
-	node   *Node
-	driver driver.Subscriber // nil: the driver cannot, so nothing is heard
+type Subscriber struct {
+	Config
 
 	mu      sync.Mutex
 	running bool
 	wanted  map[string]Listener // by channel
 	changes []string            // channels that have come or gone since they were last looked at
 	changed chan struct{}
-	told    bool // the user knows that nothing is heard
+	told    bool // the failure was taken
 }
 
 // linger is how long a subscriber stays open when nobody listens any more.
@@ -42,9 +54,8 @@ const (
 )
 
 // Listen lets l hear the channel.
-func (n *Node) Listen(channel string, l Listener) {
-	s := &n.subscriber
-	if s.driver == nil {
+func (s *Subscriber) Listen(channel string, l Listener) {
+	if s.Driver == nil {
 		return
 	}
 	s.mu.Lock()
@@ -55,13 +66,12 @@ func (n *Node) Listen(channel string, l Listener) {
 	s.wanted[channel] = l
 	s.change(channel)
 	if !s.running {
-		s.running = s.node.set.Go(s.run)
+		s.running = s.Go(s.run)
 	}
 }
 
 // Unlisten lets l hear the channel no longer.
-func (n *Node) Unlisten(channel string, l Listener) {
-	s := &n.subscriber
+func (s *Subscriber) Unlisten(channel string, l Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wanted[channel] == l {
@@ -71,7 +81,7 @@ func (n *Node) Unlisten(channel string, l Listener) {
 }
 
 // change gives the goroutine something to do. One that begins looks at all. s.mu is held.
-func (s *subscriber) change(channel string) {
+func (s *Subscriber) change(channel string) {
 	if !s.running {
 		return
 	}
@@ -83,8 +93,8 @@ func (s *subscriber) change(channel string) {
 }
 
 // run keeps a subscription open for as long as anybody listens.
-func (s *subscriber) run() {
-	life := s.node.set.Life
+func (s *Subscriber) run() {
+	life := s.Life
 	pause := firstRetry
 	for {
 		began := time.Now()
@@ -92,13 +102,13 @@ func (s *subscriber) run() {
 		if err == nil {
 			return
 		}
-		if errors.Is(err, errForbidden) {
+		if errors.Is(err, ErrForbidden) {
 			pause = LastRetry
 		} else if time.Since(began) > LastRetry {
 			pause = firstRetry
 		}
 		s.tell(err)
-		timer := time.NewTimer(pause/2 + s.node.set.Jitter(pause/2))
+		timer := time.NewTimer(pause/2 + s.Jitter(pause/2))
 		select {
 		case <-timer.C:
 		case <-life.Done():
@@ -111,8 +121,8 @@ func (s *subscriber) run() {
 	}
 }
 
-// own is how many of a node's listeners are ours.
-func (s *subscriber) own() int64 {
+// Own is how many of the node's listeners are ours.
+func (s *Subscriber) Own() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running {
@@ -122,7 +132,7 @@ func (s *subscriber) own() int64 {
 }
 
 // ends reports whether the goroutine ends: it must, or nobody listens.
-func (s *subscriber) ends(must bool) bool {
+func (s *Subscriber) ends(must bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if must || len(s.wanted) == 0 {
@@ -131,18 +141,22 @@ func (s *subscriber) ends(must bool) bool {
 	return !s.running
 }
 
-// tell lets the user know that waiters poll this node, if it is not the node that is down.
-func (s *subscriber) tell(err error) {
-	n := s.node
-	if !n.Up() || n.set.Life.Err() != nil {
-		return // it may be told the next time
-	}
+// tell hands on why nothing is heard, once.
+func (s *Subscriber) tell(err error) {
 	s.mu.Lock()
 	told := s.told
-	s.told = true
 	s.mu.Unlock()
-	if !told {
-		n.Note(fault.NodeMuted, err)
-		n.Emit()
+	if !told && s.Life.Err() == nil && s.Failed(err) {
+		s.mu.Lock()
+		s.told = true
+		s.mu.Unlock()
 	}
+}
+
+// Left is what a subscriber still has: channels that are listened to or are to be looked at, and
+// whether it listens.
+func (s *Subscriber) Left() (channels int, listens bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.wanted) + len(s.changes), s.running
 }
