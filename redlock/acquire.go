@@ -8,7 +8,6 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -171,7 +170,7 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 // meet makes an acquire one that only reaches the nodes: see [protocol.Meet].
 func (l *Lock) meet() {
 	op := &l.acquire
-	op.Op, op.Cmds, op.Decided = protocol.Meet, []driver.Command{node.AskTime}, nil
+	op.Op, op.Cmds, op.Decided = protocol.Meet, []driver.Command{protocol.AskTime}, nil
 	op.Full = make(chan struct{})
 }
 
@@ -299,24 +298,4 @@ func (l *Lock) hold(op *quorum.Operation, now clockdrift.Instant) bool {
 	}
 	op.Outcome = quorum.Failed
 	return false
-}
-
-// checkLease refuses a TTL that is not valid, or that one slow node would eat.
-func (l *Locker) checkLease(ttl time.Duration) error {
-	if err := checkTTL(ttl); err != nil {
-		return err
-	}
-	timeout := l.options.timeout(ttl)
-	if timeout >= ttl {
-		return &OptionError{"TTL", fmt.Sprintf("%v is not above the node time-out of %v: one silent node would eat the lease", ttl, timeout)}
-	}
-	for _, guard := range []time.Duration{l.options.guard, l.options.clockGuard} {
-		if guard != 0 && ttl > guard {
-			return &OptionError{"TTL", fmt.Sprintf("%v is longer than %v, the longest lease that the guard knows of: give all clients a longer one, or take a shorter TTL", ttl, guard)}
-		}
-	}
-	if d := l.board.Durability; !d.Fits(ttl, timeout, l.options.drift) {
-		return &OptionError{"TTL", fmt.Sprintf("%v has no room for the node time-out and %v that a durable vote may take: take a longer TTL or a shorter DurableTimeout", ttl, d.Timeout)}
-	}
-	return nil
 }

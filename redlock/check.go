@@ -10,7 +10,6 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/gate"
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -28,7 +27,7 @@ import (
 // The error matches [ErrClosed] on a Locker that was closed, and the context's error if ctx
 // ended first.
 func (l *Locker) Check(ctx context.Context) error {
-	op := l.aside(protocol.Check, append(slices.Clip(node.AskFitness), l.look()...))
+	op := l.aside(protocol.Check, append(slices.Clip(protocol.AskFitness), l.look()...))
 	op.Full = make(chan struct{})
 	if l.closed() || !op.AskAll() {
 		return fmt.Errorf("redlock: check: %w", ErrClosed)
@@ -73,7 +72,7 @@ func (l *Locker) look() []driver.Command {
 
 // unfit says by the replies to a check why a node has no vote, if it has none.
 func (l *Locker) unfit(v *quorum.Vote) error {
-	about, look := v.Reply.Reply[:len(node.AskFitness)], v.Reply.Reply[len(node.AskFitness):]
+	about, look := v.Reply.Reply[:len(protocol.AskFitness)], v.Reply.Reply[len(protocol.AskFitness):]
 	if err := v.Node.OnFitness(about, v.Start); err != nil || !v.Node.Gates().Strict() {
 		return err
 	}

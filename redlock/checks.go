@@ -64,6 +64,26 @@ func (o *acquireOptions) check() error {
 	return nil
 }
 
+// checkLease refuses a TTL that is not valid, or that one slow node would eat.
+func (l *Locker) checkLease(ttl time.Duration) error {
+	if err := checkTTL(ttl); err != nil {
+		return err
+	}
+	timeout := l.options.timeout(ttl)
+	if timeout >= ttl {
+		return &OptionError{"TTL", fmt.Sprintf("%v is not above the node time-out of %v: one silent node would eat the lease", ttl, timeout)}
+	}
+	for _, guard := range []time.Duration{l.options.guard, l.options.clockGuard} {
+		if guard != 0 && ttl > guard {
+			return &OptionError{"TTL", fmt.Sprintf("%v is longer than %v, the longest lease that the guard knows of: give all clients a longer one, or take a shorter TTL", ttl, guard)}
+		}
+	}
+	if d := l.board.Durability; !d.Fits(ttl, timeout, l.options.drift) {
+		return &OptionError{"TTL", fmt.Sprintf("%v has no room for the node time-out and %v that a durable vote may take: take a longer TTL or a shorter DurableTimeout", ttl, d.Timeout)}
+	}
+	return nil
+}
+
 func checkTTL(ttl time.Duration) error {
 	switch {
 	case ttl < MinTTL || ttl > MaxTTL:

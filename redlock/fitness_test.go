@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // leads makes the way to a node lead to another node's server, as a name does that resolves
@@ -163,8 +163,8 @@ func TestANodeIsAskedOnceASecondWhetherItIsFit(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			mustRelease(t, mustAcquire(t, locker, "k"))
 		}
-		if got := fakes[0].count("INFO") - before; got != 10*len(node.AskFitness) {
-			t.Errorf("in 10s the node got %d INFO, want %d", got, 10*len(node.AskFitness))
+		if got := fakes[0].count("INFO") - before; got != 10*len(protocol.AskFitness) {
+			t.Errorf("in 10s the node got %d INFO, want %d", got, 10*len(protocol.AskFitness))
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // FuzzClockGuard sets a node's clock, and lets it tell anything instead of its time. Under
@@ -53,7 +53,7 @@ func FuzzClockGuard(f *testing.F) {
 				}
 				hides := time.Duration(2*clockdrift.DefaultRate*float64(time.Since(seen))) + time.Millisecond
 				readable := func() (ok bool) { // what is made of the time depends on the time
-					odd.change(func(f *fakeNode) { _, ok = node.ReadTime(l.about([]any{"TIME"}, f.one([]any{"TIME"}))) })
+					odd.change(func(f *fakeNode) { _, ok = protocol.ReadTime(l.about([]any{"TIME"}, f.one([]any{"TIME"}))) })
 					return ok
 				}
 				before := readable()

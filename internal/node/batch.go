@@ -142,12 +142,12 @@ func (b *batch) behind(cmds []driver.Command) []driver.Command {
 	fit, time := n.asks(b.sending.Sent, b.gated && n.gates.ReadsClock(), b.channel.durable, b.wire.Last)
 	b.fit, b.time = 0, 0
 	if fit {
-		b.fit = len(AskFitness)
-		cmds = append(cmds, AskFitness...)
+		b.fit = len(protocol.AskFitness)
+		cmds = append(cmds, protocol.AskFitness...)
 	}
 	if time {
 		b.time = 1
-		cmds = append(cmds, AskTime)
+		cmds = append(cmds, protocol.AskTime)
 	}
 	b.wire.Keep(cmds)
 	return cmds

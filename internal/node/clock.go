@@ -1,10 +1,8 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -32,13 +30,10 @@ type clock struct {
 // clockPeriod is how often a node's clock is read.
 const clockPeriod = time.Second
 
-// AskTime asks for the node's time.
-var AskTime = driver.Command{Args: []any{"TIME"}}
-
 // onTime takes in what the node's clock showed between two moments. A step, and a drift that no
 // time service leaves, are reported.
 func (n *Node) onTime(reply driver.Reply, sent, received clockdrift.Instant) gate.Reading {
-	shown, ok := ReadTime(reply)
+	shown, ok := protocol.ReadTime(reply)
 	r := gate.Reading{OK: ok, Sent: sent, Received: received}
 	n.mu.Lock()
 	n.clock.silent, n.clock.due = protocol.Says(reply, "NOPERM") || protocol.Says(reply, "ERR"), sent.Add(clockPeriod)
@@ -67,7 +62,7 @@ func (n *Node) ReadClock(ctx context.Context) (gate.Reading, error) { return n.r
 func (n *Node) readClock(ctx context.Context, tries int) (r gate.Reading, err error) {
 	for range tries {
 		sent := n.set.Clock.Now()
-		replies, err := n.Do(ctx, []driver.Command{AskTime})
+		replies, err := n.Do(ctx, []driver.Command{protocol.AskTime})
 		if err != nil {
 			return r, err
 		}
@@ -130,14 +125,4 @@ func stepError(step clockdrift.Bounds) error {
 	default:
 		return fmt.Errorf("its clock was set back by %v to %v, so keys stay longer there: let a time service slew it", gate.Round(-step.High), gate.Round(-step.Low))
 	}
-}
-
-// ReadTime reads the reply to TIME: seconds and microseconds.
-func ReadTime(reply driver.Reply) (shown time.Time, ok bool) {
-	if reply.Kind != driver.Array || len(reply.Elems) != 2 {
-		return time.Time{}, false
-	}
-	seconds, err1 := strconv.ParseInt(reply.Elems[0].Str, 10, 64)
-	micros, err2 := strconv.ParseInt(reply.Elems[1].Str, 10, 64)
-	return time.Unix(seconds, micros*1000), cmp.Or(err1, err2) == nil && micros >= 0 && micros < 1e6
 }

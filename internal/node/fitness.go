@@ -2,7 +2,6 @@ package node
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"strings"
@@ -30,62 +29,9 @@ type fitness struct {
 // fitnessPeriod is how often a node is asked whether it is fit.
 const fitnessPeriod = time.Second
 
-// AskFitness asks a node what it is. INFO takes one section a command before Redis 7. The three
-// take a server 6µs and have 2,300 bytes (Redis 7.0).
-var AskFitness = []driver.Command{
-	{Args: []any{"INFO", "server"}},
-	{Args: []any{"INFO", "replication"}},
-	{Args: []any{"INFO", "memory"}},
-}
-
-// facts are what a node has said of itself; "" is what it has not.
-type facts struct {
-	runID, mode, role, masterHost, masterPort, history, memory, policy string
-}
-
-// readFacts reads the replies to [AskFitness].
-func readFacts(replies []driver.Reply) (f facts) {
-	for _, reply := range replies {
-		if reply.Kind != driver.String {
-			continue
-		}
-		for name, field := range map[string]*string{
-			"run_id:": &f.runID, "redis_mode:": &f.mode,
-			"role:": &f.role, "master_host:": &f.masterHost, "master_port:": &f.masterPort, "master_replid:": &f.history,
-			"maxmemory:": &f.memory, "maxmemory_policy:": &f.policy,
-		} {
-			*field = cmp.Or(*field, protocol.Field(reply.Str, name))
-		}
-	}
-	return f
-}
-
-// replica says that the node is one, if it is.
-func (f *facts) replica() error {
-	if f.role == "" || f.role == "master" {
-		return nil
-	}
-	return fmt.Errorf("%w: it is a replica (of %s:%s): give the master's address", fault.ErrNode, f.masterHost, f.masterPort)
-}
-
-// evicting says that the node evicts keys, if it does.
-func (f *facts) evicting() error {
-	if f.memory == "0" || f.policy == "" || f.policy == "noeviction" {
-		return nil
-	}
-	return fmt.Errorf("%w: it evicts keys when its memory is full, and live locks with them (maxmemory %s, maxmemory-policy %s): set maxmemory-policy noeviction",
-		fault.ErrNode, f.memory, f.policy)
-}
-
 // unchecked says that a node does not let itself be asked.
 func unchecked(i int, err error) error {
-	return fmt.Errorf("%w: INFO %s is not allowed, so nobody checks that this is a master of its own that keeps its keys: allow +info", err, AskFitness[i].Args[1])
-}
-
-// answers reports whether a node that refused INFO may be ready for work all the same.
-func answers(err error) bool {
-	var reply *driver.ServerError
-	return errors.As(err, &reply) && (reply.Code == "NOPERM" || reply.Code == "ERR")
+	return fmt.Errorf("%w: INFO %s is not allowed, so nobody checks that this is a master of its own that keeps its keys: allow +info", err, protocol.AskFitness[i].Args[1])
 }
 
 // OnFitness reads what a node says of itself behind a batch. The error is why it has no votes:
@@ -95,15 +41,15 @@ func (n *Node) OnFitness(replies []driver.Reply, sent clockdrift.Instant) error 
 	for i, reply := range replies {
 		switch err := reply.Err(); {
 		case err == nil:
-		case answers(err):
+		case protocol.Answers(err):
 			forbidden = unchecked(i, err)
 		default:
 			unfit = cmp.Or(unfit, fault.Advise(err))
 		}
 	}
-	f := readFacts(replies)
+	f := protocol.ReadFacts(replies)
 	reborn, err := n.identify(&f)
-	evicting := f.evicting()
+	evicting := f.Evicting()
 	n.mu.Lock()
 	if forbidden != nil {
 		n.note(fault.NodeUnchecked, forbidden)
@@ -115,7 +61,7 @@ func (n *Node) OnFitness(replies []driver.Reply, sent clockdrift.Instant) error 
 		n.fitness.evicts, evicting = true, nil
 	}
 	n.fitness.unchecked = forbidden != nil
-	n.fitness.unfit = cmp.Or(f.replica(), err, evicting, unfit)
+	n.fitness.unfit = cmp.Or(f.Replica(), err, evicting, unfit)
 	if reborn {
 		n.health.reborn = sent
 	}
@@ -131,27 +77,27 @@ func (n *Node) OnFitness(replies []driver.Reply, sent clockdrift.Instant) error 
 // identify notes which server the node is, and reports whether it was another one before. The
 // error is that another node is that server. The one that has told it first keeps its vote, and is
 // asked again, for the two may have changed places: so this node is no more what it was, either.
-func (n *Node) identify(f *facts) (reborn bool, err error) {
+func (n *Node) identify(f *protocol.Facts) (reborn bool, err error) {
 	s := n.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.runID == "" {
+	if f.RunID == "" {
 		return false, nil
 	}
-	n.Server.Store(uint32(maphash.String(s.seed, f.runID)) | 1) //nolint:gosec // any of the bits will do
+	n.Server.Store(uint32(maphash.String(s.seed, f.RunID)) | 1) //nolint:gosec // any of the bits will do
 	before := s.runs[n.Index]
 	for i, other := range s.runs {
-		if i != n.Index && other == f.runID {
+		if i != n.Index && other == f.RunID {
 			s.runs[n.Index] = ""
 			s.Go(s.Nodes[i].probeAgain)
 			return false, fmt.Errorf("%w: it is the same server as node %s, and would vote twice: give each node a server of its own",
 				fault.ErrNode, s.Nodes[i].name)
 		}
 	}
-	if before != f.runID {
-		s.runs[n.Index] = strings.Clone(f.runID) // and not all that the node has said
+	if before != f.RunID {
+		s.runs[n.Index] = strings.Clone(f.RunID) // and not all that the node has said
 	}
-	return before != "" && before != f.runID, nil
+	return before != "" && before != f.RunID, nil
 }
 
 // asks says what a batch that leaves now is to ask beside its requests: for the time once a

@@ -244,7 +244,7 @@ func (n *Node) probeAgain() {
 	ctx, cancel := context.WithTimeout(n.set.Life, n.set.Timeout)
 	defer cancel()
 	sent := n.set.Clock.Now()
-	if replies, err := n.Do(ctx, AskFitness); err == nil {
+	if replies, err := n.Do(ctx, protocol.AskFitness); err == nil {
 		_ = n.OnFitness(replies, sent) // it tells the node, too
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // probeCommands ask a node what it is, and its time.
-var probeCommands = append(slices.Clip(AskFitness), AskTime)
+var probeCommands = append(slices.Clip(protocol.AskFitness), protocol.AskTime)
 
 // FirstProbe is how many time-outs the first probe may take: making a connection takes several
 // round trips more.
@@ -112,19 +112,19 @@ func (f *Findings) warn(n *Node, kind fault.Kind, err error) {
 
 // Examine reads what the node says of itself. What may not be is an error.
 func (n *Node) Examine(replies []driver.Reply) (found Findings, err error) {
-	told := replies[len(AskFitness)]
-	for i, reply := range replies[:len(AskFitness)] {
+	told := replies[len(protocol.AskFitness)]
+	for i, reply := range replies[:len(protocol.AskFitness)] {
 		if err := reply.Err(); err != nil {
 			found.Warnings = found.Warnings[:0] // one right is missing
 			found.warn(n, fault.NodeUnchecked, unchecked(i, err))
 			found.unchecked = true
-			if !answers(err) {
+			if !protocol.Answers(err) {
 				return found, fault.Advise(err)
 			}
 		}
 	}
-	f := readFacts(replies[:len(AskFitness)])
-	if err := f.replica(); err != nil {
+	f := protocol.ReadFacts(replies[:len(protocol.AskFitness)])
+	if err := f.Replica(); err != nil {
 		return found, err
 	}
 	if found.reborn, err = n.identify(&f); err != nil {
@@ -133,8 +133,8 @@ func (n *Node) Examine(replies []driver.Reply) (found Findings, err error) {
 	if err := told.Err(); err != nil && n.set.NeedsTime {
 		found.warn(n, fault.NodeUnchecked, fmt.Errorf("%w: TIME is not allowed, so fences do not follow its clock: allow +time", err))
 	}
-	found.Facts = gate.Facts{Cluster: f.mode == "cluster", History: f.history != "", TellTime: told.Kind == driver.Array}
-	if err := f.evicting(); err != nil {
+	found.Facts = gate.Facts{Cluster: f.Mode == "cluster", History: f.History != "", TellTime: told.Kind == driver.Array}
+	if err := f.Evicting(); err != nil {
 		if !n.set.EvictingOK {
 			return found, err
 		}

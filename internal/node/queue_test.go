@@ -3,12 +3,10 @@ package node
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
-	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -109,17 +107,4 @@ func TestTheWindowFollowsTheDistance(t *testing.T) {
 	if moved.size() != MaxWindow {
 		t.Errorf("a node that moved away keeps a window of %d", moved.size())
 	}
-}
-
-func FuzzReadInfo(f *testing.F) {
-	f.Add("# Server\r\nrun_id:abc\r\nrole:master\r\n")
-	f.Add(":\n::\n\r\r\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		facts := readFacts([]driver.Reply{{Kind: driver.Integer}, {Kind: driver.String, Str: text}})
-		for name, value := range map[string]string{"run_id": facts.runID, "role": facts.role, "maxmemory": facts.memory, "maxmemory_policy": facts.policy} {
-			if value != "" && !strings.Contains(text, name+":"+value) {
-				t.Errorf("readFacts(%q) made up %q = %q", text, name, value)
-			}
-		}
-	})
 }

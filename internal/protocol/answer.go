@@ -63,19 +63,3 @@ func LacksScript(replies []driver.Reply) bool {
 func isOK(reply driver.Reply) bool { return reply.Kind == driver.String && reply.Str == "OK" }
 
 func integer(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
-
-// Field returns the field of an INFO, which begins a line, that has this name and colon.
-func Field(info, name string) string {
-	for from := 0; ; {
-		at := strings.Index(info[from:], name)
-		if at < 0 {
-			return ""
-		}
-		at += from
-		from = at + len(name)
-		if at == 0 || info[at-1] == '\n' {
-			field, _, _ := strings.Cut(info[from:], "\r\n")
-			return field
-		}
-	}
-}

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"time"
 
@@ -300,34 +299,4 @@ func (op *Operation) unlock() {
 	if complete && op.Complete != nil {
 		op.Complete(op)
 	}
-}
-
-// Await waits until the operation is decided, and drops it if ctx ends first.
-func (op *Operation) Await(ctx context.Context) {
-	select {
-	case <-op.Done:
-	case <-ctx.Done():
-		op.Drop()
-	}
-}
-
-// Drop ends the operation for a caller who does not wait any longer, unless it is decided. What
-// was not sent is not sent any more.
-func (op *Operation) Drop() {
-	now := op.board().Clock.Fresh()
-	op.Attempt.Mu.Lock()
-	if op.Outcome == Undecided {
-		op.decide(Dropped, now)
-	}
-	op.unlock()
-}
-
-// Unsent reports whether some of the operation's requests have not left. Attempt.Mu is held.
-func (op *Operation) Unsent() bool {
-	for i := range op.votes {
-		if op.votes[i].Unsent() {
-			return true
-		}
-	}
-	return false
 }

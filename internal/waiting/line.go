@@ -6,7 +6,6 @@ import (
 	"container/list"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
@@ -22,12 +21,6 @@ type line struct {
 	yields   clockdrift.Instant // until then the first lets other processes go ahead
 	watch    *keyWatch          // nil: nothing that is announced was waited for yet
 	last     error              // what the first was refused with last
-}
-
-// A Holder is a lock of this Locker.
-type Holder interface {
-	// Left is what is left of its lease; at most 0 if it is over.
-	Left() time.Duration
 }
 
 // MaxHandoffs is how many hand-overs there may be in a row. Then it is other processes' turn.
