@@ -2,7 +2,9 @@ package redlock
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -60,50 +62,91 @@ const (
 
 var dayKeys = []string{"orders", "{users}:7", "reports"}
 
+// The faults, what the workers do, tokens and pauses come from a seed. The order in which Go runs
+// goroutines does not, so a seed repeats a day closely and not exactly.
+var (
+	daySeed  = flag.Uint64("day.seed", 0, "the seed of the first day of faults; 0: any")
+	days     = flag.Int("day.count", 1, "the number of days, each with the next seed")
+	dayHours = flag.Float64("day.hours", 25, "the hours of a day")
+)
+
 func TestADayOfFaultsBreaksNoPromiseAndLeavesNothing(t *testing.T) {
-	seed := rand.Uint64() //nolint:gosec // any will do
-	t.Logf("the seed is %d", seed)
-	synctest.Test(t, func(t *testing.T) {
-		d := newDay(t, seed, 5)
-		began := heapInUse()
-		var all sync.WaitGroup
-		all.Go(d.faults)
-		all.Go(d.watch)
-		for i, locker := range d.lockers {
-			for j := range dayWorkers {
-				all.Go(func() { d.work(locker, rand.New(rand.NewPCG(seed, uint64(100+10*i+j)))) }) //nolint:gosec // it has to be repeatable
+	first := *daySeed
+	if first == 0 {
+		first = rand.Uint64() //nolint:gosec // any will do
+	}
+	var longest time.Duration
+	for i := range *days {
+		seed := first + uint64(i) //nolint:gosec // it is not negative
+		synctest.Test(t, func(t *testing.T) { longest = max(longest, liveADay(t, seed)) })
+		if t.Failed() {
+			t.Fatalf("the seed is %d: go test -run TestADayOfFaults ./redlock -day.seed %d", seed, seed)
+		}
+	}
+	t.Logf("the first seed is %d; in %d days of %v hours the longest wait while a majority was well took %v", first, *days, *dayHours, longest)
+}
+
+// liveADay returns the longest wait while a majority was well.
+func liveADay(t *testing.T, seed uint64) time.Duration {
+	d := newDay(t, seed, 5)
+	began := heapInUse()
+	var all sync.WaitGroup
+	all.Go(d.faults)
+	all.Go(d.watch)
+	for i, locker := range d.lockers {
+		for j := range dayWorkers {
+			all.Go(func() { d.work(locker, rand.New(rand.NewPCG(seed, uint64(100+10*i+j)))) }) //nolint:gosec // it has to be repeatable
+		}
+	}
+	all.Wait()
+	if least := int(3000 * *dayHours / 25); d.had < least {
+		t.Errorf("%d locks were had in a day, want %d and more", d.had, least)
+	}
+	time.Sleep(10 * time.Minute)
+	for _, locker := range d.lockers {
+		empty(t, locker)
+	}
+	if grown := heapInUse() - began; grown > 1<<20 {
+		t.Errorf("the heap has grown by %d bytes in a day", grown)
+	}
+	for _, f := range d.nodes {
+		for _, key := range dayKeys {
+			if token, _ := f.token(key); token != "" {
+				t.Errorf("%s still has %q", f.name, key)
 			}
 		}
-		all.Wait()
-		if d.had < 3_000 {
-			t.Errorf("%d locks were had in a day, want 3000 and more", d.had)
+	}
+	return d.longest
+}
+
+// seeded makes a Locker draw its tokens and pauses from a seed.
+func seeded(seed, locker uint64) Option {
+	var mu sync.Mutex
+	source := rand.New(rand.NewPCG(seed, locker)) //nolint:gosec // it has to be repeatable
+	return option(func(o *lockerOptions) {
+		o.random = func() (bits [16]byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			binary.LittleEndian.PutUint64(bits[:], source.Uint64())
+			binary.LittleEndian.PutUint64(bits[8:], source.Uint64())
+			return bits
 		}
-		time.Sleep(10 * time.Minute)
-		for _, locker := range d.lockers {
-			empty(t, locker)
+		o.jitter = func(bound time.Duration) time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Duration(source.Int64N(int64(bound)))
 		}
-		if grown := heapInUse() - began; grown > 1<<20 {
-			t.Errorf("the heap has grown by %d bytes in a day", grown)
-		}
-		for _, f := range d.nodes {
-			for _, key := range dayKeys {
-				if token, _ := f.token(key); token != "" {
-					t.Errorf("%s still has %q", f.name, key)
-				}
-			}
-		}
-		t.Logf("%d locks were had; the longest wait while a majority was well took %v; the most clean-ups to try again were %d", d.had, d.longest, d.cleanUps)
 	})
 }
 
 func newDay(t *testing.T, seed uint64, size int) *day {
 	fakes, _ := fakeNodes(size)
-	d := &day{t: t, seed: seed, nodes: fakes, who: newRegister(t), ends: time.Now().Add(25 * time.Hour), sick: make([]time.Time, size)}
+	d := &day{t: t, seed: seed, nodes: fakes, who: newRegister(t), ends: time.Now().Add(time.Duration(*dayHours * float64(time.Hour))), sick: make([]time.Time, size)}
 	for _, f := range fakes {
 		f.delay = time.Millisecond
 	}
-	for range dayLockers {
-		d.lockers = append(d.lockers, another(t, fakes, WithTTL(dayTTL), WithFences(), WithRestartGuard(dayTTL)))
+	for i := range dayLockers {
+		d.lockers = append(d.lockers, another(t, fakes, WithTTL(dayTTL), WithFences(), WithRestartGuard(dayTTL), seeded(seed, uint64(i))))
 	}
 	admit(t, d.lockers[0])
 	for _, locker := range d.lockers {

@@ -2,12 +2,10 @@ package redlock
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	mathrand "math/rand/v2"
 	"reflect"
 	"slices"
 	"sync"
@@ -21,7 +19,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
@@ -122,7 +119,7 @@ func (l *Locker) nodeConfig(life context.Context, size int) node.Config {
 	o := &l.options
 	majority := size/2 + 1
 	c := node.Config{
-		Clock: l.clock, Random: random, Jitter: jitter, Life: life, Go: l.work.start,
+		Clock: l.clock, Random: o.random, Jitter: o.jitter, Life: life, Go: l.work.start,
 		Emit:    func(e fault.Event) { o.events(Event{EventKind(e.Kind), e.Node, e.Err}) },
 		Owe:     func(change int) { l.board.Keys.Await(change) },
 		Timeout: o.timeout(o.acquire.ttl), TTL: o.acquire.ttl, Drift: o.drift, Prefix: o.prefix, Quorum: majority,
@@ -131,21 +128,12 @@ func (l *Locker) nodeConfig(life context.Context, size int) node.Config {
 	if o.guard > 0 {
 		r := &gate.Restarts{
 			Longest: o.guard, NodeSet: o.nodeSet, Size: size, Quorum: majority, Prefix: o.prefix, Drift: o.drift,
-			Clock: l.clock, Random: random,
+			Clock: l.clock, Random: o.random,
 		}
 		c.Restarts = r.Init()
 	}
 	return c
 }
-
-// random returns 128 bits of crypto/rand.
-var random protocol.Random = func() (bits [16]byte) {
-	rand.Read(bits[:]) // since Go 1.24 it never fails
-	return bits
-}
-
-// jitter returns a random time below the bound. Nobody gains by guessing it.
-func jitter(bound time.Duration) time.Duration { return mathrand.N(bound) } //nolint:gosec // see above
 
 func checkNodes(nodes []driver.Node) error {
 	if len(nodes) == 0 {

@@ -1,7 +1,9 @@
 package redlock
 
 import (
+	"crypto/rand"
 	"math"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -59,6 +61,8 @@ type lockerOptions struct {
 	durableTimeout time.Duration
 	events         func(Event)
 	clock          *clockdrift.Clock
+	random         protocol.Random                         // of tokens
+	jitter         func(bound time.Duration) time.Duration // of pauses: a random time below the bound
 }
 
 type acquireOptions struct {
@@ -89,10 +93,21 @@ func defaults() lockerOptions {
 		cleanup:     2 * time.Second,
 		fenceIdle:   24 * time.Hour,
 		events:      func(Event) {},
+		random:      random,
+		jitter:      jitter,
 
 		durableTimeout: byTTL,
 	}
 }
+
+// random returns 128 bits of crypto/rand.
+var random protocol.Random = func() (bits [16]byte) {
+	rand.Read(bits[:]) // since Go 1.24 it never fails
+	return bits
+}
+
+// jitter returns a random time below the bound. Nobody gains by guessing it.
+func jitter(bound time.Duration) time.Duration { return mathrand.N(bound) } //nolint:gosec // see above
 
 type (
 	option        func(*lockerOptions)
