@@ -77,7 +77,7 @@ func TestADayOfFaultsBreaksNoPromiseAndLeavesNothing(t *testing.T) {
 	}
 	var longest time.Duration
 	for i := range *days {
-		seed := first + uint64(i) //nolint:gosec // it is not negative
+		seed := first + uint64(i)
 		synctest.Test(t, func(t *testing.T) { longest = max(longest, liveADay(t, seed)) })
 		if t.Failed() {
 			t.Fatalf("the seed is %d: go test -run TestADayOfFaults ./redlock -day.seed %d", seed, seed)
