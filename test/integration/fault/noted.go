@@ -7,6 +7,7 @@ import (
 	"github.com/quorumlock/quorumlock/test/integration/fault/history"
 	"github.com/quorumlock/quorumlock/test/integration/fault/note"
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
+	"github.com/quorumlock/quorumlock/test/integration/fault/worker"
 )
 
 func (r *running) note(f schedule.Fault, what string, span history.Span) {
@@ -36,7 +37,7 @@ func whom(f schedule.Fault) string {
 
 func (r *running) log() *history.Log {
 	log := &history.Log{
-		Starved: r.starved, Deaf: long(r.starved), Lease: r.Job.Lease, Faults: r.faults, Excused: r.excused(),
+		Starved: r.starved, Deaf: long(r.starved), Lease: r.Job.Lease, Faults: r.faults, Hot: worker.Rushed, Excused: r.excused(),
 		Stopped: map[string][]history.Span{},
 	}
 	for _, m := range r.members {

@@ -33,6 +33,20 @@ func TestALossCountsWhereNothingWasInTheWayForALease(t *testing.T) {
 	}
 }
 
+// Where a node of the holder's is lost, others who try again and again have the next one first.
+func TestAHotKeyIsJudgedWhereAllNodesAreWell(t *testing.T) {
+	for want, faults := range [][]Fault{{{Span{45 * ms, 46 * ms}, "killed", "node [1]"}}, {{Span{45 * ms, 46 * ms}, "stopped", "client [1]"}, {Span{10 * ms, 11 * ms}, "killed", "node [1]"}}} {
+		l := &Log{Lease: 10 * time.Millisecond, Healthy: []Span{{0, 100 * ms}}, Faults: faults, Hot: "k", Tenures: []Tenure{{Client: "p/1", Key: "k", Lost: 50 * ms}}}
+		if got := Losses(l); len(got) != want {
+			t.Errorf("a hot key is lost behind %v: the violations are %v, want %d", faults, got, want)
+		}
+		l.Hot = "another"
+		if got := Losses(l); len(got) != 1 {
+			t.Errorf("a key is lost behind %v: the violations are %v, want 1", faults, got)
+		}
+	}
+}
+
 func TestAReleaseIsBounded(t *testing.T) {
 	const bound = 10 * time.Millisecond
 	for _, tt := range []struct {

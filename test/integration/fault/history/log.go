@@ -74,7 +74,8 @@ type Log struct {
 	Waits   []Wait
 	Retries []Retry
 	Faults  []Fault
-	Tries   int64 // for a hot key, in vain or not
+	Hot     string // the key that all try for again and again
+	Tries   int64  // for it, in vain or not
 
 	// Healthy says when a majority of the nodes was well, and had been for long enough to
 	// vote.
