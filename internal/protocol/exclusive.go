@@ -9,8 +9,8 @@ import (
 
 // Exclusive is the lock that one token holds: the key's value is the token.
 var Exclusive = &Kind{
-	Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Finds: true, Tells: true, encode: encodeSet, decode: decodeSet, fence: decodeFence},
-	Adopt:   &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Tells: true, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence},
+	Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Finds: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
+	Adopt:   &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, holder: holderBehind},
 	Inherit: &Op{Name: "acquire", Sets: true, Votes: true, holds: true, encode: encodeHold, decode: decodeHold(takenOver), fence: decodeFence},
 	Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
 	Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
@@ -46,6 +46,15 @@ func decodeSet(a *Ask, replies []driver.Reply) (Answer, error) {
 	}
 }
 
+// holderAtSet reads who has the key by the reply to SET, and for how long by that to PTTL.
+func holderAtSet(p *Part) (token string, left time.Duration, ok bool) {
+	token, ok = p.other(p.Reply[0])
+	if ok && p.Waits {
+		left = timeLeft(p.Reply[1])
+	}
+	return token, left, ok
+}
+
 // encodeHold runs the script that sets, prolongs or takes over.
 func encodeHold(a *Ask, m *Memory) []driver.Command {
 	args := scripts.Hold.Call(m.args[:0], 1)
@@ -64,6 +73,12 @@ func encodeAdopt(a *Ask, m *Memory) []driver.Command {
 		cmds = append(cmds, driver.Command{Args: append(m.args[8:8], "GET", a.Key), FirstKey: 1, Keys: 1})
 	}
 	return cmds
+}
+
+// holderBehind reads who has the key by the reply to the question that comes last.
+func holderBehind(p *Part) (token string, left time.Duration, ok bool) {
+	token, ok = p.other(p.Reply[len(p.Reply)-1])
+	return token, 0, ok
 }
 
 // The replies to a hold, up to the greatest that its op may get.
@@ -112,26 +127,6 @@ func decodeRelease(_ *Ask, replies []driver.Reply) (Answer, error) {
 	default:
 		return Failed, Unexpected(reply)
 	}
-}
-
-// Holder returns the other token that has the key, by the replies of a node that has refused,
-// and for how long it has it at least; 0: the node does not say.
-func (p *Part) Holder() (token string, left time.Duration, ok bool) {
-	if len(p.Reply) == 0 {
-		return "", 0, false
-	}
-	holder := p.Reply[0]
-	if p.Op.Tells && !p.Op.Finds { // behind a hold
-		holder = p.Reply[len(p.Reply)-1]
-	}
-	if holder.Kind != driver.String || any(holder.Str) == p.Token {
-		return "", 0, false
-	}
-	if p.Waits && p.Reply[1].Kind == driver.Integer && p.Reply[1].Int > 0 && p.Reply[1].Int <= MaxTTL.Milliseconds() {
-		// The node counts in whole milliseconds, and goes on while the reply is on its way.
-		left = time.Duration(p.Reply[1].Int+1) * time.Millisecond
-	}
-	return holder.Str, left, true
 }
 
 // Meet only reaches the nodes, so that they have told their clocks before the first fence is

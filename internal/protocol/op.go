@@ -18,8 +18,6 @@ type Op struct {
 	Sets bool
 	// Finds: a grant may be the token of an earlier sending, with nothing written.
 	Finds bool
-	// Tells: a node that refuses says who has the key.
-	Tells bool
 	// Votes: a node's agreement is a vote for a holder, which has to pass the gates.
 	Votes bool
 	// Prolongs: the deciding vote moves the deadline of a lock that is held.
@@ -38,6 +36,9 @@ type Op struct {
 	// fence turns the replies of a node that has granted the key into its answer where the ask
 	// carries a fence; nil: it carries none.
 	fence func(a *Ask, replies []driver.Reply) (Answer, error)
+	// holder reads the replies of a node that has refused: the other token that has the key, and
+	// for how long it has it at least; 0: the node does not say. It is nil where no reply says so.
+	holder func(p *Part) (token string, left time.Duration, ok bool)
 	// holds: its first command is the hold script, for which a node without scripts has a
 	// substitute.
 	holds bool
@@ -56,6 +57,9 @@ type Kind struct {
 
 // Agrees says which answers count towards the quorum.
 func (o *Op) Agrees(a Answer) bool { return a == Granted || o.Frees && a != Failed }
+
+// Tells reports whether a node that refuses says who has the key.
+func (o *Op) Tells() bool { return o.holder != nil }
 
 // An Ask is what a token asks of the nodes, the same of all of them.
 type Ask struct {
@@ -113,6 +117,32 @@ func (p *Part) ReadFence() (Answer, error) {
 		return Granted, nil
 	}
 	return p.Op.fence(p.Ask, p.Reply)
+}
+
+// Holder returns the other token that has the key, by the replies of a node that has refused,
+// and for how long it has it at least; 0: the node does not say.
+func (p *Part) Holder() (token string, left time.Duration, ok bool) {
+	if !p.Op.Tells() || len(p.Reply) == 0 {
+		return "", 0, false
+	}
+	return p.Op.holder(p)
+}
+
+// other reads a reply that is the token which has the key, unless that is the part's own.
+func (p *Part) other(reply driver.Reply) (token string, ok bool) {
+	if reply.Kind != driver.String || any(reply.Str) == p.Token {
+		return "", false
+	}
+	return reply.Str, true
+}
+
+// timeLeft reads the reply to PTTL; 0: it does not say.
+func timeLeft(reply driver.Reply) time.Duration {
+	if reply.Kind != driver.Integer || reply.Int <= 0 || reply.Int > MaxTTL.Milliseconds() {
+		return 0
+	}
+	// The node counts in whole milliseconds, and goes on while the reply is on its way.
+	return time.Duration(reply.Int+1) * time.Millisecond
 }
 
 // Refused reports whether the node did not run the part's command.

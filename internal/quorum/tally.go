@@ -149,7 +149,7 @@ func (op *Operation) FailureReason() error {
 	switch {
 	case op.Outcome == Dropped, silent > len(op.votes)-op.need:
 		return fault.ErrNoQuorum
-	case op.Op.Tells:
+	case op.Op.Tells():
 		if _, ok := op.has(op.need - silent - op.Answers(protocol.Pending)); !ok {
 			return fault.ErrContended
 		}
