@@ -77,7 +77,7 @@ func (l *Lock) extension(what *protocol.Op, decided func(*quorum.Operation, cloc
 	op := &quorum.Operation{Owner: l, Decided: decided}
 	op.Prepare(&l.attempt, what, ttl)
 	op.Ends = l.until
-	op.Encode(new(protocol.Memory))
+	op.Encode(nil)
 	if l.fence != 0 {
 		op.Carry(l.fence)
 	}

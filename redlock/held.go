@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/quorumlock/quorumlock/internal/fault"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -22,7 +21,7 @@ func (l *Lock) Held(ctx context.Context) (bool, error) {
 	}
 	op := new(quorum.Operation)
 	op.Prepare(a, a.Kind.Look, a.LongestLease())
-	op.Encode(new(protocol.Memory))
+	op.Encode(nil)
 	op.AskAll()
 	op.Await(ctx)
 	a.Mu.Lock()

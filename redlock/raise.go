@@ -36,7 +36,7 @@ func (l *Locker) raiseOnce(ctx context.Context, lock *Lock) (again bool, err err
 	a, lease := &lock.attempt, lock.acquire.Lease
 	look := &quorum.Operation{Owner: lock}
 	look.Prepare(a, protocol.Counters, lease)
-	look.Encode(new(protocol.Memory))
+	look.Encode(nil)
 	look.AskAll() // it sets nothing, and is let in even while the Locker is closed
 	if err := l.hear(ctx, look); err != nil {
 		return false, err

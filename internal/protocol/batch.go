@@ -66,11 +66,11 @@ func (b *Batch) Begin() {
 func (b *Batch) Add(p *Part) {
 	m := b.Buffer
 	switch {
-	case p.Op.Frees && p.Loud && !b.Muted:
+	case p.Op.grouping == withReleases && p.Loud && !b.Muted:
 		m.loud = append(m.loud, p)
-	case p.Op.Frees:
+	case p.Op.grouping == withReleases:
 		m.quiet = append(m.quiet, p)
-	case p.Op.Prolongs && p.Fence.Number == 0 && b.Extends > 1:
+	case p.Op.grouping == withExtensions && p.Fence.Number == 0 && b.Extends > 1:
 		// One that carries a fence has commands behind it that no script has a part in.
 		m.extensions = append(m.extensions, p)
 	default:
@@ -176,7 +176,7 @@ func (b *Batch) Decode(replies []driver.Reply, broken bool, on func(p *Part, aga
 		if LacksScript(said) && !b.Source {
 			repeat, again.Source = true, true
 		}
-		if g[0].Op.Frees && b.Deletes.disowned(said) {
+		if g[0].Op.grouping == withReleases && b.Deletes.disowned(said) {
 			repeat, again.Deletes = true, ByScript
 			b.node.OnNoDeletion()
 		}
@@ -203,7 +203,7 @@ func (b *Batch) Decode(replies []driver.Reply, broken bool, on func(p *Part, aga
 func (b *Batch) decodeGroup(g []*Part, said []driver.Reply) (whole, more bool) {
 	p := g[0]
 	switch {
-	case p.Op.Frees:
+	case p.Op.grouping == withReleases:
 		return b.decodeReleases(g, said), false
 	case len(g) > 1:
 		for _, p := range g {
@@ -237,7 +237,7 @@ func (b *Batch) front(rest []*Part) []*Part {
 func (b *Batch) replies(g []*Part) int {
 	p := g[0]
 	switch {
-	case p.Op.Frees:
+	case p.Op.grouping == withReleases:
 		return b.releaseReplies(p)
 	case len(g) > 1:
 		return 1

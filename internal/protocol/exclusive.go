@@ -12,9 +12,9 @@ var Exclusive = &Kind{
 	Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Finds: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
 	Adopt:   &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, holder: holderBehind},
 	Inherit: &Op{Name: "acquire", Sets: true, Votes: true, holds: true, encode: encodeHold, decode: decodeHold(takenOver), fence: decodeFence},
-	Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
-	Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
-	Release: &Op{Name: "release", Frees: true, decode: decodeRelease},
+	Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, grouping: withExtensions, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
+	Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, grouping: withExtensions, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
+	Release: &Op{Name: "release", Frees: true, grouping: withReleases, decode: decodeRelease},
 	Look:    &Op{Name: "held", encode: encodeGet, decode: decodeGet},
 }
 

@@ -28,8 +28,10 @@ type Op struct {
 	// Once: it is never sent a second time, not even when its connection breaks.
 	Once bool
 
-	// encode writes the commands for a node that runs scripts. It is nil where the batch writes
-	// them: see [Batch.releases].
+	// grouping: with which others its parts share one command of the batch.
+	grouping grouping
+	// encode writes the commands for a node that runs scripts. It is nil where the batch always
+	// writes them: see [Batch.encodeReleases].
 	encode func(a *Ask, m *Memory) []driver.Command
 	// decode turns a node's replies into its answer.
 	decode func(a *Ask, replies []driver.Reply) (Answer, error)
@@ -43,6 +45,15 @@ type Op struct {
 	// substitute.
 	holds bool
 }
+
+// A grouping is the parts that share one command.
+type grouping uint8
+
+const (
+	alone          grouping = iota // none: it has commands of its own
+	withExtensions                 // those that run the extension script
+	withReleases                   // those that run the release script, or what stands in for it
+)
 
 // A Kind is a way to hold a key.
 type Kind struct {
@@ -80,12 +91,16 @@ type Memory struct {
 	args [10]any
 }
 
-// Encode writes the commands for nodes that run scripts, in the memory. A fence comes behind
-// them: see [Ask.Carry].
+// Encode writes the commands for nodes that run scripts, in the memory; nil: in new memory, if
+// there are any. A fence comes behind them: see [Ask.Carry].
 func (a *Ask) Encode(m *Memory) {
-	if a.Op.encode != nil {
-		a.Cmds = a.Op.encode(a, m)
+	if a.Op.encode == nil {
+		return
 	}
+	if m == nil {
+		m = new(Memory)
+	}
+	a.Cmds = a.Op.encode(a, m)
 }
 
 // Milliseconds is a time as servers take it, boxed.

@@ -17,6 +17,7 @@ func (a *Attempt) ToRelease(op *Operation) *Operation {
 	op.Prepare(a, a.Kind.Release, a.Longest)
 	op.Loud = a.Loud
 	a.Mu.Unlock()
+	op.Encode(nil)
 	return op
 }
 
