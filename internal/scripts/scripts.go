@@ -28,12 +28,19 @@ var extend string
 
 // The scripts.
 var (
-	Release = &Script{release, "e444f99c5753dc885a0f67f6fb0c66ffefda1981"}
-	Hold    = &Script{hold, "5e4a79d1bbfa712efe74eb855dff5e33949cea3e"}
-	Extend  = &Script{extend, "eabb6a5bf800520dfbd007d6ea266de488d1205e"}
+	Release = list(release, "e444f99c5753dc885a0f67f6fb0c66ffefda1981")
+	Hold    = list(hold, "5e4a79d1bbfa712efe74eb855dff5e33949cea3e")
+	Extend  = list(extend, "eabb6a5bf800520dfbd007d6ea266de488d1205e")
 )
 
-var byDigest = map[string]*Script{Release.Digest: Release, Hold.Digest: Hold, Extend.Digest: Extend}
+var byDigest = map[string]*Script{}
+
+// list makes a script that [WithSource] finds.
+func list(source, digest string) *Script {
+	s := &Script{source, digest}
+	byDigest[digest] = s
+	return s
+}
 
 // Call appends to args what runs s by its digest on so many keys, which the caller
 // appends, and the script's own arguments after them.
