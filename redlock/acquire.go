@@ -146,7 +146,7 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 	if o.renews {
 		lock.renewal = &renewal{lock: lock, options: o}
 	}
-	kind, op := protocol.Exclusive, &lock.acquire
+	kind, op := o.kind, &lock.acquire
 	op.Owner, op.Decided = lock, begin
 	if o.token == nil {
 		lock.attempt.Init(l.board, kind, key, l.board.Random.Token(), o.ttl)

@@ -82,7 +82,7 @@ func (l *Locker) unfit(v *quorum.Vote) error {
 // aside makes a question to nodes that is about no lock.
 func (l *Locker) aside(what *protocol.Op, cmds []driver.Command) *quorum.Operation {
 	op, a := new(quorum.Operation), new(quorum.Attempt)
-	a.Init(l.board, protocol.Exclusive, gate.MarkerKey, "", l.options.acquire.ttl)
+	a.Init(l.board, nil, gate.MarkerKey, "", l.options.acquire.ttl)
 	op.Prepare(a, what, l.options.acquire.ttl)
 	op.Cmds = cmds
 	return op

@@ -5,7 +5,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -94,7 +93,7 @@ func (l *Lock) behind() *Lock {
 	refused.attempt.Init(l.locker.board, l.attempt.Kind, l.attempt.Key, "", won.Lease)
 	op := &refused.acquire
 	op.Owner = refused
-	op.Prepare(&refused.attempt, protocol.Exclusive.Acquire, won.Lease)
+	op.Prepare(&refused.attempt, l.attempt.Kind.Acquire, won.Lease)
 	op.Behind(won)
 	return refused
 }

@@ -66,6 +66,7 @@ type lockerOptions struct {
 }
 
 type acquireOptions struct {
+	kind                   *protocol.Kind
 	ttl                    time.Duration
 	maxWait                time.Duration
 	retries                int
@@ -80,6 +81,7 @@ type acquireOptions struct {
 func defaults() lockerOptions {
 	return lockerOptions{
 		acquire: acquireOptions{
+			kind:       protocol.Exclusive,
 			ttl:        10 * time.Second,
 			maxWait:    math.MaxInt64,
 			retries:    math.MaxInt,
