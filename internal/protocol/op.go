@@ -69,6 +69,9 @@ type Kind struct {
 // Agrees says which answers count towards the quorum.
 func (o *Op) Agrees(a Answer) bool { return a == Granted || o.Frees && a != Failed }
 
+// Fenced reports whether it may carry a fence.
+func (o *Op) Fenced() bool { return o.fence != nil }
+
 // Tells reports whether a node that refuses says who has the key.
 func (o *Op) Tells() bool { return o.holder != nil }
 
@@ -128,7 +131,7 @@ func (p *Part) Read() (Answer, error) { return p.Op.decode(p.Ask, p.Reply) }
 
 // ReadFence returns the answer of a node that has granted the key, its fence included.
 func (p *Part) ReadFence() (Answer, error) {
-	if p.Fence.Number == 0 || p.Op.fence == nil {
+	if p.Fence.Number == 0 || !p.Op.Fenced() {
 		return Granted, nil
 	}
 	return p.Op.fence(p.Ask, p.Reply)

@@ -103,9 +103,9 @@ func (op *Operation) Carry(p int64) {
 	op.Exact = true
 }
 
-// Propose makes an acquire carry a new fence, if fences are wanted.
+// Propose makes an acquire carry a new fence, if fences are wanted and its kind has them.
 func (op *Operation) Propose() {
-	if b := op.board(); b.Fences {
+	if b := op.board(); b.Fences && op.Op.Fenced() {
 		op.Carry(b.Propose())
 	}
 }
