@@ -27,16 +27,19 @@ type Fence struct {
 // MaxFence is the first number that is none: a server counts in floats, which are exact below.
 const MaxFence = 1<<53 - 1
 
-// FenceKey names the counter of a key. It has the key's hash tag, so that a node may be a Redis
-// Cluster; a key with a closing brace and no valid tag has no such name, and tagged is false.
-func FenceKey(key string) (name string, tagged bool) {
+// FenceKey names the counter of a key: see [sideKey].
+func FenceKey(key string) (name string, tagged bool) { return sideKey(key, ":fence") }
+
+// sideKey names what is kept beside a key. It has the key's hash tag, so that a node may be a
+// Redis Cluster; a key with a closing brace and no valid tag has no such name, and tagged is false.
+func sideKey(key, suffix string) (name string, tagged bool) {
 	if from := strings.IndexByte(key, '{'); from >= 0 && strings.IndexByte(key[from:], '}') > 1 {
-		return key + ":fence", true
+		return key + suffix, true
 	}
 	if strings.IndexByte(key, '}') >= 0 {
-		return key + ":fence", false
+		return key + suffix, false
 	}
-	return "{" + key + "}:fence", true
+	return "{" + key + "}" + suffix, true
 }
 
 // errUntagged fails an acquire at a Redis Cluster that might keep the counter on another server
