@@ -3,13 +3,14 @@ package server
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
 // answerTimeout bounds one command.
@@ -43,48 +44,34 @@ func do(ctx context.Context, addr string, timeout time.Duration, words ...string
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return "", err
 	}
-	var command strings.Builder
-	fmt.Fprintf(&command, "*%d\r\n", len(words))
-	for _, word := range words {
-		fmt.Fprintf(&command, "$%d\r\n%s\r\n", len(word), word)
+	args := make([]any, len(words))
+	for i, word := range words {
+		args[i] = word
 	}
-	if _, err := io.WriteString(conn, command.String()); err != nil {
+	if _, err := resp.WriteCommands(conn, []driver.Command{{Args: args}}); err != nil {
 		return "", err
 	}
-	return answer(bufio.NewReader(conn))
-}
-
-// answer reads one answer in RESP2.
-func answer(from *bufio.Reader) (string, error) {
-	line, err := from.ReadString('\n')
+	reply, err := resp.NewReader(bufio.NewReader(conn)).Reply()
 	if err != nil {
 		return "", err
 	}
-	line = strings.TrimRight(line, "\r\n")
-	if line == "" {
-		return "", errors.New("an empty line is no answer")
+	if reply.Kind == driver.Failure {
+		return "", refusalError(reply.Str)
 	}
-	kind, text := line[0], line[1:]
-	switch kind {
-	case '-':
-		return "", refusalError(text)
-	case '$', '*':
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			return "", err
+	return text(reply), nil
+}
+
+// text shows a reply: an array's elements in lines of their own, and nil as "".
+func text(reply driver.Reply) string {
+	switch reply.Kind {
+	case driver.Integer:
+		return strconv.FormatInt(reply.Int, 10)
+	case driver.Array:
+		lines := make([]string, len(reply.Elems))
+		for i, elem := range reply.Elems {
+			lines[i] = text(elem)
 		}
-		if kind == '$' {
-			bulk := make([]byte, n+len("\r\n"))
-			_, err := io.ReadFull(from, bulk)
-			return string(bulk[:n]), err
-		}
-		elements := make([]string, n)
-		for i := range elements {
-			if elements[i], err = answer(from); err != nil {
-				return "", err
-			}
-		}
-		return strings.Join(elements, "\n"), nil
+		return strings.Join(lines, "\n")
 	}
-	return text, nil
+	return reply.Str
 }
