@@ -121,7 +121,7 @@ func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits b
 			return lock, err
 		}
 		if op := &lock.acquire; !l.board.ClocksAgree() { // the others may outvote those that are wrong
-			l.fullAnswer(ctx, op, op.Patience())
+			l.awaitAll(ctx, op, op.Patience())
 		}
 		l.met.Store(true)
 	}
@@ -185,22 +185,22 @@ func (l *Locker) launch(ctx context.Context, lock *Lock, bound *clockdrift.Insta
 // await waits until an attempt is decided, and returns why it has failed if it has.
 func (l *Locker) await(ctx context.Context, lock *Lock, bound *clockdrift.Instant) error {
 	op := &lock.acquire
-	err := l.hear(ctx, op)
+	err := l.result(ctx, op)
 	switch {
 	case op.Outcome == quorum.Outbid:
 		return l.raise(ctx, lock)
 	case op.Outcome == quorum.Split:
 		return l.settle(ctx, lock, bound)
 	case lock.attempt.Own && taken(err):
-		l.hearOut(ctx, op) // which of the two it is
+		l.awaitMore(ctx, op) // which of the two it is
 		return l.cut(ctx, failed(op))
 	}
 	return err
 }
 
-// hear waits until an operation is decided, and drops it if ctx ends first, or the Locker is
+// result waits until an operation is decided, and drops it if ctx ends first, or the Locker is
 // closed. It returns why it has failed if it has.
-func (l *Locker) hear(ctx context.Context, op *quorum.Operation) error {
+func (l *Locker) result(ctx context.Context, op *quorum.Operation) error {
 	var interrupt error
 	select {
 	case <-op.Done:
@@ -228,16 +228,16 @@ func (l *Locker) hear(ctx context.Context, op *quorum.Operation) error {
 	return failure(op, op.FailureReason())
 }
 
-// hearOut waits a moment for those who have not answered yet when too many have said no: what to
+// awaitMore waits a moment for those who have not answered yet when too many have said no: what to
 // do next depends on who has the key.
-func (l *Locker) hearOut(ctx context.Context, op *quorum.Operation) {
+func (l *Locker) awaitMore(ctx context.Context, op *quorum.Operation) {
 	if op.Full != nil {
-		l.fullAnswer(ctx, op, max(4*l.board.Trip(), 2*time.Millisecond))
+		l.awaitAll(ctx, op, max(4*l.board.Trip(), 2*time.Millisecond))
 	}
 }
 
-// fullAnswer waits until all nodes have answered, or for so long.
-func (l *Locker) fullAnswer(ctx context.Context, op *quorum.Operation, most time.Duration) {
+// awaitAll waits until all nodes have answered, or for so long.
+func (l *Locker) awaitAll(ctx context.Context, op *quorum.Operation, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {

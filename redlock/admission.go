@@ -75,7 +75,7 @@ func (l *Locker) admissionStep(ctx context.Context, a *gate.Admission, step gate
 		if op == nil {
 			continue
 		}
-		err := l.hear(ctx, op)
+		err := l.result(ctx, op)
 		if err == nil {
 			op.Attempt.Mu.Lock()
 			part := op.Tally().Votes[0].Reply

@@ -36,7 +36,7 @@ func (l *Locker) settle(ctx context.Context, lock *Lock, bound *clockdrift.Insta
 		if *bound == 0 {
 			*bound = decided.Add(op.Patience())
 		}
-		l.hearOut(ctx, op)
+		l.awaitMore(ctx, op)
 		trip := l.roundTrip(op)
 		mine, leads := op.Standing()
 		if stalls++; mine > most {
@@ -51,7 +51,7 @@ func (l *Locker) settle(ctx context.Context, lock *Lock, bound *clockdrift.Insta
 		if op == nil {
 			return &fault.StateError{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
 		}
-		err := l.hear(ctx, op)
+		err := l.result(ctx, op)
 		switch op.Outcome {
 		case quorum.Outbid:
 			return l.raise(ctx, lock)

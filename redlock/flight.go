@@ -37,7 +37,7 @@ func (l *Locker) share(ctx context.Context, key string, o *acquireOptions, bound
 	}
 }
 
-// boards lets an attempt into the lane of its key: alone, or as the leader of the flight f when
+// boards lets an attempt to the state of its key: alone, or as the leader of the flight f when
 // that leaves. If it does not go, it is not needed, for the caller is in that flight.
 func (l *Locker) boards(ctx context.Context, lock *Lock) (f *quorum.Flight, goes bool, err error) {
 	op, keys := &lock.acquire, &l.board.Keys

@@ -205,8 +205,8 @@ func TestWhoLeavesAFlightHoldsUpNobody(t *testing.T) {
 				t.Errorf("the leader's context ends %s: the other's TryAcquire = %v after %v, want ErrTaken after a try of its own", name, err, time.Since(left))
 			}
 			time.Sleep(time.Second)
-			if left := locker.board.Keys.Left(); left.Lanes > 0 || left.Flights > 0 {
-				t.Errorf("the leader's context ends %s: %d lanes and %d flights are left", name, left.Lanes, left.Flights)
+			if left := locker.board.Keys.Left(); left.States > 0 || left.Flights > 0 {
+				t.Errorf("the leader's context ends %s: %d keys and %d flights are left", name, left.States, left.Flights)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func (l *Locker) raiseOnce(ctx context.Context, lock *Lock) (again bool, err err
 	look.Prepare(a, protocol.Counters, lease)
 	look.Encode(nil)
 	look.AskAll() // it sets nothing, and is let in even while the Locker is closed
-	if err := l.hear(ctx, look); err != nil {
+	if err := l.result(ctx, look); err != nil {
 		return false, err
 	}
 	p := max(l.board.Propose(), look.Greatest()+1)
@@ -49,7 +49,7 @@ func (l *Locker) raiseOnce(ctx context.Context, lock *Lock) (again bool, err err
 	op.Prepare(a, protocol.Raise, lease)
 	op.Carry(p)
 	op.AskAll()
-	err = l.hear(ctx, op)
+	err = l.result(ctx, op)
 	return op.Outcome == quorum.Outbid, err
 }
 

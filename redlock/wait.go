@@ -96,7 +96,7 @@ func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 		return nil, err
 	}
 	if err != nil {
-		h.hearOut(w.Context, lock.last())
+		h.awaitMore(w.Context, lock.last())
 	}
 	return attempt{lock}, err
 }

@@ -38,7 +38,7 @@ type Config struct {
 func NewBoard(c Config, s *node.Set) *Board {
 	b := &Board{Config: c, Set: s, usualTTL: protocol.Milliseconds(s.TTL)}
 	b.usualKeep = strconv.FormatInt(c.FenceIdle.Milliseconds()+1, 10)
-	b.Keys.byKey = make(map[string]*lane)
+	b.Keys.byKey = make(map[string]*keyState)
 	for _, n := range s.Nodes {
 		b.cleanups = append(b.cleanups, &cleanups{board: b, node: n})
 	}

@@ -7,20 +7,20 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// A lane is what the operations on one key share: the order of its commands at each node, and its
-// tries. A lane exists while a command for its key is under way anywhere.
-type lane struct {
+// A keyState is what the operations on one key share: the order of its commands at each node, and its
+// tries. It exists while a command for its key is under way anywhere.
+type keyState struct {
 	queues node.KeyQueues
 	users  int        // operations under way
 	out    *Operation // the try that left last, and the flight that waits for it
 	next   *Flight
 }
 
-// Keys are the lanes of a board. An empty set means that everything is final everywhere.
+// Keys are the keys under way at a board. An empty set means that everything is final everywhere.
 type Keys struct {
-	mu      sync.Mutex // also guards what is in the lanes
-	byKey   map[string]*lane
-	free    []*lane
+	mu      sync.Mutex // also guards what is in the states
+	byKey   map[string]*keyState
+	free    []*keyState
 	awaited int           // attempts and announcements that Close waits for
 	shut    bool          // nothing that may set a key is let in
 	empty   chan struct{} // closed when all is final, if somebody waits for that
@@ -28,9 +28,9 @@ type Keys struct {
 	flights atomic.Int32 // that form, for whoever comes where there is none
 }
 
-// enter returns the lane for key, or nil if the operation sets keys and none is let in. Each call
+// enter returns the state of key, or nil if the operation sets keys and none is let in. Each call
 // wants a Leave.
-func (ks *Keys) enter(key string, nodes int, sets bool) *lane {
+func (ks *Keys) enter(key string, nodes int, sets bool) *keyState {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	if sets && ks.shut {
@@ -41,26 +41,26 @@ func (ks *Keys) enter(key string, nodes int, sets bool) *lane {
 	return l
 }
 
-// of returns the lane for key. ks.mu is held.
-func (ks *Keys) of(key string, nodes int) *lane {
+// of returns the state of key. ks.mu is held.
+func (ks *Keys) of(key string, nodes int) *keyState {
 	l := ks.byKey[key]
 	if l == nil {
 		if n := len(ks.free); n > 0 {
 			l, ks.free = ks.free[n-1], ks.free[:n-1]
 			l.queues.Key = key
 		} else {
-			l = &lane{queues: *node.NewKeyQueues(key, nodes)}
+			l = &keyState{queues: *node.NewKeyQueues(key, nodes)}
 		}
 		ks.byKey[key] = l
 	}
 	return l
 }
 
-// maxFree bounds the lanes that a burst leaves behind.
+// maxFree bounds the states that a burst leaves behind.
 const maxFree = 1024
 
 // Leave gives up one use of l.
-func (ks *Keys) Leave(l *lane) {
+func (ks *Keys) Leave(l *keyState) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	l.users--
@@ -119,8 +119,8 @@ type Flight struct {
 	Err     error         // why it has failed
 }
 
-// Board lets a try into the lane of its key, unless another one is out there. Otherwise the caller
-// is in the flight f. If ahead is not nil he leads it, and holds the lane, to Depart when that try
+// Board lets a try to the state of its key, unless another one is out there. Otherwise the caller
+// is in the flight f. If ahead is not nil he leads it, and holds the state, to Depart when that try
 // is over. Open is false if no try is let in.
 func (ks *Keys) Board(op *Operation) (f *Flight, ahead *Operation, open bool) {
 	op.Done = make(chan struct{})
@@ -140,7 +140,7 @@ func (ks *Keys) Board(op *Operation) (f *Flight, ahead *Operation, open bool) {
 	default:
 		return l.next, nil, true
 	}
-	op.lane = l
+	op.state = l
 	l.users++
 	return f, ahead, true
 }
@@ -149,7 +149,7 @@ func (ks *Keys) Board(op *Operation) (f *Flight, ahead *Operation, open bool) {
 // has no answer.
 func (ks *Keys) Depart(op *Operation, goes bool) {
 	ks.mu.Lock()
-	l := op.lane
+	l := op.state
 	f := l.next
 	l.next = nil
 	if goes {
@@ -163,14 +163,14 @@ func (ks *Keys) Depart(op *Operation, goes bool) {
 	}
 }
 
-// Stay keeps the lane of a try whose votes were split, and that nobody else of this Locker tries,
-// until it is settled. It returns what gives the lane up again.
+// Stay keeps the key of a try whose votes were split, and that nobody else of this Locker tries,
+// until it is settled. It returns what gives the key up again.
 func (ks *Keys) Stay(op *Operation) (leave func()) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	l := ks.of(op.Key.(string), len(op.board().Nodes))
 	l.users++
-	if l.out == nil { // all nodes had answered, so that the lane was given up
+	if l.out == nil { // all nodes had answered, so that the key was given up
 		l.out = op
 	}
 	return func() { ks.Leave(l) }
@@ -208,15 +208,15 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // Left is what keys still have, which is nothing when all is final everywhere.
-type Left struct{ Lanes, Spare, Flights, Awaited, Users int }
+type Left struct{ States, Spare, Flights, Awaited, Users int }
 
 // Left returns what is left of all keys.
 func (ks *Keys) Left() Left {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
-	l := Left{Lanes: len(ks.byKey), Spare: len(ks.free), Flights: int(ks.flights.Load()), Awaited: ks.awaited}
-	for _, lane := range ks.byKey {
-		l.Users = max(l.Users, lane.users)
+	l := Left{States: len(ks.byKey), Spare: len(ks.free), Flights: int(ks.flights.Load()), Awaited: ks.awaited}
+	for _, s := range ks.byKey {
+		l.Users = max(l.Users, s.users)
 	}
 	return l
 }

@@ -32,8 +32,8 @@ type Operation struct {
 	// Handoff is the release that a hand-over stands for.
 	Handoff *Operation
 
-	lane *lane
-	need int
+	state *keyState
+	need  int
 
 	// Guarded by Attempt.Mu.
 	Outcome Outcome
@@ -46,7 +46,7 @@ type Operation struct {
 	decided   bool // Done is to be closed when Attempt.Mu is free
 	submitted bool // to all nodes
 	complete  bool // all nodes have answered, and that is to be told
-	unheard   bool // a release was sent and not heard of
+	unanswered   bool // a release was sent and not heard of
 	holders   []holderView
 	placed    int   // nodes that have set the key, whether or not that is a vote
 	outbid    int   // nodes that have granted the key and accepted a greater fence before
@@ -124,18 +124,18 @@ func (op *Operation) submit(nodes []*node.Node) {
 	}
 }
 
-// enter makes the requests, and lets the operation into the lane of its key, unless the board
+// enter makes the requests, and lets the operation to the state of its key, unless the board
 // takes in no such operations any more.
 func (op *Operation) enter(nodes []*node.Node, need int) bool {
 	a, b := op.Attempt, op.board()
-	if op.lane == nil { // or it has boarded
-		op.lane = b.Keys.enter(op.Key.(string), len(b.Nodes), op.Op.Sets)
+	if op.state == nil { // or it has boarded
+		op.state = b.Keys.enter(op.Key.(string), len(b.Nodes), op.Op.Sets)
 		op.Done = make(chan struct{})
 	}
-	if op.lane == nil {
+	if op.state == nil {
 		return false
 	}
-	op.Question, op.Keys, op.Asked = op, &op.lane.queues, b.Clock.Now()
+	op.Question, op.Keys, op.Asked = op, &op.state.queues, b.Clock.Now()
 	op.need, op.open = need, len(nodes)
 	if op.votes == nil {
 		op.votes = make([]vote, len(nodes))
@@ -233,7 +233,7 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	case op.Op.Frees && answer != protocol.Failed:
 		s.onRelease(answer == protocol.Granted)
 	case op.Op.Frees && r.Reply == nil && !unsent:
-		op.unheard = true
+		op.unanswered = true
 	}
 	s.cut = s.cut || op.Fence.Number != 0 && r.Reply == nil && !unsent
 	switch {
@@ -273,10 +273,10 @@ func (op *Operation) Unanswered(r *node.Request, err error, now clockdrift.Insta
 	}
 }
 
-// Passed leaves the lane of the key behind the last request.
+// Passed leaves the key behind the last request.
 func (op *Operation) Passed(r *node.Request) {
 	if op.vote(r).last {
-		op.board().Keys.Leave(op.lane)
+		op.board().Keys.Leave(op.state)
 	}
 }
 

@@ -174,7 +174,7 @@ func (op *Operation) Alarming() bool {
 }
 
 // Deleted reports whether a node has deleted the key, or may have. Attempt.Mu is held.
-func (op *Operation) Deleted() bool { return op.unheard || op.Answers(protocol.Granted) > 0 }
+func (op *Operation) Deleted() bool { return op.unanswered || op.Answers(protocol.Granted) > 0 }
 
 // First is when the first of the operation's requests left. Attempt.Mu is held.
 func (op *Operation) First() (first clockdrift.Instant) {

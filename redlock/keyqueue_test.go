@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// ask puts a try for the key in the lanes, past everything that lets tries share an answer.
+// ask puts a try for the key in its queues, past everything that lets tries share an answer.
 func ask(t *testing.T, locker *Locker, key string) *quorum.Operation {
 	t.Helper()
 	o, err := locker.prepare(t.Context(), key, nil)
