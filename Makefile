@@ -26,7 +26,7 @@ demo: ## Show a lock over five nodes, of which some die (a few seconds)
 RUN = go run $(RACE) ./test/run $(RACE)
 UNRACED = $(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
 
-test: ## Run all tests, over whichever real servers are here
+test: ## Run all tests, over whichever real servers are here (4 to 9 minutes)
 	@$(UNRACED)
 	$(RUN) $$(go list work)
 	@$(MAKE) --no-print-directory faults
@@ -39,7 +39,7 @@ integration: ## Run the tests over embedded nodes, server processes and containe
 	@$(UNRACED)
 	$(RUN) ./test/integration
 
-faults: ## Take locks for a minute while faults happen, by a new seed each time
+faults: ## Take locks while faults happen, by a new seed each time (80 s)
 	cd test/integration && go run $(RACE) ./fault -nodes processes -for 60s
 	cd test/integration && go run $(RACE) ./fault -nodes containers -for 20s
 
@@ -53,7 +53,7 @@ proof: ## Take a million locks while faults happen, and judge them (20 minutes)
 # How long each fuzz test runs.
 FUZZTIME ?= 20s
 
-fuzz: ## Run every fuzz test for FUZZTIME (20s) each
+fuzz: ## Run every fuzz test for FUZZTIME (20s) each (10 minutes)
 	test/tools/fuzz $(FUZZTIME) $(MODULES)
 
 matrix: ## Run the suite on each server that users may have (10 minutes)
@@ -62,13 +62,13 @@ matrix: ## Run the suite on each server that users may have (10 minutes)
 model: ## Search the models of lock, guard and fences (5 minutes; needs spin and gcc)
 	test/model/run
 
-mutants: ## Take out one mechanism at a time, and see that a test fails (6 minutes on 2 cores)
+mutants: ## Take out one mechanism at a time, and see that a test fails (10 minutes)
 	go run ./test/mutants
 
 bench: ## Measure beside redsync (minutes, on five local servers)
 	cd test/bench && go run .
 
-check: format vet lint boundaries ## Check format, vet, lint and what users have to carry
+check: format vet lint boundaries ## Check format, vet, lint and what users have to carry (30 s)
 
 format: $(LINT)
 	$(LINT) fmt --diff $(MODULES)
@@ -82,7 +82,7 @@ lint: $(LINT)
 boundaries:
 	@go run ./internal/release -boundaries
 
-release-check: ## Prove in a copy that a version can be made, got and mixed with the last one (2 minutes)
+release-check: ## Prove in a copy that a version can be made, got and mixed with the last one (1 minute)
 	go run ./internal/release -check
 
 release: ## Make VERSION=vX.Y.Z of all modules: a commit and tags here, and the push to copy
