@@ -58,16 +58,16 @@ func lockOrError(lock *Lock, err error) (*Lock, error) {
 // errors are those of [Locker.Acquire].
 //
 // Callers of one Locker that try for one key at the same time share a try: while one is out,
-// those who come wait for the next, which asks for all of them. One of them gets the lock.
+// later callers wait for the next, which asks for all of them. One of them gets the lock.
 //
-// Where several ask for a free key at the same moment, each may get some of the votes and
-// nobody a quorum. That is settled within the call, for up to one node time-out: one of them
-// gets the key, as a rule within two or three round trips, and the others then fail with
-// [ErrTaken]. It cannot be promised. If nobody is known to have the key by then, the error is
-// [ErrContended] and not [ErrTaken]: whoever skips a job on ErrTaken must not skip it on
-// ErrContended, or no host may do it. Where so many nodes are silent that one of the others
-// may have a quorum with them, and goes on to have the key, the error is ErrTaken. A try with
-// a token of your own ([WithToken]) lets go of nothing, and only tries again.
+// Contenders that ask for a free key at the same moment may each get some of the votes and none
+// a quorum. The call settles that, for up to one node time-out: as a rule one of them gets
+// the key within two or three round trips, and the others fail with [ErrTaken]. This is not
+// promised. If nobody is known to have the key by then, the error is [ErrContended]: a caller
+// that skips a job on ErrTaken must not skip it on ErrContended, or no host may do it. If the
+// silent nodes may give another contender a quorum, and it still has the key at the next try,
+// the error is ErrTaken. A try with a token of your own ([WithToken]) releases no votes, and
+// only tries again.
 func (l *Locker) TryAcquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
 	o, err := l.prepare(ctx, key, options)
 	if err != nil {
@@ -76,7 +76,7 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, options ...AcquireO
 	return lockOrError(l.insist(ctx, key, o))
 }
 
-// prepare puts the options of one acquire together, and refuses what cannot come to pass.
+// prepare puts the options of one acquire together, and refuses an acquire that cannot succeed.
 func (l *Locker) prepare(ctx context.Context, key string, options []AcquireOption) (*acquireOptions, error) {
 	o := &l.options.acquire
 	if len(options) > 0 {
@@ -101,9 +101,8 @@ func (l *Locker) prepare(ctx context.Context, key string, options []AcquireOptio
 	return o, nil
 }
 
-// try is one attempt, with a token of its own. With an error it returns the attempt that has
-// failed, or nil if there was none. See [Locker.newLock] for waits, and [Locker.settle] for the
-// bound.
+// try is one attempt, with a token of its own. With an error it returns the failed attempt, or
+// nil if there was none. See [Locker.newLock] for waits, and [Locker.settle] for the bound.
 func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits bool, bound *clockdrift.Instant) (*Lock, error) {
 	if l.closed() {
 		return nil, &fault.StateError{Op: "acquire", Key: key, Why: ErrClosed}
@@ -120,7 +119,7 @@ func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits b
 		if lock, err = l.launch(ctx, lock, bound); err != nil {
 			return lock, err
 		}
-		if op := &lock.acquire; !l.board.ClocksAgree() { // the others may outvote those that are wrong
+		if op := &lock.acquire; !l.board.ClocksAgree() { // the others may outvote wrong clocks
 			l.awaitAll(ctx, op, op.Patience())
 		}
 		l.met.Store(true)
@@ -136,8 +135,8 @@ func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits b
 	return l.launch(ctx, lock, bound)
 }
 
-// newLock makes what one attempt needs, if it succeeds to the end of the hold, in few
-// pieces of memory. One that waits also wants to know how long the key is held.
+// newLock allocates an attempt and the hold that may follow, in few pieces of memory. An attempt
+// that waits also asks how long the key is held.
 func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, waits bool) (*Lock, error) {
 	if l.options.fences && l.board.Microseconds() >= protocol.MaxFence {
 		return nil, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: by most nodes' clocks it is later than the year 2255: mend them", ErrFence)}
@@ -167,14 +166,14 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 	return lock, nil
 }
 
-// meet makes an acquire one that only reaches the nodes: see [protocol.Meet].
+// meet makes the acquire a [protocol.Meet], which only reads the nodes' clocks.
 func (l *Lock) meet() {
 	op := &l.acquire
 	op.Op, op.Cmds, op.Decided = protocol.Meet, []driver.Command{protocol.AskTime}, nil
 	op.Full = make(chan struct{})
 }
 
-// launch puts an attempt before the nodes and waits for what comes of it.
+// launch asks all nodes for the lock and awaits the decision.
 func (l *Locker) launch(ctx context.Context, lock *Lock, bound *clockdrift.Instant) (*Lock, error) {
 	if !lock.acquire.AskAll() {
 		return nil, &fault.StateError{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
@@ -182,7 +181,7 @@ func (l *Locker) launch(ctx context.Context, lock *Lock, bound *clockdrift.Insta
 	return lock, l.await(ctx, lock, bound)
 }
 
-// await waits until an attempt is decided, and returns why it has failed if it has.
+// await waits until an attempt is decided, and returns the reason of a failure.
 func (l *Locker) await(ctx context.Context, lock *Lock, bound *clockdrift.Instant) error {
 	op := &lock.acquire
 	err := l.result(ctx, op)
@@ -192,14 +191,14 @@ func (l *Locker) await(ctx context.Context, lock *Lock, bound *clockdrift.Instan
 	case op.Outcome == quorum.Split:
 		return l.settle(ctx, lock, bound)
 	case lock.attempt.Own && taken(err):
-		l.awaitMore(ctx, op) // which of the two it is
+		l.awaitMore(ctx, op) // the late answers tell a holder from a contender
 		return l.cut(ctx, failed(op))
 	}
 	return err
 }
 
-// result waits until an operation is decided, and drops it if ctx ends first, or the Locker is
-// closed. It returns why it has failed if it has.
+// result waits until an operation is decided, and drops it if ctx ends or the Locker is closed
+// first. It returns the reason of a failure.
 func (l *Locker) result(ctx context.Context, op *quorum.Operation) error {
 	var interrupt error
 	select {
@@ -228,15 +227,15 @@ func (l *Locker) result(ctx context.Context, op *quorum.Operation) error {
 	return failure(op, op.FailureReason())
 }
 
-// awaitMore waits a moment for those who have not answered yet when too many have said no: what to
-// do next depends on who has the key.
+// awaitMore waits a moment for late answers after a failure: the next step depends on who has the
+// key.
 func (l *Locker) awaitMore(ctx context.Context, op *quorum.Operation) {
 	if op.Full != nil {
 		l.awaitAll(ctx, op, max(4*l.board.Trip(), 2*time.Millisecond))
 	}
 }
 
-// awaitAll waits until all nodes have answered, or for so long.
+// awaitAll waits until all nodes have answered, and at most for most.
 func (l *Locker) awaitAll(ctx context.Context, op *quorum.Operation, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -248,9 +247,9 @@ func (l *Locker) awaitAll(ctx context.Context, op *quorum.Operation, most time.D
 	}
 }
 
-// begin takes the deciding vote of an acquire: it begins the hold, or undoes the attempt. An
-// attempt whose votes were split keeps them for now: see [Locker.settle]. The lease runs since the
-// first round, which may have set the key. attempt.Mu is held.
+// begin takes the deciding vote of an acquire: it begins the hold, or undoes the attempt. Split
+// votes are kept for now: see [Locker.settle]. The lease counts from the first round, which may
+// have set the key. attempt.Mu is held.
 func begin(op *quorum.Operation, now clockdrift.Instant) {
 	l := op.Owner.(*Lock)
 	a := &l.attempt
@@ -279,8 +278,8 @@ func begin(op *quorum.Operation, now clockdrift.Instant) {
 	op.Clears = true
 }
 
-// hold begins the hold that a quorum has granted, unless that came too late: then the operation
-// has failed. attempt.Mu is held.
+// hold begins the hold that a quorum has granted. After the deadline the operation fails instead.
+// attempt.Mu is held.
 func (l *Lock) hold(op *quorum.Operation, now clockdrift.Instant) bool {
 	l.until, l.ends = op.Deadline(), op.Start.Add(l.maxHold)
 	switch {

@@ -18,24 +18,23 @@ type admitOption func(*admitOptions)
 
 func (set admitOption) admit(o *admitOptions) { set(o) }
 
-// ForceAdmission lets [Locker.AdmitNewNodes] admit all nodes that answer, whatever they hold. This
-// makes two holders possible: for a node that has forgotten a vote, and for a lock that is
-// taken before AdmitNewNodes has returned. Use it only while every client of these nodes is
-// stopped, and has been for the longest TTL.
+// ForceAdmission lets [Locker.AdmitNewNodes] admit all nodes that answer, whatever they hold. It
+// makes two holders possible: over a node that has forgotten a vote, and of a lock that is
+// taken before AdmitNewNodes has returned. Use it only after all clients of these nodes have
+// been stopped for the longest TTL.
 func ForceAdmission() AdmitOption {
 	return admitOption(func(o *admitOptions) { o.force = true })
 }
 
-// AdmitNewNodes lets new nodes vote at once that [WithRestartGuard] would keep out for the longest
-// TTL. Call it at the first deployment, before any client takes a lock: a lock that is
-// taken before AdmitNewNodes has returned may get a second holder. Without it nodes vote after one
+// AdmitNewNodes lets new nodes vote at once, without the quarantine of [WithRestartGuard]. Call it
+// at the first deployment, before any client takes a lock: a lock that is taken before
+// AdmitNewNodes has returned may get a second holder. Without it nodes vote after one
 // quarantine, if all nodes answer but at most one.
 //
 // It admits all nodes or none. The error matches [ErrAdmitted] if a node has been in use
-// before, and names the node and what it holds; nothing was changed then, and nothing has
-// to be done: those that do not vote will do so by themselves. It matches [ErrNoQuorum] if a
-// node does not answer, with a [*QuorumError] for each such node: call it again when all
-// are up, or let the quarantine pass.
+// before, and names the node and what it holds; nothing was changed then, and nothing has to
+// be done: nodes in quarantine vote when it is over. It matches [ErrNoQuorum] if a node does
+// not answer, with a [*QuorumError] for each: call it again when all are up, or wait.
 func (l *Locker) AdmitNewNodes(ctx context.Context, options ...AdmitOption) error {
 	var o admitOptions
 	if err := apply(options, func(option AdmitOption) { option.admit(&o) }); err != nil {
@@ -62,7 +61,7 @@ func (l *Locker) AdmitNewNodes(ctx context.Context, options ...AdmitOption) erro
 	return errors.Join(failures...)
 }
 
-// admissionStep puts one round of questions to the candidates that are not done.
+// admissionStep asks one round of questions of the candidates that are not done.
 func (l *Locker) admissionStep(ctx context.Context, a *gate.Admission, step gate.Step, done []bool) (failures []error) {
 	asked := make([]*quorum.Operation, len(a.Candidates))
 	for i := range a.Candidates {

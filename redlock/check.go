@@ -16,13 +16,12 @@ import (
 
 // Check asks all nodes at once whether they are fit to vote: whether they answer, are masters
 // and servers of their own, keep their keys, and are admitted under [WithRestartGuard]. It
-// returns nil if all are, and a [*CheckError] that names the others. That matches
-// [ErrNoQuorum] if those that are fit are no quorum, so that no lock can be taken.
+// returns nil if all are, and otherwise a [*CheckError] that names the unfit ones. That matches
+// [ErrNoQuorum] if the fit ones are no quorum, so that no lock can be taken.
 //
-// At the first start report every error, for a node that is set up wrongly is not missed until
-// another one fails. A readiness probe may look for ErrNoQuorum alone. Check takes one round
-// trip, or the node time-out (see [WithNodeTimeout]) where a node is silent. What a key's ACL
-// forbids shows when a lock on it is taken.
+// At the first start report every error: a misconfigured node goes unnoticed until another one
+// fails. A readiness probe may test for ErrNoQuorum alone. Check takes one round trip, or the
+// node time-out (see [WithNodeTimeout]) if a node is silent. It does not test the ACL of keys.
 //
 // The error matches [ErrClosed] on a Locker that was closed, and the context's error if ctx
 // ended first.
@@ -62,7 +61,7 @@ func (l *Locker) Check(ctx context.Context) error {
 
 var errUnheard = errors.New("not answered yet")
 
-// look returns what the restart guard asks, if there is one.
+// look returns the questions of the restart guard, if there is one.
 func (l *Locker) look() []driver.Command {
 	if l.board.Restarts == nil {
 		return nil
@@ -70,7 +69,7 @@ func (l *Locker) look() []driver.Command {
 	return l.board.Restarts.Look()
 }
 
-// unfit says by the replies to a check why a node has no vote, if it has none.
+// unfit reads from the replies to a check why a node has no vote, or nil.
 func (l *Locker) unfit(v *quorum.Vote) error {
 	about, look := v.Reply.Reply[:len(protocol.AskFitness)], v.Reply.Reply[len(protocol.AskFitness):]
 	if err := v.Node.OnFitness(about, v.Start); err != nil || !v.Node.Gates().Strict() {
@@ -79,7 +78,7 @@ func (l *Locker) unfit(v *quorum.Vote) error {
 	return v.Node.Gates().Look(look, l.clock.Fresh()).Doubt
 }
 
-// aside makes a question to nodes that is about no lock.
+// aside makes a question to nodes that concerns no lock.
 func (l *Locker) aside(what *protocol.Op, cmds []driver.Command) *quorum.Operation {
 	op, a := new(quorum.Operation), new(quorum.Attempt)
 	a.Init(l.board, nil, gate.MarkerKey, "", l.options.acquire.ttl)
@@ -88,7 +87,7 @@ func (l *Locker) aside(what *protocol.Op, cmds []driver.Command) *quorum.Operati
 	return op
 }
 
-// CheckError are the nodes that are not fit to vote. It matches what is wrong with them, and
+// CheckError names the nodes that are not fit to vote. It matches their errors, and
 // [ErrNoQuorum] if too few are left.
 type CheckError struct {
 	Nodes int // in all
@@ -109,7 +108,7 @@ func (e *CheckError) Error() string {
 	return text
 }
 
-// Unwrap makes the error match what it is made of.
+// Unwrap makes the error match its parts.
 func (e *CheckError) Unwrap() (all []error) {
 	if e.Nodes-len(e.Unfit) < e.Need {
 		all = append(all, ErrNoQuorum)

@@ -39,10 +39,9 @@ func (o *lockerOptions) check() error {
 	return o.checkDurability()
 }
 
-// maxDrift is far beyond any clock that deserves the name.
+// maxDrift is far beyond any real clock.
 const maxDrift = 0.5
 
-// check finds the first setting that is not valid.
 func (o *acquireOptions) check() error {
 	if err := checkTTL(o.ttl); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (o *acquireOptions) check() error {
 	return nil
 }
 
-// checkLease refuses a TTL that is not valid, or that one slow node would eat.
+// checkLease refuses a TTL that is not valid, or that one slow node would use up.
 func (l *Locker) checkLease(ttl time.Duration) error {
 	if err := checkTTL(ttl); err != nil {
 		return err
@@ -120,7 +119,7 @@ func (o *lockerOptions) timeout(ttl time.Duration) time.Duration {
 	return o.nodeTimeout
 }
 
-// apply applies the options of one call, of which none may be nil.
+// apply applies the options of one call. None may be nil.
 func apply[T any](options []T, set func(T)) error {
 	for i, option := range options {
 		if any(option) == nil {

@@ -10,22 +10,21 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// A contest is a key that several ask for at the same moment, so that each gets some of the
-// votes and nobody a quorum. It is settled at once. SET NX GET has told each contender who
-// has which node. The one with the most votes leads; among equals, the one with the greatest
-// token. The leader keeps its votes and asks all nodes again, while the others let go.
+// A contest is a key whose votes are split: several attempts asked for it at the same moment,
+// and none has a quorum. SET NX GET has told each contender which node has which token. The
+// one with the most votes leads; among equals, the one with the greatest token. The leader
+// keeps its votes and asks all nodes again; the others release theirs.
 //
 // Ranking is advice: views may differ, and then two contenders lead, or none does. Safety
 // does not depend on it. Every round collects all votes anew, and the lease counts from the
-// first byte of the first round (see [begin]). What remains is left to chance: a leader that
-// makes no progress lets go, and who has let go tries again after a random pause.
+// first byte of the first round (see [begin]). A leader without progress releases its votes,
+// and contenders without votes try again after a random pause.
 
-// maxStalls is how many rounds in a row may bring a leader nothing before it lets go.
+// maxStalls is how many rounds in a row a leader may gain no vote before it releases its own.
 const maxStalls = 3
 
-// settle asks the nodes again for an attempt whose votes were split, for as long as it leads.
-// It starts no round after the bound, which it sets where there is none: one node time-out
-// from the first split.
+// settle asks the nodes again for an attempt with split votes, while it leads. It starts no round
+// after the bound: one node time-out from the first split, if none was set before.
 func (l *Locker) settle(ctx context.Context, lock *Lock, bound *clockdrift.Instant) error {
 	op := &lock.acquire
 	defer l.board.Keys.Stay(op)()
@@ -62,8 +61,8 @@ func (l *Locker) settle(ctx context.Context, lock *Lock, bound *clockdrift.Insta
 	}
 }
 
-// askAgain puts the attempt before all nodes once more, as an operation with the same token.
-// It returns nil if the Locker takes in no acquires any more.
+// askAgain asks all nodes once more, with the same token. It returns nil if the Locker takes no
+// acquires any more.
 func (l *Lock) askAgain() *quorum.Operation {
 	a := &l.attempt
 	op := &quorum.Operation{Ask: l.acquire.Ask, Lease: l.acquire.Lease, Attempt: a, Owner: l, Decided: begin}
@@ -89,9 +88,9 @@ func (l *Lock) last() *quorum.Operation {
 	return &l.acquire
 }
 
-// insist is a try that is repeated while the votes are split, until the key is had, or is
-// held, or one node time-out has passed. Where silent nodes hide whether a token has a quorum,
-// it has one if the next try finds it again: a contender would have let go.
+// insist repeats a try while the votes are split, until it has the key, somebody holds it, or one
+// node time-out has passed. Silent nodes may hide whether a token has a quorum: it has one if the
+// next try finds it again, because a contender would have released it.
 func (l *Locker) insist(ctx context.Context, key string, o *acquireOptions) (*Lock, error) {
 	var bound clockdrift.Instant
 	var before string
@@ -105,8 +104,8 @@ func (l *Locker) insist(ctx context.Context, key string, o *acquireOptions) (*Lo
 			return lock, err
 		}
 		before = holder
-		// The leader needs about this long. Then it has the key, or has let go as well.
-		if bound == 0 { // it was another caller's try
+		// After about this time the leader has the key, or has released its votes as well.
+		if bound == 0 { // another caller's try
 			bound = l.clock.Now().Add(l.options.timeout(o.ttl))
 		}
 		trip := l.roundTrip(lock.last())
@@ -120,16 +119,16 @@ func (l *Locker) insist(ctx context.Context, key string, o *acquireOptions) (*Lo
 	}
 }
 
-// roundTrip is how long a round of this operation takes: until a quorum of the nodes had
-// answered this one, or the nodes' distance if that is more.
+// roundTrip is how long a round of op takes: until a quorum of the nodes has answered, and at
+// least the nodes' distance.
 func (l *Locker) roundTrip(op *quorum.Operation) time.Duration {
 	return max(l.board.Trip(), minTrip, min(op.RoundTrip(), op.Patience()/16))
 }
 
-// minTrip is the least that pauses between rounds are reckoned by, for goroutines want a turn.
+// minTrip is the least round trip that pauses are computed from: goroutines need time to run.
 const minTrip = 100 * time.Microsecond
 
-// rest waits, and reports whether nothing has ended the waiting before.
+// rest waits for the pause, and reports false if the context or the Locker ends first.
 func (l *Locker) rest(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

@@ -6,16 +6,14 @@ import (
 	"fmt"
 )
 
-// Do takes the lock on key, runs fn under the lock's context, keeps the lock alive while
-// fn runs (see [WithRenewal]), and releases it. It waits for the lock as [Locker.Acquire]
-// does; in fn, [FromContext] returns it. Under fn's context the same key is refused with
-// [ErrDeadlock]: a Do does not nest in itself.
+// Do takes the lock on key, runs fn under the lock's context, renews the lock while fn runs (see
+// [WithRenewal]), and releases it. It waits for the lock as [Locker.Acquire] does; in fn,
+// [FromContext] returns it. Under fn's context the same key is refused with [ErrDeadlock].
 //
-// The error is that of the Acquire, and then fn was not called; or it has fn's error
-// and the lock's fate: it matches fn's error, and [ErrLost], [ErrNoQuorum] or both as
-// [Lock.Release] returns them. A lock that was lost while fn ran is an error even if
-// fn returned nil, for fn may not have been alone. A panic in fn goes on after the
-// release.
+// The error is that of the Acquire, and then fn was not called. Otherwise it matches fn's
+// error, and [ErrLost], [ErrNoQuorum] or both as [Lock.Release] returns them. A lock that was
+// lost while fn ran is an error even if fn returned nil, because fn may not have been alone.
+// A panic in fn goes on after the release.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context) error, options ...AcquireOption) error {
 	lock, err := l.Acquire(ctx, key, append([]AcquireOption{WithRenewal()}, options...)...)
 	if err != nil {
@@ -40,7 +38,7 @@ func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context
 		}
 		loss := fmt.Errorf("redlock: do %q: the function was not alone to its end: %w", key, fate)
 		if !errors.Is(released, ErrNoQuorum) {
-			released = nil // it says no more than that
+			released = nil // loss says the same
 		}
 		released = errors.Join(loss, released)
 	case errors.Is(released, ErrReleased): // by the function itself

@@ -7,26 +7,26 @@ import (
 	"github.com/quorumlock/quorumlock/internal/gate"
 )
 
-// WithReplicatedVotes lets a node's vote count only when so many of its replicas have
-// it (WAIT), so that a lock outlives the node and the promotion of a replica. Ask for
-// all replicas that can be promoted: of some, the one without the vote may be promoted.
-// It is 1 or more. By default a vote counts when the node has it in memory.
+// WithReplicatedVotes lets a node's vote count only when the given number of its replicas have
+// it (WAIT), so that a lock survives the node and the promotion of a replica. Ask for all
+// replicas that can be promoted, or one without the vote may be. It is 1 or more. By default
+// a vote counts when the node has it in memory.
 //
 // It also keeps an old master from voting that was cut off and replaced while some clients
-// still talk to it (Sentinel's split brain): the promoted replica is missing there. Without
-// this option such a node votes twice, which [WithRestartGuard] cannot see either.
+// still talk to it (Sentinel's split brain): the old master has lost the promoted replica.
+// Without this option such a node votes twice, also under [WithRestartGuard].
 //
-// A vote that too few replicas have within [WithDurableTimeout] is no vote, and its key
-// is taken back. Acquire, Extend, renewal and hand-over wait; a release does not, unless
-// it hands the lock over. A Redis Cluster is refused with [ErrNode].
+// A vote that too few replicas have within [WithDurableTimeout] is no vote, and its key is
+// deleted. Acquire, Extend, renewal and hand-over wait; a release does not, unless it hands
+// the lock over. A Redis Cluster is refused with [ErrNode].
 func WithReplicatedVotes(replicas int) Option {
 	return option(func(o *lockerOptions) { o.replicated = &replicas })
 }
 
-// WithDurableVotes lets a node's vote count only when it is synced in the append-only
-// file on the node's own disk, and on the disks of so many of its replicas (WAITAOF), so
-// that a lock outlives the loss of power. Ask for all replicas that can be promoted, or
-// for 0 if none can. By default a vote counts when the node has it in memory.
+// WithDurableVotes lets a node's vote count only when it is synced in the append-only file on
+// the node's own disk, and on the disks of the given number of its replicas (WAITAOF), so that
+// a lock survives a loss of power. Ask for all replicas that can be promoted, or for 0 if none
+// can. By default a vote counts when the node has it in memory.
 //
 // Set appendonly yes on the nodes and appendfsync always: under everysec a vote waits for
 // the next second, and WAITAOF of Redict 7.3.6, Valkey 8.1.1 and 9.1.2 was seen to answer before
@@ -35,18 +35,18 @@ func WithReplicatedVotes(replicas int) Option {
 // lone acquire took 1.4ms under always and 1.0s under everysec (0.16ms without the option
 // and the file), and 64 callers made 1900 and 46 acquires a second (13000).
 //
-// A vote that is not safe within [WithDurableTimeout] is no vote, and its key is taken
-// back. Acquire, Extend, renewal and hand-over wait; a release does not, unless it hands
-// the lock over. A node that has no WAITAOF (it is older than Redis 7.2 or Valkey 8.0),
-// that keeps no append-only file, or that is a Redis Cluster is refused with [ErrNode].
+// A vote that is not synced within [WithDurableTimeout] is no vote, and its key is deleted.
+// Acquire, Extend, renewal and hand-over wait; a release does not, unless it hands the lock
+// over. A node without WAITAOF (older than Redis 7.2 or Valkey 8.0) or without an append-only
+// file, and a Redis Cluster, are refused with [ErrNode].
 func WithDurableVotes(replicas int) Option {
 	return option(func(o *lockerOptions) { o.synced = &replicas })
 }
 
-// WithDurableTimeout sets how long a vote may wait for what [WithReplicatedVotes] or
-// [WithDurableVotes] asks for, beside the node time-out. It is a whole number of
-// milliseconds, and every TTL must have room for both. The default is 2s, or half of what
-// the default TTL leaves beside the node time-out if that is less.
+// WithDurableTimeout sets how long a vote may wait for replicas or disks ([WithReplicatedVotes],
+// [WithDurableVotes]), beside the node time-out. It is a whole number of milliseconds, and
+// every TTL must have room for both. The default is 2s, or half of what the default TTL
+// leaves beside the node time-out if that is less.
 func WithDurableTimeout(d time.Duration) Option {
 	return option(func(o *lockerOptions) { o.durableTimeout = d })
 }
@@ -70,11 +70,10 @@ func (o *lockerOptions) checkDurability() error {
 	return nil
 }
 
-// defaultDurableTimeout has room for the two seconds that a busy disk may put off the
-// sync of every second.
+// defaultDurableTimeout has room for the 2s by which a busy disk may delay the sync of everysec.
 const defaultDurableTimeout = 2 * time.Second
 
-// durability is what the options ask for, or nil.
+// durability is the durability that the options ask for, or nil.
 func (o *lockerOptions) durability() *gate.Durability {
 	d := new(gate.Durability)
 	switch {

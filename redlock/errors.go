@@ -24,16 +24,16 @@ var (
 	// key. Look at the nodes: the [QuorumError] beside it names them.
 	ErrNoQuorum = fault.ErrNoQuorum
 
-	// ErrExpired says that a quorum voted, but so late that nothing of the lease
-	// was left. Take a longer TTL, or find out what is slow.
+	// ErrExpired says that a quorum voted after the end of the lease. Take a longer TTL,
+	// or find out what is slow.
 	ErrExpired = fault.ErrExpired
 
-	// ErrLost says that the lock is not ours any more: its lease ran out, or too
-	// many nodes have lost its key. Stop the work that it protected.
+	// ErrLost says that the lock is lost: its lease ran out, or too many nodes have lost
+	// its key. Stop the work that it protected.
 	ErrLost = fault.ErrLost
 
-	// ErrReleased says that this lock, or the lock with this token of our own, was
-	// released before, by ourselves.
+	// ErrReleased says that this process has released this lock, or the lock with this
+	// token ([WithToken]), before.
 	ErrReleased = fault.ErrReleased
 
 	// ErrDeadlock says that the context of an acquire carries a lock of the same Locker
@@ -45,35 +45,35 @@ var (
 	ErrClosed = fault.ErrClosed
 
 	// ErrOption says that an option or an argument is not valid; nothing was sent.
-	// The [OptionError] beside it says which, and what would be.
+	// The [OptionError] beside it says which, and what is valid.
 	ErrOption = fault.ErrOption
 
-	// ErrFence says that the nodes have granted the key, but took no number that orders
-	// its holders. Try again; the message says if something has to be mended first.
+	// ErrFence says that the nodes have granted the key, but accepted no fence for it.
+	// Try again; the message says if something has to be corrected first.
 	ErrFence = fault.ErrFence
 
-	// ErrQuarantine says that a node may have forgotten who holds what, and does not vote
-	// for a while: see [WithRestartGuard] and [WithClockGuard]. Wait.
+	// ErrQuarantine says that a node may have forgotten votes, and does not vote for the
+	// longest TTL: see [WithRestartGuard] and [WithClockGuard]. Wait.
 	ErrQuarantine = fault.ErrQuarantine
 
-	// ErrNodeSet says that a node belongs to another set than this client: it lists others,
-	// or was admitted for other leases. The message names both. Give all clients the same
-	// nodes, [WithNodeSet] and [WithRestartGuard].
+	// ErrNodeSet says that a node belongs to another node set than this client, or was
+	// admitted for shorter leases. The message names both. Give all clients the same nodes,
+	// [WithNodeSet] and [WithRestartGuard].
 	ErrNodeSet = fault.ErrNodeSet
 
-	// ErrAdmitted says that [Locker.AdmitNewNodes] changed nothing, for nodes have been in use
-	// before. Nothing has to be done.
+	// ErrAdmitted says that [Locker.AdmitNewNodes] changed nothing, because nodes have been in
+	// use before. Nothing has to be done.
 	ErrAdmitted = fault.ErrAdmitted
 
-	// ErrNode says that a server must not be one of the nodes: it is a replica,
-	// evicts keys, or is a node already. The message says which and what to do.
+	// ErrNode says that a server cannot be a node: it is a replica, evicts keys, or is
+	// another node already. The message says which and what to do.
 	ErrNode = fault.ErrNode
 )
 
 // OptionError is an option or an argument that is not valid. It matches [ErrOption].
 type OptionError struct {
 	Option string // its name, as in WithTTL: "TTL"; or "nodes", "options" or "key"
-	Reason string // what is wrong, and what would be right
+	Reason string // what is wrong, and what is valid
 }
 
 func (e *OptionError) Error() string { return "redlock: " + e.Option + ": " + e.Reason }
@@ -81,15 +81,14 @@ func (e *OptionError) Error() string { return "redlock: " + e.Option + ": " + e.
 // Is makes the error match [ErrOption].
 func (e *OptionError) Is(target error) bool { return target == ErrOption }
 
-// CloseError is what [Locker.Close] could not release: keys that may be kept from everybody
-// else, because no quorum has said that their tokens are gone. It matches [ErrNoQuorum].
-// There is nothing to do: each key goes away by itself, one TTL after its nodes answer again
-// at the latest.
+// CloseError names the keys whose release no quorum has confirmed to [Locker.Close], so others
+// may not get them yet. It matches [ErrNoQuorum]. Nothing has to be done: each key expires one
+// TTL after its nodes answer again at the latest.
 type CloseError struct {
 	Keys []UnreleasedKey // in order
 }
 
-// UnreleasedKey is a key that a quorum has not released, as the user named it.
+// UnreleasedKey is a key that no quorum has released, without its prefix.
 type UnreleasedKey struct {
 	Key   string
 	Nodes []string // the names of those that may have it
@@ -114,15 +113,15 @@ func (e *CloseError) Is(target error) bool { return target == ErrNoQuorum }
 // Answer is what one node said to an operation.
 type Answer uint8
 
-// The answers. What a node is asked to do differs: Granted means that it set the
-// key, prolonged it, deleted it, or has it.
+// The answers. Granted means, by operation, that the node set the key, prolonged it, deleted
+// it, or has it.
 const (
-	Pending Answer = iota // not yet: the operation was decided without it
-	Granted               // it did what was asked
+	Pending Answer = iota // none yet: the operation was decided without it
+	Granted               // it agreed
 	Taken                 // another token has the key
 	Absent                // our token is not there
 	Failed                // it refused, or gave no answer: see Vote.Err
-	Outbid                // it set the key, but has accepted as great a fence before
+	Outbid                // it set the key, but has accepted an equal or greater fence before
 )
 
 func (a Answer) String() string {
@@ -151,9 +150,9 @@ func (v Vote) text(answer string) string {
 	return text
 }
 
-// QuorumError is an operation that too few nodes agreed to, with the answer of
-// each. It matches the sentinel that says why, such as [ErrTaken] or [ErrNoQuorum],
-// and what the nodes' errors match.
+// QuorumError is an operation that too few nodes agreed to, with each node's answer. It
+// matches the sentinel that says why, such as [ErrTaken] or [ErrNoQuorum], and what the
+// nodes' errors match.
 type QuorumError struct {
 	Op     string // acquire, extend, renew, release, held or admit
 	Key    string

@@ -6,7 +6,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
-// EventKind tells what an [Event] is about.
+// EventKind is the kind of an [Event].
 type EventKind uint8
 
 // The kinds of events.
@@ -15,30 +15,29 @@ const (
 	NodeUp EventKind = iota + 1
 	// NodeDown: the node did not answer in time, cut the connection, or is unfit: also if it
 	// became a replica, an evicting node or another node's server while it was up.
-	// It is left out; after a rest of at most a second the next operation asks it again.
+	// It is left out; after a cooldown of at most 1s the next operation asks it again.
 	NodeDown
-	// NodeUnchecked: the node would not say whether it is a master that keeps its
-	// keys (INFO fails). It votes all the same; Err says what to allow.
+	// NodeUnchecked: INFO fails, so the node votes unchecked. Err says what to allow.
 	NodeUnchecked
 	// NodeEvicts: the node may evict locks, and [WithEvictingNodes] lets it vote.
 	NodeEvicts
-	// NodeMuted: waiters do not hear of releases at the node, and poll it. Err says why,
-	// and what to allow if the user's ACL forbids it.
+	// NodeMuted: waiters receive no announcements of releases from the node, and poll it. Err
+	// says why, and what to allow if the user's ACL forbids it.
 	NodeMuted
-	// NodeClockStepped: the node's clock was set. Forward, keys may have expired early
-	// there: see [WithClockGuard].
+	// NodeClockStepped: the node's clock was set. After a step forward keys may have expired
+	// early there: see [WithClockGuard].
 	NodeClockStepped
-	// NodeClockDrifts: the node's clock runs faster or slower than ours than any that a
-	// time service keeps. Leases allow for so much as [WithDriftFactor] says.
+	// NodeClockDrifts: the node's clock runs faster or slower than a time service allows.
+	// Leases allow for [WithDriftFactor].
 	NodeClockDrifts
-	// NodeQuarantined: the node does not vote, as it may have forgotten who holds what, or
-	// belongs to another node set. Err says why and for how long, or what keeps it from
-	// voting again: see [WithRestartGuard] and [WithClockGuard].
+	// NodeQuarantined: the node does not vote, because it may have forgotten votes, or belongs
+	// to another node set. Err says why and for how long, or what keeps it from voting
+	// again: see [WithRestartGuard] and [WithClockGuard].
 	NodeQuarantined
 	// NodeAdmitted: a node that was in quarantine votes again.
 	NodeAdmitted
 	// NodeLimited: the node's user may not run scripts, and the server has no commands
-	// that stand in for them. Err says what does not work there, and what to allow.
+	// that replace them. Err says what does not work there, and what to allow.
 	NodeLimited
 )
 
@@ -47,7 +46,7 @@ func (k EventKind) String() string {
 		"node quarantined", "node admitted", "node limited")
 }
 
-// Event is something that an operator may want to know and that no call returns.
+// Event is news of a node for an operator, which no call returns.
 type Event struct {
 	Kind EventKind
 	Node string // its name

@@ -11,18 +11,18 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Extend prolongs the lease to ttl from now, and never shortens it. Nodes that have
-// lost the key get it again. It counts only if a quorum agrees before the lease that
-// runs has ended; an Extend that fails before that changes nothing, and may be tried
-// again until then. What it has set at some nodes all the same is deleted when the lock is
-// lost, unless the token is the user's own (see [WithToken]).
+// Extend prolongs the lease to ttl from now, and never shortens it. Nodes that have lost the
+// key get it again. It counts only if a quorum agrees before the current lease ends; an Extend
+// that fails before that changes nothing, and may be repeated until then. Leases that it has
+// set at some nodes are deleted when the lock is lost, unless the token is the user's own (see
+// [WithToken]).
 //
-// A lease never passes the longest hold of [WithMaxHold]: one that would is cut to what is left
-// of that. If the lease already runs to its end, the error is an [OptionError] for "MaxHold".
+// A lease never passes the longest hold of [WithMaxHold]: a longer one is cut to it. If the
+// lease already runs to its end, the error is an [OptionError] for "MaxHold".
 //
-// The error matches [ErrLost] if the lock is lost, or another token has its key at so
-// many nodes that it will be; [ErrNoQuorum] if too few nodes answered; [ErrReleased],
-// [ErrClosed] or [ErrOption]; and the context's error if ctx ended first.
+// The error matches [ErrLost] if the lock is lost, or will be because another token has its
+// key at too many nodes; [ErrNoQuorum] if too few nodes answered; [ErrReleased], [ErrClosed] or
+// [ErrOption]; and the context's error if ctx ended first.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	a := &l.attempt
 	if err := l.locker.checkLease(ttl); err != nil {
@@ -53,8 +53,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	return failure(op, lostIfHeld(op.FailureReason()))
 }
 
-// prepareExtend makes the operation that asks for ttl, or for what the longest hold leaves of
-// it.
+// prepareExtend makes the operation that asks for ttl, cut to the longest hold.
 func (l *Lock) prepareExtend(ttl time.Duration) (*quorum.Operation, error) {
 	a := &l.attempt
 	now := l.observe()
@@ -84,7 +83,7 @@ func (l *Lock) extension(what *protocol.Op, decided func(*quorum.Operation, cloc
 	return op
 }
 
-// lostIfHeld says what it means for a holder that somebody else has the key.
+// lostIfHeld turns ErrTaken, which means a loss to a holder, into ErrLost.
 func lostIfHeld(reason error) error {
 	if reason == ErrTaken { //nolint:errorlint // FailureReason returns the sentinel itself
 		return ErrLost
@@ -92,14 +91,14 @@ func lostIfHeld(reason error) error {
 	return reason
 }
 
-// prolong takes the deciding vote of an extension. attempt.Mu is held, as it is when
-// the deadline passes: one of the two comes first.
+// prolong takes the deciding vote of an extension. attempt.Mu is held, as in [Lock.expire]: one of
+// the two comes first.
 func prolong(op *quorum.Operation, now clockdrift.Instant) {
 	l := op.Owner.(*Lock)
 	l.check(now)
 	if l.ended != nil {
-		// Somebody else may have held and released the key since the deadline.
-		// After a release there is nothing to do: it stands behind us in the queues of the key.
+		// Somebody else may have held and released the key since the deadline. A release needs no
+		// clean-up: it stands behind this extension in the key's queues.
 		op.Clears = l.ended == ErrLost //nolint:errorlint // ended holds the sentinel itself
 		if op.Outcome == quorum.Carried {
 			op.Outcome = quorum.Failed

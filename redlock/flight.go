@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// share is a try that shares the answer of another one if it can: see [quorum.Flight].
+// share tries once, or shares the answer of a try of the same key: see [quorum.Flight].
 func (l *Locker) share(ctx context.Context, key string, o *acquireOptions, bound *clockdrift.Instant) (*Lock, error) {
 	for {
 		f := l.board.Keys.Forming(l.options.prefix + key)
@@ -37,8 +37,8 @@ func (l *Locker) share(ctx context.Context, key string, o *acquireOptions, bound
 	}
 }
 
-// boards lets an attempt to the state of its key: alone, or as the leader of the flight f when
-// that leaves. If it does not go, it is not needed, for the caller is in that flight.
+// boards queues an attempt for its key: alone, or as the leader of the flight f when that leaves.
+// If it does not go, the caller is in that flight and needs no attempt.
 func (l *Locker) boards(ctx context.Context, lock *Lock) (f *quorum.Flight, goes bool, err error) {
 	op, keys := &lock.acquire, &l.board.Keys
 	f, ahead, open := keys.Board(op)
@@ -68,8 +68,8 @@ func (l *Locker) pass(ctx context.Context, key string, over <-chan struct{}) err
 	}
 }
 
-// land ends a flight, if there is one, with what has come of its leader's attempt. If he was
-// interrupted, the others have to ask again.
+// land ends a flight, if there is one, with the result of its leader's attempt. After an
+// interrupt the others have to ask again.
 func land(f *quorum.Flight, lock *Lock, err error, interrupted bool) {
 	switch {
 	case f == nil:
@@ -83,8 +83,7 @@ func land(f *quorum.Flight, lock *Lock, err error, interrupted bool) {
 	close(f.Over)
 }
 
-// behind is the attempt that comes right behind one that has the lock: it is refused where that
-// one was granted.
+// behind makes the result of an attempt right after l: refused at the nodes that granted l.
 func (l *Lock) behind() *Lock {
 	l.attempt.Mu.Lock()
 	defer l.attempt.Mu.Unlock()

@@ -8,12 +8,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Held asks the nodes whether the key still holds this lock's token. It is true if a
-// quorum says so, and false if that is out of reach. It says nothing about the lease,
-// which may end the next moment: [Lock.Valid] does.
+// Held asks the nodes whether the key still holds this lock's token. It is true if a quorum says
+// yes, and false if no quorum can any more. For the lease see [Lock.Valid].
 //
-// The error matches [ErrNoQuorum] if too few nodes answered to say, [ErrClosed], or
-// the context's error if ctx ended first.
+// The error matches [ErrNoQuorum] if too few nodes answered, [ErrClosed], or the context's error
+// if ctx ended first.
 func (l *Lock) Held(ctx context.Context) (bool, error) {
 	a := &l.attempt
 	if l.locker.closed() {

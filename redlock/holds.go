@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// holds are the locks that a Locker's users hold, for Close to end. A lock that is
-// lost and never released leaves within a second: see [holds.look].
+// holds are the locks that a Locker's users hold, for Close to end. A lost lock that nobody
+// releases leaves within 1s: see [holds.look].
 type holds struct {
 	mu     sync.Mutex
 	locks  map[holdName]*Lock
@@ -15,8 +15,7 @@ type holds struct {
 	sleep  suspendDetector
 }
 
-// A holdName is a lock's token; of a token of the user's own, with which he may hold
-// several, the lock besides.
+// A holdName is a lock's token, and the lock besides if several may share the token.
 type holdName struct {
 	token string
 	own   *Lock
@@ -29,7 +28,7 @@ func (l *Lock) holdName() holdName {
 	return holdName{l.attempt.Token, nil}
 }
 
-// add takes l in, unless the Locker is closed. attempt.Mu is held.
+// add adds l, unless the Locker is closed. attempt.Mu is held.
 func (h *holds) add(l *Lock) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,7 +51,7 @@ func (h *holds) remove(l *Lock) {
 	h.mu.Unlock()
 }
 
-// with returns the lock that has a token of our making, or nil.
+// with returns the lock that has a generated token, or nil.
 func (h *holds) with(token string) *Lock {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +65,7 @@ func (h *holds) all() []*Lock {
 	return slices.Collect(maps.Values(h.locks))
 }
 
-// close returns the locks, and takes no more in.
+// close returns the locks, and refuses further ones.
 func (h *holds) close() []*Lock {
 	h.mu.Lock()
 	h.closed, h.sleep.on = true, false

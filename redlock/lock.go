@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// A Lock is a key that we hold, from [Locker.Acquire] until its lease ends, it is
+// A Lock is a key that this process holds, from [Locker.Acquire] until its lease ends, it is
 // released, or the Locker is closed. All methods are safe for concurrent use.
 type Lock struct {
 	locker  *Locker
@@ -27,7 +27,7 @@ type Lock struct {
 	ends   clockdrift.Instant // the longest hold's end, which no lease passes: see [WithMaxHold]
 	fence  int64
 	ended  error           // why the hold is over: ErrLost, ErrReleased or ErrClosed
-	cause  error           // the same with what is known of it, for ctx
+	cause  error           // the same with details, for ctx
 	ctx    context.Context //nolint:containedctx // handed out; nil until then
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // ends ctx at until
@@ -38,8 +38,8 @@ type Lock struct {
 // Key returns the key, as it was given to Acquire.
 func (l *Lock) Key() string { return l.attempt.Key }
 
-// Token returns the random value that says on the nodes who holds the key. Whoever
-// knows it can release the lock: keep it out of logs.
+// Token returns the random value of the key on the nodes. Whoever knows it can release the
+// lock: keep it out of logs.
 func (l *Lock) Token() string { return l.attempt.Token }
 
 // String shows the key and what is left of the lease. It does not show the token.
@@ -53,19 +53,18 @@ func (l *Lock) String() string {
 // GoString is String, so that no format shows the token.
 func (l *Lock) GoString() string { return l.String() }
 
-// Until returns when the lease ends for sure, clock drift taken off, as a wall-clock
-// time. A lock that is over has a time in the past, or now. To find out whether the
-// lock still holds, call [Lock.Valid]: the wall clock may be stepped.
+// Until returns the deadline, clock drift taken off, as a wall-clock time. For a lock that is
+// over it is in the past, or now. To test the lease, call [Lock.Valid]: the wall clock may be
+// stepped.
 func (l *Lock) Until() time.Time {
 	left := l.left()
 	return time.Now().Add(left).Round(0) // without the monotonic part, which stops while a machine sleeps
 }
 
-// Valid reports whether the lease still runs. Work that takes longer than what is
-// left of it is not protected: use [Lock.Context].
+// Valid reports whether the lease still runs. Run work that may outlast it under [Lock.Context].
 func (l *Lock) Valid() bool { return l.left() > 0 }
 
-// left is what is left of the lease, and at most 0 if the hold is over.
+// left is the rest of the lease, and at most 0 if the hold is over.
 func (l *Lock) left() time.Duration {
 	now := l.observe()
 	defer l.attempt.Mu.Unlock()
@@ -75,8 +74,8 @@ func (l *Lock) left() time.Duration {
 	return l.until.Sub(now)
 }
 
-// observe takes attempt.Mu, for the caller to give back, and ends the hold if its time is
-// up at the moment that it returns.
+// observe locks attempt.Mu, which the caller unlocks, and ends the hold if its deadline has passed
+// at the returned moment.
 func (l *Lock) observe() (now clockdrift.Instant) {
 	now = l.locker.clock.Fresh()
 	l.attempt.Mu.Lock()
@@ -84,14 +83,14 @@ func (l *Lock) observe() (now clockdrift.Instant) {
 	return now
 }
 
-// check ends the hold if its time is up. attempt.Mu is held.
+// check ends the hold if its deadline has passed. attempt.Mu is held.
 func (l *Lock) check(now clockdrift.Instant) {
 	if l.ended == nil && now >= l.until {
 		l.end(ErrLost)
 	}
 }
 
-// end ends the hold, if it has not ended before. attempt.Mu is held.
+// end ends the hold, unless it has ended before. attempt.Mu is held.
 func (l *Lock) end(cause error) {
 	if l.ended != nil {
 		return
@@ -123,11 +122,10 @@ func (l *Lock) lossCause() error {
 	return ErrLost
 }
 
-// Context returns a context that descends from the one given to Acquire, and ends
-// when the lease does, by a local timer and whatever the network does, or just
-// before a release is sent. context.Cause then says why: [ErrLost], [ErrReleased]
-// or [ErrClosed]; where renewals have failed, a [*QuorumError] in it has each node's
-// last answer. Give it to all work that the lock protects.
+// Context returns a context that descends from the one given to Acquire, and ends with the
+// lease, by a local timer whatever the network does, or just before a release is sent.
+// context.Cause then says why: [ErrLost], [ErrReleased] or [ErrClosed]; after failed renewals
+// a [*QuorumError] in it has each node's last answer. Give it to all work that the lock protects.
 func (l *Lock) Context() context.Context {
 	now := l.observe()
 	defer l.attempt.Mu.Unlock()
@@ -151,8 +149,8 @@ func FromContext(ctx context.Context) *Lock {
 	return lock
 }
 
-// holder returns the lock of l on key that ctx carries and that is held, or nil. Locks may be
-// nested: each knows the context that it was acquired under.
+// holder returns the valid lock of l on key that ctx carries, or nil. Locks may be nested: each
+// has the context that it was acquired under.
 func (l *Locker) holder(ctx context.Context, key string) *Lock {
 	for lock := FromContext(ctx); lock != nil; lock = FromContext(lock.parent) { //nolint:contextcheck // ctx descends from it
 		if lock.locker == l && lock.attempt.Key == key && lock.Valid() {
@@ -162,7 +160,7 @@ func (l *Locker) holder(ctx context.Context, key string) *Lock {
 	return nil
 }
 
-// expire is called by the timer. The lease may have been extended meanwhile.
+// expire is called by the timer. The lease may have been extended since.
 func (l *Lock) expire() {
 	now := l.observe()
 	defer l.attempt.Mu.Unlock()
@@ -171,8 +169,7 @@ func (l *Lock) expire() {
 	}
 }
 
-// Votes returns what each node said to the acquire. Answers that came after the
-// deciding vote are among them as soon as they have come.
+// Votes returns each node's answer to the acquire, those after the deciding vote included.
 func (l *Lock) Votes() []Vote {
 	l.attempt.Mu.Lock()
 	defer l.attempt.Mu.Unlock()

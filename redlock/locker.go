@@ -30,7 +30,7 @@ type Locker struct {
 	clock   *clockdrift.Clock
 	board   *quorum.Board // what is asked of the nodes
 
-	met      atomic.Bool // a quorum has been reached, and has told its clocks
+	met      atomic.Bool // the clocks of a quorum are known
 	holds    holds
 	renewals schedule
 	lines    waiting.Lines
@@ -43,15 +43,15 @@ type Locker struct {
 	work    crew
 }
 
-// A crew is the goroutines of a Locker. Once somebody waits for them, no more are started: a
-// waiter may want to listen at the moment of Close.
+// A crew is the goroutines of a Locker. Once join is called, start refuses: a waiter may want to
+// subscribe at the moment of Close.
 type crew struct {
 	mu     sync.Mutex
 	over   bool
 	joined sync.WaitGroup
 }
 
-// start runs do in a goroutine, and reports whether it does.
+// start runs do in a goroutine, and reports false if it does not.
 func (c *crew) start(do func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,18 +69,16 @@ func (c *crew) join() {
 	c.joined.Wait()
 }
 
-// New returns a Locker on the nodes, which an adapter such as driver/goredis makes
-// from clients or URLs. It sends nothing: nodes are asked what they are when they are
-// first used. A minority that is down or unfit does not show in any result, for locks
-// work without it: see [OnEvent].
+// New returns a Locker on the nodes, which an adapter such as driver/goredis makes from
+// clients or URLs. It sends nothing: a node is probed when it is first used. A minority that
+// is down or unfit does not show in any result, because locks work without it: see [OnEvent].
 //
-// Several Lockers may share nodes: the last one to be closed closes their drivers. All
-// clients of a key name the same nodes, with the same database number and key prefix, or
-// they hold locks that know nothing of each other.
+// Several Lockers may share nodes: the last one to be closed closes their drivers. All clients
+// of a key need the same nodes, database number and key prefix, or their locks are independent.
 //
-// Nodes must be masters of their own: neither replicas of each other nor parts of one
-// cluster. Any number from 1 up will do; N nodes bear the loss of (N−1)/2, rounded
-// down, so an odd number is best. One node is the plain single-node lock, with no loss borne.
+// Nodes must be independent masters: neither replicas of each other nor parts of one cluster.
+// N is 1 or more; N nodes survive the loss of (N−1)/2, rounded down, so an odd number is best.
+// One node is the plain single-node lock, which survives no loss.
 func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	o := defaults()
 	if err := apply(options, func(option Option) { option.locker(&o) }); err != nil {
@@ -114,7 +112,7 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	return l, nil
 }
 
-// nodeConfig is what the Locker gives its nodes.
+// nodeConfig is the configuration of the Locker's nodes.
 func (l *Locker) nodeConfig(life context.Context, size int) node.Config {
 	o := &l.options
 	majority := size/2 + 1
@@ -162,13 +160,12 @@ func same(a, b any) bool {
 		reflect.TypeOf(a).Kind() == reflect.Pointer && a == b
 }
 
-// Close ends the contexts of all held locks with the cause [ErrClosed], releases them,
-// and ends and waits for all that the Locker has started. It waits until a quorum has
-// confirmed every release, also those of failed attempts, for a bounded time (see
-// [WithCloseTimeout]); a node that was asked gets its node time-out. What a minority of
-// the nodes may still have keeps nobody else from the key and is left to the TTL. Close
-// closes the clients that the adapters made themselves, unless another open Locker of this
-// process has the same nodes, and never one that was given to them.
+// Close ends the contexts of all held locks with the cause [ErrClosed], releases them, and ends
+// the Locker's goroutines and waits for them. It waits until a quorum has confirmed every
+// release, also those of failed attempts, for a bounded time (see [WithCloseTimeout]); a node
+// that was asked gets its node time-out. Keys at a minority of the nodes keep nobody else out,
+// and expire by their TTL. Close closes the clients that the adapters made themselves, unless
+// another open Locker of this process has the same nodes, and never one that was given to them.
 //
 // The error is or wraps a [*CloseError] if a quorum did not confirm all releases: it names
 // the keys and the nodes. Further calls return the same.
@@ -205,7 +202,7 @@ func (l *Locker) shut() error {
 	return errors.Join(append(l.closeDrivers(), l.unreleased())...)
 }
 
-// unreleased says which keys Close could not give back.
+// unreleased names the keys whose release no quorum has confirmed.
 func (l *Locker) unreleased() error {
 	nodes := l.board.Unreleased()
 	if len(nodes) == 0 {
@@ -218,8 +215,8 @@ func (l *Locker) unreleased() error {
 	return err
 }
 
-// joinTime is how long drivers get to return from calls whose context has ended: many
-// times what their contract allows.
+// joinTime is how long drivers get to return from calls whose context has ended: 20 times their
+// contract's 50ms.
 const joinTime = time.Second
 
 // join waits for all goroutines.
@@ -239,8 +236,7 @@ func (l *Locker) join() error {
 	}
 }
 
-// closeDrivers closes what the drivers have of their own, all at once: to a silent
-// node that may take a second.
+// closeDrivers closes the drivers' own clients, all at once: with a silent node it may take 1s.
 func (l *Locker) closeDrivers() []error {
 	failures := make([]error, len(l.board.Nodes))
 	var group errgroup.Group
@@ -251,7 +247,7 @@ func (l *Locker) closeDrivers() []error {
 				if err := c.Close(); err != nil {
 					failures[i] = fmt.Errorf("redlock: close node %s: %w", n.Name(), err)
 				}
-				return nil // the others are closed as well, and each failure is told
+				return nil // the others are closed as well, and each failure is reported
 			})
 		}
 	}
@@ -277,7 +273,7 @@ func (u *driverUsers) enter(d driver.Driver) {
 	}
 }
 
-// leave notes that a Locker uses d no more, and returns what is to be closed, if anything.
+// leave notes that a Locker uses d no more, and returns the driver to close, or nil.
 func (u *driverUsers) leave(d driver.Driver) io.Closer {
 	c, ok := d.(io.Closer)
 	if !ok || !reflect.ValueOf(d).Comparable() {

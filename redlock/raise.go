@@ -10,14 +10,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// maxRaises bounds the proposals behind the first. Each is above all that a quorum had
-// accepted a moment before, so a second one fails only if somebody else was there in
-// between, who has then failed to get the key.
+// maxRaises bounds the proposals after the first. Each is above all numbers that a quorum had
+// accepted a moment before, so it fails only if another attempt proposed in between.
 const maxRaises = 4
 
-// raise finds a greater fence for an attempt that has the key at a quorum, where too many
-// nodes have accepted the same or a greater one before: by a client whose clock reads
-// more, or before a node forgot. It costs two round trips more, inside the lease.
+// raise finds a greater fence for an attempt that has the key at a quorum, but whose number is
+// not greater than those that too many nodes have accepted: of a client whose clock reads more, or
+// from before a node forgot. It costs two round trips, inside the lease.
 func (l *Locker) raise(ctx context.Context, lock *Lock) error {
 	var err error
 	again := true
@@ -30,14 +29,14 @@ func (l *Locker) raise(ctx context.Context, lock *Lock) error {
 	return err
 }
 
-// raiseOnce reads the counters and proposes more. Again says that somebody else has done so
-// in between.
+// raiseOnce reads the counters and proposes a greater number. Again: another attempt proposed in
+// between.
 func (l *Locker) raiseOnce(ctx context.Context, lock *Lock) (again bool, err error) {
 	a, lease := &lock.attempt, lock.acquire.Lease
 	look := &quorum.Operation{Owner: lock}
 	look.Prepare(a, protocol.Counters, lease)
 	look.Encode(nil)
-	look.AskAll() // it sets nothing, and is let in even while the Locker is closed
+	look.AskAll() // it sets nothing, and works even while the Locker is closed
 	if err := l.result(ctx, look); err != nil {
 		return false, err
 	}
@@ -53,8 +52,8 @@ func (l *Locker) raiseOnce(ctx context.Context, lock *Lock) (again bool, err err
 	return op.Outcome == quorum.Outbid, err
 }
 
-// raised takes the deciding vote of a raise. The lease runs since the acquire, of which any
-// part may have set the key. attempt.Mu is held.
+// raised takes the deciding vote of a raise. The lease counts from the acquire's first round, which
+// may have set the key. attempt.Mu is held.
 func raised(op *quorum.Operation, now clockdrift.Instant) {
 	if op.Outcome == quorum.Carried {
 		lock := op.Owner.(*Lock)
@@ -64,9 +63,8 @@ func raised(op *quorum.Operation, now clockdrift.Instant) {
 }
 
 // Fence returns the number that orders the holders of the key, or 0 without [WithFences].
-// Hand it to whatever the lock protects, and let that refuse a number below the greatest
-// that it has seen (package fence helps): then a holder who does not know yet that his
-// lease is over can do no harm there.
+// Give it to the store that the lock protects, which refuses a number below the greatest that
+// it has seen (package fence helps): then late writes of a former holder do no harm there.
 func (l *Lock) Fence() int64 {
 	l.attempt.Mu.Lock()
 	defer l.attempt.Mu.Unlock()

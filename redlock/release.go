@@ -8,23 +8,22 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Release gives the key back. It first ends the lock's context, with the cause
-// [ErrReleased], and then deletes the key at all nodes. It waits until a quorum has
-// said that the token is not there any more, for one node time-out at the most, or
-// until ctx ends. The rest, and what goes wrong at a minority, is done in the
-// background, until it is done or [Locker.Close] ends it. Give it a context that has
-// not ended:
+// Release releases the lock. It first ends the lock's context, with the cause [ErrReleased],
+// and then deletes the key at all nodes. It waits until a quorum has confirmed that the token
+// is gone, for one node time-out at the most, or until ctx ends. The other nodes, and failures
+// at a minority, are handled in the background, until they are done or [Locker.Close] ends it.
+// Give it a context that has not ended:
 //
 //	defer lock.Release(context.WithoutCancel(ctx))
 //
-// The error matches [ErrLost] if the lock was lost before: its lease had ended, or no
-// node had its token any more. Then the work may not have been protected to its end.
-// It matches [ErrNoQuorum] if too few nodes answered: the key goes away by itself, by
-// the TTL at the latest; [ErrReleased] the second time; [ErrClosed]; and the
-// context's error if ctx ended first. Of a lock that was lost it matches [ErrLost] besides.
+// The error matches [ErrLost] if the lock was lost before: its lease had ended, or no node had
+// its token any more. Then the work may not have been protected to its end. It matches
+// [ErrNoQuorum] if too few nodes answered (the key expires by the TTL at the latest);
+// [ErrReleased] the second time; [ErrClosed]; and the context's error if ctx ended first. For a
+// lost lock it matches [ErrLost] besides.
 //
-// A lock that was lost and had a token of the user's own (see [WithToken]) is left alone:
-// nothing is sent, for the key may belong to a retry that has the same token.
+// For a lost lock with a token of the user's own (see [WithToken]) nothing is sent: the key may
+// belong to a retry that has the same token.
 func (l *Lock) Release(ctx context.Context) error {
 	a := &l.attempt
 	lost, err := l.giveUp("release")
@@ -60,13 +59,12 @@ func (l *Lock) Release(ctx context.Context) error {
 	return nil
 }
 
-// Abandon ends the hold, as Release does, and leaves the key to its TTL: until then nobody
-// else gets it, neither by a try nor by waiting. It is for a job that must not run a second
-// time soon after it has succeeded: take a TTL that is as long as that. Nothing is sent; an
-// extension that is under way may still count at the nodes.
+// Abandon ends the hold, as Release does, and leaves the key to its TTL: until then nobody else
+// gets it. It is for a job that must not run again soon after it has succeeded: take a TTL of
+// that length. Nothing is sent; an extension under way may still prolong the key at the nodes.
 //
-// A token of the user's own (see [WithToken]) is spent for this Locker, and not for others:
-// whoever has it gets the key by it.
+// A token of the user's own (see [WithToken]) is spent for this Locker only: another Locker gets
+// the key with it.
 //
 // The error matches [ErrLost] if the lock was lost before, [ErrReleased] if it was released
 // or abandoned before, or [ErrClosed].
@@ -84,7 +82,7 @@ func (l *Lock) Abandon() error {
 	return nil
 }
 
-// giveUp ends the hold for its user, who can do that once.
+// giveUp ends the hold for its user, once.
 func (l *Lock) giveUp(what string) (lost bool, err error) {
 	l.observe()
 	defer l.attempt.Mu.Unlock()
@@ -111,8 +109,7 @@ func (l *Lock) quit() {
 	}
 }
 
-// giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete
-// it.
+// giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete it.
 func (l *Lock) giveBack(handOver bool) *quorum.Operation {
 	a := &l.attempt
 	l.locker.holds.remove(l)

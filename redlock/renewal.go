@@ -8,9 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// A renewal keeps a lock alive (see [WithRenewal]). It has no goroutine and no timer of its
-// own: the Locker's [schedule] begins each attempt, and the deciding vote of that one says
-// when the next is due.
+// A renewal renews a lock (see [WithRenewal]). It has no goroutine and no timer of its own: the
+// Locker's [schedule] begins each attempt, and its deciding vote sets when the next is due.
 type renewal struct {
 	lock    *Lock
 	options *acquireOptions
@@ -30,11 +29,11 @@ func (r *renewal) begin(start clockdrift.Instant) {
 	r.plan(start.Add(r.between(r.options.ttl/earliestRenewal, r.options.ttl/renewalShare-r.slot())))
 }
 
-// A lease is renewed at a random moment before this part of the TTL has passed: two thirds
-// are left for more attempts. Locks that were taken together must not be renewed together, or
-// a process that holds many has to renew all of them in the time in which it took them. So
-// the first time is drawn from a wide span, and a lock that is held shorter than it is
-// never renewed; later times are drawn from a narrow one, for each renewal costs.
+// A lease is renewed at a random moment, before a third of the TTL has passed: two thirds are
+// left for more attempts. Locks that were taken together must not be renewed together, or a
+// process that holds many has to renew them as fast as it took them. So the first moment is
+// drawn from a wide span, and a shorter hold is never renewed; later ones are drawn from a
+// narrow span, because each renewal costs.
 const (
 	renewalShare    = 3
 	earliestRenewal = 6
@@ -46,15 +45,14 @@ func (r *renewal) between(least, most time.Duration) time.Duration {
 	return least + r.lock.locker.board.Jitter(most-least)
 }
 
-// renewalSlots is how many moments of a TTL renewals fall due at, so that those which are due
-// at about the same time share batches and commands.
+// renewalSlots is the number of moments in a TTL at which renewals are due: those of one moment
+// share batches and commands.
 const renewalSlots = 1024
 
-// slot is the time from one of these moments to the next.
+// slot is the time between two of these moments.
 func (r *renewal) slot() time.Duration { return r.options.ttl / renewalSlots }
 
-// plan lets the next attempt begin at due or a moment later, when others do. attempt.Mu is
-// held.
+// plan lets the next attempt begin in the slot behind due. attempt.Mu is held.
 func (r *renewal) plan(due clockdrift.Instant) {
 	slot := clockdrift.Instant(r.slot())
 	r.lock.locker.renewals.set(r, due+slot-due%slot)
@@ -69,7 +67,7 @@ func (r *renewal) attempt() {
 	case l.ended != nil || l.parent.Err() != nil || ttl < MinTTL:
 		a.Mu.Unlock()
 		return
-	case r.last != nil && r.last.Unsent(): // to ask again would only make the queue longer
+	case r.last != nil && r.last.Unsent(): // another request would only lengthen the queue
 		r.plan(now.Add(r.pause(now)))
 		a.Mu.Unlock()
 		return
@@ -82,7 +80,7 @@ func (r *renewal) attempt() {
 	op.AskAll()
 }
 
-// next is the TTL to ask for: it does not go beyond the longest hold. attempt.Mu is held.
+// next is the TTL to ask for, within the longest hold. attempt.Mu is held.
 func (r *renewal) next(now clockdrift.Instant) time.Duration {
 	return min(r.options.ttl, r.lock.ends.Sub(now).Truncate(time.Millisecond))
 }
@@ -102,31 +100,29 @@ func (r *renewal) decided(op *quorum.Operation, now clockdrift.Instant) {
 	r.plan(now.Add(r.pause(now)))
 }
 
-// pause is the time to the next attempt when one has failed: a part of what is left of the
-// lease, so that there are some twenty attempts, however long it is; but not so short that
-// the nodes have no time to recover. attempt.Mu is held.
+// pause is the time from a failed attempt to the next: a part of the rest of the lease, which
+// makes some twenty attempts of any TTL, and at least a quarter of the node time-out, in which
+// nodes recover. attempt.Mu is held.
 func (r *renewal) pause(now clockdrift.Instant) time.Duration {
 	left := r.lock.until.Sub(now)
 	least := r.lock.locker.options.timeout(r.options.ttl) / 4
 	return max(r.between(left/8, left/4+1), least)
 }
 
-// hurry lets an attempt begin soon: locks that wake up together need not ask together.
-// attempt.Mu is held.
+// hurry lets an attempt begin soon, at a random moment for each lock. attempt.Mu is held.
 func (r *renewal) hurry(now clockdrift.Instant) {
 	r.plan(now.Add(r.between(0, r.lock.until.Sub(now)/8+1)))
 }
 
-// Renewal is what came of one renewal of a lease, once every node has answered or run
-// out of time. A request that waits in this process's own queue has not run out of time
-// while the lease lasts.
+// Renewal is the result of one renewal, once every node has answered or timed out. A request in
+// this process's own queue does not time out while the lease lasts.
 type Renewal struct {
 	Key     string
 	Attempt int       // 1 for the first since the lease was last prolonged, 2 if one has failed since, …
-	Granted int       // so many nodes hold the lock; fewer than Nodes is a warning
+	Granted int       // the nodes that hold the lock; fewer than Nodes is a warning
 	Need    int       // fewer than this is a failure
 	Nodes   int       // all of them
-	Votes   []Vote    // what each node said
+	Votes   []Vote    // each node's answer
 	Until   time.Time // when the lease ends; a renewal that failed leaves it
 	Err     error     // why it failed; nil if it did not
 }
@@ -138,7 +134,7 @@ func (r Renewal) String() string {
 	return fmt.Sprintf("renewed %q: held at %d of %d nodes, %d are needed", r.Key, r.Granted, r.Nodes, r.Need)
 }
 
-// report tells the user what came of an attempt.
+// report gives the user the result of an attempt.
 func report(op *quorum.Operation) {
 	l := op.Owner.(*Lock)
 	until := l.Until()

@@ -6,27 +6,27 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
-// wakeCheck is how often a Locker that holds locks looks whether the machine has slept.
+// wakeCheck is how often a Locker that holds locks checks whether the machine has slept.
 const wakeCheck = time.Second
 
-// A suspendDetector finds out whether the machine has slept, while which timers stand still
-// and leases do not. It is one for all locks of a Locker, and guarded by holds.mu.
+// A suspendDetector notices that the machine has slept: then timers stood still, and leases did
+// not. One serves all locks of a Locker. It is guarded by holds.mu.
 type suspendDetector struct {
 	timer *time.Timer
 	on    bool
-	now   clockdrift.Instant // at the last look
+	now   clockdrift.Instant // at the last check
 	awake time.Time          // the same by Go's clock, which does not count sleep
 }
 
-// slept reports whether the machine has slept since the last look.
+// slept reports whether the machine has slept since the last check.
 func (w *suspendDetector) slept(clock *clockdrift.Clock) bool {
 	now, awake := clock.Fresh(), time.Now()
 	slept := now.Sub(w.now) - awake.Sub(w.awake)
 	w.now, w.awake = now, awake
-	return slept > time.Millisecond // less is the time between two readings
+	return slept > time.Millisecond // the two clocks are not read at one moment
 }
 
-// watch looks from now on, once a second, until nothing is held. h.mu is held.
+// watch checks every second from now on, until nothing is held. h.mu is held.
 func (h *holds) watch(clock *clockdrift.Clock) {
 	w := &h.sleep
 	if w.on {
@@ -41,13 +41,13 @@ func (h *holds) watch(clock *clockdrift.Clock) {
 	}
 }
 
-// look ends what is over, which leaves, and sets timers right if the machine has slept.
+// look removes locks that are over, and sets timers right if the machine has slept.
 func (h *holds) look(clock *clockdrift.Clock) {
 	h.mu.Lock()
 	w := &h.sleep
 	slept := w.slept(clock)
 	for name, l := range h.locks {
-		// The holder of an attempt's mutex may be waiting for ours.
+		// The goroutine that has an attempt's mutex may be waiting for ours.
 		if l.attempt.Mu.TryLock() {
 			if l.check(w.now); l.ended != nil {
 				delete(h.locks, name)
@@ -66,8 +66,7 @@ func (h *holds) look(clock *clockdrift.Clock) {
 	}
 }
 
-// resume sets the lock's timers right after a sleep, and ends the hold if its time was
-// up meanwhile.
+// resume sets the lock's timers right after a sleep, and ends the hold if its deadline has passed.
 func (l *Lock) resume() {
 	now := l.observe()
 	defer l.attempt.Mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
-// A schedule says when the leases of a Locker's locks are renewed: one heap and one timer
-// for all of them. A goroutine begins those that are due one by one, and ends; so a
-// process that has fallen behind begins no more than it gets done.
+// A schedule says when the locks of a Locker are renewed: one heap and one timer for all. A
+// goroutine begins the due renewals one by one, and ends: a process that has fallen behind
+// begins no more than it can do.
 type schedule struct {
 	clock *clockdrift.Clock
 	wake  func() // starts begin, in a goroutine that Close waits for
@@ -19,11 +19,11 @@ type schedule struct {
 	renewals renewalHeap
 	timer    *time.Timer
 	fires    clockdrift.Instant // when the timer does; 0: it is not set
-	busy     bool               // those that are due are being begun
+	busy     bool               // a goroutine begins the due renewals
 	stopped  bool
 }
 
-// set lets the attempt of r begin at due, and not when it was to begin before.
+// set lets the next attempt of r begin at due, in place of an earlier plan.
 func (s *schedule) set(r *renewal, due clockdrift.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,6 @@ func (s *schedule) set(r *renewal, due clockdrift.Instant) {
 	s.arm()
 }
 
-// remove takes r out.
 func (s *schedule) remove(r *renewal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +57,7 @@ func (s *schedule) arm() {
 		return
 	}
 	first, now := s.renewals[0].due, s.clock.Now()
-	if s.fires > now && s.fires <= first { // one that is overdue may have stood still in a sleep
+	if s.fires > now && s.fires <= first { // an overdue timer may have stood still in a sleep
 		return
 	}
 	s.fires = first
@@ -88,7 +87,7 @@ func (s *schedule) begin() {
 	s.arm()
 }
 
-// stop ends it. What it has begun goes on, and is joined with the Locker's work.
+// stop ends the schedule. A begun attempt goes on, and is joined with the Locker's work.
 func (s *schedule) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
-// waiter makes what an Acquire needs that has to wait, and has begun then.
+// waiter makes the waiter of an Acquire that began at began.
 func (l *Locker) waiter(ctx context.Context, key string, o *acquireOptions, began clockdrift.Instant) *waiting.Waiter {
 	return &waiting.Waiter{
 		Host: host{l}, Lines: &l.lines, Context: ctx, Key: key, Began: began, Call: o,
@@ -24,7 +24,7 @@ func (l *Locker) waiter(ctx context.Context, key string, o *acquireOptions, bega
 	}
 }
 
-// wait waits for the lock, behind an attempt that has failed, or nil.
+// wait waits for the lock, after a failed attempt, or nil.
 func wait(w *waiting.Waiter, tried *Lock) (*Lock, error) {
 	var before waiting.Attempt
 	if tried != nil {
@@ -46,8 +46,7 @@ func (h host) Closing() <-chan struct{}                 { return h.closing }
 func (h host) Size() (nodes, quorum int)                { return len(h.board.Nodes), h.board.Quorum }
 func (h host) Trip() time.Duration                      { return h.board.Trip() }
 
-// Others reports whether another Locker listened at any node when a release was last announced
-// there.
+// Others reports whether another Locker was subscribed at any node at its last announcement.
 func (h host) Others() bool {
 	for _, n := range h.board.Nodes {
 		if n.Others() {
@@ -57,7 +56,7 @@ func (h host) Others() bool {
 	return false
 }
 
-// Listen lets w hear the announcements of a key.
+// Listen subscribes w to the announcements of a key.
 func (h host) Listen(key string, w waiting.Listener) {
 	for _, n := range h.board.Nodes {
 		n.Listen(h.channel(key), w)
@@ -73,7 +72,7 @@ func (h host) Unlisten(key string, w waiting.Listener) {
 
 func (h host) channel(key string) string { return protocol.WakeChannel + h.options.prefix + key }
 
-// HolderOf returns the lock with a token of our making, if it is held.
+// HolderOf returns the lock with a generated token, if it is held.
 func (h host) HolderOf(token string) waiting.Holder {
 	if lock := h.holds.with(token); lock != nil && lock.Valid() {
 		return attempt{lock}
@@ -81,8 +80,8 @@ func (h host) HolderOf(token string) waiting.Holder {
 	return nil
 }
 
-// Try asks the nodes for the lock. When many waiters are woken at once they take turns, or their
-// tries would wait for each other until they run out of time.
+// Try asks the nodes for the lock. Waiters that are woken at once take turns, or their tries would
+// wait for each other until they time out.
 func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 	select {
 	case h.tries <- struct{}{}:
@@ -101,13 +100,13 @@ func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 	return attempt{lock}, err
 }
 
-// Await waits for what comes of an attempt that was handed over.
+// Await waits for the result of an attempt that was handed over.
 func (h host) Await(ctx context.Context, a waiting.Attempt) error {
 	var bound clockdrift.Instant
 	return h.await(ctx, a.(attempt).Lock, &bound)
 }
 
-// Outlook says what a failed try means for those who wait.
+// Outlook says what a failed try means for waiters.
 func (h host) Outlook(err error) waiting.Outlook {
 	return waiting.Outlook{Taken: taken(err), Quorum: taken(err) || waitsForQuarantine(err), Waiting: worthWaiting(err)}
 }
@@ -118,8 +117,8 @@ type attempt struct{ *Lock }
 func (a attempt) Left() time.Duration { return a.left() }
 func (a attempt) Last() waiting.Try   { return a.last() }
 
-// handOver gives the lock's key to the next waiter, if one can take it, and returns the
-// release that this stands for. Otherwise it returns nil.
+// handOver gives the lock's key to the next waiter, if one can take it, and returns the release
+// that the hand-over replaces, or nil.
 func (l *Lock) handOver() *quorum.Operation {
 	w := l.locker.lines.Next(l.attempt.Key)
 	if w == nil {
@@ -130,7 +129,7 @@ func (l *Lock) handOver() *quorum.Operation {
 		return nil
 	}
 	next, err := l.locker.newLock(w.Context, l.attempt.Key, w.Call.(*acquireOptions), false)
-	if err != nil { // the waiter's own token is spent: let him hear of it
+	if err != nil { // the waiter's own token is spent, which its own try reports
 		w.Give(nil)
 		return nil
 	}
@@ -148,11 +147,11 @@ func (l *Lock) handOver() *quorum.Operation {
 	return release
 }
 
-// taken reports whether a try has failed because others have the key, or parts of the votes.
+// taken reports whether a try has failed because others have the key or some of the votes.
 func taken(err error) bool { return errors.Is(err, ErrTaken) || errors.Is(err, ErrContended) }
 
-// worthWaiting reports whether a later try may do better by itself. It may not if so
-// many nodes refuse for a lasting reason that the others are no quorum.
+// worthWaiting reports whether a later try may do better by itself: not if the nodes that refuse
+// for a lasting reason leave no quorum.
 func worthWaiting(err error) bool {
 	switch {
 	case errors.Is(err, ErrClosed):
@@ -173,8 +172,7 @@ func worthWaiting(err error) bool {
 	return len(quorum.Votes)-refusals >= quorum.Need
 }
 
-// waitsForQuarantine reports whether a quorum is there, and will vote when the quarantine
-// of some nodes has passed.
+// waitsForQuarantine reports whether a quorum answers, and will vote after the quarantine of some.
 func waitsForQuarantine(err error) bool {
 	var quorum *QuorumError
 	if !errors.As(err, &quorum) {
@@ -189,7 +187,7 @@ func waitsForQuarantine(err error) bool {
 	return there >= quorum.Need
 }
 
-// cut adds to what an attempt has failed of what else has ended it.
+// cut adds to an attempt's error the end of its context or of the Locker.
 func (l *Locker) cut(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
