@@ -11,7 +11,7 @@ import (
 )
 
 // A contest is a key whose votes are split: several attempts asked for it at the same moment,
-// and none has a quorum. SET NX GET has told each contender which node has which token. The
+// and none has a quorum. SET NX GET tells each contender which node has which token. The
 // one with the most votes leads; among equals, the one with the greatest token. The leader
 // keeps its votes and asks all nodes again; the others release theirs.
 //

@@ -30,8 +30,8 @@
 // A lock is a lease. Between the return of Acquire and [Lock.Until] nobody else is
 // granted the key, on three assumptions: the clocks of the nodes and of this machine
 // run at about the same speed (see [WithDriftFactor]), and no node's clock is set forward
-// ([WithClockGuard] takes the vote of a node whose clock was); a node that restarts without
-// its data stays away for one TTL ([WithRestartGuard] enforces that); and this process is not
+// (under [WithClockGuard] such a node has no vote); a node that restarts without its data
+// stays away for one TTL ([WithRestartGuard] enforces that); and this process is not
 // paused past the deadline between a check and the act that relies on it. [Lock.Context] ends
 // at the deadline by a local timer, whatever the network does.
 //
