@@ -40,17 +40,17 @@ type Operation struct {
 	Start   clockdrift.Instant // of the votes that agreed, the earliest that left
 	Clears  bool               // the attempt is to be cleared when Attempt.Mu is free
 
-	votes     []vote
-	agreed    int
-	open      int  // requests without a final answer
-	decided   bool // Done is to be closed when Attempt.Mu is free
-	submitted bool // to all nodes
-	complete  bool // all nodes have answered, and that is to be told
-	unanswered   bool // a release was sent and not heard of
-	holders   []holderView
-	placed    int   // nodes that have set the key, whether or not that is a vote
-	outbid    int   // nodes that have granted the key and accepted a greater fence before
-	counter   int64 // the greatest fence that a node was asked for
+	votes      []vote
+	agreed     int
+	open       int  // requests without a final answer
+	decided    bool // Done is to be closed when Attempt.Mu is free
+	submitted  bool // to all nodes
+	complete   bool // all nodes have answered, and that is to be told
+	unanswered bool // a release was sent and not heard of
+	holders    []holderView
+	placed     int   // nodes that have set the key, whether or not that is a vote
+	outbid     int   // nodes that have granted the key and accepted a greater fence before
+	counter    int64 // the greatest fence that a node was asked for
 }
 
 // A vote is a request, and what came of it. All but the request is guarded by Attempt.Mu.

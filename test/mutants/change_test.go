@@ -32,7 +32,7 @@ func TestAChange(t *testing.T) {
 		"a clause":                         {change: drop("case c.speed == 0"), old: "case c.speed == 0:\n\t\treturn false", other: ""},
 		"no statement":                     {change: drop("c.speed"), fails: "0 times"},
 		"two statements":                   {change: drop("return"), fails: "2 times"},
-		"the body":                         {change: returns("true"), old: move[strings.Index(move, "{"):], other: "{ return true }"},
+		"the body":                         {change: returns("true"), old: move[max(0, strings.Index(move, "{")):], other: "{ return true }"},
 		"another text":                     {change: replace("c.speed > now", "c.speed < now"), old: "speed > now", other: "speed < now"},
 		"what gofmt has broken":            {change: replace("c.brake(now, c.speed)", "c.stop()"), old: "c.brake(now,\n\t\t\tc.speed)", other: "c.stop()"},
 		"over a comment":                   {change: replace("{ c.brake", "{ c.stop"), old: "{ // too fast\n\t\tc.brake", other: "{ c.stop"},
