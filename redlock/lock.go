@@ -169,7 +169,7 @@ func (l *Lock) expire() {
 	}
 }
 
-// Votes returns each node's answer to the acquire, those after the deciding vote included.
+// Votes returns each node's answer to the acquire so far: some arrive after the deciding vote.
 func (l *Lock) Votes() []Vote {
 	l.attempt.Mu.Lock()
 	defer l.attempt.Mu.Unlock()

@@ -136,10 +136,10 @@ func WithMaxWait(d time.Duration) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.maxWait = d })
 }
 
-// WithRetryLimit bounds how often Acquire tries again after the first try. A waiter tries
-// when a release is announced or a lease ends, which may take as long as the hold; to bound
-// the time, use [WithMaxWait]. The look every 4 to 6s whether an announcement was lost does
-// not count. By default there is no limit.
+// WithRetryLimit bounds how often Acquire tries again after the first try. A waiter may have no
+// reason to try before the holder releases the key; to bound the time, use [WithMaxWait]. The
+// look every 4 to 6s whether an announcement was lost does not count. By default there is no
+// limit.
 func WithRetryLimit(n int) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.retries = n })
 }
@@ -249,8 +249,8 @@ func WithEvictingNodes() Option {
 // and the keys ~{KEYS}:fence as well.
 //
 // The order holds whatever leases and clocks do, and with any minority of the nodes dead, but
-// not over nodes that lose their counters by a restart: [WithRestartGuard] keeps such a node
-// from voting for the longest TTL.
+// not over nodes that lose their counters (by a restart, a flush or a promotion):
+// [WithRestartGuard] keeps such a node from voting for the longest TTL.
 func WithFences() Option {
 	return option(func(o *lockerOptions) { o.fences = true })
 }
