@@ -101,11 +101,11 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	}
 	l.renewals.clock = l.clock
 	l.renewals.wake = func() { l.work.start(l.renewals.begin) }
-	var life context.Context
-	life, l.kill = context.WithCancel(context.Background())
+	c := l.nodeConfig(len(nodes))
+	c.Life, l.kill = context.WithCancel(context.Background())
 	l.board = quorum.NewBoard(quorum.Config{
 		NodeTimeout: l.options.timeout, Fences: o.fences, FenceIdle: o.fenceIdle,
-	}, node.NewSet(l.nodeConfig(life, len(nodes)), nodes))
+	}, node.NewSet(c, nodes))
 	for _, n := range nodes {
 		users.enter(n.Driver)
 	}
@@ -113,11 +113,11 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 }
 
 // nodeConfig is the configuration of the Locker's nodes.
-func (l *Locker) nodeConfig(life context.Context, size int) node.Config {
+func (l *Locker) nodeConfig(size int) node.Config {
 	o := &l.options
 	majority := size/2 + 1
 	c := node.Config{
-		Clock: l.clock, Random: o.random, Jitter: o.jitter, Life: life, Go: l.work.start,
+		Clock: l.clock, Random: o.random, Jitter: o.jitter, Go: l.work.start,
 		Emit:    func(e fault.Event) { o.events(Event{EventKind(e.Kind), e.Node, e.Err}) },
 		Owe:     func(change int) { l.board.Keys.Await(change) },
 		Timeout: o.timeout(o.acquire.ttl), TTL: o.acquire.ttl, Drift: o.drift, Prefix: o.prefix, Quorum: majority,
