@@ -9,7 +9,7 @@ import (
 
 // Exclusive is the lock that one token holds: the key's value is the token.
 var Exclusive = &Kind{
-	Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Finds: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
+	Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Finds: true, Ranks: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
 	Adopt:   &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, holder: holderBehind},
 	Inherit: &Op{Name: "acquire", Sets: true, Votes: true, holds: true, encode: encodeHold, decode: decodeHold(takenOver), fence: decodeFence},
 	Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, grouping: withExtensions, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},

@@ -18,6 +18,8 @@ type Op struct {
 	Sets bool
 	// Finds: a grant may be the token of an earlier sending, with nothing written.
 	Finds bool
+	// Ranks: split votes may be settled by rank, for its token is a new one, which may let go.
+	Ranks bool
 	// Votes: a node's agreement is a vote for a holder, which has to pass the gates.
 	Votes bool
 	// Prolongs: the deciding vote moves the deadline of a lock that is held.

@@ -114,7 +114,7 @@ func (op *Operation) Free(do func(node int)) {
 // token is known to have a quorum of them. Attempt.Mu is held.
 func (op *Operation) Disputed() bool {
 	_, held := op.has(op.need)
-	return op.Outcome == Failed && op.Op.Finds && !held && op.Answers(protocol.Failed) <= len(op.votes)-op.need
+	return op.Outcome == Failed && op.Op.Ranks && !held && op.Answers(protocol.Failed) <= len(op.votes)-op.need
 }
 
 // Standing counts the operation's votes, and reports whether it leads: it has the most votes, and
