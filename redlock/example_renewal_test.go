@@ -62,15 +62,15 @@ func ExampleWithMaxHold() {
 	ctx := context.Background()
 	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
 	defer locker.Close()
-	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(100*time.Millisecond),
-		redlock.WithRenewal(), redlock.WithMaxHold(200*time.Millisecond))
+	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(time.Second),
+		redlock.WithRenewal(), redlock.WithMaxHold(1500*time.Millisecond))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	<-lock.Context().Done()
 	fmt.Println(context.Cause(lock.Context()))
-	// Output: lock lost: it was held for 200ms, the longest time that WithMaxHold allows
+	// Output: lock lost: it was held for 1.5s, the longest time that WithMaxHold allows
 }
 
 // An operator hears that a lock hangs by fewer nodes than it could, before it is lost.
