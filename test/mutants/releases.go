@@ -35,9 +35,7 @@ var releases = []mutant{
 	wrong("a server's restart ends what is owed to its successor",
 		in("nodeState.outlast", replace(`s.since < reborn`, `reborn != 0`))),
 	wrong("an unknown outcome counts from the last failure of its node",
-		in("Attempt.stays", replace(
-			`stays := a.remains(s, now)`,
-			`if !n.Up() { s.heard = 0 }; stays := a.remains(s, now)`))),
+		in("Attempt.stays", replace(`stays :=`, `if !n.Up() { s.heard = 0 }; stays :=`))),
 	wrong("an unknown outcome is forgotten one TTL after the command left, while its node is silent",
 		in("nodeState.outlive", replace(`s.heard != 0 && now >= s.heard.Add(ttl)`, `now >= s.since.Add(ttl)`))),
 	wrong("the clean-ups of a node that is down are retried one by one",

@@ -19,9 +19,7 @@ var waiters = []mutant{
 	wrong("tries of one key in one process are all sent",
 		in("Keys.Board", always(`l.out == nil || !l.out.undecided()`))),
 	wrong("an answer is shared with who came after its try had left",
-		in("Keys.Depart", replace(
-			`l.next = nil; if goes { l.out = op }`,
-			`if goes { l.out = op } else { l.next = nil }`))),
+		in("Keys.Depart", replace(`l.next = nil; if goes { l.out = op }`, `if goes { l.out = op } else { l.next = nil }`))),
 	wrong("who shares the try of somebody whose context ends is told of that",
 		in("land", always(`!interrupted`))),
 	wrong("others of a process try for a key while one of them settles a split",
