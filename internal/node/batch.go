@@ -191,7 +191,10 @@ var errUnasked = errors.New("the connection broke, and the node did not say what
 // judge lets the gates judge the votes of a batch. Where a durable vote's proof is missing, the
 // replies are worth nothing: the whole batch is unknown.
 func (b *batch) judge(body, replies []driver.Reply) []driver.Reply {
-	if b.unfit != nil && !b.channel.durable {
+	if b.unfit != nil { // its look says nothing that may be kept
+		if b.channel.durable && len(replies) < b.body+b.asked[0] {
+			return nil
+		}
 		return body
 	}
 	v := b.node.gates.Judge(replies[min(b.body, len(replies)):], b.asked, &b.sending)
