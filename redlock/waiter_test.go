@@ -487,8 +487,8 @@ func TestWaitersThatComeAndGoWhileANodeIsDownLeaveNothing(t *testing.T) {
 // deaf listens, and does not care what is announced.
 type deaf struct{}
 
-func (deaf) OnHears(int, bool) {}
-func (deaf) OnMessage(int)     {}
+func (deaf) OnSubscribed(int, bool) {}
+func (deaf) OnMessage(int)          {}
 
 func TestNobodyBeginsToListenWhileCloseWaits(t *testing.T) {
 	for range 300 {

@@ -154,8 +154,8 @@ func (n *Node) OnMuted() {
 	n.Emit()
 }
 
-// onUnheard lets the user know that waiters poll this node, if it is not the node that is down.
-func (n *Node) onUnheard(err error) bool {
+// onUnsubscribed lets the user know that waiters poll this node, if it is not the node that is down.
+func (n *Node) onUnsubscribed(err error) bool {
 	if !n.Up() {
 		return false // it may be told the next time
 	}

@@ -63,7 +63,7 @@ func newNode(s *Set, index int, n driver.Node) *Node {
 	made.channels = newChannels(made)
 	c := subscription.Config{
 		Node: index, Life: s.Life, Timeout: s.Timeout, Connect: FirstProbe * s.Timeout,
-		Go: s.Go, Jitter: s.Jitter, Failed: made.onUnheard,
+		Go: s.Go, Jitter: s.Jitter, Failed: made.onUnsubscribed,
 	}
 	c.Driver, _ = n.Driver.(driver.Subscriber)
 	made.Subscriber = &subscription.Subscriber{Config: c}

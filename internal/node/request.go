@@ -20,7 +20,7 @@ type Question interface {
 	// has no vote, whatever it did. If it counts, it is the final answer; otherwise r is sent
 	// once more, or has run out of time before.
 	Answered(r *Request, err, doubt error, now clockdrift.Instant, counts bool)
-	// Unanswered is the final answer of a request of which nothing was heard: err, or nil if
+	// Unanswered is the final answer of a request that got no reply: err, or nil if
 	// there was no need.
 	Unanswered(r *Request, err error, now clockdrift.Instant)
 	// Passed is called last: r has its answer, and has made way for the next one of its key.

@@ -56,16 +56,16 @@ func (a *Attempt) LongestLease() time.Duration {
 // lies in its buffers when it wakes up, and not in the order of the connections, so that an
 // acquire that timed out may run after its own release.
 type nodeState struct {
-	asked  int32              // requests that may set the key and have no final answer
-	set    int32              // commands that have set the key, or may have
-	open   int32              // those of them that have no answer
-	lost   int32              // those of the open ones that will get none
-	there  bool               // a node said that the token has the key
-	cut    bool               // nobody knows what came of a fence
-	listed bool               // it is on the node's list of clean-ups
-	tries  uint8              // releases that have not ended that
-	since  clockdrift.Instant // when the last command left, was answered or was lost
-	heard  clockdrift.Instant // when the node first answered after the last loss; 0: not yet
+	asked   int32              // requests that may set the key and have no final answer
+	set     int32              // commands that have set the key, or may have
+	open    int32              // those of them that have no answer
+	lost    int32              // those of the open ones that will get none
+	there   bool               // a node said that the token has the key
+	cut     bool               // nobody knows what came of a fence
+	listed  bool               // it is on the node's list of clean-ups
+	tries   uint8              // releases that have not ended that
+	since   clockdrift.Instant // when the last command left, was answered or was lost
+	replied clockdrift.Instant // when the node first answered after the last loss; 0: not yet
 }
 
 // clean reports whether the token is not at the node and cannot appear there.
@@ -73,7 +73,7 @@ func (s *nodeState) clean() bool { return s.asked == 0 && !s.there && s.open == 
 
 // gone reports whether the node said that the token is not there, after all commands that may set
 // it had left. A lost one may still set it.
-func (s *nodeState) gone() bool { return s.asked == 0 && !s.there && (s.open == 0 || s.heard != 0) }
+func (s *nodeState) gone() bool { return s.asked == 0 && !s.there && (s.open == 0 || s.replied != 0) }
 
 // onLeave notes that a command that may set the key is about to leave.
 func (s *nodeState) onLeave(now clockdrift.Instant) {
@@ -95,13 +95,13 @@ func (s *nodeState) onKnown(set bool, now clockdrift.Instant) {
 // onLost notes that a command that may have set the key gets no answer.
 func (s *nodeState) onLost(now clockdrift.Instant) {
 	s.lost = min(s.lost+1, s.open)
-	s.since, s.heard = now, 0
+	s.since, s.replied = now, 0
 }
 
 // onReply notes that the node has answered a command that left at start.
 func (s *nodeState) onReply(start, now clockdrift.Instant) {
-	if s.heard == 0 && start >= s.since {
-		s.heard = now
+	if s.replied == 0 && start >= s.since {
+		s.replied = now
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *nodeState) outlive(now clockdrift.Instant, ttl time.Duration) {
 	if now >= s.since.Add(ttl) {
 		s.there = false
 	}
-	if s.lost > 0 && s.heard != 0 && now >= s.heard.Add(ttl) {
+	if s.lost > 0 && s.replied != 0 && now >= s.replied.Add(ttl) {
 		s.open, s.lost = s.open-s.lost, 0
 	}
 }

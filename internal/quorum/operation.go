@@ -46,7 +46,7 @@ type Operation struct {
 	decided    bool // Done is to be closed when Attempt.Mu is free
 	submitted  bool // to all nodes
 	complete   bool // all nodes have answered, and that is to be told
-	unanswered bool // a release was sent and not heard of
+	unanswered bool // a release was sent and got no answer
 	holders    []holderView
 	placed     int   // nodes that have set the key, whether or not that is a vote
 	outbid     int   // nodes that have granted the key and accepted a greater fence before
@@ -255,7 +255,7 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	}
 }
 
-// Unanswered notes the final answer of a request of which nothing was heard. One that was not
+// Unanswered notes the final answer of a request that got no reply. One that was not
 // needed is as good as a release where the token is not.
 func (op *Operation) Unanswered(r *node.Request, err error, now clockdrift.Instant) {
 	answer := protocol.Failed
@@ -282,7 +282,7 @@ func (op *Operation) Passed(r *node.Request) {
 
 // unlock gives back Attempt.Mu, and does what was put off until then. A caller who tries again
 // must find the clean-up in the key's queue before him, or his own previous try would refuse him:
-// so he hears of the decision last.
+// so he is told of the decision last.
 func (op *Operation) unlock() {
 	decided, clears, complete := op.decided, op.Clears && op.submitted, op.complete
 	op.decided, op.Clears, op.complete = false, op.Clears && !op.submitted, false

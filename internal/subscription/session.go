@@ -94,8 +94,8 @@ func (s *session) follow() error {
 		case l != nil && !asked:
 			s.asked[channel] = false
 			adds = append(adds, channel)
-		case l != nil && confirmed: // another waits for what is heard already
-			l.OnHears(sub.Node, true)
+		case l != nil && confirmed: // another waits for what is subscribed already
+			l.OnSubscribed(sub.Node, true)
 		case l == nil && confirmed:
 			delete(s.asked, channel)
 			removes = append(removes, channel)
@@ -136,7 +136,7 @@ func (s *session) onNotice(notice driver.Notice) {
 		}
 		s.asked[notice.Channel] = true
 		if l != nil {
-			l.OnHears(sub.Node, true)
+			l.OnSubscribed(sub.Node, true)
 		} else if notice.Channel != protocol.WakeChannel {
 			sub.change(notice.Channel) // nobody wants it any more
 		}
@@ -158,13 +158,13 @@ func (s *session) fail(err error) {
 	}
 }
 
-// close ends the subscription: nothing is heard any more.
+// close ends the subscription: no announcement arrives any more.
 func (s *session) close() {
 	_ = s.open.Close() // whatever it says, it is over
 	sub := s.subscriber
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
 	for _, l := range sub.wanted {
-		l.OnHears(sub.Node, false)
+		l.OnSubscribed(sub.Node, false)
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// listens notes what it hears.
-type listens struct{ hears, free bool }
+// listens notes what it subscribed.
+type listens struct{ subscribed, free bool }
 
-func (l *listens) OnHears(_ int, hears bool) { l.hears = hears }
-func (l *listens) OnMessage(int)             { l.free = true }
+func (l *listens) OnSubscribed(_ int, subscribed bool) { l.subscribed = subscribed }
+func (l *listens) OnMessage(int)                       { l.free = true }
 
 // FuzzNotices lets a subscription hear anything. Only what is said of a channel that was
 // asked for counts for who waits there.
@@ -25,7 +25,7 @@ func FuzzNotices(f *testing.F) {
 		l := new(listens)
 		s := &Subscriber{wanted: map[string]Listener{channel: l}, changed: make(chan struct{}, 1)}
 		h := &session{subscriber: s, asked: map[string]bool{protocol.WakeChannel: false, channel: false}, over: make(chan error, 1)}
-		free, hears, over := false, false, false
+		free, subscribed, over := false, false, false
 		channels := []string{channel, protocol.WakeChannel, "", odd}
 		for ; len(heard) >= 2; heard = heard[2:] {
 			notice := driver.Notice{Kind: driver.NoticeKind(heard[0]), Channel: channels[heard[1]%4], Payload: odd}
@@ -34,11 +34,11 @@ func FuzzNotices(f *testing.F) {
 			}
 			h.onNotice(notice)
 			free = free || notice.Kind == driver.Message && notice.Channel == channel
-			hears = hears || notice.Kind == driver.Confirmed && notice.Channel == channel
+			subscribed = subscribed || notice.Kind == driver.Confirmed && notice.Channel == channel
 			over = over || notice.Kind == driver.Refused || notice.Kind == driver.Ended
 		}
-		if l.free != free || l.hears != hears || (len(h.over) > 0) != over {
-			t.Errorf("free %t, heard %t, over %d; want %t, %t and %t", l.free, l.hears, len(h.over), free, hears, over)
+		if l.free != free || l.subscribed != subscribed || (len(h.over) > 0) != over {
+			t.Errorf("free %t, heard %t, over %d; want %t, %t and %t", l.free, l.subscribed, len(h.over), free, subscribed, over)
 		}
 		if len(h.asked) != 2 {
 			t.Errorf("what was heard has made the subscription ask for %v", h.asked)

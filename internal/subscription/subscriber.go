@@ -12,8 +12,8 @@ import (
 
 // A Listener wants to know what is announced on a channel of several nodes.
 type Listener interface {
-	// OnHears tells whether announcements of a node are heard from now on.
-	OnHears(node int, hears bool)
+	// OnSubscribed tells whether announcements of a node arrive from now on.
+	OnSubscribed(node int, subscribed bool)
 	// OnMessage tells that a node has announced something.
 	OnMessage(node int)
 }
@@ -21,7 +21,7 @@ type Listener interface {
 // A Config is what a node gives its subscriber.
 type Config struct {
 	Node    int               // its index, which listeners are told
-	Driver  driver.Subscriber // nil: the driver cannot, so nothing is heard
+	Driver  driver.Subscriber // nil: the driver cannot, so nothing arrives
 	Life    context.Context   //nolint:containedctx // the subscriptions descend from it
 	Timeout time.Duration     // of the node
 	Connect time.Duration     // the time to make a connection
@@ -141,7 +141,7 @@ func (s *Subscriber) ends(must bool) bool {
 	return !s.running
 }
 
-// tell hands on why nothing is heard, once.
+// tell hands on why no announcement arrives, once.
 func (s *Subscriber) tell(err error) {
 	s.mu.Lock()
 	told := s.told

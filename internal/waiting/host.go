@@ -30,7 +30,7 @@ type Host interface {
 
 // A Listener hears what is announced of a key.
 type Listener interface {
-	OnHears(node int, hears bool)
+	OnSubscribed(node int, subscribed bool)
 	OnMessage(node int)
 }
 

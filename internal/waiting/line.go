@@ -212,7 +212,7 @@ func (ls *Lines) last(w *Waiter) error {
 
 // failed notes that a try of the first waiter has failed because of err: the token has the key. It
 // reports whether that is a lock of this Locker, and whether one was released meanwhile. What is
-// announced of the key is heard from now on.
+// announced of the key arrives from now on.
 func (ls *Lines) failed(w *Waiter, token string, err error) (watch *keyWatch, local, missed bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

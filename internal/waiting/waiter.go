@@ -116,7 +116,7 @@ func (w *Waiter) stand(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 	for {
 		var news <-chan struct{}
 		if turn == nil {
-			wait, heard := w.look()
+			wait, announced := w.look()
 			if wait <= 0 {
 				if w.Lines.begin(w) {
 					return nil, nil
@@ -124,7 +124,7 @@ func (w *Waiter) stand(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 				wait = math.MaxInt64 // a lock is on its way here
 			}
 			alarm.Reset(wait)
-			news = heard
+			news = announced
 		}
 		select {
 		case gift := <-w.gift:
@@ -247,7 +247,7 @@ func (w *Waiter) plan(try Try, err error) {
 	}
 }
 
-// poll is the pause to the next try if nothing is heard before.
+// poll is the pause to the next try if nothing is announced before.
 func (w *Waiter) poll() time.Duration {
 	w.polls++
 	return w.Options.backoff(w.Host, w.polls-1)

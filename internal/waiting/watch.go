@@ -15,8 +15,8 @@ type keyWatch struct {
 }
 
 type watchedNode struct {
-	hears bool
-	free  bool // since the last try
+	subscribed bool
+	free       bool // since the last try
 }
 
 // newKeyWatch starts a watch.
@@ -56,8 +56,8 @@ func (w *keyWatch) found(try Try) bool {
 	return w.quorum(isFree)
 }
 
-func isFree(n watchedNode) bool { return n.free }
-func hears(n watchedNode) bool  { return n.hears }
+func isFree(n watchedNode) bool       { return n.free }
+func isSubscribed(n watchedNode) bool { return n.subscribed }
 
 // quorum reports whether a quorum of the nodes is so. w.mu is held.
 func (w *keyWatch) quorum(is func(watchedNode) bool) bool {
@@ -71,11 +71,11 @@ func (w *keyWatch) quorum(is func(watchedNode) bool) bool {
 	return count >= quorum
 }
 
-// quorate reports whether an announcement would be heard.
+// quorate reports whether an announcement would arrive.
 func (w *keyWatch) quorate() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.quorum(hears)
+	return w.quorum(isSubscribed)
 }
 
 // OnMessage notes that a node has announced the key.
@@ -89,14 +89,14 @@ func (w *keyWatch) OnMessage(node int) {
 	}
 }
 
-// OnHears notes whether announcements of a node are heard. It is news once a quorum is heard, for
-// what was announced before nobody has heard, and once it is not any more.
-func (w *keyWatch) OnHears(node int, heard bool) {
+// OnSubscribed notes whether announcements of a node arrive. It is news once those of a quorum do, for
+// what was announced before is lost, and once it is not any more.
+func (w *keyWatch) OnSubscribed(node int, subscribed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.quorum(hears)
-	w.nodes[node].hears = heard
-	if w.quorum(hears) != before {
+	before := w.quorum(isSubscribed)
+	w.nodes[node].subscribed = subscribed
+	if w.quorum(isSubscribed) != before {
 		w.wake()
 	}
 }

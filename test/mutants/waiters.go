@@ -7,7 +7,7 @@ var waiters = []mutant{
 	wrong("a waiter does not heed what other processes announce",
 		in("keyWatch.OnMessage", never(`!before && w.quorum(isFree)`))),
 	wrong("what was announced while the subscription began is missed",
-		in("keyWatch.OnHears", never(`w.quorum(hears) != before`))),
+		in("keyWatch.OnSubscribed", never(`w.quorum(isSubscribed) != before`))),
 	wrong("the longest wait is not heeded",
 		in("waiter.stand", drop(`case <-bound`))),
 	wrong("an acquire of a key that its context holds waits for itself",
