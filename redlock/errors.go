@@ -116,12 +116,12 @@ type Answer uint8
 // The answers. Granted means, by operation, that the node set the key, prolonged it, deleted
 // it, or has it.
 const (
-	Pending Answer = iota // none yet: the operation was decided without it
-	Granted               // it agreed
-	Taken                 // another token has the key
-	Absent                // our token is not there
-	Failed                // it refused, or gave no answer: see Vote.Err
-	Outbid                // it set the key, but has accepted an equal or greater fence before
+	Pending = Answer(protocol.Pending) // none yet: the operation was decided without it
+	Granted = Answer(protocol.Granted) // it agreed
+	Taken   = Answer(protocol.Taken)   // another token has the key
+	Absent  = Answer(protocol.Absent)  // our token is not there
+	Failed  = Answer(protocol.Failed)  // it refused, or gave no answer: see Vote.Err
+	Outbid  = Answer(protocol.Outbid)  // it set the key, but has accepted an equal or greater fence before
 )
 
 func (a Answer) String() string {

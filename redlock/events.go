@@ -12,33 +12,33 @@ type EventKind uint8
 // The kinds of events.
 const (
 	// NodeUp: the node answered and may vote.
-	NodeUp EventKind = iota + 1
+	NodeUp = EventKind(fault.NodeUp)
 	// NodeDown: the node did not answer in time, cut the connection, or is unfit: also if it
 	// became a replica, an evicting node or another node's server while it was up.
 	// It is left out; after a cooldown of at most 1s the next operation asks it again.
-	NodeDown
+	NodeDown = EventKind(fault.NodeDown)
 	// NodeUnchecked: INFO fails, so the node votes unchecked. Err says what to allow.
-	NodeUnchecked
+	NodeUnchecked = EventKind(fault.NodeUnchecked)
 	// NodeEvicts: the node may evict locks, and [WithEvictingNodes] lets it vote.
-	NodeEvicts
+	NodeEvicts = EventKind(fault.NodeEvicts)
 	// NodeMuted: waiters receive no announcements of releases from the node, and poll it. Err
 	// says why, and what to allow if the user's ACL forbids it.
-	NodeMuted
+	NodeMuted = EventKind(fault.NodeMuted)
 	// NodeClockStepped: the node's clock was set. After a step forward keys may have expired
 	// early there: see [WithClockGuard].
-	NodeClockStepped
+	NodeClockStepped = EventKind(fault.NodeClockStepped)
 	// NodeClockDrifts: the node's clock runs faster or slower than a time service allows.
 	// Leases allow for [WithDriftFactor].
-	NodeClockDrifts
+	NodeClockDrifts = EventKind(fault.NodeClockDrifts)
 	// NodeQuarantined: the node does not vote, because it may have forgotten votes, or belongs
 	// to another node set. Err says why and for how long, or what keeps it from voting
 	// again: see [WithRestartGuard] and [WithClockGuard].
-	NodeQuarantined
+	NodeQuarantined = EventKind(fault.NodeQuarantined)
 	// NodeAdmitted: a node that was in quarantine votes again.
-	NodeAdmitted
+	NodeAdmitted = EventKind(fault.NodeAdmitted)
 	// NodeLimited: the node's user may not run scripts, and the server has no commands
 	// that replace them. Err says what does not work there, and what to allow.
-	NodeLimited
+	NodeLimited = EventKind(fault.NodeLimited)
 )
 
 func (k EventKind) String() string {

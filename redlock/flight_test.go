@@ -29,11 +29,12 @@ func TestTwentyThousandTriesASecondCostTheHolderNothing(t *testing.T) {
 		var out, most, users atomic.Int64
 		var released atomic.Bool
 		var group sync.WaitGroup
-		stop, stopped := make(chan struct{}), make(chan struct{})
+		ctx, stop := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
 		began := time.Now()
 		go func() {
 			defer close(stopped)
-			for ; !isClosed(stop); time.Sleep(pause) {
+			for ; ctx.Err() == nil; time.Sleep(pause) {
 				group.Go(func() {
 					most.Store(max(most.Load(), out.Add(1)))
 					defer out.Add(-1)
@@ -64,7 +65,7 @@ func TestTwentyThousandTriesASecondCostTheHolderNothing(t *testing.T) {
 		if err := lock.Release(t.Context()); err != nil || time.Since(began) > 3*time.Millisecond {
 			t.Errorf("Release = %v after %v, want a round trip or two of 1ms", err, time.Since(began))
 		}
-		close(stop)
+		stop()
 		<-stopped
 		group.Wait()
 		if most.Load() > 100 { // who comes waits for two tries, which may stand behind a renewal
@@ -295,13 +296,4 @@ func TestNobodyOfAProcessTriesWhileItSettlesASplit(t *testing.T) {
 			t.Errorf("a node has seen %d tries, want 4", tries)
 		}
 	})
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

@@ -22,6 +22,14 @@ type Durability struct {
 	Timeout  time.Duration // of the command
 }
 
+// Wait is for how long a vote may wait at a node, beside the node time-out; 0 if d is nil.
+func (d *Durability) Wait() time.Duration {
+	if d == nil {
+		return 0
+	}
+	return d.Timeout
+}
+
 // Durable lets only such grants of a node be votes.
 type Durable struct {
 	*Durability
@@ -64,10 +72,10 @@ func (d *Durable) Behind(cmds []driver.Command, s *Sending) []driver.Command {
 	return append(cmds, d.wait(d.Replicas, s.Until.Sub(s.Sent)))
 }
 
-// Judge says what is missing. Where the reply is, the whole batch is unknown.
+// Judge says what is missing. Where the reply is, the whole batch is unknown: see [Gates.Unknown].
 func (d *Durable) Judge(replies []driver.Reply, _ *Sending) Verdict {
 	if len(replies) == 0 {
-		return Verdict{Unknown: true}
+		return Verdict{}
 	}
 	return Verdict{Doubt: d.missing(replies[0])}
 }

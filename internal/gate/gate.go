@@ -50,7 +50,6 @@ type Sending struct {
 type Verdict struct {
 	Doubt   error      // why not; nil: they are
 	Closed  bool       // nor will others be for a while, of which an event tells
-	Unknown bool       // whether they are grants is not known, either
 	Shown   *Condition // what a look has shown of the node
 	then    func()     // what is to be done now, without any mutex
 }
@@ -124,17 +123,6 @@ func (g *Gates) Note(r *Reading) {
 	}
 }
 
-// Restart returns the guard of restarts, or nil.
-func (g *Gates) Restart() *Restart { return g.restart }
-
-// Waits is for how long a vote may wait at the node, beside the node time-out.
-func (g *Gates) Waits() time.Duration {
-	if g.durable == nil {
-		return 0
-	}
-	return g.durable.Timeout
-}
-
 // Probe says why a node that tells this of itself cannot have votes; nil: it can.
 func (g *Gates) Probe(ctx context.Context, f *Facts) error {
 	for _, gate := range g.list {
@@ -158,6 +146,12 @@ func (g *Gates) Behind(cmds []driver.Command, s *Sending) (_ []driver.Command, c
 	return cmds, counts
 }
 
+// Unknown reports whether the reply is missing that tells whether the votes of a batch are durable:
+// then the replies to them are worth nothing.
+func (g *Gates) Unknown(replies []driver.Reply, counts Counts) bool {
+	return g.durable != nil && len(replies) < counts[0]
+}
+
 // Judge says whether the grants of a batch are votes, by the replies to what the gates have
 // asked, which are the first ones.
 func (g *Gates) Judge(replies []driver.Reply, counts Counts, s *Sending) Verdict {
@@ -172,17 +166,14 @@ func (g *Gates) Judge(replies []driver.Reply, counts Counts, s *Sending) Verdict
 	g.mu.Lock()
 	var sum Verdict
 	for i, gate := range g.strict {
-		v := gate.Judge(own[first+i], s)
-		v.Shown = cmp.Or(v.Shown, sum.Shown)
-		if sum = v; v.Doubt != nil {
+		if sum = gate.Judge(own[first+i], s); sum.Doubt != nil { // the last one is the one that shows something
 			break
 		}
 	}
 	g.tell(sum)
 	sum = sum.done(g)
 	if g.durable != nil {
-		v := g.durable.Judge(own[0], s)
-		sum.Doubt, sum.Unknown = cmp.Or(sum.Doubt, v.Doubt), v.Unknown
+		sum.Doubt = cmp.Or(sum.Doubt, g.durable.Judge(own[0], s).Doubt)
 	}
 	return sum
 }

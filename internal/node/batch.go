@@ -191,21 +191,19 @@ var errUnasked = errors.New("the connection broke, and the node did not say what
 // judge lets the gates judge the votes of a batch. Where a durable vote's proof is missing, the
 // replies are worth nothing: the whole batch is unknown.
 func (b *batch) judge(body, replies []driver.Reply) []driver.Reply {
-	if b.unfit != nil { // its look says nothing that may be kept
-		if b.channel.durable && len(replies) < b.body+b.asked[0] {
-			return nil
-		}
+	behind := replies[min(b.body, len(replies)):]
+	switch {
+	case b.node.gates.Unknown(behind, b.asked):
+		return nil
+	case b.unfit != nil: // its look says nothing that may be kept
 		return body
 	}
-	v := b.node.gates.Judge(replies[min(b.body, len(replies)):], b.asked, &b.sending)
+	v := b.node.gates.Judge(behind, b.asked, &b.sending)
 	b.doubt = v.Doubt
 	if v.Shown != nil {
 		for _, p := range b.wire.Parts {
 			p.Of.(*Request).Evidence = v.Shown
 		}
-	}
-	if v.Unknown {
-		return nil
 	}
 	return body
 }

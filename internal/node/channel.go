@@ -34,7 +34,7 @@ const MaxDurable = 2
 
 func newChannels(n *Node) []channel {
 	channels := []channel{{node: n, timeout: n.set.Timeout}}
-	if waits := n.gates.Waits(); waits > 0 {
+	if waits := n.set.Durability.Wait(); waits > 0 {
 		channels = append(channels, channel{node: n, durable: true, timeout: n.set.Timeout + waits})
 	}
 	for i := range channels {

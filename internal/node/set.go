@@ -115,14 +115,6 @@ func (s *Set) Microseconds() int64 {
 	return int64(s.Clock.Now().Add(time.Duration(s.offset.Load()))) / int64(time.Microsecond)
 }
 
-// VoteWait is for how long a vote may wait at a node, beside the node time-out.
-func (s *Set) VoteWait() time.Duration {
-	if s.Durability == nil {
-		return 0
-	}
-	return s.Durability.Timeout
-}
-
 // Trip is the distance of the nodes: the round trip within which a quorum has answered, at its
 // best; at first it is a guess.
 func (s *Set) Trip() time.Duration {

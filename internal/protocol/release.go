@@ -45,23 +45,19 @@ type Manner struct {
 // before what it announces has happened.
 func (m *Manner) publishes() bool { return !m.Muted && !m.Cluster && m.Listeners }
 
-// alone returns the manner with the groups that a node does not take taken apart. The answers of
-// a group say nothing of the single ones where a user may not touch one of the keys, where one
-// holds something that is no lock, and on a Redis Cluster, where keys live on different servers.
-func (m Manner) alone(apart bool) Manner {
-	m.Releases, m.Extends = MaxGroup, MaxGroup
-	if apart || m.Deletes != ByScript {
+// NewManner returns the manner of a node. Apart: it does not take several keys in one command, for
+// the answers of a group say nothing of the single ones where a user may not touch one of the keys,
+// where one holds something that is no lock, and on a Redis Cluster, where keys live on different
+// servers.
+func NewManner(d Dialect, cluster, muted, listeners, apart bool) Manner {
+	m := Manner{Dialect: d, Releases: MaxGroup, Extends: MaxGroup, Cluster: cluster, Muted: muted, Listeners: listeners}
+	if apart || d.Deletes != ByScript {
 		m.Releases = 1
 	}
-	if apart || m.Scriptless {
+	if apart || d.Scriptless {
 		m.Extends = 1
 	}
 	return m
-}
-
-// NewManner returns the manner of a node. Apart: it does not take several keys in one command.
-func NewManner(d Dialect, cluster, muted, listeners, apart bool) Manner {
-	return Manner{Dialect: d, Cluster: cluster, Muted: muted, Listeners: listeners}.alone(apart)
 }
 
 // The replies of a node to one release.
@@ -73,7 +69,7 @@ var (
 // encodeReleases appends the command that releases a group, and what announces it.
 func (b *Batch) encodeReleases(g []*Part, loud bool) {
 	from := len(b.args)
-	if b.Deletes != ByScript { // the group is one: see [Manner.alone]
+	if b.Deletes != ByScript { // the group is one: see [NewManner]
 		p := g[0]
 		b.args = b.Deletes.encode(b.args, p.Key, p.Token)
 		b.cmds = append(b.cmds, driver.Command{Args: b.args[from:], FirstKey: 1, Keys: 1})

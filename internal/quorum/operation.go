@@ -142,7 +142,7 @@ func (op *Operation) enter(nodes []*node.Node, need int) bool {
 	}
 	op.Due = op.Asked.Add(b.NodeTimeout(op.Lease))
 	if op.Op.Votes {
-		op.Due = op.Due.Add(b.VoteWait())
+		op.Due = op.Due.Add(b.Durability.Wait())
 	}
 	for i, n := range nodes {
 		v := &op.votes[i]

@@ -63,11 +63,11 @@ var guards = []mutant{
 	wrong("the look stands in front of the grants",
 		in("batch.behind", replace(
 			`cmds, b.asked = n.gates.Behind(cmds, &b.sending)`,
-			`if cmds, b.asked = n.gates.Behind(cmds, &b.sending); n.gates.Restart() != nil {
+			`if cmds, b.asked = n.gates.Behind(cmds, &b.sending); n.set.Restarts != nil {
 	cmds = append(append([]driver.Command{}, cmds[b.body:]...), cmds[:b.body]...)
 }`),
 		).in("batch.takeReadings", replace(`b.unfit, b.doubt, b.reading = nil, nil, gate.Reading{}`, `b.unfit, b.doubt, b.reading = nil, nil, gate.Reading{}
-	if look := len(replies) - b.body - b.fit - b.time; look > 0 && b.node.gates.Restart() != nil {
+	if look := len(replies) - b.body - b.fit - b.time; look > 0 && b.node.set.Restarts != nil {
 		copy(replies, append(append([]driver.Reply{}, replies[look:look+b.body]...), replies[:look]...))
 	}`))),
 	wrong("a grant counts whose look is lost",

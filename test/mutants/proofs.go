@@ -9,7 +9,7 @@ var proofs = []mutant{
 	wrong("a vote counts that an earlier sending brought, of which the proof says nothing",
 		in("Gates.Unwritten", replace(`errEarlier`, `nil`))),
 	wrong("replies count whose proof is missing",
-		in("Durable.Judge", replace(`Verdict{Unknown: true}`, `Verdict{}`))),
+		in("Gates.Unknown", returns(`false`))),
 	wrong("a prolongation without a script that has written nothing is proved",
 		in("Gates.Unwritten", replace(`errLonger`, `nil`))),
 }
