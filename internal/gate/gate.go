@@ -48,10 +48,10 @@ type Sending struct {
 
 // A Verdict says whether grants are votes.
 type Verdict struct {
-	Doubt   error      // why not; nil: they are
-	Closed  bool       // nor will others be for a while, of which an event tells
-	Shown   *Condition // what a look has shown of the node
-	then    func()     // what is to be done now, without any mutex
+	Doubt  error      // why not; nil: they are
+	Closed bool       // nor will others be for a while, of which an event tells
+	Shown  *Condition // what a look has shown of the node
+	then   func()     // what is to be done now, without any mutex
 }
 
 // A Node is what the gates see of their node.

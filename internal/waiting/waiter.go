@@ -35,6 +35,7 @@ type Waiter struct {
 	selfWoken bool // what is announced is that the last try's own keys are gone
 	seen      string
 	last      error              // of the last try that was decided
+	outlook   Outlook            // what that means
 	due       clockdrift.Instant // when to try next, if nothing happens before
 	relies    bool               // that try only looks whether an announcement was lost
 	looks     int                // such tries
@@ -75,7 +76,7 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 	if failed != nil {
 		select {
 		case <-w.turn: // nobody is before us, who would know better by now
-			w.plan(failed.Last(), w.last)
+			w.plan(failed.Last())
 		default:
 		}
 	}
@@ -103,7 +104,7 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 		if attempt == nil || w.Over(err) {
 			return nil, w.GiveUp(err)
 		}
-		w.plan(attempt.Last(), err)
+		w.plan(attempt.Last())
 	}
 }
 
@@ -159,7 +160,7 @@ func (w *Waiter) look() (wait time.Duration, news <-chan struct{}) {
 		}
 		w.Lines.forget(w, holder)
 	}
-	if watch != nil && (w.last == nil || w.Host.Outlook(w.last).Taken) && !w.selfWoken {
+	if watch != nil && (w.last == nil || w.outlook.Taken) && !w.selfWoken {
 		news = watch.news // where nobody holds it, the news would be of our own tries
 	}
 	return max(w.due, yields).Sub(w.Host.Now()), news
@@ -187,16 +188,15 @@ func (w *Waiter) Over(err error) bool {
 	if w.Context.Err() != nil {
 		return true
 	}
-	w.last = err
-	outlook := w.Host.Outlook(err)
+	w.last, w.outlook = err, w.Host.Outlook(err)
 	switch {
-	case outlook.Quorum:
+	case w.outlook.Quorum:
 		w.outage = 0
 	case w.outage == 0:
 		w.outage = now
 	}
-	return !outlook.Waiting || w.tries-w.looks > w.Options.Retries || w.left() <= 0 ||
-		!outlook.Quorum && now.Sub(w.outage) >= w.Options.Outage
+	return !w.outlook.Waiting || w.tries-w.looks > w.Options.Retries || w.left() <= 0 ||
+		!w.outlook.Quorum && now.Sub(w.outage) >= w.Options.Outage
 }
 
 // GiveUp words the end of the waiting by a try.
@@ -217,9 +217,9 @@ func (w *Waiter) GiveUp(err error) error {
 }
 
 // plan says when to try again after a try that has failed.
-func (w *Waiter) plan(try Try, err error) {
+func (w *Waiter) plan(try Try) {
 	token := try.Holder()
-	watch, local, missed := w.Lines.failed(w, token, err)
+	watch, local, missed := w.Lines.failed(w, token, w.last)
 	w.selfWoken = try.SelfWoken()
 	now := w.Host.Now()
 	if token != w.seen {
@@ -228,7 +228,7 @@ func (w *Waiter) plan(try Try, err error) {
 	switch {
 	case missed || local:
 		w.due = 0 // a lock of this Locker: see look
-	case !w.Host.Outlook(err).Taken:
+	case !w.outlook.Taken:
 		w.due = now.Add(w.poll())
 	case token == "" || watch.found(try):
 		w.due = now.Add(splitBackoff(w.Host, w.splits))
