@@ -42,3 +42,8 @@ func readClock(clock uintptr) (time.Duration, bool) {
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0) //nolint:gosec // this is how the system call takes its result's place
 	return time.Duration(ts.Nano()), errno == 0
 }
+
+// SinceBoot is the time since the machine was started, with all its sleep. It is the same for
+// all processes of the machine, so that one can tell another a deadline. ok is false where the
+// system has no such clock: all but Linux.
+func SinceBoot() (since time.Duration, ok bool) { return readClock(clockBoottime) }

@@ -8,3 +8,6 @@ import "time"
 func systemSleep() func() time.Duration {
 	return new(witness).slept
 }
+
+// SinceBoot is only on Linux.
+func SinceBoot() (since time.Duration, ok bool) { return 0, false }

@@ -9,3 +9,6 @@ import "time"
 func systemSleep() func() time.Duration {
 	return func() time.Duration { return 0 }
 }
+
+// SinceBoot is only on Linux.
+func SinceBoot() (since time.Duration, ok bool) { return 0, false }

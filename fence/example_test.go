@@ -74,3 +74,20 @@ func ExampleGuard() {
 	// <nil>
 	// map[jam:3 tea:5]
 }
+
+// A reader is paused: its lease runs out, and a writer comes. What the reader asks for late is
+// refused, or it would mix what was before the write with what is after.
+func ExampleRead() {
+	var marks fence.Marks // beside the data, in one transaction with each read and write
+	reader, writer := int64(33), int64(34)
+	marks, err := fence.Read(marks, reader)
+	fmt.Println(err)
+	marks, err = fence.Write(marks, writer)
+	fmt.Println(err)
+	_, err = fence.Read(marks, reader)
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// <nil>
+	// fence: 33 is stale: 34 was seen before
+}

@@ -40,10 +40,15 @@ var (
 // StaleError is a number that comes too late. It matches [ErrStale].
 type StaleError struct {
 	Last    int64 // the greatest number that was seen
-	Offered int64 // the smaller one that was offered
+	Offered int64 // the smaller one that was offered, or the same by a writer
+	// ByReader: a reader offered Last, and a writer Offered.
+	ByReader bool
 }
 
 func (e *StaleError) Error() string {
+	if e.ByReader {
+		return fmt.Sprintf("fence: %d is stale: a reader with %d was seen before", e.Offered, e.Last)
+	}
 	return fmt.Sprintf("fence: %d is stale: %d was seen before", e.Offered, e.Last)
 }
 
@@ -64,7 +69,7 @@ func Check(last, offered int64) error {
 	case offered <= 0:
 		return fmt.Errorf("fence: %w: %d was offered", ErrMissing, offered)
 	case offered < last:
-		return &StaleError{last, offered}
+		return &StaleError{Last: last, Offered: offered}
 	}
 	return nil
 }
