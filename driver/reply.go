@@ -28,17 +28,22 @@ type Reply struct {
 }
 
 // Err returns the server's error reply as a [*ServerError], and nil for a reply of
-// any other kind.
+// any other kind. Arguments that the server repeats are left out.
 func (r Reply) Err() error {
 	if r.Kind != Failure {
 		return nil
 	}
-	code, message, _ := strings.Cut(r.Str, " ")
+	line, _, _ := strings.Cut(r.Str, repeated)
+	code, message, _ := strings.Cut(line, " ")
 	if code == "" || code != strings.ToUpper(code) {
-		return &ServerError{Code: "ERR", Message: r.Str}
+		return &ServerError{Code: "ERR", Message: line}
 	}
 	return &ServerError{Code: code, Message: message}
 }
+
+// repeated comes before the arguments of a command that a server does not know. A token, or a
+// password, may be among them, and does not belong in an error.
+const repeated = ", with args beginning with"
 
 // ServerError is an error reply: the node is there, has understood, and refuses.
 type ServerError struct {

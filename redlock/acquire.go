@@ -20,38 +20,70 @@ import (
 // nodes answer; see [WithMaxOutage]), [ErrNode] besides (some are unfit), [ErrExpired]
 // (the nodes are too slow for the TTL), [ErrReleased] (the token of [WithToken] is
 // spent), [ErrDeadlock] (ctx is, or descends from, the [Lock.Context] of a lock that has
-// the key), [ErrClosed], or [ErrOption]. Where ctx ended, it also matches the context's
+// the key, or of one that others in this process wait for whom this would wait for),
+// [ErrClosed], or [ErrOption]. Where ctx ended, it also matches the context's
 // error and cause. A [*QuorumError] in it has every node's answer.
 func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
-	o, err := l.prepare(ctx, key, options)
-	if err != nil {
-		return nil, err
+	return obtain(ctx, l, AcquireStart{Key: key, Kind: KindExclusive, Waits: true}, func(ctx context.Context) (*acquireOptions, error) {
+		return l.prepare(ctx, key, options)
+	}, asLock)
+}
+
+func asLock(h handle) *Lock { return &Lock{h} }
+
+// obtain is the call that takes a lock of any kind: what is to be taken, and how, says prepare; a
+// view of a lock that ctx carries is made by view. The hooks are told.
+func obtain[L public](ctx context.Context, l *Locker, call AcquireStart, prepare func(context.Context) (*acquireOptions, error), view func(handle) L) (lock L, err error) {
+	ctx, told := l.starts(ctx, call)
+	o, err := prepare(ctx)
+	switch {
+	case err != nil:
+	case o.within != nil:
+		if told != nil {
+			told.how = HowReentered
+		}
+		lock, err = enter(ctx, o, view)
+	default:
+		if told != nil {
+			o = o.watchedBy(told)
+		}
+		var held *lease
+		if held, err = l.take(ctx, call.Key, o, call.Waits); err == nil {
+			lock = any(held.public).(L)
+		}
 	}
-	if o.maxWait == 0 || o.retries == 0 {
-		return lockOrError(l.insist(ctx, key, o))
+	ends(told, lock, err)
+	return lock, err
+}
+
+// take takes a lock of any kind, and waits for it if it may.
+func (l *Locker) take(ctx context.Context, key string, o *acquireOptions, waits bool) (*lease, error) {
+	switch {
+	case !waits || o.maxWait == 0 || o.retries == 0:
+		return l.insist(ctx, key, o)
+	case o.several():
+		return l.acquireAll(ctx, key, o)
 	}
+	return l.acquire(ctx, key, o)
+}
+
+// acquire takes one key, or waits for it.
+func (l *Locker) acquire(ctx context.Context, key string, o *acquireOptions) (*lease, error) {
 	began := l.clock.Now()
-	if l.lines.Has(key) {
-		return wait(l.waiter(ctx, key, o, began), nil)
+	if l.linesOf(o.kind).Has(key) && !o.kind.passes() {
+		return l.wait(l.waiter(ctx, key, o, began), nil)
 	}
 	var bound clockdrift.Instant
 	lock, err := l.try(ctx, key, o, false, &bound)
 	if err == nil || lock == nil {
 		return lock, err
 	}
+	l.told(lock.last().ClockOffset())
 	w := l.waiter(ctx, key, o, began)
 	if w.Over(err) {
 		return nil, w.GiveUp(err)
 	}
-	return wait(w, lock)
-}
-
-// lockOrError returns no lock with an error, but an attempt that has failed.
-func lockOrError(lock *Lock, err error) (*Lock, error) {
-	if err != nil {
-		return nil, err
-	}
-	return lock, nil
+	return l.wait(w, lock)
 }
 
 // TryAcquire takes the lock on key if it is free, and does not wait for a holder. Its
@@ -69,20 +101,42 @@ func lockOrError(lock *Lock, err error) (*Lock, error) {
 // the error is ErrTaken. A try with a token of your own ([WithToken]) releases no votes, and
 // only tries again.
 func (l *Locker) TryAcquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
-	o, err := l.prepare(ctx, key, options)
-	if err != nil {
-		return nil, err
-	}
-	return lockOrError(l.insist(ctx, key, o))
+	return obtain(ctx, l, AcquireStart{Key: key, Kind: KindExclusive}, func(ctx context.Context) (*acquireOptions, error) {
+		return l.prepare(ctx, key, options)
+	}, asLock)
 }
 
 // prepare puts the options of one acquire together, and refuses an acquire that cannot succeed.
 func (l *Locker) prepare(ctx context.Context, key string, options []AcquireOption) (*acquireOptions, error) {
+	o, err := l.configure(key, options)
+	if err != nil {
+		return nil, err
+	}
+	switch held := l.holder(ctx, key); {
+	case held == nil, o.token != nil && *o.token == held.attempt.Token:
+	case o.reenters && o.token == nil && o.covered(held):
+		own := *o
+		own.within = held
+		o = &own
+	case o.joins(held):
+	case held.attempt.Kind.Joins:
+		return nil, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: this context shares it already: TryUpgrade the lock that it carries, or release that first", ErrDeadlock)}
+	default:
+		return nil, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: this context holds it already: work under the lock that it carries (FromContext), acquire it WithReentry, or release that first", ErrDeadlock)}
+	}
+	return o, nil
+}
+
+// configure puts the options of one acquire of a key together.
+func (l *Locker) configure(key string, options []AcquireOption) (*acquireOptions, error) {
 	o := &l.options.acquire
 	if len(options) > 0 {
 		own := *o
 		if err := apply(options, func(option AcquireOption) { option.acquire(&own) }); err != nil {
 			return nil, err
+		}
+		if own.token != nil && own.kind == inLine { // it may hold the key already
+			own.kind = exclusive
 		}
 		if err := own.check(); err != nil {
 			return nil, err
@@ -95,15 +149,24 @@ func (l *Locker) prepare(ctx context.Context, key string, options []AcquireOptio
 	if err := l.options.checkKey(key); err != nil {
 		return nil, err
 	}
-	if held := l.holder(ctx, key); held != nil && (o.token == nil || *o.token != held.attempt.Token) {
-		return nil, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: work under the lock that it carries (FromContext), or release that first", ErrDeadlock)}
-	}
 	return o, nil
 }
 
-// try is one attempt, with a token of its own. With an error it returns the failed attempt, or
-// nil if there was none. See [Locker.newLock] for waits, and [Locker.settle] for the bound.
-func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits bool, bound *clockdrift.Instant) (*Lock, error) {
+// try asks for the lock once, in any of the places that its kind has. With an error it returns the
+// failed attempt, or nil if there was none. See [Locker.newLock] for waits, and [Locker.settle] for
+// the bound.
+func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits bool, bound *clockdrift.Instant) (*lease, error) {
+	if o.told != nil {
+		o.told.tries++
+	}
+	if o.kind.try != nil {
+		return o.kind.try(ctx, key, o, waits, bound)
+	}
+	return l.tryOne(ctx, key, o, waits, bound)
+}
+
+// tryOne is one attempt, with a token of its own.
+func (l *Locker) tryOne(ctx context.Context, key string, o *acquireOptions, waits bool, bound *clockdrift.Instant) (*lease, error) {
 	if l.closed() {
 		return nil, &fault.StateError{Op: "acquire", Key: key, Why: ErrClosed}
 	}
@@ -124,7 +187,7 @@ func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits b
 		}
 		l.met.Store(true)
 	}
-	if !waits && o.token == nil {
+	if !waits && o.token == nil && o.kind.Many == nil && !o.kind.joins() && !o.kind.Stands && (o.kind.slots == nil || o.turn != nil) {
 		return l.share(ctx, key, o, bound)
 	}
 	lock, err := l.newLock(ctx, key, o, waits)
@@ -137,18 +200,20 @@ func (l *Locker) try(ctx context.Context, key string, o *acquireOptions, waits b
 
 // newLock allocates an attempt and the hold that may follow, in few pieces of memory. An attempt
 // that waits also asks how long the key is held.
-func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, waits bool) (*Lock, error) {
+func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, waits bool) (*lease, error) {
 	if l.options.fences && l.board.Microseconds() >= protocol.MaxFence {
 		return nil, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: by most nodes' clocks it is later than the year 2255: mend them", ErrFence)}
 	}
-	lock := &Lock{locker: l, parent: ctx, maxHold: o.maxHold}
+	lock := o.kind.lease()
+	lock.locker, lock.parent, lock.maxHold, lock.told = l, ctx, o.maxHold, o.told
 	if o.renews {
 		lock.renewal = &renewal{lock: lock, options: o}
 	}
-	kind, op := o.kind, &lock.acquire
+	kind, op := o.kind.Kind, &lock.acquire
+	lock.attempt.Stand, lock.attempt.Turn = o.stand, o.turn
 	op.Owner, op.Decided = lock, begin
 	if o.token == nil {
-		lock.attempt.Init(l.board, kind, key, l.board.Random.Token(), o.ttl)
+		lock.attempt.Init(l.board, kind, key, l.board.Random.Token(o.owner), o.ttl)
 		op.Prepare(&lock.attempt, kind.Acquire, o.ttl)
 		if waits {
 			op.Waits, op.Full = true, make(chan struct{})
@@ -167,14 +232,14 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 }
 
 // meet makes the acquire a [protocol.Meet], which only reads the nodes' clocks.
-func (l *Lock) meet() {
+func (l *lease) meet() {
 	op := &l.acquire
 	op.Op, op.Cmds, op.Decided = protocol.Meet, []driver.Command{protocol.AskTime}, nil
 	op.Full = make(chan struct{})
 }
 
 // launch asks all nodes for the lock and awaits the decision.
-func (l *Locker) launch(ctx context.Context, lock *Lock, bound *clockdrift.Instant) (*Lock, error) {
+func (l *Locker) launch(ctx context.Context, lock *lease, bound *clockdrift.Instant) (*lease, error) {
 	if !lock.acquire.AskAll() {
 		return nil, &fault.StateError{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
 	}
@@ -182,7 +247,7 @@ func (l *Locker) launch(ctx context.Context, lock *Lock, bound *clockdrift.Insta
 }
 
 // await waits until an attempt is decided, and returns the reason of a failure.
-func (l *Locker) await(ctx context.Context, lock *Lock, bound *clockdrift.Instant) error {
+func (l *Locker) await(ctx context.Context, lock *lease, bound *clockdrift.Instant) error {
 	op := &lock.acquire
 	err := l.result(ctx, op)
 	switch {
@@ -221,7 +286,7 @@ func (l *Locker) result(ctx context.Context, op *quorum.Operation) error {
 	case quorum.Dropped:
 		return fmt.Errorf("%w: %w", failure(op, op.FailureReason()), interrupt)
 	}
-	if lock, ok := op.Owner.(*Lock); ok && lock.ended != nil {
+	if lock, ok := op.Owner.(*lease); ok && lock.ended != nil {
 		return failure(op, lock.ended)
 	}
 	return failure(op, op.FailureReason())
@@ -251,7 +316,7 @@ func (l *Locker) awaitAll(ctx context.Context, op *quorum.Operation, most time.D
 // votes are kept for now: see [Locker.settle]. The lease counts from the first round, which may
 // have set the key. attempt.Mu is held.
 func begin(op *quorum.Operation, now clockdrift.Instant) {
-	l := op.Owner.(*Lock)
+	l := op.Owner.(*lease)
 	a := &l.attempt
 	if op.Outcome == quorum.Carried && op != &l.acquire {
 		op.Start = l.acquire.First()
@@ -280,16 +345,27 @@ func begin(op *quorum.Operation, now clockdrift.Instant) {
 
 // hold begins the hold that a quorum has granted. After the deadline the operation fails instead.
 // attempt.Mu is held.
-func (l *Lock) hold(op *quorum.Operation, now clockdrift.Instant) bool {
+func (l *lease) hold(op *quorum.Operation, now clockdrift.Instant) bool {
 	l.until, l.ends = op.Deadline(), op.Start.Add(l.maxHold)
+	if l.from != nil {
+		l.ends = l.from.ends
+		l.until = min(l.until, l.ends)
+	}
 	switch {
 	case now >= l.until, op.Outlived(now):
 		l.ended = ErrExpired
 	case !l.locker.holds.add(l):
 		l.ended = ErrClosed
+	case l.from != nil && !l.from.goesOn(l, now):
+		l.locker.holds.remove(l)
+		l.ended = ErrLost
 	default:
 		l.attempt.Loud = true
-		l.fence = op.Fence.Number
+		l.places.begin(l)
+		l.fence = op.Number()
+		if l.told != nil {
+			l.told.holds(l, now)
+		}
 		if l.renewal != nil {
 			l.renewal.begin(op.Start)
 		}

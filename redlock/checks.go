@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // check finds the first setting that is not valid.
@@ -30,10 +31,10 @@ func (o *lockerOptions) check() error {
 	case o.nodeSet != 0 && o.guard == 0:
 		return &OptionError{"NodeSet", "nobody looks at it without WithRestartGuard: give both"}
 	case o.nodeSet > math.MaxInt64:
-		return &OptionError{"NodeSet", fmt.Sprintf("%d is above %d", o.nodeSet, math.MaxInt64)}
+		return &OptionError{"NodeSet", fmt.Sprintf("%d is above %d", o.nodeSet, uint64(math.MaxInt64))}
 	case o.clockGuard != 0 && (o.clockGuard < o.acquire.ttl || o.clockGuard > MaxTTL):
 		return &OptionError{"ClockGuard", fmt.Sprintf("%v is not between the TTL of %v and %v", o.clockGuard, o.acquire.ttl, MaxTTL)}
-	case o.events == nil:
+	case o.noEvents:
 		return &OptionError{"Events", "the function is nil"}
 	}
 	return o.checkDurability()
@@ -59,8 +60,12 @@ func (o *acquireOptions) check() error {
 		return &OptionError{"MaxHold", fmt.Sprintf("%v is less than the TTL of %v", o.maxHold, o.ttl)}
 	case o.token != nil && (*o.token == "" || len(*o.token) > maxToken):
 		return &OptionError{"Token", fmt.Sprintf("want 1 to %d bytes, not %d", maxToken, len(*o.token))}
+	case o.token != nil && protocol.Marked(*o.token):
+		return &OptionError{"Token", fmt.Sprintf("it begins with %q, as the tokens do that this library makes: take another one", protocol.TokenMark)}
+	case o.owner != "" && !protocol.IsName(o.owner):
+		return &OptionError{"Owner", fmt.Sprintf("%.100q is not up to %d bytes of printable characters in UTF-8: others print it", o.owner, protocol.MaxName)}
 	}
-	return nil
+	return o.checkPriority()
 }
 
 // checkLease refuses a TTL that is not valid, or that one slow node would use up.
@@ -128,4 +133,13 @@ func apply[T any](options []T, set func(T)) error {
 		set(option)
 	}
 	return nil
+}
+
+// readAge is how old a counter may be that is a reader's number: none that a node has forgotten is
+// greater. Half of a quarantine is for clocks that differ.
+func (o *lockerOptions) readAge() time.Duration {
+	if o.guard > 0 {
+		return min(o.fenceIdle, o.guard/2)
+	}
+	return o.fenceIdle
 }

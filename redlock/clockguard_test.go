@@ -245,8 +245,10 @@ func TestNoVoteThatCountedHidesAStep(t *testing.T) {
 					f.change(func(f *fakeNode) { f.refused = nil })
 					time.Sleep(node.MaxCooldown)
 				case 2: // asleep, while the node's clock goes on
-					f.change(func(f *fakeNode) { f.skew += pause })
-					machine.sleep(pause)
+					f.change(func(f *fakeNode) { // at one moment for whoever reads the clock
+						f.skew += pause
+						machine.sleep(pause)
+					})
 					clock.Fresh()
 					if steps {
 						step(by)

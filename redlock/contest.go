@@ -25,7 +25,7 @@ const maxStalls = 3
 
 // settle asks the nodes again for an attempt with split votes, while it leads. It starts no round
 // after the bound: one node time-out from the first split, if none was set before.
-func (l *Locker) settle(ctx context.Context, lock *Lock, bound *clockdrift.Instant) error {
+func (l *Locker) settle(ctx context.Context, lock *lease, bound *clockdrift.Instant) error {
 	op := &lock.acquire
 	defer l.board.Keys.Stay(op)()
 	defer close(lock.attempt.Contest.Over)
@@ -63,7 +63,7 @@ func (l *Locker) settle(ctx context.Context, lock *Lock, bound *clockdrift.Insta
 
 // askAgain asks all nodes once more, with the same token. It returns nil if the Locker takes no
 // acquires any more.
-func (l *Lock) askAgain() *quorum.Operation {
+func (l *lease) askAgain() *quorum.Operation {
 	a := &l.attempt
 	op := &quorum.Operation{Ask: l.acquire.Ask, Lease: l.acquire.Lease, Attempt: a, Owner: l, Decided: begin}
 	op.ProposeAgain() // all votes of a lock are for one number
@@ -81,7 +81,7 @@ func (l *Lock) askAgain() *quorum.Operation {
 }
 
 // last is the last round of the acquire. attempt.Mu is held, or the acquire is over.
-func (l *Lock) last() *quorum.Operation {
+func (l *lease) last() *quorum.Operation {
 	if c := l.attempt.Contest; c != nil && c.Again != nil {
 		return c.Again
 	}
@@ -91,7 +91,7 @@ func (l *Lock) last() *quorum.Operation {
 // insist repeats a try while the votes are split, until it has the key, somebody holds it, or one
 // node time-out has passed. Silent nodes may hide whether a token has a quorum: it has one if the
 // next try finds it again, because a contender would have released it.
-func (l *Locker) insist(ctx context.Context, key string, o *acquireOptions) (*Lock, error) {
+func (l *Locker) insist(ctx context.Context, key string, o *acquireOptions) (*lease, error) {
 	var bound clockdrift.Instant
 	var before string
 	for i := 0; ; i++ {

@@ -35,6 +35,25 @@ type day struct {
 	longest time.Duration // that anybody has waited while a majority was well
 
 	cleanUps int // the most that a Locker had to try again
+
+	ran history
+}
+
+// A history is a fingerprint of all commands that the nodes have run, in their order.
+type history struct {
+	mu       sync.Mutex
+	commands int
+	sum      uint64 // FNV-1a
+}
+
+func (h *history) Write(line []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commands++
+	for _, b := range line {
+		h.sum = (h.sum ^ uint64(b)) * 1099511628211
+	}
+	return len(line), nil
 }
 
 // A span is a part of the day.
@@ -63,11 +82,12 @@ const (
 var dayKeys = []string{"orders", "{users}:7", "reports"}
 
 // The faults, what the workers do, tokens and pauses come from a seed. The order in which Go runs
-// goroutines does not, so a seed repeats a day closely and not exactly.
+// goroutines does not: so a seed repeats a day closely, and exactly by test/tools/days.
 var (
 	daySeed  = flag.Uint64("day.seed", 0, "the seed of the first day of faults; 0: any")
 	days     = flag.Int("day.count", 1, "the number of days, each with the next seed")
 	dayHours = flag.Float64("day.hours", 25, "the hours of a day")
+	exact    = flag.Bool("day.exact", false, "print a fingerprint of all commands, and do not measure the heap: that collects garbage, and a day would not repeat exactly")
 )
 
 func TestADayOfFaultsBreaksNoPromiseAndLeavesNothing(t *testing.T) {
@@ -80,7 +100,7 @@ func TestADayOfFaultsBreaksNoPromiseAndLeavesNothing(t *testing.T) {
 		seed := first + uint64(i)
 		synctest.Test(t, func(t *testing.T) { longest = max(longest, liveADay(t, seed)) })
 		if t.Failed() {
-			t.Fatalf("the seed is %d: go test -run TestADayOfFaults ./redlock -day.seed %d", seed, seed)
+			t.Fatalf("the seed is %d; to repeat it: test/tools/days %d 1 %v", seed, seed, *dayHours)
 		}
 	}
 	t.Logf("the first seed is %d; in %d days of %v hours the longest wait while a majority was well took %v", first, *days, *dayHours, longest)
@@ -116,6 +136,9 @@ func liveADay(t *testing.T, seed uint64) time.Duration {
 			}
 		}
 	}
+	if *exact {
+		t.Logf("seed %d: %d locks, the longest wait %v, %d commands with the fingerprint %x", seed, d.had, d.longest, d.ran.commands, d.ran.sum)
+	}
 	return d.longest
 }
 
@@ -144,6 +167,9 @@ func newDay(t *testing.T, seed uint64, size int) *day {
 	d := &day{t: t, seed: seed, nodes: fakes, who: newRegister(t), ends: time.Now().Add(time.Duration(*dayHours * float64(time.Hour))), sick: make([]time.Time, size)}
 	for _, f := range fakes {
 		f.delay = time.Millisecond
+		if *exact {
+			f.ran = &d.ran
+		}
 	}
 	for i := range dayLockers {
 		d.lockers = append(d.lockers, another(t, fakes, WithTTL(dayTTL), WithFences(), WithRestartGuard(dayTTL), seeded(seed, uint64(i))))
@@ -155,8 +181,11 @@ func newDay(t *testing.T, seed uint64, size int) *day {
 	return d
 }
 
-// heap is the memory that is in use.
+// heapInUse is the memory that is in use. It is 0 where a day has to repeat exactly.
 func heapInUse() int64 {
+	if *exact {
+		return 0
+	}
 	var stats runtime.MemStats
 	runtime.GC()
 	runtime.GC() // what the first has found to be of no use in pools

@@ -45,16 +45,22 @@
 // to its release. Waiters of one Locker are served in their order: a release hands the lock
 // to the first. It wakes waiters of other processes over the channel "ql:free:" and the key.
 //
+// [Locker.AcquireShared] takes a key together with other readers, while no [Lock] has it.
+//
 // # What the user's ACL has to allow
 //
 //	locks                  ~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time
 //	waiters are woken      &ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo
+//	WithFairness           ~{KEYS}:line ~{KEYS}:live +zadd +zrem +zscore +zcard +zrange +exists
+//	AcquireAll             ~{KEYS}:wanted
+//	Semaphore              ~{KEYS}:slot:* ~{KEYS}:permits ~{KEYS}:wanted +exists
+//	AcquireShared          ~{KEYS}:readers ~{KEYS}:writer +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +pexpireat +unlink
 //	WithFences             ~{KEYS}:fence +zadd +zscore
 //	WithRestartGuard       ~PREFIXql:* +mget
 //	WithReplicatedVotes    +wait
 //	WithDurableVotes       +waitaof
 //
-// {KEYS}:fence is KEYS:fence for a key that has a hash tag, and PREFIX is that of
+// {KEYS}:x is KEYS:x for a key that has a hash tag, and PREFIX is that of
 // [WithKeyPrefix]. Without channels waiters poll, and [NodeMuted] reports it. Without scripts the
 // server's own commands (DELIFEQ, DELEX, CAD, CAS, SET with IFEQ) replace them, if it has them
 // and they are allowed; otherwise [NodeLimited] says what does not work.

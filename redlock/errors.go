@@ -37,8 +37,9 @@ var (
 	ErrReleased = fault.ErrReleased
 
 	// ErrDeadlock says that the context of an acquire carries a lock of the same Locker
-	// that has the key (see [FromContext]): it would wait for itself. Use that lock, or
-	// release it first.
+	// that has the key (see [FromContext]), so that it would wait for itself; or that it
+	// waited in a ring with other locks of this Locker, which the [DeadlockError] beside it
+	// names. Use that lock, acquire it [WithReentry], or release what the context carries.
 	ErrDeadlock = fault.ErrDeadlock
 
 	// ErrClosed says that the Locker was closed.
@@ -68,6 +69,10 @@ var (
 	// ErrNode says that a server cannot be a node: it is a replica, evicts keys, or is
 	// another node already. The message says which and what to do.
 	ErrNode = fault.ErrNode
+
+	// ErrPermits says that others count another number of permits for a [Semaphore]. The
+	// message names both. Give all clients the same number.
+	ErrPermits = fault.ErrPermits
 )
 
 // OptionError is an option or an argument that is not valid. It matches [ErrOption].
@@ -80,6 +85,68 @@ func (e *OptionError) Error() string { return "redlock: " + e.Option + ": " + e.
 
 // Is makes the error match [ErrOption].
 func (e *OptionError) Is(target error) bool { return target == ErrOption }
+
+// DeadlockError is a ring of locks of one Locker, each of whose work waits for the next. The wait
+// that closed the ring has given it up; the others go on. What works for a lock is what runs under
+// its [Lock.Context]: see [Detach] for what does not. It matches [ErrDeadlock].
+type DeadlockError struct {
+	Cycle []Wait // that of the acquire which failed first
+}
+
+// A Wait is one part of a deadlock.
+type Wait struct {
+	Holds    string // the key that it works under
+	WaitsFor string // the key that the next one has
+	Owner    string // of the key that it holds, by [WithOwner]
+}
+
+func (w Wait) String() string {
+	if w.Owner != "" {
+		return fmt.Sprintf("%s, who holds %q, waits for %q", w.Owner, w.Holds, w.WaitsFor)
+	}
+	return fmt.Sprintf("the holder of %q waits for %q", w.Holds, w.WaitsFor)
+}
+
+func (e *DeadlockError) Error() string {
+	waits := make([]string, len(e.Cycle))
+	for i, w := range e.Cycle {
+		waits[i] = w.String()
+	}
+	return fmt.Sprintf("deadlock: %s: acquire these keys in one order everywhere, or release the first before the second", strings.Join(waits, "; "))
+}
+
+// Is makes the error match [ErrDeadlock].
+func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
+
+// WaitError is an acquire that has waited in vain. It matches what was wrong at the last try, such
+// as [ErrTaken], and what ended the waiting if that was not an option: the context's error, or
+// [ErrClosed].
+type WaitError struct {
+	Tries  int           // how often nodes were asked; 0: never, because others wait before it in this process
+	Waited time.Duration // since the call
+
+	last, end error
+}
+
+func (e *WaitError) Error() string {
+	tries := "1 try"
+	if e.Tries != 1 {
+		tries = fmt.Sprintf("%d tries", e.Tries)
+	}
+	text := fmt.Sprintf("%v (%s in %v)", e.last, tries, e.Waited.Round(time.Millisecond))
+	if e.end != nil {
+		text += ": " + e.end.Error()
+	}
+	return text
+}
+
+// Unwrap makes the error match both.
+func (e *WaitError) Unwrap() []error {
+	if e.end == nil {
+		return []error{e.last}
+	}
+	return []error{e.last, e.end}
+}
 
 // CloseError names the keys whose release no quorum has confirmed to [Locker.Close], so others
 // may not get them yet. It matches [ErrNoQuorum]. Nothing has to be done: each key expires one
@@ -134,13 +201,23 @@ type Vote struct {
 	Answer  Answer        // what it said
 	Latency time.Duration // from the call to the answer, waiting in queues included
 	Err     error         // why it Failed: a *driver.ServerError is among it if the server refused
+	Owner   string        // of what Taken means: who has the key, by [WithOwner]; "": not known
+	Key     string        // which of several keys was in the way; "": there is one, or none was
 }
 
-func (v Vote) String() string { return v.text(v.Answer.String()) }
+func (v Vote) String() string {
+	if v.Answer == Taken && v.Owner != "" {
+		return v.text("taken by " + v.Owner)
+	}
+	return v.text(v.Answer.String())
+}
 
 // text words the vote, with a word for its answer.
 func (v Vote) text(answer string) string {
 	text := v.Node + ": " + answer
+	if v.Key != "" {
+		text = fmt.Sprintf("%s: %q %s", v.Node, v.Key, answer)
+	}
 	if v.Err != nil {
 		text = fmt.Sprintf("%s: %v", v.Node, v.Err)
 	}
@@ -164,14 +241,29 @@ type QuorumError struct {
 func (e *QuorumError) Error() string {
 	lines := make([]string, len(e.Votes))
 	for i, vote := range e.Votes {
-		answer := vote.Answer.String()
+		lines[i] = vote.String()
 		if e.Op == protocol.Exclusive.Release.Name && vote.Answer == Granted {
-			answer = "deleted"
+			lines[i] = vote.text("deleted")
 		}
-		lines[i] = vote.text(answer)
 	}
-	return fmt.Sprintf("redlock: %s %q: %v (%d of %d nodes must agree): %s",
-		e.Op, e.Key, e.Reason, e.Need, len(e.Votes), strings.Join(lines, "; "))
+	reason := e.Reason.Error()
+	if owner := e.Owner(); owner != "" && e.Reason == ErrTaken { //nolint:errorlint // one that wraps it has a text of its own
+		reason = "taken by " + owner
+	}
+	return fmt.Sprintf("redlock: %s %q: %s (%d of %d nodes must agree): %s",
+		e.Op, e.Key, reason, e.Need, len(e.Votes), strings.Join(lines, "; "))
+}
+
+// Owner returns who has the key, by [WithOwner], if a quorum of the nodes says so; "" if none
+// does, or if the holder has no name.
+func (e *QuorumError) Owner() string {
+	count := make(map[string]int)
+	for _, vote := range e.Votes {
+		if count[vote.Owner]++; vote.Owner != "" && count[vote.Owner] >= e.Need {
+			return vote.Owner
+		}
+	}
+	return ""
 }
 
 // Unwrap makes the error match its reason and the errors of the nodes.
@@ -189,7 +281,10 @@ func (e *QuorumError) Unwrap() []error {
 func votes(t quorum.Tally) []Vote {
 	votes := make([]Vote, len(t.Votes))
 	for i, v := range t.Votes {
-		votes[i] = Vote{Node: v.Node.Name(), Answer: Answer(v.Answer), Latency: v.Latency, Err: v.Err}
+		votes[i] = Vote{Node: v.Node.Name(), Answer: Answer(v.Answer), Latency: v.Latency, Err: v.Err, Owner: protocol.Owner(v.Holder)}
+		if v.Reply != nil && v.Answer == protocol.Taken {
+			votes[i].Key, _, _ = v.Reply.InTheWay()
+		}
 	}
 	return votes
 }

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
@@ -11,7 +12,7 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	// NodeUp: the node answered and may vote.
+	// NodeUp: the node answered and may vote, or its user may run scripts after it might not.
 	NodeUp = EventKind(fault.NodeUp)
 	// NodeDown: the node did not answer in time, cut the connection, or is unfit: also if it
 	// became a replica, an evicting node or another node's server while it was up.
@@ -37,7 +38,8 @@ const (
 	// NodeAdmitted: a node that was in quarantine votes again.
 	NodeAdmitted = EventKind(fault.NodeAdmitted)
 	// NodeLimited: the node's user may not run scripts, and the server has no commands
-	// that replace them. Err says what does not work there, and what to allow.
+	// that replace them. Err says what does not work there, and what to allow. A node without
+	// scripts is asked again once a second while it is used.
 	NodeLimited = EventKind(fault.NodeLimited)
 )
 
@@ -51,6 +53,10 @@ type Event struct {
 	Kind EventKind
 	Node string // its name
 	Err  error  // why; nil for NodeUp and NodeAdmitted
+	Time time.Time
+	// Lasted is how long the node had been in the state that it leaves: of NodeUp down, of NodeDown
+	// up, of NodeAdmitted in quarantine. 0: it was in none, or the event is no change of state.
+	Lasted time.Duration
 }
 
 func (e Event) String() string {

@@ -11,53 +11,56 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Extend prolongs the lease to ttl from now, and never shortens it. Nodes that have lost the
-// key get it again. It counts only if a quorum agrees before the current lease ends; an Extend
-// that fails before that changes nothing, and may be repeated until then. Leases that it has
-// set at some nodes are deleted when the lock is lost, unless the token is the user's own (see
-// [WithToken]).
-//
-// A lease never passes the longest hold of [WithMaxHold]: a longer one is cut to it. If the
-// lease already runs to its end, the error is an [OptionError] for "MaxHold".
-//
-// The error matches [ErrLost] if the lock is lost, or will be because another token has its
-// key at too many nodes; [ErrNoQuorum] if too few nodes answered; [ErrReleased], [ErrClosed] or
-// [ErrOption]; and the context's error if ctx ended first.
-func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
+// Extend prolongs the lease: see handle.Extend.
+func (l *lease) Extend(ctx context.Context, ttl time.Duration) error {
+	op, err := l.extend(ctx, ttl)
+	if l.told != nil {
+		until := l.Until()
+		l.attempt.Mu.Lock()
+		e := l.extended(op, err)
+		l.attempt.Unlock()
+		e.Until = until
+		l.told.extends(e)
+	}
+	return err
+}
+
+// extend prolongs the lease. The operation is nil if no node was asked.
+func (l *lease) extend(ctx context.Context, ttl time.Duration) (*quorum.Operation, error) {
 	a := &l.attempt
 	if err := l.locker.checkLease(ttl); err != nil {
-		return err
+		return nil, err
 	}
 	if ctx.Err() != nil {
-		return &fault.StateError{Op: "extend", Key: a.Key, Why: fault.EndOf(ctx)}
+		return nil, &fault.StateError{Op: "extend", Key: a.Key, Why: fault.EndOf(ctx)}
 	}
 	op, err := l.prepareExtend(ttl)
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	if !op.AskAll() {
-		return &fault.StateError{Op: "extend", Key: a.Key, Why: ErrClosed}
+		return nil, &fault.StateError{Op: "extend", Key: a.Key, Why: ErrClosed}
 	}
 	op.Await(ctx)
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	switch {
 	case op.Outcome == quorum.Carried:
-		return nil
+		return op, nil
 	case l.ended != nil:
-		return failure(op, l.ended)
+		return op, failure(op, l.ended)
 	case op.Outcome == quorum.Dropped:
-		return fmt.Errorf("%w: %w", failure(op, op.FailureReason()), fault.EndOf(ctx))
+		return op, fmt.Errorf("%w: %w", failure(op, op.FailureReason()), fault.EndOf(ctx))
 	}
-	return failure(op, lostIfHeld(op.FailureReason()))
+	return op, failure(op, lostIfHeld(op.FailureReason()))
 }
 
 // prepareExtend makes the operation that asks for ttl, cut to the longest hold.
-func (l *Lock) prepareExtend(ttl time.Duration) (*quorum.Operation, error) {
+func (l *lease) prepareExtend(ttl time.Duration) (*quorum.Operation, error) {
 	a := &l.attempt
 	now := l.observe()
-	defer a.Mu.Unlock()
+	defer a.Unlock()
 	if l.ended != nil {
 		return nil, &fault.StateError{Op: "extend", Key: a.Key, Why: l.ended}
 	}
@@ -72,7 +75,7 @@ func (l *Lock) prepareExtend(ttl time.Duration) (*quorum.Operation, error) {
 }
 
 // extension makes the operation, by what, that prolongs the lease to ttl. attempt.Mu is held.
-func (l *Lock) extension(what *protocol.Op, decided func(*quorum.Operation, clockdrift.Instant), ttl time.Duration) *quorum.Operation {
+func (l *lease) extension(what *protocol.Op, decided func(*quorum.Operation, clockdrift.Instant), ttl time.Duration) *quorum.Operation {
 	op := &quorum.Operation{Owner: l, Decided: decided}
 	op.Prepare(&l.attempt, what, ttl)
 	op.Ends = l.until
@@ -94,7 +97,7 @@ func lostIfHeld(reason error) error {
 // prolong takes the deciding vote of an extension. attempt.Mu is held, as in [Lock.expire]: one of
 // the two comes first.
 func prolong(op *quorum.Operation, now clockdrift.Instant) {
-	l := op.Owner.(*Lock)
+	l := op.Owner.(*lease)
 	l.check(now)
 	if l.ended != nil {
 		// Somebody else may have held and released the key since the deadline. A release needs no
@@ -115,5 +118,5 @@ func prolong(op *quorum.Operation, now clockdrift.Instant) {
 // renewed takes the deciding vote of a renewal. attempt.Mu is held.
 func renewed(op *quorum.Operation, now clockdrift.Instant) {
 	prolong(op, now)
-	op.Owner.(*Lock).renewal.decided(op, now)
+	op.Owner.(*lease).renewal.decided(op, now)
 }

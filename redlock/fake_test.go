@@ -1,13 +1,16 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // a master_replid is as long
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,11 +47,13 @@ type fakeNode struct {
 	subscribed int // calls of Subscribe
 	cuts       int // so many calls fail before anything arrives
 	fences     map[string]fakeFence
-	skew       time.Duration // its clock is so far ahead
-	starts     int           // over
+	readers    map[string]map[string]time.Time // by the name of the set: tokens by their expiry
+	skew       time.Duration                   // its clock is so far ahead
+	starts     int                             // over
 	kind       fakeKind
 	scriptless bool      // the user may not run scripts
 	instead    *fakeNode // the server that the way leads to; nil: this one
+	ran        io.Writer // gets every command, and when it was run
 }
 
 type fakeFence struct {
@@ -67,7 +72,7 @@ type fakeKey struct {
 func newFakeNode(name string) *fakeNode {
 	return &fakeNode{
 		name: name,
-		keys: map[string]fakeKey{}, loaded: map[string]bool{}, fences: map[string]fakeFence{},
+		keys: map[string]fakeKey{}, loaded: map[string]bool{}, fences: map[string]fakeFence{}, readers: map[string]map[string]time.Time{},
 		info: fakeInfo(name),
 	}
 }
@@ -203,6 +208,9 @@ func (f *fakeNode) run(cmds []driver.Command) (replies []driver.Reply, lost bool
 	for _, cmd := range cmds {
 		name := commandName(cmd.Args)
 		f.log = append(f.log, name)
+		if f.ran != nil {
+			_, _ = fmt.Fprintln(f.ran, time.Now().UnixNano(), f.name, cmd.Args)
+		}
 		if f.answer != nil {
 			if reply := f.answer(cmd.Args); reply != nil {
 				replies = append(replies, *reply)
@@ -232,7 +240,7 @@ func (f *fakeNode) one(args []any) driver.Reply {
 		case ok && old.token == aList:
 			return driver.Reply{Kind: driver.Failure, Str: "WRONGTYPE Operation against a key holding the wrong kind of value"}
 		case ok && args[3] == "NX":
-		case len(args) < 6:
+		case len(args) < 6 && args[3] != "PX":
 			f.keys[arg(1)] = fakeKey{arg(2), f.now().Add(1000 * time.Hour)}
 		default:
 			f.set(arg(1), arg(2), args[len(args)-1].(string))
@@ -278,6 +286,9 @@ func (f *fakeNode) one(args []any) driver.Reply {
 			{Kind: driver.String, Str: strconv.Itoa(now.Nanosecond() / 1000)},
 		}}
 	case "ZADD", "PEXPIRE", "ZSCORE":
+		if readers, ok := f.readers[arg(1)]; ok && arg(0) == "ZSCORE" {
+			return f.score(readers, arg(2))
+		}
 		return f.counter(args)
 	}
 	return driver.Reply{Kind: driver.Failure, Str: "ERR unknown command"}
@@ -328,7 +339,7 @@ func (f *fakeNode) counter(args []any) driver.Reply {
 func (f *fakeNode) script(args []any) driver.Reply {
 	digest := args[1].(string)
 	if args[0] == "EVAL" {
-		for _, s := range []*scripts.Script{scripts.Release, scripts.Hold, scripts.Extend} {
+		for _, s := range []*scripts.Script{scripts.Release, scripts.Hold, scripts.Extend, scripts.Slot, scripts.HoldAll, scripts.Share, scripts.Unshare, scripts.Raise} {
 			if s.Source == digest {
 				digest = s.Digest
 			}
@@ -342,11 +353,111 @@ func (f *fakeNode) script(args []any) driver.Reply {
 		return driver.Reply{Kind: driver.Integer, Int: f.release(args[2:])}
 	case scripts.Extend.Digest:
 		return f.extend(args[2:])
+	case scripts.Slot.Digest:
+		return f.slot(args[2:])
+	case scripts.HoldAll.Digest:
+		return f.holdAll(args[2:])
+	case scripts.Share.Digest:
+		return f.share(args[2:])
+	case scripts.Unshare.Digest:
+		return f.unshare(args[2:])
+	case scripts.Raise.Digest:
+		return f.raise(args[2:])
+	case scripts.Hold.Digest:
+		if held, _ := f.get(args[3].(string)); held.token == aList {
+			return wrongType
+		}
+		return driver.Reply{Kind: driver.Integer, Int: f.lease(args[3:])}
 	}
-	if held, _ := f.get(args[3].(string)); held.token == "a list" {
-		return wrongType
+	return driver.Reply{Kind: driver.Failure, Str: "ERR a script that the fake does not know"}
+}
+
+// slot runs the script of that name: how many keys; slots, the permits, the mark, counters, slots to
+// look at; token, milliseconds, the number of permits, how many slots, number, how long counters are
+// kept; a ticket, a name and how long its mark stays, if there is one; and the token that is given
+// away, if there is one.
+func (f *fakeNode) slot(args []any) driver.Reply {
+	integer := func(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
+	all, _ := strconv.Atoi(args[0].(string))
+	keys, argv := args[1:1+all], args[1+all:]
+	arg := func(i int) string {
+		if i >= len(argv) {
+			return ""
+		}
+		return argv[i].(string)
 	}
-	return driver.Reply{Kind: driver.Integer, Int: f.lease(args[3:])}
+	count, _ := strconv.Atoi(arg(3))
+	slots, permits, marked, look := keys[:count], keys[count].(string), keys[count+1].(string), keys[count+2:]
+	var counters []any
+	if arg(4) != "0" {
+		counters, look = look[:count], look[count:]
+	}
+	counted, ok := f.get(permits)
+	if ok && counted.token != arg(2) {
+		return driver.Reply{Kind: driver.String, Str: counted.token}
+	}
+	inTheWay, mine := []string(nil), true
+	for _, key := range slots {
+		held, ok := f.get(key.(string))
+		mine = mine && ok && held.token == arg(0)
+		if ok && held.token != arg(0) && (held.token != arg(9) || len(argv) < 10) {
+			inTheWay = append(inTheWay, strings.TrimPrefix(held.token, aList))
+		}
+	}
+	kept := int64(0)
+	if arg(6) != "" {
+		mark, ok := f.get(marked)
+		var since int64
+		var by string
+		n, _ := fmt.Sscanf(mark.token, "ql:wanted %d %s", &since, &by)
+		ticket, _ := strconv.ParseInt(arg(6), 10, 64)
+		switch own := n == 2 && by == arg(7); {
+		case ok && n == 2 && !own && (ticket == 0 || since < ticket || since == ticket && by < arg(7)):
+			kept = mark.until.Sub(f.now()).Milliseconds()
+			if !mine {
+				inTheWay = append(inTheWay, mark.token)
+			}
+		case arg(8) != "0" && (!ok || n == 2) && (len(inTheWay) > 0 || count > 1):
+			f.set(marked, fmt.Sprintf("ql:wanted %s %s", arg(6), arg(7)), arg(8))
+		case own && arg(8) == "0":
+			delete(f.keys, marked)
+		}
+	}
+	if len(inTheWay) > 0 {
+		least, there := int64(-1), ""
+		for _, key := range look {
+			other, ok := f.get(key.(string))
+			if !ok {
+				there += "0"
+				continue
+			}
+			there += "1"
+			if left := other.until.Sub(f.now()).Milliseconds(); least < 0 || left < least {
+				least = left
+			}
+		}
+		return driver.Reply{Kind: driver.Array, Elems: []driver.Reply{
+			{Kind: driver.String, Str: inTheWay[0]}, integer(least), {Kind: driver.String, Str: there}, integer(f.now().UnixMicro()), integer(kept),
+		}}
+	}
+	said := int64(1)
+	for _, key := range slots {
+		said = max(said, f.lease([]any{key, arg(0), arg(1), cmp.Or(arg(9), arg(0))}))
+	}
+	for _, counter := range counters {
+		if f.counter([]any{"ZADD", counter, "GT", "CH", arg(4), "f"}).Int == 0 {
+			said = 0
+		}
+		f.counter([]any{"PEXPIRE", counter, arg(5), "NX"})
+		f.counter([]any{"PEXPIRE", counter, arg(5), "GT"})
+	}
+	ms, _ := strconv.ParseInt(arg(1), 10, 64)
+	until := f.now().Add(2 * time.Duration(ms) * time.Millisecond)
+	if counted.until.After(until) {
+		until = counted.until
+	}
+	f.keys[permits] = fakeKey{arg(2), until}
+	return integer(said)
 }
 
 // wrongType is what a server says of a key that holds no string.
@@ -379,7 +490,7 @@ func (f *fakeNode) extend(args []any) driver.Reply {
 	count, _ := strconv.Atoi(args[0].(string))
 	keys, tokens, times := args[1:1+count], args[1+count:1+2*count], args[1+2*count:]
 	for _, key := range keys {
-		if held, _ := f.get(key.(string)); held.token == "a list" {
+		if held, _ := f.get(key.(string)); held.token == aList {
 			return wrongType
 		}
 	}
@@ -470,6 +581,7 @@ func (f *fakeNode) restart() {
 		f.info = fakeInfo(f.name + "/" + strconv.Itoa(f.starts))
 		clear(f.keys)
 		clear(f.fences)
+		clear(f.readers)
 		clear(f.loaded)
 	})
 }

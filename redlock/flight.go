@@ -9,9 +9,9 @@ import (
 )
 
 // share tries once, or shares the answer of a try of the same key: see [quorum.Flight].
-func (l *Locker) share(ctx context.Context, key string, o *acquireOptions, bound *clockdrift.Instant) (*Lock, error) {
+func (l *Locker) share(ctx context.Context, key string, o *acquireOptions, bound *clockdrift.Instant) (*lease, error) {
 	for {
-		f := l.board.Keys.Forming(l.options.prefix + key)
+		f := l.board.Keys.Forming(l.board.Place(o.kind.Kind, key))
 		if f == nil {
 			lock, err := l.newLock(ctx, key, o, false)
 			if err != nil {
@@ -28,18 +28,18 @@ func (l *Locker) share(ctx context.Context, key string, o *acquireOptions, bound
 				return lock, err
 			}
 		}
-		if err := l.pass(ctx, key, f.Over); err != nil {
+		if err := l.pass(ctx, "acquire", key, f.Over); err != nil {
 			return nil, err
 		}
 		if f.Refused != nil {
-			return f.Refused.(*Lock), f.Err
+			return f.Refused.(*lease), f.Err
 		}
 	}
 }
 
 // boards queues an attempt for its key: alone, or as the leader of the flight f when that leaves.
 // If it does not go, the caller is in that flight and needs no attempt.
-func (l *Locker) boards(ctx context.Context, lock *Lock) (f *quorum.Flight, goes bool, err error) {
+func (l *Locker) boards(ctx context.Context, lock *lease) (f *quorum.Flight, goes bool, err error) {
 	op, keys := &lock.acquire, &l.board.Keys
 	f, ahead, open := keys.Board(op)
 	switch {
@@ -48,29 +48,29 @@ func (l *Locker) boards(ctx context.Context, lock *Lock) (f *quorum.Flight, goes
 	case ahead == nil:
 		return f, f == nil, nil
 	}
-	err = l.pass(ctx, lock.attempt.Key, ahead.Done)
+	err = l.pass(ctx, "acquire", lock.attempt.Key, ahead.Done)
 	if contest := ahead.Attempt.Contest; err == nil && contest != nil {
-		err = l.pass(ctx, lock.attempt.Key, contest.Over)
+		err = l.pass(ctx, "acquire", lock.attempt.Key, contest.Over)
 	}
 	keys.Depart(op, err == nil)
 	return f, err == nil, err
 }
 
-// pass waits for somebody else's try.
-func (l *Locker) pass(ctx context.Context, key string, over <-chan struct{}) error {
+// pass waits, on behalf of an operation of this name, until the channel is closed.
+func (l *Locker) pass(ctx context.Context, what, key string, over <-chan struct{}) error {
 	select {
 	case <-over:
 		return nil
 	case <-ctx.Done():
-		return &fault.StateError{Op: "acquire", Key: key, Why: fault.EndOf(ctx)}
+		return &fault.StateError{Op: what, Key: key, Why: fault.EndOf(ctx)}
 	case <-l.closing:
-		return &fault.StateError{Op: "acquire", Key: key, Why: ErrClosed}
+		return &fault.StateError{Op: what, Key: key, Why: ErrClosed}
 	}
 }
 
 // land ends a flight, if there is one, with the result of its leader's attempt. After an
 // interrupt the others have to ask again.
-func land(f *quorum.Flight, lock *Lock, err error, interrupted bool) {
+func land(f *quorum.Flight, lock *lease, err error, interrupted bool) {
 	switch {
 	case f == nil:
 		return
@@ -84,11 +84,11 @@ func land(f *quorum.Flight, lock *Lock, err error, interrupted bool) {
 }
 
 // behind makes the result of an attempt right after l: refused at the nodes that granted l.
-func (l *Lock) behind() *Lock {
+func (l *lease) behind() *lease {
 	l.attempt.Mu.Lock()
 	defer l.attempt.Mu.Unlock()
 	won := l.last()
-	refused := &Lock{locker: l.locker, parent: l.parent}
+	refused := &lease{locker: l.locker, parent: l.parent}
 	refused.attempt.Init(l.locker.board, l.attempt.Kind, l.attempt.Key, "", won.Lease)
 	op := &refused.acquire
 	op.Owner = refused

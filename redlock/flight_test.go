@@ -68,7 +68,9 @@ func TestTwentyThousandTriesASecondCostTheHolderNothing(t *testing.T) {
 		stop.Store(true)
 		<-stopped
 		group.Wait()
-		if most.Load() > 100 { // who comes waits for two tries, which may stand behind a renewal
+		// Who comes waits for two tries, which may stand behind a renewal, the Extend and the Release:
+		// 20 come in each of these round trips.
+		if most.Load() > 120 {
 			t.Errorf("%d callers were waiting at once, want those of a few round trips", most.Load())
 		}
 		if users.Load() > 10 {

@@ -216,7 +216,7 @@ func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
-				if _, err := locker.TryAcquire(t.Context(), random.Token()); err != nil {
+				if _, err := locker.TryAcquire(t.Context(), random.Token("")); err != nil {
 					t.Error(err)
 				}
 			})

@@ -13,7 +13,7 @@ import (
 //
 // The error matches [ErrNoQuorum] if too few nodes answered, [ErrClosed], or the context's error
 // if ctx ended first.
-func (l *Lock) Held(ctx context.Context) (bool, error) {
+func (l *lease) Held(ctx context.Context) (bool, error) {
 	a := &l.attempt
 	if l.locker.closed() {
 		return false, &fault.StateError{Op: "held", Key: a.Key, Why: ErrClosed}

@@ -10,7 +10,7 @@ import (
 // releases leaves within 1s: see [holds.look].
 type holds struct {
 	mu     sync.Mutex
-	locks  map[holdName]*Lock
+	locks  map[holdName]*lease
 	closed bool
 	sleep  suspendDetector
 }
@@ -18,10 +18,10 @@ type holds struct {
 // A holdName is a lock's token, and the lock besides if several may share the token.
 type holdName struct {
 	token string
-	own   *Lock
+	own   *lease
 }
 
-func (l *Lock) holdName() holdName {
+func (l *lease) holdName() holdName {
 	if l.attempt.Own {
 		return holdName{l.attempt.Token, l}
 	}
@@ -29,14 +29,14 @@ func (l *Lock) holdName() holdName {
 }
 
 // add adds l, unless the Locker is closed. attempt.Mu is held.
-func (h *holds) add(l *Lock) bool {
+func (h *holds) add(l *lease) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return false
 	}
 	if h.locks == nil {
-		h.locks = make(map[holdName]*Lock)
+		h.locks = make(map[holdName]*lease)
 	}
 	if len(h.locks) == 0 {
 		h.watch(l.locker.clock)
@@ -45,28 +45,35 @@ func (h *holds) add(l *Lock) bool {
 	return true
 }
 
-func (h *holds) remove(l *Lock) {
+func (h *holds) remove(l *lease) {
 	h.mu.Lock()
 	delete(h.locks, l.holdName())
 	h.mu.Unlock()
 }
 
 // with returns the lock that has a generated token, or nil.
-func (h *holds) with(token string) *Lock {
+func (h *holds) with(token string) *lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.locks[holdName{token, nil}]
 }
 
+// count is how many locks there are.
+func (h *holds) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.locks)
+}
+
 // all returns the locks.
-func (h *holds) all() []*Lock {
+func (h *holds) all() []*lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Collect(maps.Values(h.locks))
 }
 
 // close returns the locks, and refuses further ones.
-func (h *holds) close() []*Lock {
+func (h *holds) close() []*lease {
 	h.mu.Lock()
 	h.closed, h.sleep.on = true, false
 	if h.sleep.timer != nil {

@@ -110,7 +110,7 @@ func TestRequestsWithOneTokenStayInOrder(t *testing.T) {
 		warm(t, locker)
 		block := make(chan struct{})
 		fakes[2].change(func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return block } })
-		first := ask(t, locker, "k").Owner.(*Lock) // it has the key, and the turn at the third node
+		first := ask(t, locker, "k").Owner.(*lease) // it has the key, and the turn at the third node
 		synctest.Wait()
 		if err := first.Release(t.Context()); err != nil {
 			t.Errorf("Release = %v", err)

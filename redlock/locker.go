@@ -30,11 +30,17 @@ type Locker struct {
 	clock   *clockdrift.Clock
 	board   *quorum.Board // what is asked of the nodes
 
-	met      atomic.Bool // the clocks of a quorum are known
-	holds    holds
-	renewals schedule
-	lines    waiting.Lines
-	tries    chan struct{} // holds one for each try of a waiter
+	hooks   Hooks // all of them
+	watched bool  // some of them are about locks
+
+	met       atomic.Bool  // the clocks of a quorum are known
+	inLineAs  string       // its name where it stands in a key's line; "": it does not
+	waitClock atomic.Int64 // the nodes' clocks against ours, in microseconds: see [Locker.told]
+	holds     holds
+	renewals  schedule
+	lines     waiting.Lines
+	slots     semaphores
+	tries     chan struct{} // holds one for each try of a waiter
 
 	closing chan struct{}
 	once    sync.Once
@@ -99,13 +105,21 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 		tries:   make(chan struct{}, waiting.MaxTries),
 		closing: make(chan struct{}),
 	}
+	var batches bool
+	l.hooks, l.watched, batches = join(o.hooks)
 	l.renewals.clock = l.clock
 	l.renewals.wake = func() { l.work.start(l.renewals.begin) }
 	c := l.nodeConfig(len(nodes))
+	if batches {
+		c.Sent = l.sent
+	}
 	c.Life, l.kill = context.WithCancel(context.Background())
 	l.board = quorum.NewBoard(quorum.Config{
-		NodeTimeout: l.options.timeout, Fences: o.fences, FenceIdle: o.fenceIdle,
+		NodeTimeout: l.options.timeout, Fences: o.fences, FenceIdle: o.fenceIdle, ReadAge: o.readAge(),
 	}, node.NewSet(c, nodes))
+	if o.acquire.kind == inLine {
+		l.inLineAs = l.board.Random.Nonce()
+	}
 	for _, n := range nodes {
 		users.enter(n.Driver)
 	}
@@ -118,7 +132,9 @@ func (l *Locker) nodeConfig(size int) node.Config {
 	majority := size/2 + 1
 	c := node.Config{
 		Clock: l.clock, Random: o.random, Jitter: o.jitter, Go: l.work.start,
-		Emit:    func(e fault.Event) { o.events(Event{EventKind(e.Kind), e.Node, e.Err}) },
+		Emit: func(e fault.Event) {
+			l.hooks.Node(Event{Kind: EventKind(e.Kind), Node: e.Node, Err: e.Err, Time: e.Time, Lasted: e.Lasted})
+		},
 		Owe:     func(change int) { l.board.Keys.Await(change) },
 		Timeout: o.timeout(o.acquire.ttl), TTL: o.acquire.ttl, Drift: o.drift, Prefix: o.prefix, Quorum: majority,
 		EvictingOK: o.evictingOK, NeedsTime: o.fences, Durability: o.durability(), ClockGuard: o.clockGuard,
@@ -159,6 +175,12 @@ func same(a, b any) bool {
 	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() &&
 		reflect.TypeOf(a).Kind() == reflect.Pointer && a == b
 }
+
+// String shows how many nodes there are. It does not show the tokens of the locks.
+func (l *Locker) String() string { return fmt.Sprintf("locker on %d nodes", len(l.board.Nodes)) }
+
+// GoString is String, so that no format shows tokens.
+func (l *Locker) GoString() string { return l.String() }
 
 // Close ends the contexts of all held locks with the cause [ErrClosed], releases them, and ends
 // the Locker's goroutines and waits for them. It waits until a quorum has confirmed every

@@ -179,6 +179,7 @@ func TestAnnouncementsFollowAReleaseByCommandWhereSomebodyListens(t *testing.T) 
 			next := waitFor(t.Context(), ours)
 			time.Sleep(500 * time.Millisecond)
 			batches := fakes[0].batches()
+			probes := fakes[0].count("PROBE") // two, once a second, whether scripts are still forbidden
 			released := time.Now()
 			if err := lock.Release(t.Context()); err != nil {
 				t.Fatalf("Release = %v", err)
@@ -189,7 +190,8 @@ func TestAnnouncementsFollowAReleaseByCommandWhereSomebodyListens(t *testing.T) 
 			}
 			synctest.Wait()
 			if scripted := kind == valkey8 && !scriptless; !scripted { // the release, and what follows it late; and the acquire
-				if sent := fakes[0].batches() - batches; known && sent != 2 || !known && sent != 3 {
+				sent := fakes[0].batches() - batches - (fakes[0].count("PROBE")-probes)/2
+				if known && sent != 2 || !known && sent != 3 {
 					t.Errorf("round %d: %d batches", round+1, sent)
 				}
 			}
@@ -468,7 +470,7 @@ func TestANodeThatComesBackAsAnotherVersionIsAskedAgain(t *testing.T) {
 					for _, f := range fakes {
 						f.change(func(f *fakeNode) { f.refused = errCut })
 					}
-					_, _ = locker.TryAcquire(t.Context(), "another")
+					_ = locker.Check(t.Context()) // an acquire may be decided before all were asked
 					synctest.Wait()
 				}
 				for _, f := range fakes {

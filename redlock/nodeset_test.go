@@ -103,7 +103,7 @@ func TestEachExtensionOfACommandIsJudgedByItsLook(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
 		var locks []*Lock
 		for range 8 {
-			locks = append(locks, mustAcquire(t, locker, random.Token()))
+			locks = append(locks, mustAcquire(t, locker, random.Token("")))
 		}
 		synctest.Wait()
 		mergeNodes(fakes)

@@ -58,29 +58,44 @@ type lockerOptions struct {
 	synced      *int          // replicas whose disks must have it, beside the node's; nil: none
 
 	durableTimeout time.Duration
-	events         func(Event)
+	hooks          []Hooks
+	noEvents       bool // OnEvent was given no function
 	clock          *clockdrift.Clock
 	random         protocol.Random                         // of tokens
 	jitter         func(bound time.Duration) time.Duration // of pauses: a random time below the bound
 }
 
 type acquireOptions struct {
-	kind                   *protocol.Kind
+	kind                   *kind
+	stand                  *protocol.Stand // where it stands in the key's line; nil: nowhere
+	turn                   *protocol.Turn  // of one who asks for permits; nil: he heeds nobody who waits for several
+	priority               int
 	ttl                    time.Duration
 	maxWait                time.Duration
 	retries                int
 	backoffMin, backoffMax time.Duration
 	maxOutage              time.Duration
 	token                  *string
+	owner                  string
+	reenters               bool
+	within                 *lease // the hold that it enters; nil: none
 	renews                 bool
 	maxHold                time.Duration
-	renewals               func(Renewal)
+	renewals               func(ExtendEnd)
+	told                   *acquisition // whom the hooks are told of; nil: nobody wants to be told
+}
+
+// as returns the options of an acquire of the kind.
+func (o *acquireOptions) as(k *kind) *acquireOptions {
+	own := *o
+	own.kind = k
+	return &own
 }
 
 func defaults() lockerOptions {
 	return lockerOptions{
 		acquire: acquireOptions{
-			kind:       protocol.Exclusive,
+			kind:       exclusive,
 			ttl:        10 * time.Second,
 			maxWait:    math.MaxInt64,
 			retries:    math.MaxInt,
@@ -93,7 +108,6 @@ func defaults() lockerOptions {
 		drift:       clockdrift.DefaultFactor,
 		cleanup:     2 * time.Second,
 		fenceIdle:   24 * time.Hour,
-		events:      func(Event) {},
 		random:      random,
 		jitter:      jitter,
 
@@ -189,15 +203,20 @@ func WithMaxHold(d time.Duration) LeaseOption {
 
 // OnRenewal sets a function that receives the result of each renewal: it shows that only
 // 4 or 3 of 5 nodes hold the lock before the lock is lost. It is called from the library's
-// own goroutines and must not block. By default results are dropped.
+// own goroutines and must not block; with a silent node it is called up to a node time-out late.
+// It is short for [Hooks.ExtendEnd], and can be set for one lock. By default results are dropped.
 func OnRenewal(tell func(Renewal)) LeaseOption {
-	return leaseOption(func(o *acquireOptions) { o.renewals = tell })
+	return leaseOption(func(o *acquireOptions) {
+		if o.renewals = nil; tell != nil {
+			o.renewals = func(e ExtendEnd) { tell(e.renewal()) }
+		}
+	})
 }
 
 // WithToken sets the token of this acquire, so that a request that is repeated after a
 // crash or a lost answer finds the lock it already has: where the token holds the key, the
 // acquire prolongs it. Whoever knows the token holds the lock, so it must be unguessable,
-// and no two requests may share one. It is 1 to 4096 bytes.
+// and no two requests may share one. It is 1 to 4096 bytes, and does not begin with "ql:".
 //
 // Only [Lock.Release] and [Locker.Close] delete such a token, and only of a lock that is
 // held: locks with one token are one lock, and are released together. Keys of a failed
@@ -206,6 +225,14 @@ func OnRenewal(tell func(Renewal)) LeaseOption {
 // token for one TTL.
 func WithToken(token string) AcquireOption {
 	return acquireOption(func(o *acquireOptions) { o.token = &token })
+}
+
+// WithOwner names who takes the lock: "orders@web-7/4211". The name stands in the key's value on
+// the nodes, behind the token's random part, where anybody who may GET the key reads it. Others
+// find it in their errors ([QuorumError.Owner]) and with [Locker.Inspect]. It is up to 1 KiB of
+// printable characters. A token of [WithToken] carries no name. The default is none.
+func WithOwner(name string) LeaseOption {
+	return leaseOption(func(o *acquireOptions) { o.owner = name })
 }
 
 // WithNodeTimeout sets how long one node may take for one operation. It should be far
@@ -320,8 +347,11 @@ func WithClockGuard(longest time.Duration) Option {
 }
 
 // OnEvent sets a function that receives the events of nodes. It is called from the library's
-// own goroutines, one call at a time for each node, and must not block. By default events are
-// dropped.
+// own goroutines, one call at a time for each node, and must not block. It is short for
+// [WithHooks] with [Hooks.Node]; [LogTo] logs them. By default events are dropped.
 func OnEvent(tell func(Event)) Option {
-	return option(func(o *lockerOptions) { o.events = tell })
+	return option(func(o *lockerOptions) {
+		o.noEvents = o.noEvents || tell == nil
+		o.hooks = append(o.hooks, Hooks{Node: tell})
+	})
 }

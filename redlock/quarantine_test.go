@@ -136,7 +136,7 @@ func TestANodeThatCameBackEmptyIsNotToBeAdmitted(t *testing.T) {
 			time.Sleep(time.Second)
 			_, err := locker.TryAcquire(t.Context(), "k")
 			var said []string
-			for _, e := range append(seen.all(), Event{NodeQuarantined, "", err}) {
+			for _, e := range append(seen.all(), Event{Kind: NodeQuarantined, Err: err}) {
 				if e.Kind == NodeQuarantined {
 					said = append(said, e.String())
 				}

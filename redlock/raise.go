@@ -17,7 +17,10 @@ const maxRaises = 4
 // raise finds a greater fence for an attempt that has the key at a quorum, but whose number is
 // not greater than those that too many nodes have accepted: of a client whose clock reads more, or
 // from before a node forgot. It costs two round trips, inside the lease.
-func (l *Locker) raise(ctx context.Context, lock *Lock) error {
+func (l *Locker) raise(ctx context.Context, lock *lease) error {
+	if lock.attempt.Kind.Level != nil {
+		return l.level(ctx, lock)
+	}
 	var err error
 	again := true
 	for i := 0; again && i < maxRaises; i++ {
@@ -31,8 +34,11 @@ func (l *Locker) raise(ctx context.Context, lock *Lock) error {
 
 // raiseOnce reads the counters and proposes a greater number. Again: another attempt proposed in
 // between.
-func (l *Locker) raiseOnce(ctx context.Context, lock *Lock) (again bool, err error) {
+func (l *Locker) raiseOnce(ctx context.Context, lock *lease) (again bool, err error) {
 	a, lease := &lock.attempt, lock.acquire.Lease
+	if lock.told != nil {
+		lock.told.rounds++
+	}
 	look := &quorum.Operation{Owner: lock}
 	look.Prepare(a, protocol.Counters, lease)
 	look.Encode(nil)
@@ -45,7 +51,7 @@ func (l *Locker) raiseOnce(ctx context.Context, lock *Lock) (again bool, err err
 		return false, &fault.StateError{Op: "acquire", Key: a.Key, Why: fmt.Errorf("%w: its counter %q has come to its end: delete it at all nodes while nobody works under the key", ErrFence, look.Fence.Key)}
 	}
 	op := &quorum.Operation{Owner: lock, Decided: raised}
-	op.Prepare(a, protocol.Raise, lease)
+	op.Prepare(a, a.Kind.Raise, lease)
 	op.Carry(p)
 	op.AskAll()
 	err = l.result(ctx, op)
@@ -56,7 +62,7 @@ func (l *Locker) raiseOnce(ctx context.Context, lock *Lock) (again bool, err err
 // may have set the key. attempt.Mu is held.
 func raised(op *quorum.Operation, now clockdrift.Instant) {
 	if op.Outcome == quorum.Carried {
-		lock := op.Owner.(*Lock)
+		lock := op.Owner.(*lease)
 		op.Start = lock.acquire.First()
 		lock.hold(op, now)
 	}
@@ -65,7 +71,7 @@ func raised(op *quorum.Operation, now clockdrift.Instant) {
 // Fence returns the number that orders the holders of the key, or 0 without [WithFences].
 // Give it to the store that the lock protects, which refuses a number below the greatest that
 // it has seen (package fence helps): then late writes of a former holder do no harm there.
-func (l *Lock) Fence() int64 {
+func (l *lease) Fence() int64 {
 	l.attempt.Mu.Lock()
 	defer l.attempt.Mu.Unlock()
 	return l.fence

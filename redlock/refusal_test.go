@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,26 +17,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
-	"github.com/quorumlock/quorumlock/internal/waiting"
 )
-
-func TestWhatTheUserMayIsOneTable(t *testing.T) {
-	for _, of := range []struct{ file, row string }{
-		{"doc.go", `(?m)^//\t%s +%s$`},
-		{"../README.md", "(?m)^\\| %s \\| `%s` \\|$"},
-	} {
-		text, err := os.ReadFile(of.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range fault.Rights {
-			row := fmt.Sprintf(of.row, regexp.QuoteMeta(r.What), regexp.QuoteMeta(r.Has))
-			if !regexp.MustCompile(row).Match(text) {
-				t.Errorf("%s has no row of %q with %q", of.file, r.What, r.Has)
-			}
-		}
-	}
-}
 
 func TestAnErrorOfANodeSaysWhatToDo(t *testing.T) {
 	refused := func(text string) error { return (&driver.Reply{Kind: driver.Failure, Str: text}).Err() }
@@ -76,7 +56,7 @@ func TestTheWordsOfAnErrorFitItsCall(t *testing.T) {
 			t.Errorf("the error of a %s is %q, want %q in it", op, text, word)
 		}
 	}
-	if text := (&waiting.Error{Last: ErrTaken, Tries: 1}).Error(); !strings.Contains(text, "(1 try in ") {
+	if text := (&WaitError{Tries: 1, last: ErrTaken}).Error(); !strings.Contains(text, "(1 try in ") {
 		t.Errorf("a wait with one try is %q", text)
 	}
 }

@@ -4,73 +4,73 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
-// Release releases the lock. It first ends the lock's context, with the cause [ErrReleased],
-// and then deletes the key at all nodes. It waits until a quorum has confirmed that the token
-// is gone, for one node time-out at the most, or until ctx ends. The other nodes, and failures
-// at a minority, are handled in the background, until they are done or [Locker.Close] ends it.
-// Give it a context that has not ended:
-//
-//	defer lock.Release(context.WithoutCancel(ctx))
-//
-// The error matches [ErrLost] if the lock was lost before: its lease had ended, or no node had
-// its token any more. Then the work may not have been protected to its end. It matches
-// [ErrNoQuorum] if too few nodes answered (the key expires by the TTL at the latest);
-// [ErrReleased] the second time; [ErrClosed]; and the context's error if ctx ended first. For a
-// lost lock it matches [ErrLost] besides.
-//
-// For a lost lock with a token of the user's own (see [WithToken]) nothing is sent: the key may
-// belong to a retry that has the same token.
-func (l *Lock) Release(ctx context.Context) error {
-	a := &l.attempt
-	lost, err := l.giveUp("release")
+// Release ends the hold: see handle.Release.
+func (l *lease) Release(ctx context.Context) error {
+	var began clockdrift.Instant
+	if l.told != nil {
+		began = l.locker.clock.Now()
+	}
+	lost, err := l.giveUp("release", WhyReleased)
 	if err != nil {
 		return err
 	}
+	handedOver, err := l.free(ctx, lost)
+	if l.told != nil {
+		l.told.releases(ReleaseEnd{
+			Key: l.attempt.Key, Kind: l.kind(), Latency: l.locker.clock.Now().Sub(began), Err: err, HandedOver: handedOver,
+		})
+	}
+	return err
+}
+
+// free takes the token of a hold that is over, or was lost, away from the nodes.
+func (l *lease) free(ctx context.Context, lost bool) (handedOver bool, err error) {
+	a := &l.attempt
 	if lost && a.Own {
 		l.locker.holds.remove(l)
-		return &fault.StateError{Op: "release", Key: a.Key, Why: ErrLost}
+		return false, &fault.StateError{Op: "release", Key: a.Key, Why: ErrLost}
 	}
-
-	op := l.giveBack(true)
+	op, other, handedOver := l.giveBack(true)
 	select {
 	case <-op.Done:
+		if other != nil {
+			other.Await(ctx)
+		}
 	case <-ctx.Done():
 		end := fault.EndOf(ctx)
 		if lost {
 			end = fmt.Errorf("%w: %w", ErrLost, end)
 		}
-		return fmt.Errorf("redlock: release %q goes on in the background: %w", a.Key, end)
+		return handedOver, fmt.Errorf("redlock: release %q goes on in the background: %w", a.Key, end)
 	}
-	l.locker.lines.Hurry(a.Key)
+	l.lines().Hurry(a.Key)
+	deleted := other != nil && other.HasDeleted()
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	switch {
 	case op.Outcome != quorum.Carried && lost:
-		return failure(op, fmt.Errorf("%w, and %w to delete what is left of it", ErrLost, ErrNoQuorum))
+		return handedOver, failure(op, fmt.Errorf("%w, and %w to delete what is left of it", ErrLost, ErrNoQuorum))
 	case op.Outcome != quorum.Carried:
-		return failure(op, ErrNoQuorum)
-	case lost || !op.Deleted():
-		return failure(op, ErrLost)
+		return handedOver, failure(op, ErrNoQuorum)
+	case lost || !deleted && !op.Deleted():
+		return handedOver, failure(op, ErrLost)
 	}
-	return nil
+	if key, ok := op.Undeleted(); ok {
+		return handedOver, failure(op, fmt.Errorf("%w: no node had %q any more", ErrLost, key))
+	}
+	return handedOver, nil
 }
 
-// Abandon ends the hold, as Release does, and leaves the key to its TTL: until then nobody else
-// gets it. It is for a job that must not run again soon after it has succeeded: take a TTL of
-// that length. Nothing is sent; an extension under way may still prolong the key at the nodes.
-//
-// A token of the user's own (see [WithToken]) is spent for this Locker only: another Locker gets
-// the key with it.
-//
-// The error matches [ErrLost] if the lock was lost before, [ErrReleased] if it was released
-// or abandoned before, or [ErrClosed].
-func (l *Lock) Abandon() error {
+// Abandon ends the hold and sends nothing: see handle.Abandon.
+func (l *lease) Abandon() error {
 	a := &l.attempt
-	lost, err := l.giveUp("abandon")
+	lost, err := l.giveUp("abandon", WhyAbandoned)
 	if err != nil {
 		return err
 	}
@@ -83,9 +83,9 @@ func (l *Lock) Abandon() error {
 }
 
 // giveUp ends the hold for its user, once.
-func (l *Lock) giveUp(what string) (lost bool, err error) {
-	l.observe()
-	defer l.attempt.Mu.Unlock()
+func (l *lease) giveUp(what string, why Why) (lost bool, err error) {
+	now := l.observe()
+	defer l.attempt.Unlock()
 	switch {
 	case l.given:
 		return false, &fault.StateError{Op: what, Key: l.attempt.Key, Why: ErrReleased}
@@ -94,32 +94,57 @@ func (l *Lock) giveUp(what string) (lost bool, err error) {
 	}
 	l.given = true
 	lost = l.ended != nil
-	l.end(ErrReleased)
+	l.end(why, now)
 	return lost, nil
 }
 
 // quit ends the hold for [Locker.Close].
-func (l *Lock) quit() {
-	l.observe()
+func (l *lease) quit() {
+	now := l.observe()
 	over := l.ended != nil
-	l.end(ErrClosed)
-	l.attempt.Mu.Unlock()
+	l.end(WhyClosed, now)
+	l.attempt.Unlock()
 	if !over {
 		l.giveBack(false)
 	}
 }
 
-// giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete it.
-func (l *Lock) giveBack(handOver bool) *quorum.Operation {
+// giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete it. If the
+// hold has another token that may be left, it asks them to delete that as well.
+func (l *lease) giveBack(handOver bool) (op, other *quorum.Operation, handedOver bool) {
 	a := &l.attempt
 	l.locker.holds.remove(l)
 	a.Spend()
+	var alone *waiting.Waiter
 	if handOver {
-		if op := l.handOver(); op != nil {
-			return op
+		if op, alone = l.handOver(); op != nil {
+			return op, nil, true
 		}
 	}
-	op := a.ToRelease(&l.release)
+	l.places.free(surely)
+	op = a.ToRelease(&l.release)
+	calls := a.Stand != nil || a.Kind.Stands && l.last().Crowded()
+	if calls { // the next in line, in place of all who listen
+		op.Loud = false
+	}
 	op.AskAll()
-	return op
+	if calls {
+		l.locker.advance(a.Key, "", nil)
+	}
+	if alone != nil { // its try finds the release before it in the key's queue
+		alone.Give(nil)
+	}
+	if keys, ok := l.public.(*KeysLock); ok { // so does that of others who wait
+		keys.freed()
+	} else {
+		l.lines().Freed(a.Key)
+	}
+	a.Mu.Lock()
+	converted := l.other
+	a.Mu.Unlock()
+	if converted != nil && !converted.Clean() {
+		other = converted.ToRelease(new(quorum.Operation))
+		other.AskAll()
+	}
+	return op, other, false
 }

@@ -11,7 +11,7 @@ import (
 // A renewal renews a lock (see [WithRenewal]). It has no goroutine and no timer of its own: the
 // Locker's [schedule] begins each attempt, and its deciding vote sets when the next is due.
 type renewal struct {
-	lock    *Lock
+	lock    *lease
 	options *acquireOptions
 
 	// Guarded by schedule.mu.
@@ -65,18 +65,18 @@ func (r *renewal) attempt() {
 	ttl := r.next(now)
 	switch {
 	case l.ended != nil || l.parent.Err() != nil || ttl < MinTTL:
-		a.Mu.Unlock()
+		a.Unlock()
 		return
 	case r.last != nil && r.last.Unsent(): // another request would only lengthen the queue
 		r.plan(now.Add(r.pause(now)))
-		a.Mu.Unlock()
+		a.Unlock()
 		return
 	}
 	op := l.extension(a.Kind.Renew, renewed, ttl)
 	op.Complete = report
 	op.Round = r.failures + 1
 	r.last = op
-	a.Mu.Unlock()
+	a.Unlock()
 	op.AskAll()
 }
 
@@ -134,30 +134,38 @@ func (r Renewal) String() string {
 	return fmt.Sprintf("renewed %q: held at %d of %d nodes, %d are needed", r.Key, r.Granted, r.Nodes, r.Need)
 }
 
-// report gives the user the result of an attempt.
+// report tells the result of an attempt.
 func report(op *quorum.Operation) {
-	l := op.Owner.(*Lock)
+	l := op.Owner.(*lease)
 	until := l.Until()
 	l.attempt.Mu.Lock()
 	if l.renewal.last == op {
 		l.renewal.last = nil
 	}
 	tell := l.renewal.options.renewals
-	if tell == nil {
-		l.attempt.Mu.Unlock()
+	if tell == nil && l.told == nil {
+		l.attempt.Unlock()
 		return
 	}
-	t := op.Tally()
-	r := Renewal{
-		Key: l.attempt.Key, Attempt: int(op.Round),
-		Granted: t.Agreed, Need: t.Need, Nodes: len(t.Votes), Votes: votes(t), Until: until,
-	}
+	var err error
 	switch {
 	case l.ended != nil:
-		r.Err = failure(op, l.ended)
+		err = failure(op, l.ended)
 	case op.Outcome != quorum.Carried:
-		r.Err = failure(op, lostIfHeld(op.FailureReason()))
+		err = failure(op, lostIfHeld(op.FailureReason()))
 	}
-	l.attempt.Mu.Unlock()
-	tell(r)
+	e := l.extended(op, err)
+	l.attempt.Unlock()
+	e.Renewal, e.Attempt, e.Until = true, int(op.Round), until
+	if tell != nil {
+		tell(e)
+	}
+	if l.told != nil {
+		l.told.extends(e)
+	}
+}
+
+// renewal returns what a renewal was told of.
+func (e ExtendEnd) renewal() Renewal {
+	return Renewal{Key: e.Key, Attempt: e.Attempt, Granted: e.Granted, Need: e.Need, Nodes: e.Nodes, Votes: e.Votes(), Until: e.Until, Err: e.Err}
 }

@@ -46,19 +46,25 @@ func (h *holds) look(clock *clockdrift.Clock) {
 	h.mu.Lock()
 	w := &h.sleep
 	slept := w.slept(clock)
+	var ends []func()
 	for name, l := range h.locks {
 		// The goroutine that has an attempt's mutex may be waiting for ours.
 		if l.attempt.Mu.TryLock() {
 			if l.check(w.now); l.ended != nil {
 				delete(h.locks, name)
 			}
-			l.attempt.Mu.Unlock()
+			if end := l.attempt.UnlockOnly(); end != nil {
+				ends = append(ends, end)
+			}
 		}
 	}
 	if w.on = len(h.locks) > 0 && !h.closed; w.on {
 		w.timer.Reset(wakeCheck)
 	}
 	h.mu.Unlock()
+	for _, end := range ends {
+		end()
+	}
 	if slept {
 		for _, l := range h.all() {
 			l.resume()
@@ -67,9 +73,9 @@ func (h *holds) look(clock *clockdrift.Clock) {
 }
 
 // resume sets the lock's timers right after a sleep, and ends the hold if its deadline has passed.
-func (l *Lock) resume() {
+func (l *lease) resume() {
 	now := l.observe()
-	defer l.attempt.Mu.Unlock()
+	defer l.attempt.Unlock()
 	if l.ended != nil {
 		return
 	}

@@ -16,25 +16,56 @@ import (
 // waiter makes the waiter of an Acquire that began at began.
 func (l *Locker) waiter(ctx context.Context, key string, o *acquireOptions, began clockdrift.Instant) *waiting.Waiter {
 	return &waiting.Waiter{
-		Host: host{l}, Lines: &l.lines, Context: ctx, Key: key, Began: began, Call: o,
+		Host: l.host(o.kind), Lines: l.linesOf(o.kind), Context: ctx, Key: key, Began: began, Rank: o.rank(began), Call: o, Joins: o.kind.joins(),
 		Options: waiting.Options{
+			Several: o.kind.slots != nil, Name: l.nameInLine(o.kind), Stands: o.kind.stands(),
 			MaxWait: o.maxWait, Retries: o.retries,
 			BackoffMin: o.backoffMin, BackoffMax: o.backoffMax, Outage: o.outage(),
 		},
 	}
 }
 
+// linesOf are the lines of those who wait for keys of the kind.
+func (l *Locker) linesOf(k *kind) *waiting.Lines {
+	if k.slots != nil {
+		return &k.slots.lines
+	}
+	return &l.lines
+}
+
+// host is the Locker as those who wait for keys of the kind see it.
+func (l *Locker) host(k *kind) waiting.Host {
+	if k.slots != nil {
+		return slotsHost{host{l}, k.slots}
+	}
+	return host{l}
+}
+
+// lines are those in which others wait for the place that l has.
+func (l *lease) lines() *waiting.Lines {
+	if l.places != nil {
+		return &l.places[0].of.lines
+	}
+	return &l.locker.lines
+}
+
 // wait waits for the lock, after a failed attempt, or nil.
-func wait(w *waiting.Waiter, tried *Lock) (*Lock, error) {
+func (l *Locker) wait(w *waiting.Waiter, tried *lease) (*lease, error) {
 	var before waiting.Attempt
 	if tried != nil {
 		before = attempt{tried}
 	}
 	had, err := w.Wait(before)
+	if o := w.Call.(*acquireOptions); o.kind.slots != nil {
+		l.unmark(o)
+	}
+	if w.Mark != "" {
+		l.withdraw(w.Key, w.Mark, err != nil)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return had.(attempt).Lock, nil
+	return had.(attempt).lease, nil
 }
 
 // host is the Locker as its waiters see it.
@@ -74,10 +105,37 @@ func (h host) channel(key string) string { return protocol.WakeChannel + h.optio
 
 // HolderOf returns the lock with a generated token, if it is held.
 func (h host) HolderOf(token string) waiting.Holder {
-	if lock := h.holds.with(token); lock != nil && lock.Valid() {
+	if lock := h.holds.with(token); lock != nil && (attempt{lock}).Left() > 0 {
 		return attempt{lock}
 	}
 	return nil
+}
+
+// Carries returns the locks that ctx works for. One that never ends outlives them.
+func (h host) Carries(ctx context.Context) (all []waiting.Holder) {
+	if ctx.Done() == nil {
+		return nil
+	}
+	for _, l := range h.carries(ctx) {
+		all = append(all, attempt{l})
+	}
+	return all
+}
+
+// GaveUp words the end of a wait.
+func (host) GaveUp(last error, tries int, waited time.Duration, end error) error {
+	return &WaitError{tries, waited, last, end}
+}
+
+// Deadlock words a ring of waits.
+func (h host) Deadlock(ring []waiting.Block) error {
+	e := &DeadlockError{}
+	before := ring[len(ring)-1]
+	for _, block := range ring {
+		e.Cycle = append(e.Cycle, Wait{Holds: before.Key, WaitsFor: block.Key, Owner: protocol.Owner(before.By.(attempt).Token())})
+		before = block
+	}
+	return e
 }
 
 // Try asks the nodes for the lock. Waiters that are woken at once take turns, or their tries would
@@ -90,20 +148,42 @@ func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 	case <-h.closing:
 	}
 	var bound clockdrift.Instant
-	lock, err := h.try(w.Context, w.Key, w.Call.(*acquireOptions), true, &bound)
+	o := w.Call.(*acquireOptions)
+	if w.Options.Stands {
+		o = h.standing(w, o)
+	}
+	if o.turn != nil && !o.several() {
+		o = h.dated(w, o)
+		w.Call = o
+	}
+	if o.told != nil {
+		o.told.how = How(w.How)
+	}
+	lock, err := h.try(w.Context, w.Key, o, true, &bound)
 	if lock == nil {
 		return nil, err
 	}
 	if err != nil {
 		h.awaitMore(w.Context, lock.last())
+		h.told(lock.last().ClockOffset())
 	}
 	return attempt{lock}, err
 }
 
 // Await waits for the result of an attempt that was handed over.
-func (h host) Await(ctx context.Context, a waiting.Attempt) error {
+func (h host) Await(w *waiting.Waiter, a waiting.Attempt) error {
 	var bound clockdrift.Instant
-	return h.await(ctx, a.(attempt).Lock, &bound)
+	l := a.(attempt).lease
+	if l.told != nil {
+		l.told.how = How(w.How)
+		l.told.tries++
+	}
+	return h.await(w.Context, l, &bound)
+}
+
+// Refused keeps readers out, if it was they that have refused a writer.
+func (h host) Refused(w *waiting.Waiter, a waiting.Attempt) (renews time.Duration) {
+	return h.mark(w, a.(attempt).lease)
 }
 
 // Outlook says what a failed try means for waiters.
@@ -112,26 +192,43 @@ func (h host) Outlook(err error) waiting.Outlook {
 }
 
 // attempt is a Lock as waiters see it.
-type attempt struct{ *Lock }
+type attempt struct{ *lease }
 
-func (a attempt) Left() time.Duration { return a.left() }
-func (a attempt) Last() waiting.Try   { return a.last() }
+// Left ends no hold, even if its deadline has passed: the caller may have a mutex, under which no
+// hook may be called.
+func (a attempt) Left() time.Duration {
+	now := a.locker.clock.Fresh()
+	a.attempt.Mu.Lock()
+	defer a.attempt.Mu.Unlock()
+	return a.rest(now)
+}
+
+func (a attempt) Last() waiting.Try { return a.last() }
+func (a attempt) Joins() bool       { return a.attempt.Kind.Joins }
 
 // handOver gives the lock's key to the next waiter, if one can take it, and returns the release
-// that the hand-over replaces, or nil.
-func (l *Lock) handOver() *quorum.Operation {
-	w := l.locker.lines.Next(l.attempt.Key)
+// that the hand-over replaces, or nil; and the waiter, if it has to try by itself behind a release.
+func (l *lease) handOver() (*quorum.Operation, *waiting.Waiter) {
+	if l.attempt.Kind.Inherit == nil || l.places.kept() {
+		return nil, nil
+	}
+	w := l.lines().Next(l.attempt.Key)
 	if w == nil {
-		return nil
+		return nil, nil
 	}
-	if !l.locker.board.HandsOver() {
-		w.Give(nil)
-		return nil
+	o := w.Call.(*acquireOptions)
+	if l.places != nil {
+		o = o.as(&l.places[0].kind)
 	}
-	next, err := l.locker.newLock(w.Context, l.attempt.Key, w.Call.(*acquireOptions), false)
+	if o.kind.Inherit == nil || !l.locker.board.HandsOver() {
+		return nil, w
+	}
+	next, err := l.locker.newLock(w.Context, l.attempt.Key, o, false)
 	if err != nil { // the waiter's own token is spent, which its own try reports
-		w.Give(nil)
-		return nil
+		return nil, w
+	}
+	if o.kind.stands() {
+		next.attempt.Stand = &protocol.Stand{} // it stood in line
 	}
 	op := &next.acquire
 	op.Op, op.Old = next.attempt.Kind.Inherit, l.acquire.Token
@@ -144,7 +241,7 @@ func (l *Lock) handOver() *quorum.Operation {
 	} else { // the Locker is being closed
 		w.Give(nil)
 	}
-	return release
+	return release, nil
 }
 
 // taken reports whether a try has failed because others have the key or some of the votes.

@@ -488,7 +488,7 @@ func TestWaitersThatComeAndGoWhileANodeIsDownLeaveNothing(t *testing.T) {
 type deaf struct{}
 
 func (deaf) OnSubscribed(int, bool) {}
-func (deaf) OnMessage(int)          {}
+func (deaf) OnMessage(int, string)  {}
 
 func TestNobodyBeginsToListenWhileCloseWaits(t *testing.T) {
 	for range 300 {

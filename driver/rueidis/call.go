@@ -64,10 +64,9 @@ func write(b rueidis.Builder, cmd driver.Command) rueidis.Completed {
 	return session.Build()
 }
 
-// blocking builds a command that goes to a connection of its own, on a Cluster to the
-// shard of its first key. That key alone decides: rueidis panics over keys of several
-// slots, where the server says CROSSSLOT.
-func blocking(b rueidis.Builder, cmd driver.Command) rueidis.Completed {
+// aside builds a command that goes to the shard of its first key on a Cluster. That key alone
+// decides: rueidis panics over keys of several slots, where the server says CROSSSLOT.
+func aside(b rueidis.Builder, cmd driver.Command, blocks bool) rueidis.Completed {
 	session := b.Arbitrary()
 	for i, arg := range cmd.Args {
 		if cmd.Keys > 0 && i == cmd.FirstKey {
@@ -76,15 +75,21 @@ func blocking(b rueidis.Builder, cmd driver.Command) rueidis.Completed {
 			session = session.Args(arg.(string))
 		}
 	}
-	return session.Blocking()
+	if blocks {
+		return session.Blocking()
+	}
+	return session.Build()
 }
 
-// blockingBatch builds cmds for [Driver.aside].
-func blockingBatch(b rueidis.Builder, cmds []driver.Command) []rueidis.Completed {
+// asideBatch builds cmds for [Driver.aside]. Those that block go to a connection of their own. On a
+// Cluster none may, and none has to (redlock refuses durable votes there): rueidis 1.0.79 panics
+// when a server answers ASK to such a batch, for it takes its own ASKING for one of the commands.
+func asideBatch(client rueidis.Client, cmds []driver.Command) []rueidis.Completed {
+	blocks := client.Mode() != rueidis.ClientModeCluster
 	batch := make([]rueidis.Completed, len(cmds))
 	keyed := slices.IndexFunc(cmds, func(cmd driver.Command) bool { return cmd.Keys > 0 })
 	for i, cmd := range cmds {
-		batch[i] = blocking(b, cmd)
+		batch[i] = aside(client.B(), cmd, blocks)
 		if cmd.Keys == 0 && keyed >= 0 {
 			// rueidis panics over a batch that has keys of several slots and a command
 			// without a key; so that one goes where another's key goes.

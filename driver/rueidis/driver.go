@@ -16,8 +16,9 @@
 // off cannot close a connection that others share. A batch that blocks (WAIT,
 // WAITAOF) takes another one from the same pool while it runs. With Open and
 // FromOptions rueidis adds the one that it opens for every client. On a node that is
-// a Redis Cluster each batch takes one on each shard that it goes to; they are
-// reused.
+// a Redis Cluster the lock shares the connections of the client's own commands, so a link that
+// was cut is found dead after ConnWriteTimeout (10s by default), and until then its shard has no
+// vote.
 //
 // While somebody waits for a lock, the Locker keeps one more connection of each node,
 // subscribed to releases; over RESP2 it is two, of which one counts in the pool. If the
@@ -34,7 +35,7 @@
 //
 //   - BlockingPoolSize counts the lock's connections too. Leave it at its default,
 //     or add two (one for what is sent and one for a Locker that waits, and one more
-//     for each further Locker), and 8 more where batches block or the node is a Cluster.
+//     for each further Locker), and 8 more where batches block.
 //     With an exhausted pool a Locker cannot subscribe, and polls.
 //   - RingScaleEachConn must be 0 (the default) or at least 4. In a smaller ring a
 //     call waits for room, which no context ends.
@@ -163,11 +164,11 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 	}
 }
 
-// aside sends cmds on connections that are theirs alone while they run. It does so
-// on a goroutine of its own, for rueidis may have to connect first, which no cancel
-// ends; the deadline does.
+// aside sends cmds on connections that are theirs alone while they run, or to the shards of a
+// Cluster. It does so on a goroutine of its own, for rueidis may have to connect first, which no
+// cancel ends; the deadline does.
 func (d *Driver) aside(ctx context.Context, link *link, cmds []driver.Command) ([]driver.Reply, error) {
-	batch := blockingBatch(link.client.B(), cmds)
+	batch := asideBatch(link.client, cmds)
 	done := make(chan []rueidis.RedisResult, 1)
 	go func() {
 		done <- link.client.DoMulti(ctx, batch...)

@@ -9,27 +9,15 @@ import (
 	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
 )
-
-// A Right is what the ACL of the nodes' user has to allow, and for what.
-type Right struct{ What, Has string }
-
-// Rights are all rights. README.md and the documentation of package redlock show the same table.
-var Rights = []Right{
-	{"locks", "~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time"},
-	{"waiters are woken", "&ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo"},
-	{"WithFences", "~{KEYS}:fence +zadd +zscore"},
-	{"WithRestartGuard", "~PREFIXql:* +mget"},
-	{"WithReplicatedVotes", "+wait"},
-	{"WithDurableVotes", "+waitaof"},
-}
 
 // advice says what to do about a server's refusal. Codes that explain themselves
 // have none.
 var advice = map[string]string{
 	"READONLY":  "the node is a replica: give the master's address",
 	"OOM":       "the node is out of memory: raise its maxmemory, or give locks a node of their own",
-	"NOPERM":    "the user's ACL forbids it: allow " + Rights[0].Has,
+	"NOPERM":    "the user's ACL forbids it: allow " + acl.Locks.String(),
 	"NOAUTH":    "the node wants a password: give one in the URL or the client's options",
 	"WRONGPASS": "user or password is wrong",
 	"WRONGTYPE": "the key holds something that is not a lock: use another key or a key prefix",
@@ -46,7 +34,7 @@ func ofServer(reply *driver.ServerError) string {
 		case command != nil:
 			return "the user's ACL forbids it: allow +" + command[1]
 		case strings.Contains(reply.Message, " channel"):
-			return "the user's ACL forbids it: allow &ql:free:*"
+			return "the user's ACL forbids it: allow &" + acl.WakeUps.Channels[0]
 		case strings.Contains(reply.Message, " key"):
 			return "the user's ACL forbids the key: allow ~KEYS, the pattern of your keys, with their prefix"
 		}
@@ -122,7 +110,7 @@ func ofTLS(err error) string {
 // Lasting reports whether waiting cannot mend err: somebody must change a server,
 // a user, a key or the nodes' clients first.
 func Lasting(err error) bool {
-	if errors.Is(err, ErrNode) || errors.Is(err, ErrNodeSet) || errors.Is(err, driver.ErrClosed) || ofTLS(err) != "" {
+	if errors.Is(err, ErrNode) || errors.Is(err, ErrNodeSet) || errors.Is(err, ErrPermits) || errors.Is(err, driver.ErrClosed) || ofTLS(err) != "" {
 		return true
 	}
 	var reply *driver.ServerError

@@ -18,7 +18,7 @@ var (
 	ErrExpired    = errors.New("the votes came after the lease had run out")
 	ErrLost       = errors.New("lock lost")
 	ErrReleased   = errors.New("lock released")
-	ErrDeadlock   = errors.New("this context holds it already")
+	ErrDeadlock   = errors.New("deadlock")
 	ErrClosed     = errors.New("locker closed")
 	ErrOption     = errors.New("bad option")
 	ErrFence      = errors.New("no fence")
@@ -26,6 +26,7 @@ var (
 	ErrNodeSet    = errors.New("another node set")
 	ErrAdmitted   = errors.New("admitted before")
 	ErrNode       = errors.New("unfit node")
+	ErrPermits    = errors.New("another number of permits")
 )
 
 // StateError is an operation that was not possible any more, or not yet.
@@ -53,6 +54,9 @@ func (e *SilenceError) Error() string {
 	}
 	return text
 }
+
+// Timeout makes the error a time-out to those who ask as package net does.
+func (*SilenceError) Timeout() bool { return true }
 
 // Name returns the name of a value that counts from 0.
 func Name[T ~uint8](value T, names ...string) string {

@@ -217,6 +217,19 @@ func (v Verdict) done(g *Gates) Verdict {
 	return v
 }
 
+// Left is for how long the gates keep the node from voting, as far as that is known.
+func (g *Gates) Left(now clockdrift.Instant) (left time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.clock != nil {
+		left = g.clock.out.Sub(now)
+	}
+	if g.restart != nil && g.restart.watch != nil {
+		left = max(left, g.restart.left(g.restart.watch, now))
+	}
+	return max(left, 0)
+}
+
 // Close ends what the gates have running.
 func (g *Gates) Close() {
 	g.mu.Lock()

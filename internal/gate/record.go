@@ -49,9 +49,9 @@ type Marker struct {
 
 // A NodeEntry says what a node is in one configuration of the node set.
 type NodeEntry struct {
-	id      uint64
-	sizes   []uint64 // of the groups
-	retired bool     // the node has no vote there; otherwise it is in a group
+	ID      uint64
+	Sizes   []uint64 // of the groups
+	Retired bool     // the node has no vote there; otherwise it is in a group
 }
 
 // FormatEpoch is the record of an epoch: a nonce tells a node's keys from those before a FLUSHALL,
@@ -139,7 +139,7 @@ func ParseSet(text string) (entries []NodeEntry, err error) {
 func parseEntry(text string) (e NodeEntry, ok bool) {
 	id, rest, ok1 := strings.Cut(text, ":")
 	sizes, groups, ok2 := strings.Cut(rest, "@")
-	e.id, ok = decimal(id)
+	e.ID, ok = decimal(id)
 	if !ok || !ok1 || !ok2 {
 		return e, false
 	}
@@ -148,9 +148,9 @@ func parseEntry(text string) (e NodeEntry, ok bool) {
 		if !ok {
 			return e, false
 		}
-		e.sizes = append(e.sizes, n)
+		e.Sizes = append(e.Sizes, n)
 	}
-	if e.retired = groups == "0"; e.retired {
+	if e.Retired = groups == "0"; e.Retired {
 		return e, true
 	}
 	for group := range strings.SplitSeq(groups, "+") {
@@ -235,8 +235,8 @@ func decimal(text string) (n uint64, ok bool) {
 // lists reports whether a node with these entries votes in a configuration of one group.
 func lists(entries []NodeEntry, id uint64, size int) (listed, retired bool) {
 	for _, e := range entries {
-		if e.id == id && slices.Equal(e.sizes, []uint64{uint64(size)}) { //nolint:gosec // it counts nodes
-			listed, retired = true, retired || e.retired
+		if e.ID == id && slices.Equal(e.Sizes, []uint64{uint64(size)}) { //nolint:gosec // it counts nodes
+			listed, retired = true, retired || e.Retired
 		}
 	}
 	return listed, retired

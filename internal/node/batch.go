@@ -45,6 +45,7 @@ type batch struct {
 	*sender
 	requests []*Request // to be sent
 	wire     protocol.Batch
+	attempt  int
 
 	// Of one sending.
 	votes   bool // some of the requests ask for votes
@@ -77,11 +78,12 @@ func (b *batch) send(ctx context.Context) {
 		now = clock.Fresh()
 	}
 	b.sending.Received, b.sending.Err = now, err
+	took := now.Sub(start)
 	body := b.takeReadings(replies, start, now)
 	broken := false
 	if err == nil {
-		b.unfit = cmp.Or(b.unfit, b.channel.measured(now.Sub(start), now))
-		if b.gated && b.reading.Blurred && now.Sub(start) <= b.channel.timeout/2 {
+		b.unfit = cmp.Or(b.unfit, b.channel.measured(took, now))
+		if b.gated && b.reading.Blurred && took <= b.channel.timeout/2 {
 			b.reading, err = n.readClock(ctx, 1)
 			b.reading.OK, b.reading.Doubt = true, cmp.Or(err, b.reading.Doubt)
 			now, err = clock.Fresh(), nil
@@ -95,11 +97,35 @@ func (b *batch) send(ctx context.Context) {
 		}
 		b.giveUp()
 	}
+	if n.set.Sent != nil {
+		b.tell(len(cmds), took, err)
+	}
 	b.sending.Reading = b.reading
 	if b.gated {
 		body = b.judge(body, replies)
 	}
 	b.read(body, err, broken, now)
+}
+
+// Sent is one sending of a batch, when it is over.
+type Sent struct {
+	Node     *Node
+	Parts    []*protocol.Part // of its requests
+	Commands int
+	Queued   time.Duration // the request that was asked first, until it left
+	Took     time.Duration
+	Err      error // why there are no replies
+	Attempt  int   // 1; more if it goes on with what was sent before
+}
+
+// tell tells of a sending that is over.
+func (b *batch) tell(cmds int, took time.Duration, err error) {
+	b.attempt++
+	s := Sent{Node: b.node, Parts: b.wire.Parts, Commands: cmds, Took: took, Err: err, Attempt: b.attempt}
+	for _, p := range s.Parts {
+		s.Queued = max(s.Queued, b.sending.Sent.Sub(p.Of.(*Request).Asked))
+	}
+	b.node.set.Sent(s)
 }
 
 // build gathers the commands, and drops the requests that need not be sent any more.

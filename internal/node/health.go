@@ -17,6 +17,8 @@ type health struct {
 	cause  error              // why it is down
 	met    bool               // it was up before
 	until  clockdrift.Instant // until then it is not asked again
+	since  clockdrift.Instant // when it came to its state
+	shut   clockdrift.Instant // since when a gate keeps it from voting; 0: none does
 	reborn clockdrift.Instant // when it was first seen with another run_id than before
 }
 
@@ -39,8 +41,13 @@ const (
 	cooldownFactor = 4
 )
 
-// fail notes that the node does not answer, without a cooldown.
-func (h *health) fail(cause error) { h.state, h.cause = down, cause }
+// turn notes that the node is in this state now.
+func (h *health) turn(to state, cause error, now clockdrift.Instant) {
+	if h.state != to {
+		h.since = now
+	}
+	h.state, h.cause = to, cause
+}
 
 // coolDown follows a probe that failed at the cost of so much time.
 func (h *health) coolDown(now clockdrift.Instant, cost time.Duration) {
@@ -66,8 +73,8 @@ func (n *Node) stranger() bool {
 func (n *Node) fails(cause error) {
 	n.mu.Lock()
 	if n.health.state == up {
-		n.health.fail(cause)
 		n.note(fault.NodeDown, cause)
+		n.health.turn(down, cause, n.set.Clock.Now())
 	}
 	n.mu.Unlock()
 	n.Emit()
@@ -87,9 +94,19 @@ func (n *Node) Up() bool {
 	return n.health.state == up
 }
 
-// note queues an event. n.mu is held.
+// note queues an event, before the node's state changes. n.mu is held.
 func (n *Node) note(kind fault.Kind, err error) {
-	n.events = append(n.events, fault.Event{Kind: kind, Node: n.name, Err: err})
+	h, now := &n.health, n.set.Clock.Now()
+	e := fault.Event{Kind: kind, Node: n.name, Err: err, Time: time.Now()}
+	switch {
+	case kind == fault.NodeUp && h.state == down, kind == fault.NodeDown && h.state == up:
+		e.Lasted = now.Sub(h.since)
+	case kind == fault.NodeQuarantined && h.shut == 0:
+		h.shut = max(now, 1)
+	case kind == fault.NodeAdmitted:
+		e.Lasted, h.shut, h.since = now.Sub(h.shut), 0, now
+	}
+	n.events = append(n.events, e)
 }
 
 // Note queues an event, for [Node.Emit] to tell.

@@ -13,6 +13,98 @@ func NewKeyQueues(key string, nodes int) *KeyQueues {
 	return &KeyQueues{Key: key, at: make([]keyQueue, nodes)}
 }
 
+// More are the queues of the further keys of a request that is about several. It comes to the
+// front of all of them before it leaves, and leaves all of them at once.
+type More struct {
+	queues []*KeyQueues
+	places [][]place // by the request's index among the question's requests
+}
+
+// NewMore returns the places of so many requests in these queues.
+func NewMore(queues []*KeyQueues, requests int) *More {
+	m := &More{queues: queues, places: make([][]place, requests)}
+	for i := range m.places {
+		m.places[i] = make([]place, len(queues))
+	}
+	return m
+}
+
+// width is the number of queues that r stands in.
+func (r *Request) width() int {
+	if r.More == nil {
+		return 1
+	}
+	return 1 + len(r.More.queues)
+}
+
+// at returns the queue of one of r's keys, and its place there.
+func (r *Request) at(n *Node, i int) (*keyQueue, *place) {
+	if i == 0 {
+		return &r.Keys.at[n.Index], &r.place
+	}
+	return &r.More.queues[i-1].at[n.Index], &r.More.places[r.Index][i-1]
+}
+
+// stand puts r in the queues of its keys, all at once: so any two requests with several keys have
+// one order in all the queues that they share, and never wait for each other. n.mu is held.
+func (n *Node) stand(r *Request) {
+	r.late = r.Op.Tries
+	for i := 0; i < r.width() && !r.late; i++ {
+		q, _ := r.at(n, i)
+		r.late = q.tries.has(r)
+	}
+	for i := range r.width() {
+		q, p := r.at(n, i)
+		p.Request = r
+		switch {
+		case q.front == nil:
+			n.lead(q, p)
+		case !r.late && q.yields(r):
+			q.front.stage = waiting // the queue of the next batch drops it when it comes to it
+			q.front.fronts--
+			q.tries.unpop(q.front)
+			n.lead(q, p)
+		case r.late:
+			q.tries.push(p)
+		default:
+			q.holders.push(p)
+		}
+	}
+}
+
+// lead makes p the front of its queue. A request that is in front of all its queues goes in that
+// for the next batch. n.mu is held.
+func (n *Node) lead(q *keyQueue, p *place) {
+	q.front = p
+	if p.fronts++; p.fronts == p.width() {
+		n.enqueue(p.Request)
+	}
+}
+
+// withdraw takes r, which has its answer, from the front of its queues, and lets those behind it
+// go ahead. It returns those that a closed node strands. Where r never came to the front it stays
+// until the queue comes to it. n.mu is held.
+func (n *Node) withdraw(r *Request) (stranded []*Request) {
+	for i := 0; r.fronts > 0 && i < r.width(); i++ {
+		q, p := r.at(n, i)
+		if q.front != p {
+			continue
+		}
+		r.fronts--
+		switch next := q.next(); {
+		case next == nil:
+			q.front = nil
+		case n.closed:
+			q.front = next
+			next.fronts++
+			stranded = append(stranded, next.Request)
+		default:
+			n.lead(q, next)
+		}
+	}
+	return stranded
+}
+
 // A keyQueue is who may go to one node with a command for the key, one at a time.
 //
 // Holders go before tries that have not left: otherwise a process that asks for a key more
@@ -20,76 +112,74 @@ func NewKeyQueues(key string, nodes int) *KeyQueues {
 // behind all of its tries. Requests with one token stay in their order, or a release could run
 // before the acquire that it undoes.
 type keyQueue struct {
-	front   *Request    // the one whose turn it is
-	holders requestList // what goes next: extensions, releases, hand-overs
-	tries   requestList // acquires, and what has to stay behind one of them
+	front   *place    // the one whose turn it is
+	holders placeList // what goes next: extensions, releases, hand-overs
+	tries   placeList // acquires, and what has to stay behind one of them
 }
 
-// add lets r wait for its turn.
-func (q *keyQueue) add(r *Request) {
-	if r.Op.Tries || q.tries.has(r) {
-		q.tries.push(r)
-	} else {
-		q.holders.push(r)
-	}
+// A place is a request's in one queue.
+type place struct {
+	*Request
+	behind *place // the next that waits
 }
 
-// yields reports whether the request in front makes way for r: a try that has not left.
+// yields reports whether the request in front makes way for r, which is a holder's: a try that has
+// not left, unless r or what waits already stays behind it.
 func (q *keyQueue) yields(r *Request) bool {
 	f := q.front
-	return f.Op.Tries && f.stage == queued && !r.Op.Tries && !f.Concerns(&r.Part) && !q.tries.has(r)
+	return f.late && (f.stage == queued || f.stage == waiting) && !f.Concerns(&r.Part) && !q.holders.has(f.Request)
 }
 
-// next takes out the request whose turn is next, or nil. Requests that ran out of time are
-// stepped over.
-func (q *keyQueue) next() *Request {
+// next takes out the place whose turn is next, or nil. Requests that ran out of time are stepped
+// over.
+func (q *keyQueue) next() *place {
 	for {
-		r := q.holders.pop()
-		if r == nil {
-			r = q.tries.pop()
+		p := q.holders.pop()
+		if p == nil {
+			p = q.tries.pop()
 		}
-		if r == nil || r.stage != final {
-			return r
+		if p == nil || p.stage != final {
+			return p
 		}
 	}
 }
 
-// A requestList is a first-in, first-out list of the requests that wait.
-type requestList struct{ first, last *Request }
+// A placeList is a first-in, first-out list of the requests that wait.
+type placeList struct{ first, last *place }
 
-func (l *requestList) push(r *Request) {
-	r.behind = nil
+func (l *placeList) push(p *place) {
+	p.behind = nil
 	if l.last == nil {
-		l.first = r
+		l.first = p
 	} else {
-		l.last.behind = r
+		l.last.behind = p
 	}
-	l.last = r
+	l.last = p
 }
 
-// unpop puts r in front.
-func (l *requestList) unpop(r *Request) {
-	r.behind = l.first
-	l.first = r
+// unpop puts p in front.
+func (l *placeList) unpop(p *place) {
+	p.behind = l.first
+	l.first = p
 	if l.last == nil {
-		l.last = r
+		l.last = p
 	}
 }
 
-func (l *requestList) pop() *Request {
-	r := l.first
-	if r == nil {
+func (l *placeList) pop() *place {
+	p := l.first
+	if p == nil {
 		return nil
 	}
-	if l.first = r.behind; l.first == nil {
+	if l.first = p.behind; l.first == nil {
 		l.last = nil
 	}
-	r.behind = nil
-	return r
+	p.behind = nil
+	return p
 }
 
 // has reports whether a request with the token of r waits.
-func (l *requestList) has(r *Request) bool {
+func (l *placeList) has(r *Request) bool {
 	for other := l.first; other != nil; other = other.behind {
 		if other.Concerns(&r.Part) {
 			return true

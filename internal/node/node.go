@@ -38,7 +38,8 @@ type Node struct {
 	cluster  bool      // it is a Redis Cluster
 	muted    bool      // it does not let us announce a release
 	dialect  protocol.Dialect
-	unasked  bool // nobody has asked yet how many listen
+	relearns clockdrift.Instant // when it is asked again for a dialect without scripts
+	unasked  bool               // nobody has asked yet how many listen
 	// listeners is how many Lockers waited when a release was last announced; ours counts.
 	listeners int64
 	closed    bool
@@ -95,16 +96,7 @@ func (n *Node) Submit(r *Request) {
 		return
 	}
 	n.channel(r).deadlines.add(r, n.set.Clock)
-	switch q := &r.Keys.at[n.Index]; {
-	case q.front == nil:
-		n.enqueue(r)
-	case q.yields(r):
-		q.front.stage, q.front.front = waiting, false // the queue drops it when it comes to it
-		q.tries.unpop(q.front)
-		n.enqueue(r)
-	default:
-		q.add(r)
-	}
+	n.stand(r)
 	n.mu.Unlock()
 }
 
@@ -128,12 +120,10 @@ type cooldownError struct{ cause error }
 func (e *cooldownError) Error() string { return "not asked again yet: " + e.cause.Error() }
 func (e *cooldownError) Unwrap() error { return e.cause }
 
-// enqueue puts r, which is at the front of its key's queue, in the queue for the next batch. n.mu
-// is held.
+// enqueue puts r in the queue for the next batch. n.mu is held.
 func (n *Node) enqueue(r *Request) {
 	c := n.channel(r)
-	r.Keys.at[n.Index].front = r
-	r.stage, r.front = queued, true
+	r.stage = queued
 	c.queue.push(r)
 	c.call()
 }

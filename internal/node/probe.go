@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
@@ -37,21 +38,24 @@ func (n *Node) probe() {
 		if n.health.state != down {
 			n.note(fault.NodeDown, err)
 		}
-		n.health.fail(err)
+		n.health.turn(down, err, now)
 		n.health.coolDown(now, now.Sub(started))
 		n.fail(err)
 	} else {
-		n.health.state, n.health.cause, n.health.met = up, nil, true
+		for _, warning := range found.Warnings {
+			n.note(warning.Kind, warning.Err)
+		}
+		n.note(fault.NodeUp, nil)
+		n.health.turn(up, nil, now)
+		n.health.met = true
 		if found.reborn {
 			n.health.reborn = started
 		}
-		n.events = append(n.events, found.Warnings...)
-		n.note(fault.NodeUp, nil)
 		n.channels[0].window.note(now.Sub(started))
 		n.cluster, n.apart, n.muted = found.Cluster, found.Cluster, false
 		n.fitness = fitness{due: now.Add(fitnessPeriod), unchecked: found.unchecked, evicts: found.evicts}
 		n.listeners, n.unasked = 0, true
-		n.dialect = found.dialect
+		n.dialect, n.relearns = found.dialect, now.Add(dialectPeriod)
 		for i := range n.channels {
 			n.channels[i].call()
 		}
@@ -73,8 +77,11 @@ type Findings struct {
 // findOut asks the node what it is. What may not be is an error.
 func (n *Node) findOut(ctx context.Context, started clockdrift.Instant) (found Findings, now clockdrift.Instant, err error) {
 	s := n.set
-	one, other := s.Random.Token(), s.Random.Token()
-	replies, err := n.Do(ctx, append(slices.Clip(probeCommands), protocol.Probes(n.nextKey(), one, other)...))
+	one, other := s.Random.Token(""), s.Random.Token("")
+	n.mu.Lock()
+	key := n.nextKey()
+	n.mu.Unlock()
+	replies, err := n.Do(ctx, append(slices.Clip(probeCommands), protocol.Probes(key, one, other)...))
 	if err != nil {
 		return found, s.Clock.Fresh(), n.explain(ctx, err, s.Timeout)
 	}
@@ -94,10 +101,36 @@ func (n *Node) findOut(ctx context.Context, started clockdrift.Instant) (found F
 	return found, now, err
 }
 
-// nextKey returns a key that the node's next batch is about.
+// dialectPeriod is how often a node that runs no scripts is asked whether it does now: its user may
+// have been allowed to.
+const dialectPeriod = time.Second
+
+// relearn asks for that beside the queues, when it is due. n.mu is held.
+func (n *Node) relearn() {
+	if !n.dialect.Scriptless || n.set.Clock.Now() < n.relearns {
+		return
+	}
+	n.relearns = n.set.Clock.Now().Add(dialectPeriod)
+	key := n.nextKey()
+	n.set.Go(func() {
+		ctx, cancel := context.WithTimeout(n.set.Life, n.set.Timeout)
+		defer cancel()
+		replies, err := n.Do(ctx, protocol.Probes(key, n.set.Random.Token(""), n.set.Random.Token("")))
+		if err != nil || !protocol.RunsScripts(replies) {
+			return
+		}
+		n.mu.Lock()
+		if n.health.state == up && n.dialect.Scriptless {
+			n.dialect = protocol.DecodeProbes(replies)
+			n.note(fault.NodeUp, nil)
+		}
+		n.mu.Unlock()
+		n.Emit()
+	})
+}
+
+// nextKey returns a key that the node's next batch is about. n.mu is held.
 func (n *Node) nextKey() any {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	for i := range n.channels {
 		if key := n.channels[i].queue.key(); key != nil {
 			return key

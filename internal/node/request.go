@@ -31,6 +31,7 @@ type Question interface {
 type Terms struct {
 	Question Question
 	Keys     *KeyQueues
+	More     *More // those of its further keys; nil: there are none
 	Asked    clockdrift.Instant
 	Due      clockdrift.Instant // when requests fail for want of an answer, if the nodes keep up
 	Ends     clockdrift.Instant // the lease that an extension prolongs; 0: it is none
@@ -50,10 +51,11 @@ type Request struct {
 
 	// Guarded by Node.mu.
 	stage        stage
-	front        bool  // it has come to the front of its key's queue
+	late         bool  // it goes behind holders: a try, or what has to stay behind one
+	place        place // in its key's queue
+	fronts       int   // it has come to the front of so many of its keys' queues
 	list         uint8 // its own of [deadlines.lists]
 	due          clockdrift.Instant
-	behind       *Request // the next that waits: see [requestList]
 	older, newer *Request // in the channel's requests by deadline
 }
 

@@ -76,6 +76,9 @@ func (c *channel) serve() {
 		c.out++
 		n.probing = !known
 		queued := c.queue.len()
+		if known {
+			n.relearn()
+		}
 		n.mu.Unlock()
 		if known {
 			c.coalesce(queued)
@@ -200,24 +203,12 @@ func (n *Node) retire(rs []*Request) (open, late []*Request) {
 }
 
 // pass lets those go ahead who wait behind the requests, which have their answers, in the queues
-// of their keys. A request that ran out of time before its turn came is nobody's front.
+// of their keys.
 func (n *Node) pass(rs []*Request) {
 	n.mu.Lock()
 	var stranded []*Request
 	for _, r := range rs {
-		if !r.front {
-			continue
-		}
-		q := &r.Keys.at[n.Index]
-		switch next := q.next(); {
-		case next == nil:
-			q.front = nil
-		case n.closed:
-			q.front, next.front = next, true
-			stranded = append(stranded, next)
-		default:
-			n.enqueue(next)
-		}
+		stranded = append(stranded, n.withdraw(r)...)
 	}
 	n.mu.Unlock()
 	for _, r := range rs {

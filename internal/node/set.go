@@ -39,6 +39,7 @@ type Config struct {
 	Life    context.Context                         //nolint:containedctx // all batches descend from it
 	Go      func(run func()) bool                   // starts a goroutine of the Locker, unless that is over
 	Emit    func(fault.Event)
+	Sent    func(Sent)       // is told of each sending of a batch; nil: nobody is
 	Owe     func(change int) // counts announcements that Close waits for
 	Timeout time.Duration    // of a node, for an operation with the default TTL
 	TTL     time.Duration    // the default one
@@ -68,6 +69,17 @@ func (s *Set) HandsOver() bool {
 	can := 0
 	for _, n := range s.Nodes {
 		if n.HandsOver() {
+			can++
+		}
+	}
+	return can >= s.Quorum
+}
+
+// RunsScripts reports whether a quorum of the nodes runs scripts, by what is known of them.
+func (s *Set) RunsScripts() bool {
+	can := 0
+	for _, n := range s.Nodes {
+		if !n.Dialect().Scriptless {
 			can++
 		}
 	}

@@ -25,16 +25,16 @@ type Batch struct {
 	Parts       []*Part // those of this sending, in the order of their commands
 
 	*Buffer
-	node                    Node
-	extensions, loud, quiet int // so many of the parts, at the end
+	node                             Node
+	readers, extensions, loud, quiet int // so many of the parts, at the end
 }
 
 // A Buffer is the memory that a batch leaves to the next one.
 type Buffer struct {
-	cmds                    []driver.Command
-	args                    []any // of cmds
-	parts                   []*Part
-	extensions, loud, quiet []*Part
+	cmds                             []driver.Command
+	args                             []any // of cmds
+	parts                            []*Part
+	readers, extensions, loud, quiet []*Part
 }
 
 // Clear forgets what the last batch was about, whose locks would live on.
@@ -42,6 +42,7 @@ func (m *Buffer) Clear() {
 	clear(m.cmds)
 	clear(m.args)
 	clear(m.parts)
+	clear(m.readers)
 	clear(m.extensions)
 	clear(m.loud)
 	clear(m.quiet)
@@ -59,7 +60,7 @@ func NewBatch(node Node, manner Manner, m *Buffer) Batch {
 func (b *Batch) Begin() {
 	m := b.Buffer
 	m.cmds, m.args, m.parts = m.cmds[:0], m.args[:0], m.parts[:0]
-	m.extensions, m.loud, m.quiet = m.extensions[:0], m.loud[:0], m.quiet[:0]
+	m.readers, m.extensions, m.loud, m.quiet = m.readers[:0], m.extensions[:0], m.loud[:0], m.quiet[:0]
 }
 
 // Add takes a part in.
@@ -73,6 +74,8 @@ func (b *Batch) Add(p *Part) {
 	case p.Op.grouping == withExtensions && p.Fence.Number == 0 && b.Extends > 1:
 		// One that carries a fence has commands behind it that no script has a part in.
 		m.extensions = append(m.extensions, p)
+	case p.Op.grouping == withReaders:
+		m.readers = append(m.readers, p)
 	default:
 		m.parts = append(m.parts, p)
 	}
@@ -84,7 +87,8 @@ func (b *Batch) Encode() []driver.Command {
 	for _, p := range m.parts {
 		b.encodeAlone(p)
 	}
-	b.extensions, b.loud, b.quiet = len(m.extensions), len(m.loud), len(m.quiet)
+	b.readers, b.extensions, b.loud, b.quiet = len(m.readers), len(m.extensions), len(m.loud), len(m.quiet)
+	b.encodeReaders()
 	for g := range slices.Chunk(m.extensions, b.Extends) {
 		b.encodeExtensions(g)
 	}
@@ -94,7 +98,7 @@ func (b *Batch) Encode() []driver.Command {
 	for g := range slices.Chunk(m.quiet, b.Releases) {
 		b.encodeReleases(g, false)
 	}
-	m.parts = append(append(append(m.parts, m.extensions...), m.loud...), m.quiet...)
+	m.parts = append(append(append(append(m.parts, m.readers...), m.extensions...), m.loud...), m.quiet...)
 	b.Parts = m.parts
 	b.encodeAnnouncements()
 	b.mend()
@@ -205,6 +209,9 @@ func (b *Batch) decodeGroup(g []*Part, said []driver.Reply) (whole, more bool) {
 	switch {
 	case p.Op.grouping == withReleases:
 		return b.decodeReleases(g, said), false
+	case p.Op.grouping == withReaders:
+		b.decodeReaders(g, said)
+		return true, false
 	case len(g) > 1:
 		for _, p := range g {
 			p.Reply = said
@@ -223,8 +230,10 @@ func (b *Batch) decodeGroup(g []*Part, said []driver.Reply) (whole, more bool) {
 // left.
 func (b *Batch) front(rest []*Part) []*Part {
 	switch releases := b.loud + b.quiet; {
-	case len(rest) > b.extensions+releases:
+	case len(rest) > b.readers+b.extensions+releases:
 		return rest[:1]
+	case len(rest) > b.extensions+releases:
+		return run(rest[:len(rest)-b.extensions-releases])
 	case len(rest) > releases:
 		return rest[:min(b.Extends, len(rest)-releases)]
 	case len(rest) > b.quiet:
@@ -239,6 +248,8 @@ func (b *Batch) replies(g []*Part) int {
 	switch {
 	case p.Op.grouping == withReleases:
 		return b.releaseReplies(p)
+	case p.Op.grouping == withReaders:
+		return b.readerReplies(p)
 	case len(g) > 1:
 		return 1
 	case b.substitutes(p):

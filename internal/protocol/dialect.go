@@ -140,6 +140,12 @@ func DecodeProbes(replies []driver.Reply) (d Dialect) {
 	return d
 }
 
+// RunsScripts reports whether the replies to the probes say that the user may run scripts, and not
+// only that the server is busy with something else.
+func RunsScripts(replies []driver.Reply) bool {
+	return !DecodeProbes(replies).Scriptless && Says(replies[0], "NOSCRIPT")
+}
+
 // The limits of nodes where scripts are forbidden, and what to allow.
 var (
 	errKeeps  = errors.New("its locks are not released but wait for their TTL, for its user may not run scripts, and the server has no command that compares and deletes: allow +eval +evalsha")

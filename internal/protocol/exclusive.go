@@ -9,6 +9,8 @@ import (
 
 // Exclusive is the lock that one token holds: the key's value is the token.
 var Exclusive = &Kind{
+	Marks: true,
+
 	Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Finds: true, Ranks: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
 	Adopt:   &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, holder: holderBehind},
 	Inherit: &Op{Name: "acquire", Sets: true, Votes: true, holds: true, encode: encodeHold, decode: decodeHold(takenOver), fence: decodeFence},
@@ -16,6 +18,7 @@ var Exclusive = &Kind{
 	Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, grouping: withExtensions, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
 	Release: &Op{Name: "release", Frees: true, grouping: withReleases, decode: decodeRelease},
 	Look:    &Op{Name: "held", encode: encodeGet, decode: decodeGet},
+	Raise:   &Op{Name: "acquire", Votes: true, decode: decodeFence},
 }
 
 // encodeSet sets the key where it is missing, and asks who has it. A waiter also asks for how
@@ -116,6 +119,37 @@ func decodeGet(a *Ask, replies []driver.Reply) (Answer, error) {
 	default:
 		return Failed, Unexpected(reply)
 	}
+}
+
+// Inspect asks who has the key, and for how long.
+var Inspect = &Op{
+	Name: "inspect",
+	encode: func(a *Ask, m *Memory) []driver.Command {
+		return append(m.cmds[:0],
+			driver.Command{Args: append(m.args[:0], "GET", a.Key), FirstKey: 1, Keys: 1},
+			driver.Command{Args: append(m.args[2:2], "PTTL", a.Key), FirstKey: 1, Keys: 1})
+	},
+	decode: func(_ *Ask, replies []driver.Reply) (Answer, error) {
+		for _, reply := range replies {
+			if reply.Kind == driver.Failure {
+				return Failed, Unexpected(reply)
+			}
+		}
+		switch reply := replies[0]; reply.Kind {
+		case driver.String:
+			return Taken, nil
+		case driver.Nil:
+			return Absent, nil
+		default:
+			return Failed, Unexpected(reply)
+		}
+	},
+}
+
+// Inspected reads who has the key at a node that was asked to [Inspect], and for how long it has
+// it at least; 0: without an expiry.
+func (p *Part) Inspected() (token string, left time.Duration) {
+	return p.Reply[0].Str, timeLeft(p.Reply[1])
 }
 
 func decodeRelease(_ *Ask, replies []driver.Reply) (Answer, error) {

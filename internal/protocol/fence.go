@@ -22,6 +22,7 @@ type Fence struct {
 	Number int64 // 0: none
 	Key    any   // of the counter; nil: the Locker gives no fences
 	Tagged bool  // that key has the hash tag of the lock's
+	kept   any   // for so many milliseconds
 }
 
 // MaxFence is the first number that is none: a server counts in floats, which are exact below.
@@ -48,8 +49,20 @@ var errUntagged = fmt.Errorf("%w: on a Redis Cluster a fence wants a key with a 
 
 // Unfit says why a node that takes parts in this manner cannot take p, or nil.
 func (m *Manner) Unfit(p *Part) error {
+	if p.Many != nil {
+		if err := p.Many.unfit(m); err != nil {
+			return err
+		}
+	}
+	if p.Op.Sides {
+		return m.unfitToShare(p)
+	}
 	if p.Fence.Number != 0 && m.Cluster && !p.Fence.Tagged {
 		return errUntagged
+	}
+	if p.Op.unfit != nil {
+		manner := *m // or that of every batch would be allocated
+		return p.Op.unfit(p, &manner)
 	}
 	return nil
 }
@@ -70,6 +83,11 @@ const fenceReplies = 4
 // new counter has none, and gets it by NX; one that has an expiry keeps the later one, by GT,
 // which takes none for endless.
 func (a *Ask) Carry(p int64, kept any) {
+	if a.Op.carries {
+		a.Fence.Number, a.Fence.kept = p, kept
+		a.Encode(nil)
+		return
+	}
 	w := new(fenceMemory)
 	args := append(w.args[:0],
 		"ZADD", a.Fence.Key, "GT", "CH", strconv.FormatInt(p, 10), "f",
@@ -86,9 +104,10 @@ func (a *Ask) Carry(p int64, kept any) {
 
 // Uncarry takes the fence off the ask's commands again.
 func (a *Ask) Uncarry() {
-	if a.Fence.Number != 0 {
-		a.Cmds, a.Fence.Number = a.Cmds[:len(a.Cmds)-fenceReplies], 0
+	if a.Fence.Number != 0 && !a.Op.carries {
+		a.Cmds = a.Cmds[:len(a.Cmds)-fenceReplies]
 	}
+	a.Fence.Number = 0
 }
 
 // keepCounter is the expiry of a counter that may have been left without one.
@@ -96,27 +115,45 @@ func keepCounter(key, kept any) driver.Command {
 	return driver.Command{Args: []any{"PEXPIRE", key, kept, "NX"}, FirstKey: 1, Keys: 1}
 }
 
-// Raise proposes a greater fence for a key that a quorum has granted: only the fence, and who
-// has the key then.
-var Raise = &Op{Name: "acquire", Votes: true, decode: decodeFence}
-
 // Counters asks for the greatest fence that a node has accepted. It may have none.
 var Counters = &Op{
 	Name: "acquire",
 	encode: func(a *Ask, m *Memory) []driver.Command {
-		return append(m.cmds[:0], driver.Command{Args: append(m.args[:0], "ZSCORE", a.Fence.Key, "f"), FirstKey: 1, Keys: 1})
+		cmds := m.cmds[:0]
+		for _, counter := range a.counters() {
+			cmds = append(cmds, driver.Command{Args: []any{"ZSCORE", counter, "f"}, FirstKey: 1, Keys: 1})
+		}
+		return cmds
 	},
 	decode: func(_ *Ask, replies []driver.Reply) (Answer, error) {
-		if reply := replies[0]; reply.Kind != driver.Nil && reply.Kind != driver.String {
-			return Failed, fenceRefused(reply)
+		for _, reply := range replies {
+			if reply.Kind != driver.Nil && reply.Kind != driver.String {
+				return Failed, fenceRefused(reply)
+			}
 		}
 		return Granted, nil
 	},
 }
 
-// Counter is the counter that a node has told. Servers print it in any of the ways of a float.
-func (p *Part) Counter() int64 {
-	if score, err := strconv.ParseFloat(p.Reply[0].Str, 64); err == nil {
+// counters are those of the ask's keys.
+func (a *Ask) counters() []any {
+	if a.Many == nil {
+		return []any{a.Fence.Key}
+	}
+	return a.Many.counters
+}
+
+// Counter is the greatest counter that a node has told.
+func (p *Part) Counter() (greatest int64) {
+	for _, reply := range p.Reply {
+		greatest = max(greatest, number(reply))
+	}
+	return greatest
+}
+
+// number reads a score. Servers print it in any of the ways of a float.
+func number(reply driver.Reply) int64 {
+	if score, err := strconv.ParseFloat(reply.Str, 64); err == nil {
 		return int64(min(score, MaxFence))
 	}
 	return 0

@@ -29,6 +29,13 @@ type Op struct {
 	Frees bool
 	// Once: it is never sent a second time, not even when its connection breaks.
 	Once bool
+	// Reads: with fences, a grant comes with the counter of its node, and the votes are for the
+	// greatest of them, which a quorum must have.
+	Reads bool
+	// Levels: its number is one that nodes have, and no proposal.
+	Levels bool
+	// Sides: it runs a script that uses the keys beside the key.
+	Sides bool
 
 	// grouping: with which others its parts share one command of the batch.
 	grouping grouping
@@ -43,9 +50,15 @@ type Op struct {
 	// holder reads the replies of a node that has refused: the other token that has the key, and
 	// for how long it has it at least; 0: the node does not say. It is nil where no reply says so.
 	holder func(p *Part) (token string, left time.Duration, ok bool)
+	// unfit says why a node that takes parts in this manner cannot take it; nil: every node can.
+	unfit func(p *Part, m *Manner) error
+	// carries: its own commands carry the fence, and are written anew with each.
+	carries bool
 	// holds: its first command is the hold script, for which a node without scripts has a
 	// substitute.
 	holds bool
+	// mode: how it shares the key, as the script has it; "": it does not.
+	mode string
 }
 
 // A grouping is the parts that share one command.
@@ -55,17 +68,31 @@ const (
 	alone          grouping = iota // none: it has commands of its own
 	withExtensions                 // those that run the extension script
 	withReleases                   // those that run the release script, or what stands in for it
+	withReaders                    // those of one key that run a script of shared locks: see [Batch.run]
 )
 
 // A Kind is a way to hold a key.
 type Kind struct {
-	Acquire *Op // takes the key if it is free, for a token that was never used
-	Adopt   *Op // takes the key for a token of the user's own, which may have it already
-	Inherit *Op // takes the key over from the token that is given away
-	Extend  *Op // prolongs the lease
-	Renew   *Op // the same, by itself
-	Release *Op // takes the token away
-	Look    *Op // asks whether the token has the key
+	Place   string // the key that is held, as the nodes know it; "": the one that the user named
+	Many    *Many  // the keys that are held together; nil: it is one
+	Acquire *Op    // takes the key if it is free, for a token that was never used
+	Adopt   *Op    // takes the key for a token of the user's own, which may have it already
+	Inherit *Op    // takes the key over from the token that is given away; nil: it is not handed over
+	Extend  *Op    // prolongs the lease
+	Renew   *Op    // the same, by itself
+	Release *Op    // takes the token away
+	Look    *Op    // asks whether the token has the key
+	Raise   *Op    // proposes a greater fence where the token has the key
+	Level   *Op    // brings the number that the votes are for to a quorum; nil: a greater one is proposed
+
+	// Joins: others of the kind may have the key at the same time.
+	Joins bool
+	// Passes: it goes ahead of those who wait, because they wait for the same caller.
+	Passes bool
+	// Stands: who waits for it stands in the key's line at the nodes: see [InLine].
+	Stands bool
+	// Marks: who waits keeps others from joining those that it waits for: see [Mark].
+	Marks bool
 }
 
 // Agrees says which answers count towards the quorum.
@@ -80,13 +107,17 @@ func (o *Op) Tells() bool { return o.holder != nil }
 // An Ask is what a token asks of the nodes, the same of all of them.
 type Ask struct {
 	Op    *Op
-	Key   any  // as the nodes know it, boxed once for all commands
-	Token any  // likewise: a string
-	TTL   any  // as servers take it: see [Milliseconds]
-	Old   any  // the token that is given away; nil: none
+	Key   any // as the nodes know it, boxed once for all commands
+	Token any // likewise: a string
+	TTL   any // as servers take it: see [Milliseconds]
+	Old   any // the token that is given away, or the other one of a conversion; nil: none
+	Sides *Sides
 	Waits bool // an acquire that also asks how long the key is held
 	Loud  bool // a release that is announced
 	Fence Fence
+	Many  *Many            // what it asks for is several keys, the first of which is Key
+	Stand *Stand           // of one who waits in the key's line; nil: he does not
+	Turn  *Turn            // of one who asks for permits; nil: he heeds nobody who waits for several
 	Cmds  []driver.Command // see [Ask.Encode]
 }
 

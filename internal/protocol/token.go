@@ -3,6 +3,8 @@ package protocol
 import (
 	"encoding/hex"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // TokenMark begins every token that this library makes, so that a waiter can tell a holder
@@ -12,13 +14,38 @@ const TokenMark = "ql:"
 // Random returns 128 bits that nobody can guess, and that were never returned before.
 type Random func() [16]byte
 
-// Token returns a token that nobody can guess and that was never used before.
-func (r Random) Token() string {
+// nonceEnd is where the random part of a token ends.
+const nonceEnd = len(TokenMark) + 32
+
+// Token returns a token that nobody can guess and that was never used before. It ends with the
+// name of its owner; "": it has none.
+func (r Random) Token(owner string) string {
 	bits := r()
-	token := make([]byte, len(TokenMark)+2*len(bits))
+	token := make([]byte, nonceEnd)
 	copy(token, TokenMark)
 	hex.Encode(token[len(TokenMark):], bits[:])
+	if owner != "" {
+		return string(token) + ":" + owner
+	}
 	return string(token)
+}
+
+// Owner returns the name of the owner that a token ends with, or "".
+func Owner(token string) string {
+	if !Marked(token) || len(token) < nonceEnd+2 || token[nonceEnd] != ':' || !IsName(token[nonceEnd+1:]) {
+		return ""
+	}
+	return token[nonceEnd+1:]
+}
+
+// MaxName is the longest name of an owner, in bytes.
+const MaxName = 1 << 10
+
+// IsName reports whether an owner may be called so: by printable characters, which need no escape
+// in a message, a log or a terminal.
+func IsName(name string) bool {
+	return name != "" && len(name) <= MaxName && utf8.ValidString(name) &&
+		strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
 // Nonce returns a random value of 32 hex digits.
@@ -30,3 +57,30 @@ func (r Random) Nonce() string {
 // Marked reports whether a token is of this library's making, so that its release will be
 // announced.
 func Marked(token string) bool { return strings.HasPrefix(token, TokenMark) }
+
+// Digits are the first four of a token's random part: they tell holders apart, and nobody can guess
+// the others by them. They are "" for what is no token of this library's making.
+func Digits(token string) string {
+	if !Marked(token) || len(token) < nonceEnd || len(token) > nonceEnd && token[nonceEnd] != ':' {
+		return ""
+	}
+	if _, err := hex.DecodeString(token[len(TokenMark):nonceEnd]); err != nil {
+		return ""
+	}
+	return token[len(TokenMark):][:4]
+}
+
+// RevokedPrefix begins the value of a key that was taken from its holder, a tombstone: a random
+// part and, if there is one, the reason follow, as a token has them. It keeps the expiry of the
+// token in whose place it stands. To every client it is somebody else's token.
+const RevokedPrefix = TokenMark + "revoked:"
+
+// Revoked reports whether the value of a key is a tombstone, and returns its reason; "": it has none
+// that can be shown.
+func Revoked(value string) (reason string, ok bool) {
+	rest, ok := strings.CutPrefix(value, RevokedPrefix)
+	if _, reason, _ = strings.Cut(rest, ":"); !ok || !IsName(reason) {
+		return "", ok
+	}
+	return reason, true
+}

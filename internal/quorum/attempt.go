@@ -1,23 +1,29 @@
 package quorum
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// An Attempt is one token's to have one key, and what is known of it at every node.
+// An Attempt is one token's to have one key, or several, and what is known of it at every node.
 type Attempt struct {
 	Board *Board
 	Kind  *protocol.Kind
-	Key   string // as the user named it
+	Key   string         // as the user named it
+	Many  *protocol.Many // its keys, if it is for several
 	Token string
-	Own   bool // the token is the user's own
+	Own   bool            // the token is the user's own
+	Stand *protocol.Stand // of one who waits in line; nil: he does not
+	Turn  *protocol.Turn  // of one who asks for permits; nil: he heeds nobody who waits for several
 	// The key as the nodes know it and the token, boxed once for all commands.
 	key, token any
 	fence      protocol.Fence // the key of its counter, where there are fences
+	lane       string         // what its commands stand in line for: the key, or its own place beside others
 
 	Mu      sync.Mutex // guards all below, the attempt's operations, and its lock
 	Loud    bool       // it has held the key, or others may believe so: its releases are announced
@@ -25,6 +31,11 @@ type Attempt struct {
 	Contest *Contest // nil: the votes of the acquire were not split
 	awaited bool     // Close waits for its clean-ups: see [Attempt.weigh]
 	nodes   []nodeState
+	sides   *protocol.Sides // where its kind has keys beside the key, or it is converted
+	within  *Attempt        // whose hold it was or was to be: see [Attempt.Convert]
+	then    func()          // see [Attempt.Then]
+
+	over atomic.Bool // the hold that it began has ended
 }
 
 // A Contest is an acquire whose votes were split, so that it is asked again.
@@ -36,11 +47,54 @@ type Contest struct {
 // Init makes a an attempt of the token, for a lease of ttl.
 func (a *Attempt) Init(b *Board, kind *protocol.Kind, key, token string, ttl time.Duration) {
 	a.Board, a.Kind, a.Key, a.Token, a.Longest = b, kind, key, token, ttl
-	a.key, a.token = b.Prefix+key, token
+	a.key, a.token = b.Place(kind, key), token
 	a.nodes = make([]nodeState, len(b.Nodes))
-	if b.Fences {
-		a.fence.Key, a.fence.Tagged = protocol.FenceKey(b.Prefix + key)
+	if kind != nil && kind.Many != nil {
+		a.Many, a.key = kind.Many, kind.Many.First()
 	}
+	a.lane = a.key.(string)
+	if kind != nil && kind.Joins {
+		a.sides = protocol.NewSides(a.lane)
+		a.lane += "\x00" + token
+	}
+	switch {
+	case !b.Fences:
+	case a.Many != nil:
+		a.fence = a.Many.Fence()
+	default:
+		a.fence.Key, a.fence.Tagged = protocol.FenceKey(b.Place(kind, key))
+	}
+}
+
+// Then puts something off that must not be done under Mu, until [Attempt.Unlock]. Mu is held.
+func (a *Attempt) Then(do func()) { a.then = do }
+
+// Unlock gives back Mu, and does what was put off.
+func (a *Attempt) Unlock() {
+	if then := a.UnlockOnly(); then != nil {
+		then()
+	}
+}
+
+// UnlockOnly gives back Mu, and returns what was put off, for a caller who cannot do it yet; nil:
+// nothing was.
+func (a *Attempt) UnlockOnly() (then func()) {
+	then, a.then = a.then, nil
+	a.Mu.Unlock()
+	return then
+}
+
+// Names are the keys' names.
+func (a *Attempt) Names() []string {
+	if a.Many == nil {
+		return []string{a.Key}
+	}
+	return a.Many.Names
+}
+
+// Has reports whether the key is one of the attempt's.
+func (a *Attempt) Has(key string) bool {
+	return a.Many == nil && a.Key == key || a.Many != nil && slices.Contains(a.Many.Names, key)
 }
 
 // LongestLease is the longest lease that the attempt has asked for.

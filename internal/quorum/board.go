@@ -32,6 +32,9 @@ type Config struct {
 	NodeTimeout func(ttl time.Duration) time.Duration // of an operation with this TTL
 	Fences      bool
 	FenceIdle   time.Duration
+	// ReadAge is how old a counter may be that is a reader's number. Greater ones of before may be
+	// forgotten.
+	ReadAge time.Duration
 }
 
 // NewBoard returns a board over the nodes.
@@ -43,6 +46,14 @@ func NewBoard(c Config, s *node.Set) *Board {
 		b.cleanups = append(b.cleanups, &cleanups{board: b, node: n})
 	}
 	return b
+}
+
+// Place returns what the nodes call the key that a kind holds; nil: what is asked is of no kind.
+func (b *Board) Place(kind *protocol.Kind, key string) string {
+	if kind != nil && kind.Place != "" {
+		return kind.Place
+	}
+	return b.Prefix + key
 }
 
 // Milliseconds returns a TTL as servers take it, boxed.
@@ -114,6 +125,6 @@ func (op *Operation) Propose() {
 // that a node has forgotten. The number tells its age, too, for the machine may have slept before
 // the operation was asked.
 func (op *Operation) Outlived(now clockdrift.Instant) bool {
-	return op.Fence.Number != 0 &&
+	return op.Fence.Number != 0 && !op.Op.Levels &&
 		(now >= op.Asked.Add(op.Lease) || op.board().Microseconds()-op.Fence.Number >= op.Lease.Microseconds())
 }

@@ -14,7 +14,10 @@ import (
 // ToRelease makes op the operation that deletes the attempt's token.
 func (a *Attempt) ToRelease(op *Operation) *Operation {
 	a.Mu.Lock()
-	op.Prepare(a, a.Kind.Release, a.Longest)
+	op.Prepare(a, a.releasing(), a.Longest)
+	if a.within != nil {
+		op.Old = a.within.token
+	}
 	op.Loud = a.Loud
 	a.Mu.Unlock()
 	op.Encode(nil)
@@ -289,8 +292,10 @@ func (b *Board) Unreleased() map[string][]string {
 		for _, c := range list {
 			a := c.attempt
 			a.Mu.Lock()
-			if a.awaited && !slices.Contains(nodes[a.Key], cs.node.Name()) {
-				nodes[a.Key] = append(nodes[a.Key], cs.node.Name())
+			for _, key := range a.Names() {
+				if a.awaited && !slices.Contains(nodes[key], cs.node.Name()) {
+					nodes[key] = append(nodes[key], cs.node.Name())
+				}
 			}
 			a.Mu.Unlock()
 		}

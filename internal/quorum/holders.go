@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"slices"
+	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/node"
@@ -110,11 +111,58 @@ func (op *Operation) Free(do func(node int)) {
 	}
 }
 
+// InFront calls do for each node that has answered a try of one who stands in line, with whether
+// nobody is before him there.
+func (op *Operation) InFront(do func(node int, first bool)) {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	for i := range op.votes {
+		switch v := &op.votes[i]; v.answer {
+		case protocol.Granted:
+			do(v.Node.Index, true)
+		case protocol.Taken:
+			do(v.Node.Index, v.First())
+		}
+	}
+}
+
+// Crowded reports whether a node has said that others stand in line behind.
+func (op *Operation) Crowded() bool {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	for i := range op.votes {
+		if op.votes[i].answer == protocol.Granted && op.votes[i].Crowded() {
+			return true
+		}
+	}
+	return false
+}
+
 // Disputed reports whether an acquire that has failed may be settled: enough nodes answer, and no
 // token is known to have a quorum of them. Attempt.Mu is held.
 func (op *Operation) Disputed() bool {
 	_, held := op.has(op.need)
 	return op.Outcome == Failed && op.Op.Ranks && !held && op.Answers(protocol.Failed) <= len(op.votes)-op.need
+}
+
+// value is what the key of the attempt's token holds at a node.
+func (a *Attempt) value() string {
+	if a.Kind.Joins {
+		return protocol.SharedValue
+	}
+	return a.Token
+}
+
+// Sees reports whether a node has said that the token has the key.
+func (op *Operation) Sees(token string) bool {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	for _, h := range op.holders {
+		if h.token == token {
+			return true
+		}
+	}
+	return false
 }
 
 // Standing counts the operation's votes, and reports whether it leads: it has the most votes, and
@@ -136,7 +184,7 @@ func (op *Operation) Standing() (mine int, leads bool) {
 		if h.void || !protocol.Marked(h.token) {
 			continue
 		}
-		if count > mine || count == mine && h.token > a.Token {
+		if count > mine || count == mine && h.token > a.value() {
 			return mine, false
 		}
 		free++
@@ -158,7 +206,27 @@ func (op *Operation) Behind(won *Operation) {
 		own.answer, own.answered, own.err = v.answer, v.answered, v.err
 		if v.answer == protocol.Granted {
 			own.answer = protocol.Taken
-			op.holders[i] = holderView{taken: true, token: won.Attempt.Token}
+			op.holders[i] = holderView{taken: true, token: won.Attempt.value()}
 		}
 	}
+}
+
+// ClockOffset is how far the clocks of the nodes that have refused and told their time are ahead of
+// ours, in microseconds: the median; 0: none has told. It is short by the time that replies take.
+func (op *Operation) ClockOffset() int64 {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	var offsets []int64
+	for i := range op.votes {
+		if v := &op.votes[i]; v.answer == protocol.Taken {
+			if micros, ok := v.Clock(); ok {
+				offsets = append(offsets, micros-int64(v.answered)/int64(time.Microsecond))
+			}
+		}
+	}
+	if len(offsets) == 0 {
+		return 0
+	}
+	slices.Sort(offsets)
+	return offsets[len(offsets)/2]
 }

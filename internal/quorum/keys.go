@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // A keyState is what the operations on one key share: the order of its commands at each node, and its
@@ -41,6 +42,21 @@ func (ks *Keys) enter(key string, nodes int, sets bool) *keyState {
 	return l
 }
 
+// enterOthers returns the queues and the states of the further keys of an operation that has
+// entered with the first, and has so many requests.
+func (ks *Keys) enterOthers(m *protocol.Many, nodes, requests int) (*node.More, []*keyState) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	others := m.Others()
+	states, queues := make([]*keyState, len(others)), make([]*node.KeyQueues, len(others))
+	for i, key := range others {
+		states[i] = ks.of(key.(string), nodes)
+		states[i].users++
+		queues[i] = &states[i].queues
+	}
+	return node.NewMore(queues, requests), states
+}
+
 // of returns the state of key. ks.mu is held.
 func (ks *Keys) of(key string, nodes int) *keyState {
 	l := ks.byKey[key]
@@ -59,10 +75,18 @@ func (ks *Keys) of(key string, nodes int) *keyState {
 // maxFree bounds the states that a burst leaves behind.
 const maxFree = 1024
 
-// Leave gives up one use of l.
-func (ks *Keys) Leave(l *keyState) {
+// Leave gives up one use of l, and of others.
+func (ks *Keys) Leave(l *keyState, others ...*keyState) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
+	ks.leave(l)
+	for _, other := range others {
+		ks.leave(other)
+	}
+}
+
+// leave gives up one use of l. ks.mu is held.
+func (ks *Keys) leave(l *keyState) {
 	l.users--
 	if l.users > 0 {
 		return
@@ -168,7 +192,7 @@ func (ks *Keys) Depart(op *Operation, goes bool) {
 func (ks *Keys) Stay(op *Operation) (leave func()) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
-	l := ks.of(op.Key.(string), len(op.board().Nodes))
+	l := ks.of(op.Attempt.lane, len(op.board().Nodes))
 	l.users++
 	if l.out == nil { // all nodes had answered, so that the key was given up
 		l.out = op

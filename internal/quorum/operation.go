@@ -31,13 +31,17 @@ type Operation struct {
 	Complete func(op *Operation)
 	// Handoff is the release that a hand-over stands for.
 	Handoff *Operation
+	// Converts is the attempt whose token a grant takes away; nil: none.
+	Converts *Attempt
 
-	state *keyState
-	need  int
+	state  *keyState
+	others []*keyState // of its further keys
+	need   int
 
 	// Guarded by Attempt.Mu.
 	Outcome Outcome
 	Start   clockdrift.Instant // of the votes that agreed, the earliest that left
+	Over    clockdrift.Instant // when the deciding vote was counted
 	Clears  bool               // the attempt is to be cleared when Attempt.Mu is free
 
 	votes      []vote
@@ -85,8 +89,8 @@ func (op *Operation) board() *Board { return op.Attempt.Board }
 // Encode.
 func (op *Operation) Prepare(a *Attempt, what *protocol.Op, ttl time.Duration) {
 	op.Attempt, op.Lease = a, ttl
-	op.Op, op.Key, op.Token, op.Fence = what, a.key, a.token, a.fence
-	op.TTL = a.Board.Milliseconds(ttl)
+	op.Op, op.Key, op.Token, op.Fence, op.Many, op.Stand, op.Turn = what, a.key, a.token, a.fence, a.Many, a.Stand, a.Turn
+	op.TTL, op.Sides = a.Board.Milliseconds(ttl), a.sides
 	op.Exact = what.Prolongs
 }
 
@@ -129,13 +133,16 @@ func (op *Operation) submit(nodes []*node.Node) {
 func (op *Operation) enter(nodes []*node.Node, need int) bool {
 	a, b := op.Attempt, op.board()
 	if op.state == nil { // or it has boarded
-		op.state = b.Keys.enter(op.Key.(string), len(b.Nodes), op.Op.Sets)
+		op.state = b.Keys.enter(a.lane, len(b.Nodes), op.Op.Sets)
 		op.Done = make(chan struct{})
 	}
 	if op.state == nil {
 		return false
 	}
 	op.Question, op.Keys, op.Asked = op, &op.state.queues, b.Clock.Now()
+	if op.Many != nil {
+		op.More, op.others = b.Keys.enterOthers(op.Many, len(b.Nodes), len(nodes))
+	}
 	op.need, op.open = need, len(nodes)
 	if op.votes == nil {
 		op.votes = make([]vote, len(nodes))
@@ -250,6 +257,9 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 		op.tally(v, answer, err, now)
 	}
 	op.unlock()
+	if set && op.Converts != nil {
+		op.Converts.onConverted(r.Node)
+	}
 	if counts && op.Handoff != nil {
 		op.handOn(r, set || answer != protocol.Failed)
 	}
@@ -276,7 +286,7 @@ func (op *Operation) Unanswered(r *node.Request, err error, now clockdrift.Insta
 // Passed leaves the key behind the last request.
 func (op *Operation) Passed(r *node.Request) {
 	if op.vote(r).last {
-		op.board().Keys.Leave(op.state)
+		op.board().Keys.Leave(op.state, op.others...)
 	}
 }
 
@@ -286,7 +296,7 @@ func (op *Operation) Passed(r *node.Request) {
 func (op *Operation) unlock() {
 	decided, clears, complete := op.decided, op.Clears && op.submitted, op.complete
 	op.decided, op.Clears, op.complete = false, op.Clears && !op.submitted, false
-	op.Attempt.Mu.Unlock()
+	op.Attempt.Unlock()
 	if clears {
 		op.Attempt.Clear()
 	}

@@ -36,7 +36,7 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 	if op.Outcome == Undecided {
 		switch {
 		case op.agreed >= op.need && op.stands():
-			op.decide(Carried, now)
+			op.decide(op.carried(), now)
 		case op.agreed+op.open >= op.need: // a quorum is in reach
 		case op.agreed+op.outbid >= op.need:
 			op.decide(Outbid, now)
@@ -51,9 +51,48 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 	op.complete = v.last
 }
 
+// carried says what a quorum of votes has come to: where they are for the greatest counter that
+// comes with them, so many must have that, and it must not be so old that a greater one may be
+// forgotten. Attempt.Mu is held.
+func (op *Operation) carried() Outcome {
+	if !op.Op.Reads || op.Fence.Number == 0 {
+		return Carried
+	}
+	count := 0
+	for i := range op.votes {
+		v := &op.votes[i]
+		if !op.Op.Agrees(v.answer) {
+			continue
+		}
+		if n := v.Number(); n > op.counter {
+			op.counter, count = n, 1
+		} else if n == op.counter {
+			count++
+		}
+	}
+	// An old counter may have come back, or stayed at a node, where a greater one has expired or was
+	// forgotten.
+	if proposed := op.Fence.Number; !op.Op.Levels && op.counter < proposed-op.board().ReadAge.Microseconds() {
+		op.counter = proposed
+		return Outbid
+	}
+	if count < op.need {
+		return Outbid
+	}
+	return Carried
+}
+
+// Number is the fence that the votes are for. Attempt.Mu is held.
+func (op *Operation) Number() int64 {
+	if op.Op.Reads {
+		return op.counter
+	}
+	return op.Fence.Number
+}
+
 // decide ends the operation. Attempt.Mu is held.
 func (op *Operation) decide(how Outcome, now clockdrift.Instant) {
-	op.Outcome = how
+	op.Outcome, op.Over = how, now
 	if op.Decided != nil {
 		op.Decided(op, now)
 	}
@@ -147,6 +186,8 @@ func (op *Operation) judged(v *vote) bool { return op.Op.Agrees(v.answer) && v.E
 func (op *Operation) FailureReason() error {
 	silent := op.Answers(protocol.Failed)
 	switch {
+	case op.Outcome != Dropped && op.refused(fault.ErrPermits) > len(op.votes)-op.need:
+		return fault.ErrPermits
 	case op.Outcome == Dropped, silent > len(op.votes)-op.need:
 		return fault.ErrNoQuorum
 	case op.Op.Tells():
@@ -167,6 +208,16 @@ func (op *Operation) Answers(what protocol.Answer) (count int) {
 	return count
 }
 
+// refused counts the nodes that have refused for this reason. Attempt.Mu is held.
+func (op *Operation) refused(why error) (count int) {
+	for i := range op.votes {
+		if errors.Is(op.votes[i].err, why) {
+			count++
+		}
+	}
+	return count
+}
+
 // Alarming reports whether others may have taken a failed attempt for a holder, whose end has to
 // be announced to them. Attempt.Mu is held.
 func (op *Operation) Alarming() bool {
@@ -175,6 +226,32 @@ func (op *Operation) Alarming() bool {
 
 // Deleted reports whether a node has deleted the key, or may have. Attempt.Mu is held.
 func (op *Operation) Deleted() bool { return op.unanswered || op.Answers(protocol.Granted) > 0 }
+
+// HasDeleted is Deleted for whoever does not hold Attempt.Mu.
+func (op *Operation) HasDeleted() bool {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	return op.Deleted()
+}
+
+// Undeleted returns the first of several keys that no node has deleted, or may have. Attempt.Mu is
+// held.
+func (op *Operation) Undeleted() (key string, ok bool) {
+	if op.Many == nil || op.unanswered {
+		return "", false
+	}
+	deleted := make([]bool, len(op.Many.Names))
+	for i := range op.votes {
+		if v := &op.votes[i]; v.answer == protocol.Granted {
+			v.Deleted(func(key int) { deleted[key] = true })
+		}
+	}
+	first := slices.Index(deleted, false)
+	if first < 0 {
+		return "", false
+	}
+	return op.Many.Names[first], true
+}
 
 // First is when the first of the operation's requests left. Attempt.Mu is held.
 func (op *Operation) First() (first clockdrift.Instant) {
@@ -207,6 +284,7 @@ type Vote struct {
 	Err     error
 	Start   clockdrift.Instant
 	Reply   *protocol.Part // only if Answer is not Pending
+	Holder  string         // the token that has the key there, if the node has said so
 }
 
 // Tally returns what came of the operation so far. Attempt.Mu is held.
@@ -217,6 +295,9 @@ func (op *Operation) Tally() Tally {
 		t.Votes[i] = Vote{Node: v.Node, Answer: v.answer, Err: v.err, Start: v.start}
 		if v.answer != protocol.Pending {
 			t.Votes[i].Latency, t.Votes[i].Reply = v.answered.Sub(op.Asked), &v.Part
+		}
+		if op.holders != nil {
+			t.Votes[i].Holder = op.holders[i].token
 		}
 	}
 	return t

@@ -22,21 +22,27 @@ type Certificates struct{ CA, Cert, Key string }
 // NewCertificates writes certificates that are valid for an hour.
 func NewCertificates(t testing.TB) Certificates {
 	t.Helper()
+	dir := t.TempDir()
+	c := Certificates{CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	c.Renew(t, time.Hour)
+	return c
+}
+
+// Renew writes new ones into the files, which are valid for so long.
+func (c Certificates) Renew(t testing.TB, valid time.Duration) {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		must(os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-		return path
+	write := func(file, kind string, der []byte) {
+		must(os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 	}
 	authority := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(valid),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	server := &x509.Certificate{
@@ -54,11 +60,9 @@ func NewCertificates(t testing.TB) Certificates {
 	must(err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(serverKey)
 	must(err)
-	return Certificates{
-		CA:   write("ca.pem", "CERTIFICATE", authorityDER),
-		Cert: write("cert.pem", "CERTIFICATE", serverDER),
-		Key:  write("key.pem", "PRIVATE KEY", keyDER),
-	}
+	write(c.CA, "CERTIFICATE", authorityDER)
+	write(c.Cert, "CERTIFICATE", serverDER)
+	write(c.Key, "PRIVATE KEY", keyDER)
 }
 
 // Config returns the lines of a configuration that serve TLS at a port.

@@ -16,6 +16,8 @@ var clients = map[string][]string{
 	"driver/goredis": {"github.com/redis/go-redis/v9"},
 	"driver/redigo":  {"github.com/gomodule/redigo/redis"},
 	"driver/rueidis": {"github.com/redis/rueidis"},
+	"cmd/quorumlock": {"github.com/redis/go-redis/v9/logging", "github.com/spf13/cobra", "github.com/spf13/cobra/doc", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term"},
+	"otelredlock":    {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace"},
 	"redlocktest":    {"github.com/alicebob/miniredis/v2", "github.com/alicebob/miniredis/v2/server"},
 }
 

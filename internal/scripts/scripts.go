@@ -26,11 +26,43 @@ var hold string
 //go:embed extend.lua
 var extend string
 
+//go:embed slot.lua
+var slot string
+
+//go:embed holdall.lua
+var holdAll string
+
+//go:embed share.lua
+var share string
+
+//go:embed unshare.lua
+var unshare string
+
+//go:embed raise.lua
+var raise string
+
+//go:embed revoke.lua
+var revoke string
+
+//go:embed stand.lua
+var stand string
+
+//go:embed leave.lua
+var leave string
+
 // The scripts.
 var (
 	Release = list(release, "e444f99c5753dc885a0f67f6fb0c66ffefda1981")
 	Hold    = list(hold, "5e4a79d1bbfa712efe74eb855dff5e33949cea3e")
 	Extend  = list(extend, "eabb6a5bf800520dfbd007d6ea266de488d1205e")
+	Slot    = list(slot, "e54cdfa059d3aea972d92bdd24a223f6112179f0")
+	HoldAll = list(holdAll, "8328c1983c8489d93d163d97bc19513d56b23474")
+	Share   = list(share, "ce34481f088a05c4c798d1c927bef5939964f587")
+	Unshare = list(unshare, "f2422915d352a0e08092057819aa82ca428ce80b")
+	Raise   = list(raise, "fbff27c98a70bf99575b46101c2ed63640197a2d")
+	Revoke  = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
+	Stand   = list(stand, "488984f79a31166625201515155a3d5c663402d2")
+	Leave   = list(leave, "b7b41250437a698be38dda0fc8709bb2e49899df")
 )
 
 var byDigest = map[string]*Script{}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -21,7 +22,7 @@ type session struct {
 
 // Why a node is polled.
 var (
-	ErrForbidden = errors.New("waiters poll this node, for its user may not subscribe or publish: allow +publish +subscribe +unsubscribe +pubsub +ping +echo &ql:free:*")
+	ErrForbidden = errors.New("waiters poll this node, for its user may not subscribe or publish: allow " + acl.WakeUps.String())
 	errEnded     = errors.New("waiters poll this node, for the subscription to it has failed")
 )
 
@@ -88,15 +89,17 @@ func (s *session) follow() error {
 	var adds, removes []string
 	sub.mu.Lock()
 	for _, channel := range sub.changes {
-		l := sub.wanted[channel]
+		wanted := sub.wanted[channel]
 		confirmed, asked := s.asked[channel]
 		switch {
-		case l != nil && !asked:
+		case wanted != nil && !asked:
 			s.asked[channel] = false
 			adds = append(adds, channel)
-		case l != nil && confirmed: // another waits for what is subscribed already
-			l.OnSubscribed(sub.Node, true)
-		case l == nil && confirmed:
+		case wanted != nil && confirmed: // another waits for what is subscribed already
+			for _, l := range wanted {
+				l.OnSubscribed(sub.Node, true)
+			}
+		case wanted == nil && confirmed:
 			delete(s.asked, channel)
 			removes = append(removes, channel)
 		}
@@ -127,22 +130,23 @@ func (s *session) onNotice(notice driver.Notice) {
 	sub := s.subscriber
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
-	l := sub.wanted[notice.Channel]
+	wanted := sub.wanted[notice.Channel]
 	switch notice.Kind {
 	case driver.Confirmed:
-		sub.told = false
+		sub.told, sub.fails = false, false
 		if _, asked := s.asked[notice.Channel]; !asked {
 			return
 		}
 		s.asked[notice.Channel] = true
-		if l != nil {
+		for _, l := range wanted {
 			l.OnSubscribed(sub.Node, true)
-		} else if notice.Channel != protocol.WakeChannel {
+		}
+		if wanted == nil && notice.Channel != protocol.WakeChannel {
 			sub.change(notice.Channel) // nobody wants it any more
 		}
 	case driver.Message:
-		if l != nil {
-			l.OnMessage(sub.Node)
+		for _, l := range wanted {
+			l.OnMessage(sub.Node, notice.Payload)
 		}
 	case driver.Refused:
 		s.fail(fmt.Errorf("%w: %w", ErrForbidden, notice.Err))
@@ -164,7 +168,9 @@ func (s *session) close() {
 	sub := s.subscriber
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
-	for _, l := range sub.wanted {
-		l.OnSubscribed(sub.Node, false)
+	for _, wanted := range sub.wanted {
+		for _, l := range wanted {
+			l.OnSubscribed(sub.Node, false)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 type listens struct{ subscribed, free bool }
 
 func (l *listens) OnSubscribed(_ int, subscribed bool) { l.subscribed = subscribed }
-func (l *listens) OnMessage(int)                       { l.free = true }
+func (l *listens) OnMessage(int, string)               { l.free = true }
 
 // FuzzNotices lets a subscription hear anything. Only what is said of a channel that was
 // asked for counts for who waits there.
@@ -23,7 +23,7 @@ func FuzzNotices(f *testing.F) {
 	f.Fuzz(func(t *testing.T, heard []byte, odd string) {
 		const channel = protocol.WakeChannel + "k"
 		l := new(listens)
-		s := &Subscriber{wanted: map[string]Listener{channel: l}, changed: make(chan struct{}, 1)}
+		s := &Subscriber{wanted: map[string][]Listener{channel: {l}}, changed: make(chan struct{}, 1)}
 		h := &session{subscriber: s, asked: map[string]bool{protocol.WakeChannel: false, channel: false}, over: make(chan error, 1)}
 		free, subscribed, over := false, false, false
 		channels := []string{channel, protocol.WakeChannel, "", odd}

@@ -4,6 +4,7 @@ package subscription
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ type Listener interface {
 	// OnSubscribed tells whether announcements of a node arrive from now on.
 	OnSubscribed(node int, subscribed bool)
 	// OnMessage tells that a node has announced something.
-	OnMessage(node int)
+	OnMessage(node int, payload string)
 }
 
 // A Config is what a node gives its subscriber.
@@ -37,10 +38,11 @@ type Subscriber struct {
 
 	mu      sync.Mutex
 	running bool
-	wanted  map[string]Listener // by channel
-	changes []string            // channels that have come or gone since they were last looked at
+	wanted  map[string][]Listener // by channel: none is empty
+	changes []string              // channels that have come or gone since they were last looked at
 	changed chan struct{}
 	told    bool // the failure was taken
+	fails   bool // no announcement arrives
 }
 
 // linger is how long a subscriber stays open when nobody listens any more.
@@ -53,7 +55,7 @@ const (
 	LastRetry  = 5 * time.Second
 )
 
-// Listen lets l hear the channel.
+// Listen lets l hear the channel, beside others who do.
 func (s *Subscriber) Listen(channel string, l Listener) {
 	if s.Driver == nil {
 		return
@@ -61,9 +63,9 @@ func (s *Subscriber) Listen(channel string, l Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wanted == nil {
-		s.wanted, s.changed = make(map[string]Listener), make(chan struct{}, 1)
+		s.wanted, s.changed = make(map[string][]Listener), make(chan struct{}, 1)
 	}
-	s.wanted[channel] = l
+	s.wanted[channel] = append(s.wanted[channel], l)
 	s.change(channel)
 	if !s.running {
 		s.running = s.Go(s.run)
@@ -74,7 +76,11 @@ func (s *Subscriber) Listen(channel string, l Listener) {
 func (s *Subscriber) Unlisten(channel string, l Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.wanted[channel] == l {
+	rest := slices.DeleteFunc(s.wanted[channel], func(other Listener) bool { return other == l })
+	switch {
+	case len(rest) > 0:
+		s.wanted[channel] = rest
+	case s.wanted[channel] != nil:
 		delete(s.wanted, channel)
 		s.change(channel)
 	}
@@ -131,6 +137,13 @@ func (s *Subscriber) Own() int64 {
 	return 0
 }
 
+// Fails reports whether no announcement arrives, though somebody listens or has listened last.
+func (s *Subscriber) Fails() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fails || s.Driver == nil
+}
+
 // ends reports whether the goroutine ends: it must, or nobody listens.
 func (s *Subscriber) ends(must bool) bool {
 	s.mu.Lock()
@@ -144,6 +157,7 @@ func (s *Subscriber) ends(must bool) bool {
 // tell hands on why no announcement arrives, once.
 func (s *Subscriber) tell(err error) {
 	s.mu.Lock()
+	s.fails = true
 	told := s.told
 	s.mu.Unlock()
 	if !told && s.Life.Err() == nil && s.Failed(err) {

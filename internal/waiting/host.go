@@ -20,10 +20,25 @@ type Host interface {
 	Unlisten(key string, w Listener)
 	HolderOf(token string) Holder // a lock of this Locker that is held, or nil
 
+	// Carries returns the locks of this Locker that ctx works for.
+	Carries(ctx context.Context) []Holder
+	// Deadlock words a ring of waits: each part waits for the next, and the last for the first.
+	Deadlock(ring []Block) error
+	// GaveUp words the end of a wait: what was wrong at the last try, and what ended the waiting if
+	// that was not an option; nil: it was.
+	GaveUp(last error, tries int, waited time.Duration, end error) error
 	// Try asks the nodes for the lock once. Without an attempt nothing was asked.
 	Try(w *Waiter) (Attempt, error)
 	// Await waits for what comes of an attempt that was handed over.
-	Await(ctx context.Context, a Attempt) error
+	Await(w *Waiter, a Attempt) error
+	// Refused is told of an attempt that has failed, and returns how soon the next one has to renew
+	// what it has left at the nodes for that; 0: nothing.
+	Refused(w *Waiter, a Attempt) (renews time.Duration)
+	// Place is where a waiter stands in the key's line; 0: nowhere, or it cannot say yet.
+	Place(w *Waiter) int64
+	// Leaves is told of a waiter who stands in line at the nodes and waits no longer. Next, if it is not
+	// nil, takes its place for this process.
+	Leaves(w, next *Waiter)
 	// Outlook says what a failed try means for those who wait.
 	Outlook(err error) Outlook
 }
@@ -31,13 +46,15 @@ type Host interface {
 // A Listener hears what is announced of a key.
 type Listener interface {
 	OnSubscribed(node int, subscribed bool)
-	OnMessage(node int)
+	OnMessage(node int, payload string)
 }
 
 // A Holder is a lock of this Locker.
 type Holder interface {
 	// Left is what is left of its lease; at most 0 if it is over.
 	Left() time.Duration
+	// Joins reports whether others that join may hold the key beside it.
+	Joins() bool
 }
 
 // An Attempt is one attempt to have the lock, or the lock that it has got.
@@ -52,6 +69,8 @@ type Try interface {
 	SelfWoken() bool
 	Frees() clockdrift.Instant // when the nodes will have forgotten the holder; 0: they do not say
 	Free(do func(node int))    // the nodes that were found free
+	// InFront: whether nobody is before this one in the line of a node that has answered.
+	InFront(do func(node int, first bool))
 }
 
 // An Outlook says what a failed try means for those who wait.
@@ -61,8 +80,28 @@ type Outlook struct {
 	Waiting bool // a later try may do better by itself
 }
 
+// How says how a waiter came to its last try.
+type How uint8
+
+// The ways to a try.
+const (
+	Direct     How = iota // it has not waited
+	Woken                 // something has changed
+	HandedOver            // a lock was handed to it
+	Polled                // by its alarm
+)
+
 // Options say how long to wait, and how often to try.
 type Options struct {
+	// Several: the key has several places, which are held side by side. A lock of this Locker is
+	// not all that the first waiter waits for, and a released place goes to the next one while the
+	// first asks the nodes.
+	Several bool
+	// Name is that of the Locker in the key's line at the nodes; "": nobody of this process stands there.
+	Name string
+	// Stands: it stands in that line under the name while it is the first here. Whose turn it is say
+	// the nodes, not chance.
+	Stands                 bool
 	MaxWait                time.Duration
 	Retries                int
 	BackoffMin, BackoffMax time.Duration

@@ -19,7 +19,7 @@ type line struct {
 	holder   Holder             // who has the key, if it is a lock of this Locker
 	handoffs int                // in a row
 	yields   clockdrift.Instant // until then the first lets other processes go ahead
-	watch    *keyWatch          // nil: nothing that is announced was waited for yet
+	watch    *KeyWatch          // nil: nothing that is announced was waited for yet
 	last     error              // what the first was refused with last
 }
 
@@ -32,7 +32,12 @@ func (l *line) first() *Waiter { return l.waiters.Front().Value.(*Waiter) }
 type Lines struct {
 	mu    sync.Mutex // also guards what is in the lines
 	byKey map[string]*line
-	count atomic.Int32 // of them, for whoever has no waiter to look for
+	// workers are the waiters that work for a lock: see [Lines.works].
+	workers map[Holder][]*Waiter
+	count   atomic.Int32 // of them, for whoever has no waiter to look for
+
+	sets     []*SetWaiter // who waits for several keys, in the order in which they came
+	setCount atomic.Int32
 }
 
 // Has reports whether somebody waits for key.
@@ -58,10 +63,69 @@ func (ls *Lines) join(w *Waiter) {
 		ls.byKey[w.Key] = l
 		ls.count.Add(1)
 	}
-	w.line, w.place = l, l.waiters.PushBack(w)
-	if l.waiters.Len() == 1 {
-		close(w.turn)
+	w.line = l
+	l.enter(w)
+	ls.works(w)
+	ls.judge(l)
+}
+
+// enter puts w behind those that are to be served before. An urgent one of those who take turns may
+// displace the first.
+func (l *line) enter(w *Waiter) {
+	before := l.waiters.Back()
+	for before != nil && w.Options.Stands && before.Value.(*Waiter).Rank > w.Rank {
+		before = before.Prev()
 	}
+	if before != nil {
+		w.place = l.waiters.InsertAfter(w, before)
+		return
+	}
+	if displaced := l.waiters.Front(); displaced != nil {
+		first := displaced.Value.(*Waiter)
+		first.turn = make(chan struct{})
+		first.nudge()
+	}
+	w.place = l.waiters.PushFront(w)
+	close(w.turn)
+}
+
+// turnOf is closed when it is the turn of w; nil: it is.
+func (ls *Lines) turnOf(w *Waiter) <-chan struct{} {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if w.line.waiters.Front() == w.place {
+		return nil
+	}
+	return w.turn
+}
+
+// relieves tells the nodes that the next waiter stands in line from now on in place of w, the first
+// of this process that waits no longer, or that nobody does.
+func (ls *Lines) relieves(w *Waiter) {
+	ls.mu.Lock()
+	if w.line.waiters.Front() != w.place {
+		ls.mu.Unlock()
+		return // an urgent one stands there
+	}
+	var next *Waiter
+	var place int64
+	if e := w.place.Next(); e != nil && w.line.watch != nil && e.Value.(*Waiter).Options.Stands {
+		next = e.Value.(*Waiter)
+		next.relieves = true
+		place = w.Host.Place(next)
+	}
+	if w.line.watch != nil {
+		w.line.watch.stands(place) // before the nodes tell whether it is first
+	}
+	ls.mu.Unlock()
+	w.Host.Leaves(w, next)
+}
+
+// relieved reports whether w has taken the place of another at the nodes.
+func (ls *Lines) relieved(w *Waiter) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return w.relieves
 }
 
 // leave takes w out of the line, with the lock that it has got or nil. The next one's turn comes.
@@ -70,22 +134,68 @@ func (ls *Lines) leave(w *Waiter, lock Holder) {
 	l := w.line
 	wasFirst := l.waiters.Front() == w.place
 	l.waiters.Remove(w.place)
-	if lock != nil {
-		l.holder = lock
+	ls.rests(w)
+	switch {
+	case lock == nil || w.Options.Several:
+	case lock.Joins():
+		l.call()
+	default:
+		l.holder = lock // nobody works for it yet
 	}
-	var idle *keyWatch
+	var idle *KeyWatch
 	switch {
 	case l.waiters.Len() == 0:
 		delete(ls.byKey, w.Key)
 		ls.count.Add(-1)
 		idle, l.watch = l.watch, nil
 	case wasFirst:
+		if first := l.first(); w.Options.Several && w.given {
+			first.inherit(w)
+		}
 		close(l.first().turn)
 	}
 	ls.mu.Unlock()
 	if idle != nil {
-		idle.end()
+		idle.End()
 	}
+}
+
+// Call lets the first waiter for key look again, and those at the front of the line try who may
+// have it beside others: its holder here has it so now.
+func (ls *Lines) Call(key string) {
+	if ls.count.Load() == 0 {
+		return
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.byKey[key]; l != nil {
+		l.holder = nil
+		l.first().nudge()
+		l.call()
+	}
+}
+
+// call calls the waiters at the front of the line that join, up to the first that does not.
+func (l *line) call() {
+	for e := l.waiters.Front(); e != nil; e = e.Next() {
+		w := e.Value.(*Waiter)
+		if !w.Joins {
+			return
+		}
+		w.called = true
+		w.nudge()
+	}
+}
+
+// calls reports whether w is to try now, though it may not be its turn.
+func (ls *Lines) calls(w *Waiter) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if !w.called || w.state == promised {
+		return false
+	}
+	w.called, w.missed, w.state = false, false, trying
+	return true
 }
 
 // Next returns the waiter to whom a lock on key that is being released goes: it is promised a
@@ -107,6 +217,11 @@ func (ls *Lines) Next(key string) *Waiter {
 	case w == nil:
 		l.first().missed = true
 		return nil
+	case w.Options.Stands:
+		if w != l.first() || l.watch == nil || !l.watch.first() {
+			l.first().nudge() // it is for whom the nodes tell, by the announcement of the release
+			return nil
+		}
 	case l.handoffs >= MaxHandoffs:
 		l.handoffs = 0
 		l.yields = w.Host.Now().Add(yield(w.Host))
@@ -123,6 +238,7 @@ func (ls *Lines) Next(key string) *Waiter {
 func (l *line) next() *Waiter {
 	for e := l.waiters.Front(); e != nil; e = e.Next() {
 		switch w := e.Value.(*Waiter); {
+		case w.state != parked && w.Options.Several:
 		case w.state != parked:
 			return nil
 		case w.Context.Err() == nil:
@@ -152,7 +268,7 @@ func (ls *Lines) Hurry(key string) {
 
 // ahead returns what the first waiter has before it: a lock of this Locker, other processes' turn,
 // and what is announced of the key.
-func (ls *Lines) ahead(w *Waiter) (holder Holder, yields clockdrift.Instant, watch *keyWatch) {
+func (ls *Lines) ahead(w *Waiter) (holder Holder, yields clockdrift.Instant, watch *KeyWatch) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return w.line.holder, w.line.yields, w.line.watch
@@ -175,9 +291,12 @@ func (ls *Lines) begin(w *Waiter) bool {
 		return false
 	}
 	w.state, w.missed = trying, false
-	w.line.handoffs = 0
+	if !w.Options.Several { // others may have released the place that it asks for
+		w.line.handoffs = 0
+	}
 	if w.line.watch != nil {
-		w.line.watch.arm() // before the try: what is announced meanwhile counts
+		w.line.watch.stands(w.Host.Place(w))
+		w.line.watch.Arm() // before the try: what is announced meanwhile counts
 	}
 	return true
 }
@@ -213,7 +332,7 @@ func (ls *Lines) last(w *Waiter) error {
 // failed notes that a try of the first waiter has failed because of err: the token has the key. It
 // reports whether that is a lock of this Locker, and whether one was released meanwhile. What is
 // announced of the key arrives from now on.
-func (ls *Lines) failed(w *Waiter, token string, err error) (watch *keyWatch, local, missed bool) {
+func (ls *Lines) failed(w *Waiter, token string, err error) (watch *KeyWatch, local, missed bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := w.line
@@ -221,11 +340,24 @@ func (ls *Lines) failed(w *Waiter, token string, err error) (watch *keyWatch, lo
 	missed, w.missed = w.missed, false
 	if lock := w.Host.HolderOf(token); lock != nil {
 		l.holder = lock
+		ls.judge(l)
 	}
-	if l.holder == nil && !missed && l.watch == nil {
-		l.watch = newKeyWatch(w.Host, w.Key)
+	if l.watch == nil && (l.holder == nil && !missed || w.Options.Stands) {
+		l.watch = NewKeyWatch(w.Host, w.Key, w.Options.Name, make(chan struct{}, 1))
+		l.watch.stands(w.Host.Place(w))
 	}
 	return l.watch, l.holder != nil, missed
+}
+
+// Waiters is how many wait.
+func (ls *Lines) Waiters() int {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	count := len(ls.sets)
+	for _, l := range ls.byKey {
+		count += l.waiters.Len()
+	}
+	return count
 }
 
 // Len is the number of lines.

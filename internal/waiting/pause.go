@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // yield is how long this process leaves the key to others after it had its turns: as long as one
@@ -34,6 +35,10 @@ const (
 	leastReliance = 4 * time.Second
 	lookTogether  = 100 * time.Millisecond
 )
+
+// standAgain is how often the first of a process shows the nodes that it still stands in a key's
+// line, at least.
+const standAgain = protocol.StandTTL / 3
 
 // MaxTries is how many waiters try at once: more would fill no larger batches.
 const MaxTries = 256

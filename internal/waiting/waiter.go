@@ -4,8 +4,8 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -21,7 +21,12 @@ type Waiter struct {
 	Key     string
 	Options Options
 	Began   clockdrift.Instant
-	Call    any // what the host makes attempts of
+	Rank    clockdrift.Instant // when it would have begun without a priority
+	Call    any                // what the host makes attempts of
+	Joins   bool               // it may have the key beside others that do
+	Mark    string             // by which the host keeps others from joining while it waits; "": none
+	How     How                // it came to its last try
+	Place   atomic.Int64       // in the key's line, in microseconds of the nodes' clocks; 0: not known yet
 
 	turn   chan struct{} // closed when it is the first in its line
 	gift   chan Attempt  // what it was promised: a hand-over under way, or nil if that came to nothing
@@ -39,12 +44,19 @@ type Waiter struct {
 	due       clockdrift.Instant // when to try next, if nothing happens before
 	relies    bool               // that try only looks whether an announcement was lost
 	looks     int                // such tries
+	given     bool               // it has got a lock that was handed over
+	Stood     bool               // a try has left it in the key's line at the nodes
 
 	// Guarded by Lines.mu.
-	line   *line
-	place  *list.Element
-	state  state
-	missed bool // a lock on the key was released while it tried
+	line    *line
+	place   *list.Element
+	carries []Holder // the locks that it works for
+	ring    []Block  // the deadlock that it is to give up for
+	state   state
+	missed  bool // a lock on the key was released while it tried
+	called  bool // it is to try once before its turn
+
+	relieves bool // it has taken the place of another in the key's line at the nodes
 }
 
 // A state says what a waiter can take.
@@ -72,12 +84,15 @@ func (w *Waiter) Give(a Attempt) { w.gift <- a }
 func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 	w.turn, w.gift, w.nudged = make(chan struct{}), make(chan Attempt, 1), make(chan struct{}, 1)
 	w.Lines.join(w)
-	defer func() { w.Lines.leave(w, lock) }()
+	defer func() {
+		if w.Stands() {
+			w.Lines.relieves(w)
+		}
+		w.Lines.leave(w, lock)
+	}()
 	if failed != nil {
-		select {
-		case <-w.turn: // nobody is before us, who would know better by now
-			w.plan(failed.Last())
-		default:
+		if w.Lines.turnOf(w) == nil { // nobody is before us, who would know better by now
+			w.plan(failed)
 		}
 	}
 	bound := time.NewTimer(w.left())
@@ -96,7 +111,9 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 			w.relies = false
 			attempt, err = w.Host.Try(w)
 		} else {
-			err = w.Host.Await(w.Context, attempt)
+			w.How = HandedOver
+			err = w.Host.Await(w, attempt)
+			w.given = err == nil
 		}
 		if err == nil {
 			return attempt, nil
@@ -104,8 +121,19 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 		if attempt == nil || w.Over(err) {
 			return nil, w.GiveUp(err)
 		}
-		w.plan(attempt.Last())
+		w.plan(attempt)
+		if w.Lines.turnOf(w) != nil {
+			w.due = 0 // it tries when its turn comes, by what it finds then
+		}
 	}
+}
+
+// inherit lets w, whose turn comes, go on with the plan of the one before, who has got a place of
+// another holder's: whatever else he waited for is as it was. Lines.mu is held.
+func (w *Waiter) inherit(before *Waiter) {
+	w.seen, w.last, w.outlook = before.seen, before.last, before.outlook
+	w.due, w.relies, w.selfWoken = before.due, before.relies, before.selfWoken
+	w.polls, w.splits = before.polls, before.splits
 }
 
 // left is how much of the longest wait is left.
@@ -113,9 +141,17 @@ func (w *Waiter) left() time.Duration { return w.Options.MaxWait - w.Host.Now().
 
 // stand waits until it is time to try (nil), or a lock is handed over, or the waiting ends.
 func (w *Waiter) stand(alarm *time.Timer, bound <-chan time.Time) (Attempt, error) {
-	turn := w.turn
+	turn := w.Lines.turnOf(w)
+	w.How = Woken
+	if w.due != 0 {
+		w.How = Polled
+	}
 	for {
 		var news <-chan struct{}
+		if w.Lines.calls(w) {
+			w.How = Woken
+			return nil, nil
+		}
 		if turn == nil {
 			wait, announced := w.look()
 			if wait <= 0 {
@@ -133,13 +169,20 @@ func (w *Waiter) stand(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 				return gift, nil
 			}
 			w.Lines.park(w)
-			w.due = 0
+			w.How, w.due = Woken, 0
 		case <-turn:
-			turn = nil
+			if w.How, turn = Woken, nil; w.Stands() { // the nodes tell when it is its turn there
+				w.due = w.again()
+			}
 		case <-news:
-			w.due = 0
+			w.How, w.due = Woken, 0
 		case <-w.nudged:
+			w.How, turn = Woken, w.Lines.turnOf(w)
+			if ring := w.Lines.ringOf(w); ring != nil {
+				return w.stop(w.Host.Deadlock(ring))
+			}
 		case <-alarm.C:
+			w.How = Polled
 		case <-bound:
 			return w.stop(nil)
 		case <-w.Context.Done():
@@ -155,13 +198,16 @@ func (w *Waiter) stand(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 func (w *Waiter) look() (wait time.Duration, news <-chan struct{}) {
 	holder, yields, watch := w.Lines.ahead(w)
 	if holder != nil {
-		if left := holder.Left(); left > 0 {
+		switch left := holder.Left(); {
+		case left > 0 && w.Options.Stands:
+			return min(left, w.due.Sub(w.Host.Now())), nil // it has to keep its place
+		case left > 0:
 			return left, nil // until then it is handed over, or extended
 		}
 		w.Lines.forget(w, holder)
 	}
 	if watch != nil && (w.last == nil || w.outlook.Taken) && !w.selfWoken {
-		news = watch.news // where nobody holds it, the news would be of our own tries
+		news = watch.News // where nobody holds it, the news would be of our own tries
 	}
 	return max(w.due, yields).Sub(w.Host.Now()), news
 }
@@ -178,7 +224,7 @@ func (w *Waiter) stop(end error) (Attempt, error) {
 	if last == nil {
 		last = w.Lines.last(w)
 	}
-	return nil, &Error{last, w.tries, w.Host.Now().Sub(w.Began), end}
+	return nil, w.gaveUp(last, end)
 }
 
 // Over notes what came of a try, and reports whether that ends the waiting.
@@ -201,23 +247,28 @@ func (w *Waiter) Over(err error) bool {
 
 // GiveUp words the end of the waiting by a try.
 func (w *Waiter) GiveUp(err error) error {
-	waited := w.Host.Now().Sub(w.Began)
 	switch end := w.Context.Err(); {
 	case end == nil && w.tries <= 1:
 		return err
 	case end == nil:
-		return &Error{err, w.tries, waited, nil}
+		return w.gaveUp(err, nil)
 	case w.last != nil:
-		return &Error{w.last, w.tries, waited, fault.EndOf(w.Context)}
+		return w.gaveUp(w.last, fault.EndOf(w.Context))
 	case errors.Is(err, end):
 		return err
 	default: // it has ended since the nodes had said no
-		return &Error{err, w.tries, waited, fault.EndOf(w.Context)}
+		return w.gaveUp(err, fault.EndOf(w.Context))
 	}
 }
 
+// gaveUp words the end of the waiting.
+func (w *Waiter) gaveUp(last, end error) error {
+	return w.Host.GaveUp(last, w.tries, w.Host.Now().Sub(w.Began), end)
+}
+
 // plan says when to try again after a try that has failed.
-func (w *Waiter) plan(try Try) {
+func (w *Waiter) plan(failed Attempt) {
+	try, renews := failed.Last(), w.Host.Refused(w, failed)
 	token := try.Holder()
 	watch, local, missed := w.Lines.failed(w, token, w.last)
 	w.selfWoken = try.SelfWoken()
@@ -225,12 +276,16 @@ func (w *Waiter) plan(try Try) {
 	if token != w.seen {
 		w.seen, w.polls = token, 0
 	}
-	switch {
-	case missed || local:
+	switch free := w.Options.Stands && watch.found(try); {
+	case !w.Stands() && w.Options.Stands && w.outlook.Taken:
+		w.due = 0 // it stands nowhere yet
+	case w.Options.Stands && w.outlook.Taken && !watch.first():
+		w.due = w.again() // until it is told that it is its turn
+	case missed || local && !w.Options.Stands:
 		w.due = 0 // a lock of this Locker: see look
 	case !w.outlook.Taken:
 		w.due = now.Add(w.poll())
-	case token == "" || watch.found(try):
+	case token == "" || free || watch.found(try):
 		w.due = now.Add(splitBackoff(w.Host, w.splits))
 		w.splits++
 	default:
@@ -245,39 +300,26 @@ func (w *Waiter) plan(try Try) {
 			w.relies = w.due < expires
 		}
 	}
+	if again := w.again(); w.Options.Stands && again < w.due {
+		w.due, w.relies = again, true
+	}
+	if again := now.Add(renews); renews > 0 && again < w.due {
+		w.due, w.relies = again, true
+	}
+}
+
+// Stands reports whether the nodes have it in the key's line.
+func (w *Waiter) Stands() bool {
+	return w.Stood || w.Lines.relieved(w)
+}
+
+// again is when to show the nodes that somebody stands in line still.
+func (w *Waiter) again() clockdrift.Instant {
+	return w.Host.Now().Add(standAgain/2 + w.Host.Jitter(standAgain/2))
 }
 
 // poll is the pause to the next try if nothing is announced before.
 func (w *Waiter) poll() time.Duration {
 	w.polls++
 	return w.Options.backoff(w.Host, w.polls-1)
-}
-
-// An Error is an acquire that waited in vain: what was wrong at the last try, and what ended the
-// waiting if that was not an option.
-type Error struct {
-	Last   error
-	Tries  int
-	Waited time.Duration
-	End    error
-}
-
-func (e *Error) Error() string {
-	tries := "1 try"
-	if e.Tries != 1 {
-		tries = fmt.Sprintf("%d tries", e.Tries)
-	}
-	text := fmt.Sprintf("%v (%s in %v)", e.Last, tries, e.Waited.Round(time.Millisecond))
-	if e.End != nil {
-		text += ": " + e.End.Error()
-	}
-	return text
-}
-
-// Unwrap makes the error match both.
-func (e *Error) Unwrap() []error {
-	if e.End == nil {
-		return []error{e.Last}
-	}
-	return []error{e.Last, e.End}
 }

@@ -1,66 +1,117 @@
 package waiting
 
-import "sync"
+import (
+	"strconv"
+	"strings"
+	"sync"
+)
 
-// A keyWatch listens at all nodes for the announcement that a key is free. Its news are that a
+// A KeyWatch listens at all nodes for the announcement that a key is free. Its news are that a
 // quorum of the nodes lets it hear, upon which a try finds out what was missed, and that those
-// which announced it, with those that a try found free, make a quorum.
-type keyWatch struct {
+// which announced it, with those that a try found free, make a quorum. For one who stands in the
+// key's line only the nodes count where nobody is before it.
+type KeyWatch struct {
 	host Host
 	key  string
-	news chan struct{}
+	name string // in the key's line; "": nobody of this process stands there
+	News chan struct{}
 
 	mu    sync.Mutex
+	place int64 // in the key's line, of whoever stands there for this process; 0: nobody
 	nodes []watchedNode
 }
 
 type watchedNode struct {
 	subscribed bool
 	free       bool // since the last try
+	first      bool // nobody was before in the key's line, the last time
 }
 
-// newKeyWatch starts a watch.
-func newKeyWatch(h Host, key string) *keyWatch {
+// NewKeyWatch starts a watch, whose news come by a channel with room for one.
+func NewKeyWatch(h Host, key, name string, news chan struct{}) *KeyWatch {
 	nodes, _ := h.Size()
-	w := &keyWatch{host: h, key: key, news: make(chan struct{}, 1), nodes: make([]watchedNode, nodes)}
+	w := &KeyWatch{host: h, key: key, name: name, News: news, nodes: make([]watchedNode, nodes)}
 	h.Listen(key, w)
+	if name != "" {
+		h.Listen(w.turn(), turnWatch{w})
+	}
 	return w
 }
 
-// end gives up the watch.
-func (w *keyWatch) end() { w.host.Unlisten(w.key, w) }
+// End gives up the watch.
+func (w *KeyWatch) End() {
+	w.host.Unlisten(w.key, w)
+	if w.name != "" {
+		w.host.Unlisten(w.turn(), turnWatch{w})
+	}
+}
 
-// arm begins to count the nodes that are free.
-func (w *keyWatch) arm() {
+// turn is on what one who stands in the key's line is told that he is first there.
+func (w *KeyWatch) turn() string { return w.key + " " + w.name }
+
+// A turnWatch listens to that: see leave.lua for what he is told.
+type turnWatch struct{ *KeyWatch }
+
+// Arm begins to count the nodes that are free.
+func (w *KeyWatch) Arm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.nodes {
 		w.nodes[i].free = false
 	}
 	select {
-	case <-w.news:
+	case <-w.News:
 	default:
 	}
 }
 
 // found counts the nodes that a failed try has found free, and reports whether there is a quorum
 // of such nodes now.
-func (w *keyWatch) found(try Try) bool {
+func (w *KeyWatch) found(try Try) bool {
 	try.Free(func(node int) {
 		w.mu.Lock()
 		w.nodes[node].free = true
 		w.mu.Unlock()
 	})
+	if w.name != "" {
+		try.InFront(func(node int, first bool) {
+			w.mu.Lock()
+			w.nodes[node].first = first
+			w.mu.Unlock()
+		})
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.quorum(isFree)
+	return w.quorum(w.isFree)
 }
 
-func isFree(n watchedNode) bool       { return n.free }
-func isSubscribed(n watchedNode) bool { return n.subscribed }
+// first reports whether nobody is before in the lines of a quorum of the nodes.
+func (w *KeyWatch) first() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.quorum(isFirst)
+}
+
+// stands notes at which place this process stands in line from now on. Whether it is first there is
+// another question than at the place before.
+func (w *KeyWatch) stands(place int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.place == place {
+		return
+	}
+	w.place = place
+	for i := range w.nodes {
+		w.nodes[i].first = false
+	}
+}
+
+func (w *KeyWatch) isFree(n watchedNode) bool { return n.free && (n.first || w.place == 0) }
+func isFirst(n watchedNode) bool              { return n.first }
+func isSubscribed(n watchedNode) bool         { return n.subscribed }
 
 // quorum reports whether a quorum of the nodes is so. w.mu is held.
-func (w *keyWatch) quorum(is func(watchedNode) bool) bool {
+func (w *KeyWatch) quorum(is func(watchedNode) bool) bool {
 	count := 0
 	for _, n := range w.nodes {
 		if is(n) {
@@ -72,26 +123,52 @@ func (w *keyWatch) quorum(is func(watchedNode) bool) bool {
 }
 
 // quorate reports whether an announcement would arrive.
-func (w *keyWatch) quorate() bool {
+func (w *KeyWatch) quorate() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.quorum(isSubscribed)
 }
 
 // OnMessage notes that a node has announced the key.
-func (w *keyWatch) OnMessage(node int) {
+func (w *KeyWatch) OnMessage(node int, _ string) {
+	w.told(node, func(n *watchedNode) { n.free = true })
+}
+
+// OnMessage notes whether nobody is before in the line of a node, unless the place is one of before.
+func (w turnWatch) OnMessage(node int, payload string) {
+	text, what, _ := strings.Cut(payload, " ")
+	place, err := strconv.ParseFloat(text, 64)
+	w.told(node, func(n *watchedNode) {
+		if err == nil && int64(place) == w.place {
+			n.first, n.free = what != "behind", n.free || what == "free"
+		}
+	})
+}
+
+// told notes what a node has told.
+func (w *KeyWatch) told(node int, note func(n *watchedNode)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.quorum(isFree)
-	w.nodes[node].free = true
-	if !before && w.quorum(isFree) {
+	before := w.quorum(w.isFree)
+	note(&w.nodes[node])
+	if !before && w.quorum(w.isFree) {
 		w.wake()
 	}
 }
 
 // OnSubscribed notes whether announcements of a node arrive. It is news once those of a quorum do, for
-// what was announced before is lost, and once it is not any more.
-func (w *keyWatch) OnSubscribed(node int, subscribed bool) {
+// what was announced before is lost, and once it is not any more. Who stands in line is told by
+// another channel.
+func (w *KeyWatch) OnSubscribed(node int, subscribed bool) {
+	if w.name == "" {
+		w.subscribed(node, subscribed)
+	}
+}
+
+// OnSubscribed is that of the other channel.
+func (w turnWatch) OnSubscribed(node int, subscribed bool) { w.subscribed(node, subscribed) }
+
+func (w *KeyWatch) subscribed(node int, subscribed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.quorum(isSubscribed)
@@ -101,9 +178,9 @@ func (w *keyWatch) OnSubscribed(node int, subscribed bool) {
 	}
 }
 
-func (w *keyWatch) wake() {
+func (w *KeyWatch) wake() {
 	select {
-	case w.news <- struct{}{}:
+	case w.News <- struct{}{}:
 	default:
 	}
 }

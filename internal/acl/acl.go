@@ -1,0 +1,115 @@
+// Package acl knows what the ACL of the nodes' user has to allow, for each thing that locks or
+// operators do. It is the one table of it: README.md and the documentation of package redlock
+// show it, the nodes of folder deploy have it, errors take their advice from it, and package
+// inspect tries it out.
+package acl
+
+import "strings"
+
+// A Feature is something that needs rights.
+type Feature struct {
+	Name string // as users know it
+
+	// Keys and Channels are patterns. KEYS stands for that of the users' keys with their
+	// prefix, {KEYS}:x for the keys beside them (KEYS:x for a key that has a hash tag), and
+	// PREFIX for the prefix.
+	Keys, Channels []string
+
+	// Commands are names in lower case; "client|info" is a subcommand.
+	Commands []string
+
+	// Optional: servers need not have the commands, and users need not be allowed them.
+	Optional bool
+}
+
+// The features.
+var (
+	Locks = &Feature{
+		Name: "locks", Keys: []string{"KEYS"},
+		Commands: []string{"set", "get", "del", "pttl", "pexpire", "eval", "evalsha", "info", "time"},
+	}
+	WakeUps = &Feature{
+		Name: "waiters are woken", Channels: []string{"ql:free:*"},
+		Commands: []string{"publish", "subscribe", "unsubscribe", "pubsub", "ping", "echo"},
+	}
+	Turns = &Feature{
+		Name: "WithFairness", Keys: []string{"{KEYS}:line", "{KEYS}:live"},
+		Commands: []string{"zadd", "zrem", "zscore", "zcard", "zrange", "exists"},
+	}
+	Sets      = &Feature{Name: "AcquireAll", Keys: []string{"{KEYS}:wanted"}}
+	Semaphore = &Feature{
+		Name: "Semaphore", Keys: []string{"{KEYS}:slot:*", "{KEYS}:permits", "{KEYS}:wanted"}, Commands: []string{"exists"},
+	}
+	Shared = &Feature{
+		Name: "AcquireShared", Keys: []string{"{KEYS}:readers", "{KEYS}:writer"},
+		Commands: []string{"zadd", "zrem", "zscore", "zcard", "zcount", "zrange", "zrangebyscore", "pexpireat", "unlink"},
+	}
+	Fences = &Feature{
+		Name: "WithFences", Keys: []string{"{KEYS}:fence"}, Commands: []string{"zadd", "zscore"},
+	}
+	RestartGuard = &Feature{Name: "WithRestartGuard", Keys: []string{"PREFIXql:*"}, Commands: []string{"mget"}}
+	Replicated   = &Feature{Name: "WithReplicatedVotes", Commands: []string{"wait"}}
+	Durable      = &Feature{Name: "WithDurableVotes", Commands: []string{"waitaof"}}
+
+	// Native is what servers have in place of scripts: Valkey 9, Redis 8.4 and Tair.
+	Native = &Feature{Name: "cheaper releases", Commands: []string{"delifeq", "delex", "cad", "cas"}, Optional: true}
+
+	// Revoke is what the command `quorumlock release --force` does.
+	Revoke = &Feature{
+		Name: "`quorumlock release --force`", Keys: []string{"KEYS", "{KEYS}:slot:*", "{KEYS}:readers"}, Channels: []string{"ql:free:*"}, Optional: true,
+		Commands: []string{"eval", "evalsha", "get", "set", "pttl", "pexpire", "del", "zrange", "zscore", "time", "publish", "pubsub"},
+	}
+
+	// Status is what the command `quorumlock status` asks. To see keys that are named it needs
+	// neither scan nor dbsize.
+	Status = &Feature{
+		Name: "`quorumlock status`", Keys: []string{"KEYS", "{KEYS}:slot:*", "{KEYS}:permits", "{KEYS}:readers", "{KEYS}:fence"}, Optional: true,
+		Commands: []string{"get", "pttl", "zrange", "zscore", "time", "info", "scan", "dbsize", "acl|whoami"},
+	}
+
+	// Doctor is what the command `quorumlock doctor` asks beside what locks do. What is
+	// forbidden it cannot tell.
+	Doctor = &Feature{
+		Name: "`quorumlock doctor`", Keys: []string{"PREFIXql:doctor:*"}, Optional: true,
+		Commands: []string{"client|info", "latency", "config|get", "acl|whoami", "acl|dryrun", "cluster|info", "scan", "type"},
+	}
+)
+
+// Features are all of them, in the order in which tables show them.
+var Features = []*Feature{
+	Locks, WakeUps, Turns, Sets, Semaphore, Shared, Fences, RestartGuard, Replicated, Durable, Native, Revoke, Status, Doctor,
+}
+
+// String shows the rights as an ACL takes them: "~KEYS +set +get".
+func (f *Feature) String() string {
+	return strings.Join(rules(f, func(p string) string { return p }), " ")
+}
+
+// Rules returns the rules of an ACL SETUSER that allow features under a key prefix, each once.
+func Rules(prefix string, features ...*Feature) (all []string) {
+	literal := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(prefix)
+	named := strings.NewReplacer("KEYS", literal+"*", "PREFIX", literal)
+	seen := make(map[string]bool)
+	for _, f := range features {
+		for _, rule := range rules(f, named.Replace) {
+			if !seen[rule] {
+				seen[rule] = true
+				all = append(all, rule)
+			}
+		}
+	}
+	return all
+}
+
+func rules(f *Feature, named func(string) string) (all []string) {
+	for _, key := range f.Keys {
+		all = append(all, "~"+named(key))
+	}
+	for _, channel := range f.Channels {
+		all = append(all, "&"+channel)
+	}
+	for _, command := range f.Commands {
+		all = append(all, "+"+command)
+	}
+	return all
+}

@@ -1,0 +1,52 @@
+package node
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+)
+
+// Stats are what is known of a node at one moment.
+type Stats struct {
+	Asked       bool // it was probed
+	Up          bool
+	Quarantined bool          // a gate keeps it from voting
+	For         time.Duration // it has been so
+	Left        time.Duration // of the quarantine, as far as that is known
+
+	Queue, InFlight     int // requests, batches
+	Trip                time.Duration
+	Offset              clockdrift.Bounds // of its wall clock to ours
+	OffsetKnown         bool
+	DriftLow, DriftHigh float64 // in parts per million
+	DriftKnown          bool
+	Muted, Limited      bool
+}
+
+// Stats returns what is known of the node.
+func (n *Node) Stats() Stats {
+	fails := n.Fails()
+	now, wall := n.set.Clock.Now(), time.Now()
+	left := n.gates.Left(now)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := Stats{
+		Asked: n.health.state != fresh, Up: n.health.state == up, Quarantined: n.health.shut != 0, Left: left,
+		Queue: n.pending(), Trip: n.channels[0].window.trip(), Muted: n.muted || fails, Limited: n.dialect.Limits() != nil,
+	}
+	switch since := max(n.health.since, n.health.shut); {
+	case s.Up:
+		s.For = now.Sub(since)
+	case s.Asked:
+		s.For = now.Sub(n.health.since)
+	}
+	for i := range n.channels {
+		s.InFlight += n.channels[i].out
+	}
+	if offset, ok := n.clock.estimator.Offset(now); ok {
+		ours := time.Duration(wall.UnixNano() - int64(now))
+		s.Offset, s.OffsetKnown = clockdrift.Bounds{Low: offset.Low - ours, High: offset.High - ours}, true
+	}
+	s.DriftLow, s.DriftHigh, s.DriftKnown = n.clock.estimator.Drift()
+	return s
+}

@@ -1,0 +1,386 @@
+package protocol
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// Shared is the lock that several tokens hold, and nobody alone meanwhile: the key's value is
+// [SharedValue], and its readers are kept beside it.
+var Shared = &Kind{
+	Joins:   true,
+	Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Ranks: true, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
+	Adopt:   &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
+	Level:   &Op{Name: "acquire", Sets: true, Votes: true, Reads: true, Levels: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
+	Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber},
+	Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber},
+	Release: &Op{Name: "release", Frees: true, Sides: true, grouping: withReaders, decode: decodeRelease},
+	Look:    &Op{Name: "held", Sides: true, encode: encodeLook, decode: decodeLook},
+}
+
+// SharedAgain is [Shared] for a caller who has the key so already. No writer's mark keeps it out,
+// or the two would wait for each other.
+var SharedAgain = func() *Kind {
+	k, acquire := *Shared, *Shared.Acquire
+	acquire.mode = stay
+	k.Acquire, k.Passes = &acquire, true
+	return &k
+}()
+
+// A conversion gives the key from one token of a hold to another, Old or the ask's own.
+var (
+	// Downgrade makes the writer's token Old a reader's.
+	Downgrade = &Op{Name: "downgrade", Sets: true, Votes: true, Prolongs: true, Sides: true, mode: turn, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber}
+	// Upgrade makes the only reader, Old, a writer.
+	Upgrade = &Op{Name: "upgrade", Sets: true, Votes: true, Sides: true, encode: encodeRaise, decode: decodeRaise, fence: decodeFence, holder: holderAtRaise}
+	// TurnBack takes away a writer's token where it is left while the hold goes on as the reader
+	// Old, which gets its place.
+	TurnBack = &Op{Name: "release", Frees: true, Sides: true, mode: back, grouping: withReaders, decode: decodeRelease}
+	// ReleaseBoth takes away a token of a hold that is over, and its other one, Old, which a late
+	// TurnBack may have put there.
+	ReleaseBoth = &Op{Name: "release", Frees: true, Sides: true, grouping: withReaders, decode: decodeRelease}
+)
+
+// The ways to share a key: see share.lua.
+const (
+	join = "join"
+	stay = "stay"
+	turn = "turn"
+	back = "back"
+)
+
+// SharedValue is the value of a key that has readers. To every client that takes it for a lock of
+// its own kind it is somebody else's.
+const SharedValue = TokenMark + "shared"
+
+// Sides are the keys beside a key that may be shared.
+type Sides struct {
+	Readers any // by their expiry
+	Mark    any // of a writer that waits
+	Tagged  bool
+}
+
+// NewSides names them.
+func NewSides(key string) *Sides {
+	readers, tagged := sideKey(key, ":readers")
+	mark, _ := sideKey(key, ":writer")
+	return &Sides{readers, mark, tagged}
+}
+
+// What keeps a node from sharing keys, and what to do.
+var (
+	errNoScripts    = fmt.Errorf("%w for shared locks: they need scripts, and its user may not run them: allow +eval +evalsha", fault.ErrNode)
+	errUntaggedSide = fmt.Errorf("%w for a shared lock on this key: a Redis Cluster might keep its readers on another server: take a key with a hash tag, or without a closing brace", fault.ErrNode)
+)
+
+// unfitToShare says why a node cannot take p, which uses the keys beside the key, or nil.
+func (m *Manner) unfitToShare(p *Part) error {
+	switch {
+	case m.Scriptless:
+		return errNoScripts
+	case m.Cluster && !p.Sides.Tagged:
+		return errUntaggedSide
+	}
+	return nil
+}
+
+// compare orders the readers' parts of a batch so that those of one command stand together.
+func compare(a, b *Part) int {
+	return cmp.Or(
+		strings.Compare(a.Key.(string), b.Key.(string)),
+		strings.Compare(a.Op.mode, b.Op.mode),
+		strings.Compare(a.TTL.(string), b.TTL.(string)),
+		strings.Compare(kept(a), kept(b)),
+		cmp.Compare(raises(a), raises(b)),
+		cmp.Compare(flags(a), flags(b)),
+	)
+}
+
+// kept is for how long a part keeps the counter, or "" if it carries no number.
+func kept(p *Part) string {
+	if p.Fence.Number == 0 {
+		return ""
+	}
+	return p.Fence.kept.(string)
+}
+
+// raises is the number that a part raises the counter to; 0: none.
+func raises(p *Part) int64 {
+	if p.Op.mode == join {
+		return 0
+	}
+	return p.Fence.Number
+}
+
+// flags are what else tells two commands apart.
+func flags(p *Part) (sum int) {
+	if p.Loud {
+		sum++
+	}
+	if p.Old != nil {
+		sum += 2
+	}
+	return sum
+}
+
+// run returns the first of the parts that go as one command. Those that name two tokens go alone.
+func run(parts []*Part) []*Part {
+	n := 1
+	for n < min(len(parts), MaxGroup) && parts[0].Old == nil && compare(parts[0], parts[n]) == 0 {
+		n++
+	}
+	return parts[:n]
+}
+
+// encodeReaders appends the commands of the parts of readers: one for those of a key that ask for
+// the same. Their order does not matter, for they are of different tokens.
+func (b *Batch) encodeReaders() {
+	slices.SortStableFunc(b.Buffer.readers, compare)
+	for rest := b.Buffer.readers; len(rest) > 0; {
+		g := run(rest)
+		rest = rest[len(g):]
+		from := len(b.args)
+		p, keys := g[0], 2
+		if p.Op.mode == "" {
+			b.encodeUnshare(g)
+		} else {
+			keys = b.encodeShare(g)
+		}
+		b.cmds = append(b.cmds, driver.Command{Args: b.args[from:], FirstKey: 3, Keys: keys})
+		if b.readerReplies(p) > 1 {
+			b.cmds = append(b.cmds, announcement(p))
+		}
+	}
+}
+
+// encodeShare appends the call that lets a group of tokens share their key.
+func (b *Batch) encodeShare(g []*Part) (keys int) {
+	p := g[0]
+	keys = 3
+	if p.Fence.Number != 0 {
+		keys++
+	}
+	b.args = append(scripts.Share.Call(b.args, keys), p.Key, p.Sides.Readers, p.Sides.Mark)
+	if p.Fence.Number != 0 {
+		b.args = append(b.args, p.Fence.Key)
+	}
+	b.args = append(b.args, p.TTL, p.Op.mode)
+	if p.Fence.Number != 0 {
+		greatest := p.Fence.Number
+		for _, p := range g {
+			greatest = max(greatest, p.Fence.Number)
+		}
+		b.args = append(b.args, strconv.FormatInt(greatest, 10), p.Fence.kept)
+	}
+	switch p.Op.mode {
+	case turn:
+		b.args = append(b.args, p.Token, p.Old)
+	case back:
+		b.args = append(b.args, p.Old, p.Token)
+	default:
+		for _, p := range g {
+			b.args = append(b.args, p.Token)
+		}
+	}
+	return keys
+}
+
+// encodeUnshare appends the call that takes a group of tokens off their key.
+func (b *Batch) encodeUnshare(g []*Part) {
+	p := g[0]
+	b.args = append(scripts.Unshare.Call(b.args, 2), p.Key, p.Sides.Readers)
+	if p.Old != nil {
+		b.args = append(b.args, "2", p.Token, p.Old)
+	} else {
+		b.args = append(b.args, strconv.Itoa(len(g)))
+		for _, p := range g {
+			b.args = append(b.args, p.Token)
+		}
+	}
+	if p.Loud && !b.Muted {
+		b.args = append(b.args, WakeChannel)
+		if b.Cluster {
+			b.args = append(b.args, "1")
+		}
+	}
+}
+
+// readerReplies is how many replies answer the command of a group of readers. A downgrade is
+// announced, and so is what takes back an upgrade that others have taken for a holder: they may
+// share the key then. Not in a Cluster: see [Manner.publishes].
+func (b *Batch) readerReplies(p *Part) int {
+	if (p.Op.mode == turn || p.Op.mode == back && p.Loud) && !b.Muted && !b.Cluster {
+		return 2
+	}
+	return 1
+}
+
+// decodeReaders gives each part of the group its reply: whether the token shares the key, or had
+// it, and what the script says of the key.
+func (b *Batch) decodeReaders(g []*Part, replies []driver.Reply) {
+	for _, p := range g {
+		p.Reply = replies
+	}
+	if replies == nil {
+		return
+	}
+	sum := replies[0]
+	if g[0].Op.mode == "" {
+		b.decodeUnshare(g, sum)
+		return
+	}
+	if len(replies) > 1 {
+		b.notePublished(replies[1:])
+	}
+	if sum.Kind != driver.Array || len(sum.Elems) != shareReplies || sum.Elems[0].Kind != driver.Integer {
+		if sum.Kind == driver.Integer {
+			sum.Kind = driver.Array // it would be taken for the answer to one token
+		}
+		for _, p := range g {
+			p.Reply = []driver.Reply{sum}
+		}
+		return
+	}
+	no := append([]driver.Reply{integer(0)}, sum.Elems[1:]...)
+	yes := append([]driver.Reply{integer(1)}, sum.Elems[1:]...)
+	shareBits(g, true, sum.Elems[0].Int, no, yes)
+}
+
+// shareReplies is how many elements the reply of the script has that shares a key.
+const shareReplies = 4
+
+func (b *Batch) decodeUnshare(g []*Part, sum driver.Reply) {
+	bits := sum.Int
+	if g[0].Loud && !b.Muted && sum.Kind == driver.Integer {
+		muted := bits < 0
+		if muted {
+			bits = -1 - bits
+			b.node.OnMuted()
+		}
+		b.node.OnListeners(bits >> 32)
+		bits &= 1<<32 - 1
+	}
+	if g[0].Old != nil && sum.Kind == driver.Integer {
+		bits &= 1 // of the token that the part is about
+	}
+	shareBits(g, sum.Kind == driver.Integer, bits, notThere, wasDeleted)
+}
+
+// decodeShare reads whether a token shares the key now, or has it alone.
+func decodeShare(_ *Ask, replies []driver.Reply) (Answer, error) {
+	switch reply := replies[0]; {
+	case reply.Kind == driver.Integer && reply.Int == 1:
+		return Granted, nil
+	case reply.Kind == driver.Integer && reply.Int == 0:
+		return Taken, nil
+	default:
+		return Failed, Unexpected(reply)
+	}
+}
+
+// decodeNumber reads the counter that comes with a grant.
+func decodeNumber(_ *Ask, replies []driver.Reply) (Answer, error) {
+	if replies[1].Kind != driver.String {
+		return Failed, fenceRefused(replies[1])
+	}
+	return Granted, nil
+}
+
+// Number is the counter that came with a grant.
+func (p *Part) Number() int64 { return number(p.Reply[1]) }
+
+// holderAtShare reads who keeps a token out, a holder or a writer that waits, and for how long.
+func holderAtShare(p *Part) (token string, left time.Duration, ok bool) {
+	if len(p.Reply) < shareReplies {
+		return "", 0, false
+	}
+	token, ok = p.other(p.Reply[2])
+	return token, timeLeft(p.Reply[3]), ok
+}
+
+// encodeRaise runs the script that makes a reader the writer.
+func encodeRaise(a *Ask, m *Memory) []driver.Command {
+	args := append(scripts.Raise.Call(m.args[:0], 2), a.Key, a.Sides.Readers, a.Old, a.Token, a.TTL)
+	return append(m.cmds[:0], driver.Command{Args: args, FirstKey: 3, Keys: 2})
+}
+
+// decodeRaise reads whether the writer's token has the key.
+func decodeRaise(a *Ask, replies []driver.Reply) (Answer, error) {
+	if reply := replies[0]; reply.Kind == driver.Array && len(reply.Elems) > 0 {
+		return decodeShare(a, reply.Elems)
+	}
+	return Failed, Unexpected(replies[0])
+}
+
+// holderAtRaise reads who keeps it out, and for how long.
+func holderAtRaise(p *Part) (token string, left time.Duration, ok bool) {
+	elems := p.Reply[0].Elems
+	if len(elems) < 3 {
+		return "", 0, false
+	}
+	token, ok = p.other(elems[1])
+	return token, timeLeft(elems[2]), ok
+}
+
+// encodeLook asks whether the key has readers, whether the token is among them, and whether its
+// lease has ended.
+func encodeLook(a *Ask, m *Memory) []driver.Command {
+	return append(m.cmds[:0],
+		driver.Command{Args: []any{"GET", a.Key}, FirstKey: 1, Keys: 1},
+		driver.Command{Args: []any{"ZSCORE", a.Sides.Readers, a.Token}, FirstKey: 1, Keys: 1},
+		AskTime)
+}
+
+func decodeLook(_ *Ask, replies []driver.Reply) (Answer, error) {
+	value, expiry := replies[0], replies[1]
+	now, ok := ReadTime(replies[2])
+	switch {
+	case value.Kind == driver.String && value.Str != SharedValue:
+		return Taken, nil
+	case value.Kind == driver.Nil, value.Kind == driver.String && expiry.Kind == driver.Nil:
+		return Absent, nil
+	case value.Kind != driver.String:
+		return Failed, Unexpected(value)
+	case expiry.Kind != driver.String:
+		return Failed, Unexpected(expiry)
+	case !ok:
+		return Failed, Unexpected(replies[2])
+	case number(expiry) < now.UnixMilli():
+		return Absent, nil
+	}
+	return Granted, nil
+}
+
+// MarkTTL is how long a writer's mark keeps readers out that do not share the key yet. A writer
+// that waits renews it, and withdraws it when it waits no longer.
+const MarkTTL = time.Second
+
+// Mark and Unmark set and withdraw the mark of a writer that waits for readers. Any answer will do:
+// a mark is advice.
+var (
+	Mark   = &Op{Name: "mark", decode: anyReply}
+	Unmark = &Op{Name: "unmark", decode: anyReply}
+)
+
+// SetMark is the command of a [Mark], by the name of the writer.
+func SetMark(s *Sides, name string) []driver.Command {
+	return []driver.Command{{Args: []any{"SET", s.Mark, name, "PX", Milliseconds(MarkTTL)}, FirstKey: 1, Keys: 1}}
+}
+
+// WithdrawMark are the commands of an [Unmark]. A writer that gave up announces it, for readers may
+// wait for its key.
+func WithdrawMark(s *Sides, key, name string, gaveUp bool) []driver.Command {
+	cmds := []driver.Command{scripts.Release.One(nil, s.Mark, name)}
+	if gaveUp {
+		cmds = append(cmds, driver.Command{Args: []any{"PUBLISH", WakeChannel + key, ""}})
+	}
+	return cmds
+}

@@ -1,0 +1,218 @@
+package protocol
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// A Semaphore is the places of so many permits. Each slot is a key that one token holds, so that
+// votes are counted slot by slot, as those of an exclusive lock: two holders of one slot have a
+// node in common. Votes for different slots are never counted together: N nodes with k slots have
+// N·k places, which is room for more than k quorums.
+type Semaphore struct {
+	Slots []*Kind // of one permit: each slot
+
+	count  any   // the permits, as servers take them
+	key    any   // where the nodes keep that
+	mark   any   // where they keep who waits for several
+	slots  []any // the keys of all slots
+	tagged bool  // all keys have the hash tag of the semaphore's
+}
+
+// MaxPermits is the most permits of a semaphore. Package redlock documents it.
+const MaxPermits = 128
+
+// SlotKey names a slot of a semaphore, whose own key is as the nodes know it.
+func SlotKey(key string, slot int) string {
+	name, _ := sideKey(key, ":slot:"+strconv.Itoa(slot))
+	return name
+}
+
+// PermitsKey names where the nodes keep the number of permits.
+func PermitsKey(key string) (name string, tagged bool) { return sideKey(key, ":permits") }
+
+// NewSemaphore returns the semaphore of a key as the nodes know it.
+func NewSemaphore(key string, permits int) *Semaphore {
+	s := &Semaphore{count: strconv.Itoa(permits)}
+	s.key, s.tagged = PermitsKey(key)
+	s.mark = markOf(key)
+	for i := range permits {
+		s.slots = append(s.slots, SlotKey(key, i))
+	}
+	kind := Kind{
+		Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Ranks: true, encode: s.encodeTry, decode: s.decode(1, setAnew), fence: decodeFence, holder: holderOfSlot, unfit: s.unfitPart},
+		Inherit: &Op{Name: "acquire", Sets: true, Votes: true, encode: s.encode, decode: s.decode(1, takenOver), fence: decodeFence, unfit: s.unfitPart},
+		Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, encode: s.encode, decode: s.decode(1, setAnew), fence: decodeCarried, unfit: s.unfitPart},
+		Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, encode: s.encode, decode: s.decode(1, setAnew), fence: decodeCarried, unfit: s.unfitPart},
+		Release: Exclusive.Release,
+		Look:    Exclusive.Look,
+		Raise:   Exclusive.Raise,
+	}
+	for _, slot := range s.slots {
+		of := kind
+		of.Place = slot.(string)
+		s.Slots = append(s.Slots, &of)
+	}
+	return s
+}
+
+// Together is the kind of several permits: the slots at these places, which one token holds as the
+// keys of [Together].
+func (s *Semaphore) Together(places []int) *Kind {
+	keys := &Keys{unfits: s.unfit, tagged: s.tagged, together: true}
+	for _, place := range places {
+		slot := s.slots[place].(string)
+		counter, _ := FenceKey(slot)
+		keys.Names, keys.keys, keys.counters = append(keys.Names, slot), append(keys.keys, slot), append(keys.counters, counter)
+	}
+	several := s.decode(0, setAnew)
+	return &Kind{
+		Many:    &Many{Keys: keys},
+		Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, carries: true, encode: s.encodeTry, decode: several, fence: decodeFenceAll, holder: holderOfSlot},
+		Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, carries: true, encode: s.encode, decode: several, fence: carriedAll},
+		Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, carries: true, encode: s.encode, decode: several, fence: carriedAll},
+		Release: together.Release,
+		Look:    together.Look,
+		Raise:   &Op{Name: "acquire", Sets: true, Votes: true, carries: true, encode: s.encode, decode: several, fence: decodeFenceAll},
+	}
+}
+
+// Unmark takes the marks of a turn away, which is announced where those who wait listen.
+func (s *Semaphore) Unmark(t *Turn) (*Op, []driver.Command) {
+	return unmark, releases([]any{s.mark}, t.mark(), WakeChannel, "1")
+}
+
+// Mark names where the nodes keep who waits for several permits.
+func (s *Semaphore) Mark() string { return s.mark.(string) }
+
+// encode runs the script on the slots of the ask.
+func (s *Semaphore) encode(a *Ask, m *Memory) []driver.Command { return s.command(a, m, nil, nil) }
+
+// encodeTry runs it on slots that others may have: then it also says which ones are free, and heeds
+// who waits for several.
+func (s *Semaphore) encodeTry(a *Ask, m *Memory) []driver.Command {
+	return s.command(a, m, s.slots, a.Turn)
+}
+
+func (s *Semaphore) command(a *Ask, m *Memory, look []any, turn *Turn) []driver.Command {
+	number, kept, old := any("0"), any("0"), a.Old
+	slots, counters := []any{a.Key}, []any(nil)
+	if a.Many != nil {
+		slots = a.Many.keys
+		if a.Fence.Number != 0 {
+			number, kept, counters = strconv.FormatInt(a.Fence.Number, 10), a.Fence.kept, a.Many.counters
+		}
+	}
+	count := len(slots) + 2 + len(counters) + len(look)
+	args := scripts.Slot.Call(make([]any, 0, 13+count), count)
+	args = append(append(append(append(args, slots...), s.key, s.mark), counters...), look...)
+	args = append(args, a.Token, a.TTL, s.count, strconv.Itoa(len(slots)), number, kept)
+	switch {
+	case turn != nil:
+		args = append(args, strconv.FormatInt(turn.Since, 10), turn.Name, Milliseconds(turn.Stays))
+	case old != nil:
+		args = append(args, "", "", "0", old)
+	}
+	return append(m.cmds[:0], driver.Command{Args: args, FirstKey: 3, Keys: count})
+}
+
+// decode reads what the nodes reply, from the least to the greatest that the op may get.
+func (s *Semaphore) decode(least, most int64) func(*Ask, []driver.Reply) (Answer, error) {
+	return func(_ *Ask, replies []driver.Reply) (Answer, error) {
+		switch reply := replies[0]; {
+		case reply.Kind == driver.Integer && reply.Int >= least && reply.Int <= most:
+			return Granted, nil
+		case isRefusal(reply):
+			return Taken, nil
+		case reply.Kind == driver.String:
+			return Failed, fmt.Errorf("%w: this client counts %s, and others %s: give all clients of the semaphore the same number, and wait for two TTLs after the last permit of the other", fault.ErrPermits, s.count, permits(reply.Str))
+		default:
+			return Failed, slotRefused(reply)
+		}
+	}
+}
+
+// slotRefused words what keeps a node from giving a slot.
+func slotRefused(reply driver.Reply) error {
+	if err := Unexpected(reply); !Says(reply, "NOPERM") {
+		return err
+	}
+	return fault.With(reply.Err(), "the slots of a semaphore are {KEYS}:slot:0 and on, beside {KEYS}:permits and {KEYS}:wanted: allow ~{KEYS}:slot:* ~{KEYS}:permits ~{KEYS}:wanted with +eval +evalsha +get +set +del +exists +pttl +pexpire +time")
+}
+
+// permits words a number of permits that a node counts, unless it is none.
+func permits(text string) string {
+	if n, err := strconv.Atoi(text); err == nil {
+		return strconv.Itoa(n)
+	}
+	return "something that is no number"
+}
+
+// A refusal is an array: who has a slot, the least PTTL of all slots, which are there, the time, and
+// for how long a mark is in the way.
+func isRefusal(reply driver.Reply) bool {
+	return reply.Kind == driver.Array && len(reply.Elems) == 5 &&
+		reply.Elems[0].Kind == driver.String && reply.Elems[1].Kind == driver.Integer && reply.Elems[2].Kind == driver.String &&
+		reply.Elems[3].Kind == driver.Integer && reply.Elems[4].Kind == driver.Integer
+}
+
+// holderOfSlot reads who has the slot, and how long it takes at least until one of them is free, or not
+// kept any more.
+func holderOfSlot(p *Part) (token string, left time.Duration, ok bool) {
+	if !isRefusal(p.Reply[0]) {
+		return "", 0, false
+	}
+	token, ok = p.other(p.Reply[0].Elems[0])
+	left = timeLeft(p.Reply[0].Elems[1])
+	if kept := p.Kept(); kept > 0 && (left == 0 || kept < left) {
+		left = kept
+	}
+	return token, left, ok
+}
+
+// SlotTaken reports whether a node that has refused a slot says that somebody has the one at
+// this place. Ok is false where it says nothing of it.
+func (p *Part) SlotTaken(place int) (taken, ok bool) {
+	if len(p.Reply) == 0 || !isRefusal(p.Reply[0]) {
+		return false, false
+	}
+	slots := p.Reply[0].Elems[2].Str
+	if place >= len(slots) {
+		return false, false
+	}
+	return slots[place] == '1', true
+}
+
+// Kept is for how long a node that has refused a slot keeps it for somebody who waits for several
+// permits; 0: it does not.
+func (p *Part) Kept() time.Duration {
+	if len(p.Reply) == 0 || !isRefusal(p.Reply[0]) {
+		return 0
+	}
+	return timeLeft(p.Reply[0].Elems[4])
+}
+
+// The nodes that cannot count permits.
+var (
+	errScriptlessSlots = fmt.Errorf("%w: a semaphore wants scripts, which its user may not run: allow +eval +evalsha", fault.ErrNode)
+	errUntaggedSlots   = fmt.Errorf("%w: on a Redis Cluster a semaphore wants a key with a hash tag, or without a closing brace", fault.ErrNode)
+)
+
+// unfitPart is unfit of a part.
+func (s *Semaphore) unfitPart(_ *Part, m *Manner) error { return s.unfit(m) }
+
+// unfit says why a node that takes parts in this manner cannot count permits.
+func (s *Semaphore) unfit(m *Manner) error {
+	switch {
+	case m.Scriptless:
+		return errScriptlessSlots
+	case m.Cluster && !s.tagged:
+		return errUntaggedSlots
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+-- Lets the token ARGV[1] hold the first ARGV[3] of KEYS for at least ARGV[2] milliseconds from
+-- now, or none of them: sets those that are missing, prolongs those that hold the token already.
+-- Never shortens, and writes wherever it returns an integer: see hold.lua.
+--
+-- With a number in ARGV[4] that is not 0, the keys' counters follow in KEYS. Each takes the
+-- number, unless it has one as great, and is kept for ARGV[5] milliseconds at least.
+--
+-- With a ticket in ARGV[6], the keys' marks follow in KEYS. A mark says since when somebody waits
+-- for several keys (the ticket, microseconds of the nodes' clocks) and who (ARGV[7]). Who asked
+-- later takes no key that is marked; ticket 0 is later than all. Who has an ARGV[8] that is not 0
+-- marks all keys for so many milliseconds where nobody who asked before has, refused or not: a
+-- try may fail at other nodes. With ARGV[8] 0 its own marks go away.
+--
+-- Returns 1 if the token holds all keys, and 0 if it does and a counter has as great a number;
+-- or {the place of the first key that something else has, what that is, for how many
+-- milliseconds, the time in microseconds}; or {the place of a key that holds no string}.
+-- Nothing but marks was written then.
+local token, ttl, count, number = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local ticket, name = tonumber(ARGV[6]), ARGV[7]
+local way
+local holders, marks = {}, {}
+for i = 1, count do
+  local holder = redis.pcall('GET', KEYS[i])
+  if type(holder) == 'table' then
+    return string.find(holder.err, 'WRONGTYPE', 1, true) and {i} or holder
+  end
+  if holder and holder ~= token and not way then
+    way = {i, holder, redis.call('PTTL', KEYS[i])}
+  end
+  holders[i] = holder
+end
+if ticket then
+  for i = 1, count do
+    local key = KEYS[#KEYS - count + i]
+    local mark = redis.pcall('GET', key)
+    local since, by
+    if type(mark) == 'string' then
+      since, by = string.match(mark, '^ql:wanted (%d+) (%x+)$')
+    end
+    since = tonumber(since)
+    if mark and not since then
+      marks[i] = 'foreign'
+    elseif by == name then
+      marks[i] = 'own'
+    elseif since and (ticket == 0 or since < ticket or since == ticket and by < name) then
+      marks[i] = 'before'
+      if not way and not holders[i] then
+        way = {i, mark, redis.call('PTTL', key)}
+      end
+    end
+  end
+  local stays = tonumber(ARGV[8]) > 0
+  for i = 1, count do
+    local key = KEYS[#KEYS - count + i]
+    if stays and (not marks[i] or marks[i] == 'own') then
+      redis.call('SET', key, string.format('ql:wanted %s %s', ARGV[6], name), 'PX', ARGV[8])
+    elseif not stays and marks[i] == 'own' then
+      redis.call('DEL', key)
+    end
+  end
+end
+if way then
+  local time = redis.call('TIME')
+  way[4] = time[1] * 1000000 + time[2]
+  return way
+end
+local accepted = 1
+for i = count + 1, number ~= '0' and 2 * count or 0 do
+  if redis.call('ZADD', KEYS[i], 'GT', 'CH', number, 'f') == 0 then
+    accepted = 0
+  end
+  redis.call('PEXPIRE', KEYS[i], ARGV[5], 'NX')
+  redis.call('PEXPIRE', KEYS[i], ARGV[5], 'GT')
+end
+for i = 1, count do
+  if holders[i] then
+    redis.call('PEXPIRE', KEYS[i], math.max(redis.call('PTTL', KEYS[i]), ttl))
+  else
+    redis.call('SET', KEYS[i], token, 'PX', ttl)
+  end
+end
+return accepted

@@ -1,0 +1,82 @@
+package redlock
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// holdAll runs the script of that name: how many keys; keys, counters and marks; token,
+// milliseconds, how many are keys, number, how long counters are kept, and with marks a ticket, a
+// name and how long marks stay.
+func (f *fakeNode) holdAll(args []any) driver.Reply {
+	all, _ := strconv.Atoi(args[0].(string))
+	names, argv := args[1:1+all], args[1+all:]
+	arg := func(i int) string { return argv[i].(string) }
+	count, _ := strconv.Atoi(arg(2))
+	keys, counters, marks := names[:count], []any(nil), []any(nil)
+	if arg(3) != "0" {
+		counters = names[count : 2*count]
+	}
+	if len(argv) > 5 {
+		marks = names[all-count:]
+	}
+	integer := func(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
+	var way []driver.Reply
+	blocks := func(i int, by fakeKey) {
+		if way == nil {
+			way = []driver.Reply{
+				integer(int64(i + 1)),
+				{Kind: driver.String, Str: by.token},
+				integer(by.until.Sub(f.now()).Milliseconds()), integer(f.now().UnixMicro()),
+			}
+		}
+	}
+	for i, key := range keys {
+		switch held, ok := f.get(key.(string)); {
+		case ok && held.token == aList:
+			return driver.Reply{Kind: driver.Array, Elems: []driver.Reply{integer(int64(i + 1))}}
+		case ok && held.token != arg(0):
+			blocks(i, held)
+		}
+	}
+	before := make([]bool, len(marks))
+	for i, key := range marks {
+		mark, ok := f.get(key.(string))
+		var since int64
+		var by string
+		if n, _ := fmt.Sscanf(mark.token, "ql:wanted %d %s", &since, &by); !ok || n != 2 || by == arg(6) {
+			continue
+		}
+		ticket, _ := strconv.ParseInt(arg(5), 10, 64)
+		if before[i] = ticket == 0 || since < ticket || since == ticket && by < arg(6); before[i] {
+			if held, ok := f.get(keys[i].(string)); !ok || held.token != arg(0) {
+				blocks(i, mark)
+			}
+		}
+	}
+	for i, key := range marks {
+		switch mark, _ := f.get(key.(string)); {
+		case arg(7) != "0" && !before[i]:
+			f.set(key.(string), fmt.Sprintf("ql:wanted %s %s", arg(5), arg(6)), arg(7))
+		case arg(7) == "0" && mark.token == fmt.Sprintf("ql:wanted %s %s", arg(5), arg(6)):
+			delete(f.keys, key.(string))
+		}
+	}
+	if way != nil {
+		return driver.Reply{Kind: driver.Array, Elems: way}
+	}
+	accepted := int64(1)
+	for _, counter := range counters {
+		if f.counter([]any{"ZADD", counter, "GT", "CH", arg(3), "f"}).Int == 0 {
+			accepted = 0
+		}
+		f.counter([]any{"PEXPIRE", counter, arg(4), "NX"})
+		f.counter([]any{"PEXPIRE", counter, arg(4), "GT"})
+	}
+	for _, key := range keys {
+		f.lease([]any{key, arg(0), arg(1)})
+	}
+	return integer(accepted)
+}

@@ -1,0 +1,197 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// LogTo returns hooks for [WithHooks] that log what an operator should know:
+//
+//	Error  a lock was lost: its key, why, and how long it was held
+//	Warn   a renewal that not all nodes have granted, with the nodes that have not; and news of a
+//	       node: it is down, in quarantine, its clock was set, …
+//	Info   a node is up again, or votes again
+//
+// Of each node it logs at most 10 pieces of news at once and then one in 6s, and the same of
+// renewals that it has not granted; what is left out is counted in the next record ("omitted"). A nil logger
+// is [slog.Default]. No record has a token.
+func LogTo(log *slog.Logger) Hooks {
+	if log == nil {
+		log = slog.Default()
+	}
+	l := &eventLog{log: log, budgets: make(map[string]*budget)}
+	return Hooks{HoldEnd: l.holdEnd, ExtendEnd: l.extendEnd, Node: l.node}
+}
+
+// An eventLog is where the hooks of LogTo log.
+type eventLog struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	budgets map[string]*budget // by what is logged, and of which node
+}
+
+// A budget bounds the records of one sort.
+type budget struct {
+	left    int
+	filled  time.Time // when it was last added to
+	omitted int
+}
+
+const (
+	logBurst = 10
+	logPause = 6 * time.Second
+)
+
+// allows reports whether a record of this sort may be written, and how many were not since the last.
+func (l *eventLog) allows(sort string) (omitted int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	b := l.budgets[sort]
+	if b == nil {
+		b = &budget{left: logBurst, filled: now}
+		l.budgets[sort] = b
+	}
+	if more := int(now.Sub(b.filled) / logPause); more > 0 {
+		b.left, b.filled = min(logBurst, b.left+more), b.filled.Add(time.Duration(more)*logPause)
+	}
+	if b.left == 0 {
+		b.omitted++
+		return 0, false
+	}
+	b.left--
+	omitted, b.omitted = b.omitted, 0
+	return omitted, true
+}
+
+func (l *eventLog) holdEnd(ctx context.Context, h HoldEnd) {
+	if h.Why == WhyLost {
+		l.log.LogAttrs(ctx, slog.LevelError, "a lock was lost",
+			slog.String("key", h.Key), slog.String("kind", h.Kind.String()), slog.Duration("held", h.Held), slog.Int64("fence", h.Fence), slog.Any("error", h.Err))
+	}
+}
+
+func (l *eventLog) extendEnd(ctx context.Context, e ExtendEnd) {
+	if !e.Renewal || e.Granted == e.Nodes || errors.Is(e.Err, ErrReleased) || errors.Is(e.Err, ErrClosed) {
+		return
+	}
+	omitted, some := 0, false
+	for _, v := range e.Votes() {
+		if v.Answer != Granted {
+			more, ok := l.allows("renewal " + v.Node)
+			omitted, some = max(omitted, more), some || ok
+		}
+	}
+	if some {
+		l.log.LogAttrs(ctx, slog.LevelWarn, "a renewal is short of votes", slog.Any("renewal", e.renewal()), slog.Int("omitted", omitted))
+	}
+}
+
+func (l *eventLog) node(e Event) {
+	omitted, ok := l.allows("node " + e.Node)
+	if !ok {
+		return
+	}
+	level := slog.LevelWarn
+	if e.Kind == NodeUp || e.Kind == NodeAdmitted {
+		level = slog.LevelInfo
+	}
+	l.log.LogAttrs(context.Background(), level, e.Kind.String(), slog.Any("event", e), slog.Int("omitted", omitted))
+}
+
+// LogValue shows the lock of any kind, without its token.
+func (l *lease) LogValue() slog.Value {
+	group := []slog.Attr{slog.String("key", l.Key()), slog.String("kind", l.kind().String()), slog.Duration("left", max(0, l.left()))}
+	switch {
+	case len(l.places) == 1:
+		group = append(group, slog.Int("slot", l.places[0].place))
+	case len(l.places) > 1:
+		group = append(group, slog.Any("slots", l.places.numbers()))
+	}
+	if fence := l.Fence(); fence != 0 {
+		group = append(group, slog.Int64("fence", fence))
+	}
+	return slog.GroupValue(group...)
+}
+
+// LogValue shows the event, without its time, which the record has.
+func (e Event) LogValue() slog.Value {
+	group := []slog.Attr{slog.String("kind", e.Kind.String()), slog.String("node", e.Node)}
+	if e.Lasted != 0 {
+		group = append(group, slog.Duration("lasted", e.Lasted))
+	}
+	return slog.GroupValue(withError(group, e.Err)...)
+}
+
+// LogValue shows the vote.
+func (v Vote) LogValue() slog.Value {
+	group := []slog.Attr{slog.String("node", v.Node), slog.String("answer", v.Answer.String()), slog.Duration("latency", v.Latency)}
+	if v.Owner != "" {
+		group = append(group, slog.String("owner", v.Owner))
+	}
+	if v.Key != "" {
+		group = append(group, slog.String("key", v.Key))
+	}
+	return slog.GroupValue(withError(group, v.Err)...)
+}
+
+// LogValue shows the renewal, and the nodes that have not granted it.
+func (r Renewal) LogValue() slog.Value {
+	group := []slog.Attr{
+		slog.String("key", r.Key), slog.Int("attempt", r.Attempt), slog.Int("granted", r.Granted), slog.Int("need", r.Need), slog.Int("nodes", r.Nodes),
+		slog.Time("until", r.Until),
+	}
+	var missing []Vote
+	for _, v := range r.Votes {
+		if v.Answer != Granted {
+			missing = append(missing, v)
+		}
+	}
+	if r.Err != nil { // which has the votes
+		return slog.GroupValue(withError(group, r.Err)...)
+	}
+	return slog.GroupValue(append(group, votesAttr(missing))...)
+}
+
+// LogValue shows the error in its parts: each vote by the name of its node.
+func (e *QuorumError) LogValue() slog.Value {
+	group := []slog.Attr{slog.String("op", e.Op), slog.String("key", e.Key), slog.String("reason", e.Reason.Error()), slog.Int("need", e.Need)}
+	if owner := e.Owner(); owner != "" {
+		group = append(group, slog.String("owner", owner))
+	}
+	return slog.GroupValue(append(group, votesAttr(e.Votes))...)
+}
+
+// LogValue shows the error in its parts.
+func (e *WaitError) LogValue() slog.Value {
+	group := []slog.Attr{slog.Int("tries", e.Tries), slog.Duration("waited", e.Waited)}
+	if e.end != nil {
+		group = append(group, slog.String("end", e.end.Error()))
+	}
+	return slog.GroupValue(withError(group, e.last)...)
+}
+
+// withError appends an error, if there is one.
+func withError(group []slog.Attr, err error) []slog.Attr {
+	if err == nil {
+		return group
+	}
+	if quorum, ok := err.(slog.LogValuer); ok {
+		return append(group, slog.Any("error", quorum))
+	}
+	return append(group, slog.String("error", err.Error()))
+}
+
+// votesAttr shows votes by their nodes.
+func votesAttr(votes []Vote) slog.Attr {
+	group := make([]any, len(votes))
+	for i, v := range votes {
+		group[i] = slog.String(v.Node, strings.TrimPrefix(v.String(), v.Node+": "))
+	}
+	return slog.Group("votes", group...)
+}

@@ -1,0 +1,104 @@
+package redlock
+
+import (
+	"iter"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/node"
+)
+
+// Stats is what a [Locker] has and does at one moment, as [Locker.Stats] found it: part by part,
+// so that two numbers may be of moments a little apart.
+type Stats struct {
+	Held          int         // locks of all kinds; one that was lost and not released counts for up to 1s more
+	Waiting       int         // acquires that wait for a lock
+	Owed          int         // clean-ups that wait to be tried again: one for each token and node that may still have it
+	Subscriptions int         // nodes that are listened to for announcements of releases
+	Nodes         []NodeStats // in the order given to [New]
+}
+
+// NodeStats is what a Locker knows of one node.
+type NodeStats struct {
+	Name  string
+	State Health
+	Since time.Time // when it came to that; zero: it was never asked
+
+	Queue     int           // requests that wait to leave
+	InFlight  int           // batches that are out
+	RoundTrip time.Duration // the smallest of late; 0: not known
+
+	ClockKnown bool              // its clock was read: Offset says something
+	Offset     clockdrift.Bounds // its wall clock is ahead of this machine's by something between the two
+	DriftKnown bool              // its clock was read for long enough: DriftLow and DriftHigh say something
+	DriftLow   float64           // its clock runs faster than this machine's at least by this part of the time: 1e-6 is 1 µs a second
+	DriftHigh  float64           // at most by this part
+
+	QuarantineLeft time.Duration // for how long it does not vote, at least: see [WithRestartGuard] and [WithClockGuard]; 0: it does, or nobody knows
+	Muted          bool          // no announcements of releases arrive from it: see [NodeMuted]
+	Limited        bool          // its user may not run scripts: see [NodeLimited]
+}
+
+// Health is the state of a node.
+type Health uint8
+
+// The states of a node.
+const (
+	HealthUnknown     Health = iota // it was never asked, or the first question is out
+	HealthUp                        // it answers, and may vote
+	HealthDown                      // it does not answer, or is unfit: see [NodeDown]
+	HealthQuarantined               // it answers, and does not vote: see [NodeQuarantined]
+)
+
+func (h Health) String() string { return fault.Name(h, "unknown", "up", "down", "quarantined") }
+
+// Stats returns what the Locker has and does at the moment. It asks no node, stops nothing while it
+// looks, and may be called at any time, also by hooks and of a Locker that is closed.
+func (l *Locker) Stats() Stats {
+	s := Stats{
+		Held: l.holds.count(), Waiting: l.lines.Waiters() + l.slots.waiters(), Owed: l.board.Outstanding(),
+		Nodes: make([]NodeStats, len(l.board.Nodes)),
+	}
+	now := time.Now()
+	for i, n := range l.board.Nodes {
+		s.Subscriptions += int(n.Own())
+		s.Nodes[i] = nodeStats(n.Name(), n.Stats(), now)
+	}
+	return s
+}
+
+// nodeStats are those of a node at the moment.
+func nodeStats(name string, n node.Stats, now time.Time) NodeStats {
+	const million = 1e6
+	s := NodeStats{
+		Name: name, Queue: n.Queue, InFlight: n.InFlight, RoundTrip: n.Trip,
+		ClockKnown: n.OffsetKnown, Offset: n.Offset,
+		DriftKnown: n.DriftKnown, DriftLow: n.DriftLow / million, DriftHigh: n.DriftHigh / million,
+		QuarantineLeft: n.Left, Muted: n.Muted, Limited: n.Limited,
+	}
+	switch {
+	case !n.Asked:
+		return s
+	case !n.Up:
+		s.State = HealthDown
+	case n.Quarantined:
+		s.State = HealthQuarantined
+	default:
+		s.State = HealthUp
+	}
+	s.Since = now.Add(-n.For).Round(0)
+	return s
+}
+
+// Held yields the locks of all kinds that this Locker holds, in no order: those that were held when
+// the loop began, and still are when they are yielded.
+func (l *Locker) Held() iter.Seq[LockInfo] {
+	return func(yield func(LockInfo) bool) {
+		for _, lock := range l.holds.all() {
+			if lock.Valid() && !yield(lock.public) {
+				return
+			}
+		}
+	}
+}

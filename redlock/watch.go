@@ -1,0 +1,190 @@
+package redlock
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"iter"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/waiting"
+)
+
+// A Holder is who has a key, by a quorum of the nodes.
+type Holder struct {
+	Held   bool
+	Owner  string // by [WithOwner]; "": the holder has no name, or another library
+	Shared bool   // readers share it: see [Locker.AcquireShared]
+	ID     string // tells holders apart, but not readers: a digest of the token, which it does not show
+}
+
+// Watch yields who has the key: first now, and then whenever that changes, until the loop is left.
+// A holder was seen at a quorum of the nodes: each of them had its token at some moment of that
+// reading. It may have lost the lock since, or not know yet that it has it: what acts on a
+// holder's word compares its fence. A holder that was followed by another one, or was gone, is not
+// yielded again, though a late extension may show it at the nodes for one more lease. Of a key that
+// was taken from its holder (see package inspect) it says that nobody has it.
+//
+// A change by a release is seen within a few round trips, and any other within a second. A watch
+// costs each node two small reads a second. While no quorum answers, or none says the same for a
+// second, it yields one error, which matches [ErrNoQuorum] or [ErrContended], and goes on: what
+// comes next is the holder, even if it is the same. The last thing that it yields is an error that
+// matches [ErrOption] (the key), [ErrClosed], or the context's.
+func (l *Locker) Watch(ctx context.Context, key string) iter.Seq2[Holder, error] {
+	return func(yield func(Holder, error) bool) {
+		if err := l.options.checkKey(key); err != nil {
+			yield(Holder{}, err)
+			return
+		}
+		w := &watcher{locker: l, key: key, gone: make(map[string]bool)}
+		watch := waiting.NewKeyWatch(host{l}, key, "", make(chan struct{}, 1))
+		defer watch.End()
+		for goes := true; goes; {
+			watch.Arm() // before the reading: what is announced meanwhile counts
+			holder, news, err := w.read(ctx)
+			switch {
+			case ctx.Err() != nil:
+				yield(Holder{}, &fault.StateError{Op: "watch", Key: key, Why: fault.EndOf(ctx)})
+				return
+			case l.closed():
+				yield(Holder{}, &fault.StateError{Op: "watch", Key: key, Why: ErrClosed})
+				return
+			case err != nil && !w.failing:
+				w.failing = true
+				goes = yield(Holder{}, err)
+			case err == nil && news:
+				goes = yield(holder, nil)
+			}
+			if goes {
+				w.rest(ctx, watch.News)
+			}
+		}
+	}
+}
+
+// A watcher is one Watch.
+type watcher struct {
+	locker  *Locker
+	key     string
+	known   bool // a holder was yielded, or that there is none
+	token   string
+	left    time.Duration // at the last reading
+	gone    map[string]bool
+	failing bool // an error was yielded since the last holder
+	vague   int  // readings in a row that said nothing for certain
+	polls   int  // since the holder was last seen to change
+}
+
+// maxGone is how many holders that were replaced are remembered.
+const maxGone = 1024
+
+// read asks the nodes, and reports whether the holder is another one than at the last reading.
+func (w *watcher) read(ctx context.Context) (h Holder, news bool, err error) {
+	op, err := w.locker.inspect(ctx, w.key)
+	if err != nil {
+		return Holder{}, false, err
+	}
+	token, left, certain := w.quorum(op)
+	if !certain && w.locker.pass(ctx, op.Op.Name, w.key, op.Full) == nil {
+		token, left, certain = w.quorum(op)
+	}
+	switch {
+	case !certain:
+		if w.vague++; w.vague > vagueReadings {
+			return Holder{}, false, w.unclear(op)
+		}
+		return Holder{}, false, nil
+	case w.gone[token]:
+		token, left = "", 0
+	}
+	w.vague, w.left = 0, left
+	if news = !w.known || w.failing || token != w.token; !news {
+		w.polls++
+		return Holder{}, false, nil
+	}
+	if token != w.token && protocol.Marked(w.token) && w.token != protocol.SharedValue {
+		if len(w.gone) >= maxGone {
+			clear(w.gone)
+		}
+		w.gone[w.token] = true
+	}
+	w.known, w.failing, w.token, w.polls = true, false, token, 0
+	if token == "" {
+		return Holder{}, true, nil
+	}
+	sum := sha256.Sum256([]byte(token))
+	return Holder{Held: true, Owner: protocol.Owner(token), Shared: token == protocol.SharedValue, ID: hex.EncodeToString(sum[:8])}, true, nil
+}
+
+// quorum returns the token that a quorum says has the key, or "" if a quorum says that nobody has,
+// and for how long a quorum still has it. It is not certain if no quorum says the same.
+func (w *watcher) quorum(op *quorum.Operation) (token string, left time.Duration, certain bool) {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	need := w.locker.board.Quorum
+	count := make(map[string]int)
+	for _, v := range op.Tally().Votes {
+		var held string
+		var rest time.Duration
+		switch v.Answer {
+		case protocol.Taken:
+			held, rest = v.Reply.Inspected()
+			if _, revoked := protocol.Revoked(held); revoked {
+				held = "" // a tombstone: nobody has the key, though nobody can get it yet
+			}
+		case protocol.Absent:
+		default:
+			continue
+		}
+		if count[held]++; count[held] >= need {
+			return held, max(left, rest), true
+		}
+		left = max(left, rest)
+	}
+	return "", 0, false
+}
+
+// unclear words a reading after which nobody knows who has the key.
+func (w *watcher) unclear(op *quorum.Operation) error {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	if op.Answers(protocol.Failed) > len(w.locker.board.Nodes)-w.locker.board.Quorum {
+		return failure(op, ErrNoQuorum)
+	}
+	return failure(op, ErrContended)
+}
+
+// The pauses between readings.
+const (
+	watchPause    = time.Second // the longest
+	firstLook     = 5 * time.Millisecond
+	vagueReadings = 8
+)
+
+// rest waits until it is time for the next reading: at an announcement, at the end of the holder's
+// lease, or after a pause, which is short while nobody is known to have the key, for somebody may
+// be about to.
+func (w *watcher) rest(ctx context.Context, news <-chan struct{}) {
+	pause := watchPause
+	switch {
+	case w.vague > 0:
+		pause = firstLook << min(w.vague, vagueReadings)
+	case w.token == "" && w.polls < vagueReadings:
+		pause = firstLook << w.polls
+	case w.token != "" && w.left > 0:
+		pause = min(pause, w.left)
+	}
+	pause = min(watchPause, pause/2+w.locker.board.Jitter(pause/2+1))
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-news:
+		w.polls = 0
+	case <-ctx.Done():
+	case <-w.locker.closing:
+	}
+}

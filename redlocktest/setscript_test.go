@@ -1,0 +1,119 @@
+package redlocktest
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// holdAll runs the script that holds several keys.
+func holdAll(t *testing.T, node *Node, keys []string, args ...string) driver.Reply {
+	t.Helper()
+	call := append([]string{"EVAL", scripts.HoldAll.Source, strconv.Itoa(len(keys))}, keys...)
+	return ask(t, node, append(call, args...)...)
+}
+
+// refusedBy fails the test unless the reply names the place of a key, and what has it.
+func refusedBy(t *testing.T, reply driver.Reply, place int64, holder string) {
+	t.Helper()
+	if len(reply.Elems) != 4 || reply.Elems[0].Int != place || reply.Elems[1].Str != holder || reply.Elems[2].Int <= 0 || reply.Elems[3].Int <= 0 {
+		t.Errorf("the script returned %s, want that key %d is held by %q, for how long, and the time", show(reply), place, holder)
+	}
+}
+
+func TestTheHoldAllScriptTakesAllKeysOrNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := StartInBubble(t, 1)[0]
+		keys := []string{"a", "b", "c"}
+		node.Take("c", time.Minute)
+		theirs, _ := node.Get("c")
+		refusedBy(t, holdAll(t, node, keys, "ours", "10000", "3", "0", "0"), 3, theirs)
+		if got := node.Keys(); len(got) != 1 {
+			t.Errorf("a refused script has left %q", got)
+		}
+		ask(t, node, "DEL", "c")
+		for _, tt := range []struct{ ask, want time.Duration }{
+			{10 * time.Second, 10 * time.Second},
+			{20 * time.Second, 20 * time.Second},
+			{5 * time.Second, 20 * time.Second},
+		} {
+			if got := holdAll(t, node, keys, "ours", strconv.FormatInt(tt.ask.Milliseconds(), 10), "3", "0", "0"); got.Kind != driver.Integer || got.Int != 1 {
+				t.Errorf("of keys that are free or its own the script returned %s, want 1", show(got))
+			}
+			for _, key := range keys {
+				has(t, node, key, "ours", tt.want)
+			}
+		}
+		ask(t, node, "DEL", "b")
+		ask(t, node, "RPUSH", "b", "a list")
+		if got := holdAll(t, node, keys, "ours", "10000", "3", "0", "0"); len(got.Elems) != 1 || got.Elems[0].Int != 2 {
+			t.Errorf("of a key that is a list the script returned %s, want its place alone", show(got))
+		}
+	})
+}
+
+func TestTheHoldAllScriptCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := StartInBubble(t, 1)[0]
+		keys := []string{"a", "b", "{a}:fence", "{b}:fence"}
+		ask(t, node, "ZADD", "{b}:fence", "7", "f")
+		for _, tt := range []struct {
+			number string
+			want   int64
+		}{{"7", 0}, {"8", 1}, {"8", 0}, {"9", 1}} {
+			if got := holdAll(t, node, keys, "ours", "10000", "2", tt.number, "60000"); got.Kind != driver.Integer || got.Int != tt.want {
+				t.Errorf("for the number %s the script returned %s, want %d", tt.number, show(got), tt.want)
+			}
+		}
+		for _, counter := range keys[2:] {
+			if left := node.TTL(counter); left != time.Minute {
+				t.Errorf("the counter %s is kept for %v, want a minute", counter, left)
+			}
+		}
+	})
+}
+
+func TestTheHoldAllScriptHeedsTheMarksOfThoseWhoCameBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := StartInBubble(t, 1)[0]
+		keys := []string{"a", "b", "{a}:wanted", "{b}:wanted"}
+		try := func(token, ticket, name, stays string) driver.Reply {
+			return holdAll(t, node, keys, token, "10000", "2", "0", "0", ticket, name, stays)
+		}
+		node.Take("b", time.Minute)
+		theirs, _ := node.Get("b")
+		refusedBy(t, try("first", "100", "aa", "750"), 2, theirs)
+		if left := node.TTL("{a}:wanted"); left != 750*time.Millisecond {
+			t.Errorf("a mark stays for %v, want 750 ms", left)
+		}
+		refusedBy(t, try("later", "200", "bb", "750"), 2, theirs)
+		ask(t, node, "DEL", "b")
+		for _, later := range [][]string{{"later", "200", "bb", "750"}, {"same time", "100", "bb", "0"}, {"new", "0", "0", "0"}} {
+			refusedBy(t, try(later[0], later[1], later[2], later[3]), 1, "ql:wanted 100 aa")
+		}
+		if got := try("before", "50", "cc", "0"); got.Int != 1 {
+			t.Errorf("to who came before the script returned %s, want 1", show(got))
+		}
+		ask(t, node, "DEL", "a", "b")
+		if got := try("first", "100", "aa", "750"); got.Int != 1 || node.TTL("{a}:wanted") != 750*time.Millisecond {
+			t.Errorf("to who has marked the keys the script returned %s, and keeps the mark for %v; want 1 and 750 ms", show(got), node.TTL("{a}:wanted"))
+		}
+		if got := try("first", "100", "aa", "0"); got.Int != 1 {
+			t.Errorf("to its holder the script returned %s, want 1", show(got))
+		}
+		if mark, ok := node.Get("{a}:wanted"); ok {
+			t.Errorf("who does not stay has left the mark %q", mark)
+		}
+		ask(t, node, "SET", "{a}:wanted", "a lock of that name")
+		ask(t, node, "DEL", "a", "b")
+		node.Take("b", time.Minute)
+		try("other", "300", "dd", "750")
+		if value, _ := node.Get("{a}:wanted"); value != "a lock of that name" {
+			t.Errorf("a mark has replaced what is none by %q", value)
+		}
+	})
+}
