@@ -1,0 +1,168 @@
+// Package election lets one of many processes lead: a leader holds the lock of the election,
+// under its own name, and everybody can ask who that is.
+//
+// Who leads is decided by package redlock, with its guarantee and its limits: a leader's
+// [Term.Context] ends before anybody else can be elected, by a local timer whatever the network
+// does, as far as clocks run at one rate. What a leader writes should carry its [Term.Fence], so
+// that a store can refuse what a former leader wrote late.
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// An Election is the choice of one leader. Its methods are safe for concurrent use.
+type Election struct {
+	locker *redlock.Locker
+	key    string
+}
+
+// New returns the election by the lock on key, which nothing else should take. Candidates and
+// observers need the same key and the same nodes. It sends nothing.
+func New(locker *redlock.Locker, key string) *Election { return &Election{locker, key} }
+
+// Campaign waits until this candidate is elected, and returns its term. The value tells observers
+// who leads, say by an address: up to 1 KiB of printable characters, not none. Candidates are
+// elected in no promised order.
+//
+// The term is renewed until it is resigned or ctx ends (then it ends with its lease); so do not
+// give it a context with the time-out of a request. Options are those of an acquire, but for
+// redlock.WithOwner and redlock.WithToken, whose place the value takes. The TTL is the time after
+// which somebody else is elected when a leader dies: see redlock.WithTTL.
+//
+// The errors are those of redlock.Locker.Acquire.
+func (e *Election) Campaign(ctx context.Context, value string, options ...redlock.AcquireOption) (*Term, error) {
+	if value == "" {
+		return nil, &redlock.OptionError{Option: "value", Reason: "a candidate needs a value that tells observers who it is, such as its address"}
+	}
+	lock, err := e.locker.Acquire(ctx, e.key, append(options[:len(options):len(options)], redlock.WithRenewal(), redlock.WithOwner(value))...)
+	if err != nil {
+		return nil, fmt.Errorf("election: campaign: %w", err)
+	}
+	return &Term{lock, value}, nil
+}
+
+// A Term is the time for which a candidate leads. Its methods are safe for concurrent use.
+type Term struct {
+	lock  *redlock.Lock
+	value string
+}
+
+// Context returns a context that ends with the term: when it is resigned, or at the latest when
+// the lease ends that could not be renewed in time. context.Cause says why, as that of
+// redlock.Lock.Context. Give it to all that only a leader may do.
+func (t *Term) Context() context.Context { return t.lock.Context() }
+
+// Fence returns the number of the term, which is greater than those of all terms before, or 0
+// without redlock.WithFences.
+func (t *Term) Fence() int64 { return t.lock.Fence() }
+
+// Value returns what the candidate was elected with.
+func (t *Term) Value() string { return t.value }
+
+// Leads reports whether the term still runs, by the local clock. What may outlast it belongs under
+// [Term.Context].
+func (t *Term) Leads() bool { return t.lock.Valid() }
+
+// Resign ends the term: first its context, and then the leadership at the nodes, so that somebody
+// else is elected at once. The error is that of redlock.Lock.Release: it matches redlock.ErrLost if
+// the term had ended before.
+func (t *Term) Resign(ctx context.Context) error {
+	if err := t.lock.Release(ctx); err != nil {
+		return fmt.Errorf("election: resign: %w", err)
+	}
+	return nil
+}
+
+// A Leader is who leads, as an observer sees it. The zero value is nobody.
+type Leader struct {
+	Value string // what it campaigned with
+	Term  string // tells terms apart, also those with one value
+}
+
+// Observe yields who leads: first now, and then at each change. It never goes back to a term that
+// was followed by another one, or was over. Between two terms it may yield the zero Leader: nobody.
+//
+// An observer may believe that each of a quorum of the nodes had granted the leader its term at some
+// moment. It may not believe that the leader still leads, nor that the leader knows it: who acts on
+// a leader's word compares fences. Errors are those of redlock.Locker.Watch: one without a
+// quorum, after which it goes on, and a last one when ctx ends or the Locker is closed.
+func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		for holder, err := range e.locker.Watch(ctx, e.key) {
+			if err != nil {
+				err = fmt.Errorf("election: observe: %w", err)
+			}
+			if !yield(Leader{holder.Owner, holder.ID}, err) {
+				return
+			}
+		}
+	}
+}
+
+// Run campaigns, and calls lead when this candidate is elected, under the term's context. When lead
+// returns it resigns. If lead returned because the term was lost, it campaigns again, and so until
+// ctx ends or lead returns while it still leads: then the error is that of lead.
+//
+// While no quorum of the nodes answers it goes on to campaign. It ends with the error of a campaign
+// that no repetition helps: a bad option, a closed Locker, a deadlock. When ctx ends, the error
+// matches that of ctx, and that of lead if it was running. A panic in lead goes on after the
+// resignation.
+func (e *Election) Run(ctx context.Context, value string, lead func(ctx context.Context, term *Term) error, options ...redlock.AcquireOption) error {
+	for {
+		term, err := e.Campaign(ctx, value, options...)
+		if err == nil {
+			err = term.serve(ctx, lead)
+			if ctx.Err() != nil {
+				return errors.Join(end(ctx), err)
+			}
+			if !errors.Is(err, errTermLost) {
+				return err
+			}
+			continue
+		}
+		switch {
+		case ctx.Err() != nil, errors.Is(err, redlock.ErrOption), errors.Is(err, redlock.ErrClosed), errors.Is(err, redlock.ErrDeadlock):
+			return err
+		case !rest(ctx):
+			return end(ctx)
+		}
+	}
+}
+
+// errTermLost says that a term has ended before its leader did.
+var errTermLost = errors.New("election: the term was lost")
+
+// serve leads for one term. The error is that of lead, or errTermLost.
+func (t *Term) serve(ctx context.Context, lead func(context.Context, *Term) error) error {
+	defer func() { _ = t.Resign(context.WithoutCancel(ctx)) }() // whatever is left goes away with its lease
+	held := t.Context()
+	err := lead(held, t)                                                                   //nolint:contextcheck // it descends from ctx
+	if ctx.Err() == nil && !t.Leads() && errors.Is(context.Cause(held), redlock.ErrLost) { //nolint:contextcheck // likewise
+		return errTermLost
+	}
+	return err
+}
+
+// end words the end of a context.
+func end(ctx context.Context) error { return fmt.Errorf("election: %w", context.Cause(ctx)) }
+
+// rest waits between two campaigns that failed, for half a second to a second, and reports false
+// if ctx ends first.
+func rest(ctx context.Context) bool {
+	timer := time.NewTimer(time.Second/2 + rand.N(time.Second/2)) //nolint:gosec // nobody gains by guessing it
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
