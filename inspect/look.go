@@ -1,0 +1,160 @@
+package inspect
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/gate"
+)
+
+// settingsAsked are the settings of a server that matter.
+var settingsAsked = []string{
+	"appendonly", "appendfsync", "save", "stop-writes-on-bgsave-error", "repl-backlog-ttl", "timeout", "tcp-keepalive",
+	"client-output-buffer-limit", "tls-cert-file", "tls-key-file",
+}
+
+// patience is how long a node has to answer. At first, while the connection is made, it has more of it
+// if clients give it more, but not so much that nothing else could be looked at.
+const (
+	patience = time.Second
+	atFirst  = 3 * patience / 2
+)
+
+// look asks the node what it is, in one round trip.
+func (t *target) look(ctx context.Context) {
+	e := t.exam
+	cmds := []driver.Command{
+		command("INFO"), command("CLIENT", "INFO"), command("ACL", "WHOAMI"), command("CLUSTER", "INFO"),
+		command("LATENCY", "LATEST"), command("LATENCY", "DOCTOR"),
+	}
+	for _, name := range settingsAsked {
+		cmds = append(cmds, command("CONFIG", "GET", name))
+	}
+	for _, key := range gate.RecordKeys {
+		cmds = append(cmds, onKey("GET", e.Prefix+key))
+	}
+	replies, err := t.ask(ctx, min(max(patience, 4*e.NodeTimeout), atFirst), cmds...)
+	if t.err = err; err != nil {
+		return
+	}
+	t.replies = make(map[string]driver.Reply, len(cmds))
+	for i, cmd := range cmds {
+		words := make([]string, len(cmd.Args))
+		for j, arg := range cmd.Args {
+			words[j] = arg.(string)
+		}
+		t.replies[strings.Join(words, " ")] = replies[i]
+	}
+	t.info = fields(t.replies["INFO"].Str, ":")
+	if who := t.replies["ACL WHOAMI"]; who.Kind == driver.String {
+		t.user = who.Str
+	} else if user, ok := fields(strings.ReplaceAll(t.replies["CLIENT INFO"].Str, " ", "\n"), "=")["user"]; ok {
+		t.user = user
+	}
+	t.report.Server = printable(t.server())
+}
+
+// fields reads lines of a name and a value.
+func fields(text, separator string) map[string]string {
+	all := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), separator); ok {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// server names the server and its version: some call themselves by the version of others.
+func (t *target) server() string {
+	for _, family := range []string{"valkey", "redict", "dragonfly", "kvrocks", "redis"} {
+		if version := t.info[family+"_version"]; version != "" {
+			return family + " " + version
+		}
+	}
+	return ""
+}
+
+// family is the kind of the server.
+func (t *target) family() string {
+	name, _, _ := strings.Cut(t.report.Server, " ")
+	return name
+}
+
+// locate finds out where the node is: by its name's addresses, and by what it says itself of the
+// connection. All of the loopback are one.
+func (t *target) locate(ctx context.Context) {
+	host, _, err := net.SplitHostPort(t.Name)
+	if t.endpoint != nil && t.endpoint.Network == "tcp" {
+		host, _, err = net.SplitHostPort(t.endpoint.Addr)
+	}
+	if t.endpoint != nil && t.endpoint.Network == "unix" {
+		t.addresses = []string{loopback}
+		return
+	}
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		found, _ := net.DefaultResolver.LookupHost(ctx, host) // none: the dial says why
+		for _, text := range found {
+			t.addresses = append(t.addresses, place(text))
+		}
+	}
+	slices.Sort(t.addresses)
+	t.addresses = slices.Compact(t.addresses)
+}
+
+const loopback = "loopback"
+
+// place is an address as it is compared.
+func place(text string) string {
+	if address, err := netip.ParseAddr(text); err == nil && address.Unmap().IsLoopback() {
+		return loopback
+	}
+	return text
+}
+
+// certificate returns the certificate of the node whose time ends first.
+func (t *target) certificate(ctx context.Context) (ends time.Time, ok bool) {
+	if t.endpoint == nil || t.endpoint.TLS == nil {
+		return ends, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: t.endpoint.TLS}).DialContext(ctx, t.endpoint.Network, t.endpoint.Addr)
+	if err != nil {
+		return ends, false // the driver says why
+	}
+	defer func() { _ = conn.Close() }()
+	for _, c := range conn.(*tls.Conn).ConnectionState().PeerCertificates {
+		if !ok || c.NotAfter.Before(ends) {
+			ends, ok = c.NotAfter, true
+		}
+	}
+	return ends, ok
+}
+
+// speaksPlain reports whether a node that should speak TLS does not: a server takes the beginning of
+// a handshake for a command that is not over, and waits.
+func (t *target) speaksPlain(ctx context.Context) bool {
+	if t.endpoint == nil || t.endpoint.TLS == nil || !errors.Is(t.err, context.DeadlineExceeded) {
+		return false
+	}
+	conn, err := (&net.Dialer{Timeout: patience / 2}).DialContext(ctx, t.endpoint.Network, t.endpoint.Addr)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(patience / 2)) // which fails as the next call does
+	_, _ = conn.Write([]byte("PING\r\n"))
+	first := make([]byte, 1)
+	n, _ := conn.Read(first)
+	return n == 1 && (first[0] == '+' || first[0] == '-')
+}

@@ -1,0 +1,36 @@
+// Package inspect looks at the nodes of locks from outside: whether they are fit to be nodes. It
+// is for services' own pages and for the command quorumlock, which prints what it returns.
+package inspect
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+)
+
+// Settings are those that all clients of the same keys must agree on. An inspection is right
+// only if they are those of the clients' Lockers.
+type Settings struct {
+	Prefix      string        // of keys: redlock.WithKeyPrefix
+	TTL         time.Duration // of a lock by default; 0: 10s
+	LongestTTL  time.Duration // that any client takes, which the guards wait for; 0: the TTL
+	NodeTimeout time.Duration // 0: 250ms, or a quarter of the TTL if that is less
+	Drift       float64       // redlock.WithDriftFactor; 0: 0.01
+
+	Fences       bool   // redlock.WithFences
+	RestartGuard bool   // redlock.WithRestartGuard, of the longest TTL
+	ClockGuard   bool   // redlock.WithClockGuard, of the longest TTL
+	NodeSet      uint64 // redlock.WithNodeSet
+	Replicated   int    // replicas that must have a vote: redlock.WithReplicatedVotes
+	Durable      bool   // votes wait for the disks of the node and of these replicas: redlock.WithDurableVotes
+}
+
+// withDefaults returns the settings as a Locker takes them.
+func (s Settings) withDefaults() Settings {
+	s.TTL = cmp.Or(s.TTL, 10*time.Second)
+	s.LongestTTL = max(s.LongestTTL, s.TTL)
+	s.NodeTimeout = cmp.Or(s.NodeTimeout, min(250*time.Millisecond, s.TTL/4))
+	s.Drift = cmp.Or(s.Drift, clockdrift.DefaultFactor)
+	return s
+}

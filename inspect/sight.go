@@ -1,0 +1,125 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A sight is what one node says of one key. It has whole tokens, which stay in this package.
+type sight struct {
+	value   string        // what the key holds; "": nothing, or see odd
+	odd     bool          // the key is there, and holds no string
+	left    time.Duration // until the node forgets the key; 0: nothing is there, or see endless
+	endless bool          // the key has no expiry
+	readers []reader      // of a key that is shared: those whose lease is not over there
+	fence   int64         // the greatest that the node has accepted for the key; 0: none
+	permits string        // how many permits the semaphore of the key has; "": it is none
+	err     error         // why the node does not say
+}
+
+// A reader is one of those that share a key.
+type reader struct {
+	token string
+	left  time.Duration // 0: the node does not tell its time
+}
+
+// held reports whether the key is there.
+func (s *sight) held() bool { return s.value != "" || s.odd }
+
+// The questions about one key, in this order.
+const (
+	askValue = iota
+	askLeft
+	askReaders
+	askFence
+	askPermits
+	questions
+)
+
+// see asks the node about keys, which are as it knows them, in one round trip. The error is that of
+// the node; a key that it refuses has its own.
+func (t *target) see(ctx context.Context, within time.Duration, keys ...string) ([]sight, error) {
+	cmds := []driver.Command{protocol.AskTime}
+	for _, key := range keys {
+		fence, _ := protocol.FenceKey(key)
+		permits, _ := protocol.PermitsKey(key)
+		cmds = append(cmds, onKey("GET", key), onKey("PTTL", key),
+			onKey("ZRANGE", protocol.NewSides(key).Readers.(string), "0", "-1", "WITHSCORES"),
+			onKey("ZSCORE", fence, "f"), onKey("GET", permits))
+	}
+	replies, err := t.ask(ctx, within, cmds...)
+	if err != nil {
+		return nil, err
+	}
+	now, _ := protocol.ReadTime(replies[0]) // untold: all readers count
+	sights := make([]sight, len(keys))
+	for i := range sights {
+		sights[i] = readSight(replies[1+i*questions:][:questions], now)
+	}
+	return sights, nil
+}
+
+// readSight reads the replies about one key. Who has no rights to what is beside the key does not
+// see it; readers must be seen.
+func readSight(replies []driver.Reply, now time.Time) (s sight) {
+	value, left := replies[askValue], replies[askLeft]
+	switch {
+	case protocol.Says(value, "WRONGTYPE"):
+		s.odd = true
+	case value.Kind == driver.String:
+		s.value, s.odd = value.Str, value.Str == ""
+	case value.Kind != driver.Nil:
+		return sight{err: protocol.Unexpected(value)}
+	}
+	if left.Kind != driver.Integer {
+		return sight{err: protocol.Unexpected(left)}
+	}
+	if s.held() {
+		s.endless, s.left = left.Int == -1, time.Duration(min(max(0, left.Int), protocol.MaxTTL.Milliseconds()))*time.Millisecond
+	}
+	if s.value == protocol.SharedValue {
+		if replies[askReaders].Kind != driver.Array {
+			return sight{err: fmt.Errorf("its readers: %w", protocol.Unexpected(replies[askReaders]))}
+		}
+		s.readers = readReaders(replies[askReaders], now)
+	}
+	if fence, err := strconv.ParseFloat(replies[askFence].Str, 64); err == nil && fence >= 0 {
+		s.fence = int64(min(fence, protocol.MaxFence))
+	}
+	if permits := replies[askPermits]; permits.Kind == driver.String {
+		s.permits = permits.Str
+	}
+	return s
+}
+
+// readReaders reads tokens and the ends of their leases, by the clock of the node: pairs in RESP3,
+// and one list in RESP2.
+func readReaders(reply driver.Reply, now time.Time) (readers []reader) {
+	var flat []string
+	for _, e := range reply.Elems {
+		if e.Kind == driver.Array {
+			for _, part := range e.Elems {
+				flat = append(flat, part.Str)
+			}
+			continue
+		}
+		flat = append(flat, e.Str)
+	}
+	for i := 0; i+1 < len(flat); i += 2 {
+		ends, err := strconv.ParseFloat(flat[i+1], 64)
+		if err != nil || now.Unix() > 0 && ends < float64(now.UnixMilli()) {
+			continue
+		}
+		r := reader{token: flat[i]}
+		if now.Unix() > 0 {
+			r.left = time.UnixMilli(int64(ends)).Sub(now)
+		}
+		readers = append(readers, r)
+	}
+	return readers
+}
