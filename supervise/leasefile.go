@@ -1,0 +1,117 @@
+package supervise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A LeaseFile tells a program how long its lock lasts. It is in a folder of its own, readable to
+// this user only, and is replaced as a whole. It is removed when the program is asked to end.
+type LeaseFile struct {
+	name   string
+	fields leaseFields
+}
+
+// leaseFields are what is in the file.
+type leaseFields struct {
+	Key   string        `json:"key"`
+	Pid   int           `json:"pid"` // of who holds the lock
+	Fence int64         `json:"fence,omitempty"`
+	Until time.Time     `json:"until"`
+	At    time.Duration `json:"at"`              // the same by the shared clock
+	Outer string        `json:"outer,omitempty"` // the file of the lock under which this one was taken
+}
+
+// NewLeaseFile makes a place for the file of a key's lock: in the folder of $XDG_RUNTIME_DIR, or
+// else in that for temporary files. Outer is the file of the lock under which this one was taken,
+// or "".
+func NewLeaseFile(key string, fence int64, outer string) (*LeaseFile, error) {
+	folder, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "quorumlock-")
+	if err != nil {
+		return nil, err
+	}
+	return &LeaseFile{filepath.Join(folder, "lease"), leaseFields{Key: key, Pid: os.Getpid(), Fence: fence, Outer: outer}}, nil
+}
+
+// Name returns the file's path.
+func (f *LeaseFile) Name() string { return f.name }
+
+// path is the name, or "" if there is no file.
+func (f *LeaseFile) path() string {
+	if f == nil {
+		return ""
+	}
+	return f.name
+}
+
+// write replaces the file by one with another deadline. There may be no file.
+func (f *LeaseFile) write(deadline time.Duration) error {
+	if f == nil {
+		return nil
+	}
+	f.fields.At, f.fields.Until = deadline, wall(deadline).UTC()
+	text, err := json.Marshal(f.fields)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(f.name+fresh, append(text, '\n'), 0o600); err != nil {
+		_ = os.Remove(f.name + fresh) // what there is of it
+		return err
+	}
+	return os.Rename(f.name+fresh, f.name)
+}
+
+// fresh ends the name of a file that is not yet in its place.
+const fresh = ".new"
+
+// Remove removes the file and its folder. It may be called twice.
+func (f *LeaseFile) Remove() { removeLease(f.path()) }
+
+func removeLease(name string) {
+	if name != "" {
+		_, _, _ = os.Remove(name+fresh), os.Remove(name), os.Remove(filepath.Dir(name)) // what is there
+	}
+}
+
+// Left returns how long the lock of a lease file lasts: 0 if it is over, or lost. The error is
+// of a file that says nothing.
+func Left(name string) (time.Duration, error) {
+	fields, err := readLease(name)
+	return max(fields.At-now(), 0), err
+}
+
+// HolderOf returns the process that holds a key around this one, by the lease file of the lock
+// under which this process runs and those around it. 0: none does.
+func HolderOf(key, name string) (pid int) {
+	for name != "" {
+		fields, err := readLease(name)
+		if err != nil {
+			return 0
+		}
+		if fields.Key == key && fields.At > now() {
+			return fields.Pid
+		}
+		name = fields.Outer
+	}
+	return 0
+}
+
+// readLease reads a lease file. One that is gone is of a lock that is over.
+func readLease(name string) (fields leaseFields, err error) {
+	text, err := os.ReadFile(name) //nolint:gosec // the environment says which
+	if errors.Is(err, fs.ErrNotExist) {
+		return fields, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		return leaseFields{}, fmt.Errorf("supervise: lease file: %w", err)
+	}
+	return fields, nil
+}

@@ -1,0 +1,163 @@
+//go:build linux
+
+package supervise
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestTheLeaseFileSaysWhatIsLeft(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	file, err := NewLeaseFile("k", 7, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := holdFor(3 * time.Second)
+	p, folder := script(t, `trap '' TERM; echo > $D/ready; while :; do sleep 0.01; done`)
+	extended := make(chan struct{}, 10)
+	over := begin(t, l, p, Options{TTL: roomy, Grace: 200 * time.Millisecond, File: file, Events: func(e Event) {
+		switch e.What {
+		case Extended:
+			extended <- struct{}{}
+		case Stopping:
+			if left, err := Left(file.Name()); left != 0 || err != nil {
+				t.Errorf("when the program is asked to end %v (%v) are left, want 0", left, err)
+			}
+		}
+	}})
+	awaitFile(t, folder, "ready")
+	info, err := os.Stat(file.Name())
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the lease file: %v, %v, want mode 0600", info, err)
+	}
+	if left, err := Left(file.Name()); err != nil || left <= 0 || left > 3*time.Second {
+		t.Errorf("Left = %v, %v, want at most 3s", left, err)
+	}
+	if pid := HolderOf("k", file.Name()); pid != os.Getpid() {
+		t.Errorf("HolderOf(k) = %d, want this process %d", pid, os.Getpid())
+	}
+	if pid := HolderOf("other", file.Name()); pid != 0 {
+		t.Errorf("HolderOf(other) = %d, want nobody", pid)
+	}
+	l.extend(5 * time.Second)
+	<-extended
+	if left, err := Left(file.Name()); err != nil || left < 3*time.Second {
+		t.Errorf("after a renewal Left = %v, %v, want more than the first 3s", left, err)
+	}
+	await(t, over)
+	if _, err := os.Stat(filepath.Dir(file.Name())); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the lease file's folder is left behind: %v", err)
+	}
+}
+
+// full makes the next write of a lease file meet a full disk.
+func full(t *testing.T, file *LeaseFile) {
+	t.Helper()
+	if err := os.Symlink("/dev/full", file.Name()+fresh); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFullDiskRunsNothingAndLeavesNothing(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	file, err := NewLeaseFile("k", 0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full(t, file)
+	p, folder := script(t, `echo > $D/ran`)
+	got, err := Run(t.Context(), holdFor(long), p, Options{TTL: long, File: file})
+	var at *os.PathError
+	if !errors.Is(err, syscall.ENOSPC) || !errors.As(err, &at) || got.Started {
+		t.Errorf("Run = %+v, %v, want ENOSPC with the file, and nothing started", got, err)
+	}
+	for what, name := range map[string]string{"the program's file": filepath.Join(folder, "ran"), "the lease file's folder": filepath.Dir(file.Name())} {
+		if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is there (%v)", what, err)
+		}
+	}
+}
+
+// The lease goes on, and the file says less than is left.
+func TestADiskThatFillsUpIsToldAndEndsNothing(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	file, err := NewLeaseFile("k", 0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := holdFor(time.Minute)
+	p, folder := script(t, `echo > $D/ready; while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`)
+	unwritten := make(chan error, 10)
+	over := begin(t, l, p, Options{TTL: roomy, Grace: 200 * time.Millisecond, File: file, Events: func(e Event) {
+		if e.What == Unwritten {
+			unwritten <- e.Err
+		}
+	}})
+	awaitFile(t, folder, "ready")
+	full(t, file)
+	l.extend(long)
+	if err := <-unwritten; !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("the renewal was told %v, want ENOSPC", err)
+	}
+	if left, err := Left(file.Name()); err != nil || left <= 0 || left > time.Minute {
+		t.Errorf("Left = %v, %v, want what was left before the renewal", left, err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := await(t, over); got.err != nil || got.Code != 4 || got.Lost {
+		t.Errorf("Run = %+v, %v, want code 4", got.Result, got.err)
+	}
+}
+
+func TestAHolderIsFoundThroughTheLocksBetween(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	outer, err := NewLeaseFile("a", 0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := NewLeaseFile("b", 0, outer.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(outer.write(now()+time.Hour), inner.write(now()+time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if HolderOf("a", inner.Name()) == 0 || HolderOf("b", inner.Name()) == 0 || HolderOf("c", inner.Name()) != 0 {
+		t.Error("want the holders of a and b, and none of c")
+	}
+	if err := outer.write(now() - 1); err != nil || HolderOf("a", inner.Name()) != 0 {
+		t.Errorf("a lease that is over has a holder (%v)", err)
+	}
+	if err := os.WriteFile(inner.Name(), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Left(inner.Name()); err == nil {
+		t.Error("a lease file that says nothing is no error")
+	}
+}
+
+func TestReportReachesTheInitSystem(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "unixgram", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := errors.Join(Report(name, "READY=1"), Report("", "lost")); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 100)
+	if n, _, err := conn.ReadFrom(buf); err != nil || string(buf[:n]) != "READY=1" {
+		t.Errorf("the init system was told %q, %v, want READY=1", buf[:n], err)
+	}
+	if Report(filepath.Join(t.TempDir(), "none"), "READY=1") == nil {
+		t.Error("no error of a socket that is not there")
+	}
+}

@@ -1,0 +1,186 @@
+//go:build linux
+
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/leak"
+)
+
+// TestMain is also the guard of the tests, and the program that they run.
+func TestMain(m *testing.M) {
+	Init()
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == tickerName:
+		tick(os.Args[2])
+	case len(os.Args) == 4 && os.Args[1] == renewerName:
+		renew(os.Args[2], os.Args[3])
+	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or guards with the race detector end a second late
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1} {
+		if signal.Ignored(s) { // by who runs the tests; a shell that starts so sets no trap for it
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+	leak.Main(m)
+}
+
+const tickerName = "ticker"
+
+// tick writes the time of the shared clock to a file every millisecond, and ignores what asks it
+// to end.
+func tick(name string) {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+	file, err := os.Create(name) //nolint:gosec // the test's own
+	if err != nil {
+		panic(err)
+	}
+	for range time.Tick(time.Millisecond) {
+		_, _ = fmt.Fprintln(file, int64(now()))
+	}
+}
+
+const renewerName = "renewer"
+
+// renew runs a script under a lease that nobody renews.
+func renew(lease, text string) {
+	d, err := time.ParseDuration(lease)
+	if err == nil {
+		l := holdFor(d)
+		_ = os.WriteFile(filepath.Join(os.Getenv("D"), "until"), fmt.Appendln(nil, l.until.UnixNano()), 0o600) //nolint:gosec // a folder of the test, which misses it
+		_, err = Run(context.Background(), l, Program{Path: "/bin/sh", Args: []string{"sh", "-c", text}}, Options{TTL: roomy, Grace: 100 * time.Millisecond, Alone: true})
+	}
+	if err != nil {
+		panic(err)
+	}
+	os.Exit(0)
+}
+
+// A hold is a lease whose deadline the test sets.
+type hold struct {
+	mu    sync.Mutex
+	until time.Time
+}
+
+func holdFor(d time.Duration) *hold { return &hold{until: time.Now().Add(d)} }
+
+func (h *hold) Until() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until
+}
+
+func (h *hold) extend(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.until = time.Now().Add(d)
+}
+
+// roomy is a TTL whose margin is 200ms, so that tests do not depend on a machine that has nothing
+// else to do. The leases of the tests are shorter.
+const roomy = 20 * time.Second
+
+// long is the lease of tests in which it does not end.
+const long = time.Hour
+
+// script is a program in the shell's language, with the test's folder as $D.
+func script(t *testing.T, text string) (p Program, folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	return Program{Path: "/bin/sh", Args: []string{"sh", "-c", text}, Env: append(os.Environ(), "D="+folder)}, folder
+}
+
+// awaitFile returns what a file of the program says once it has a line.
+func awaitFile(t *testing.T, folder, name string) string {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) { // another process writes it
+		text, _ := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // the test's own
+		if line, ok := strings.CutSuffix(string(text), "\n"); ok {
+			return line
+		}
+	}
+	t.Fatalf("the program has not written %s", name)
+	return ""
+}
+
+func awaitPid(t *testing.T, folder, name string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(awaitFile(t, folder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// state is the letter by which the kernel says how a process is; "": there is none.
+func state(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest[:min(1, len(rest))]
+}
+
+// runs reports whether a process in this state can still do anything.
+func runs(state string) bool { return state != "" && state != "Z" && state != "X" }
+
+// A record is what Run tells.
+type record struct {
+	mu     sync.Mutex
+	events []Event
+}
+
+func (r *record) add(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+// has reports how often a thing has happened.
+func (r *record) has(w What) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.What == w {
+			n++
+		}
+	}
+	return n
+}
+
+// An outcome is what Run has returned.
+type outcome struct {
+	Result
+	err error
+}
+
+// begin runs a program while the test goes on.
+func begin(t *testing.T, l Lease, p Program, o Options) <-chan outcome {
+	t.Helper()
+	over := make(chan outcome, 1)
+	go func() {
+		result, err := Run(t.Context(), l, p, o)
+		over <- outcome{result, err}
+	}()
+	return over
+}
+
+func await(t *testing.T, over <-chan outcome) outcome {
+	t.Helper()
+	select {
+	case o := <-over:
+		return o
+	case <-time.After(30 * time.Second):
+		t.Fatal("Run has not returned")
+		return outcome{}
+	}
+}

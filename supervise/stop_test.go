@@ -1,0 +1,235 @@
+//go:build linux
+
+package supervise
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The lease is not renewed: TERM comes at deadline − grace − margin, and SIGKILL to everything at
+// deadline − margin.
+func TestWhatIgnoresTheSignalIsKilledBeforeTheDeadline(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "times")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, events := holdFor(3*time.Second), new(record)
+	end := deadline(l)
+	got, err := Run(t.Context(), l, Program{Path: self, Args: []string{self, tickerName, file}}, Options{TTL: roomy, Grace: 300 * time.Millisecond, Events: events.add})
+	if err != nil || !got.Lost || got.Signal != syscall.SIGKILL {
+		t.Errorf("Run = %+v, %v, want it lost, and killed by SIGKILL", got, err)
+	}
+	if events.has(Stopping) != 1 || events.has(Killed) != 1 || events.has(Lost) != 1 {
+		t.Errorf("events %v, want stopping, killed and lost", events.events)
+	}
+	text, err := os.ReadFile(file) //nolint:gosec // the test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Fields(string(text))
+	last, err := strconv.ParseInt(lines[len(lines)-1], 10, 64)
+	if left := end - time.Duration(last); err != nil || left <= 0 || left > 300*time.Millisecond {
+		t.Errorf("the last write was %v before the deadline (%v), want some 200ms: the margin", left, err)
+	}
+}
+
+func TestTheSignalComesWhenTheGraceBegins(t *testing.T) {
+	l := holdFor(4 * time.Second)
+	p, folder := script(t, `trap 'exit 3' TERM; echo > $D/ready; while :; do sleep 0.01; done`)
+	start := time.Now()
+	got, err := Run(t.Context(), l, p, Options{TTL: roomy, Grace: time.Second})
+	after := time.Since(start)
+	awaitFile(t, folder, "ready")
+	if err != nil || !got.Lost || got.Code != 3 || after < 2750*time.Millisecond || after > 3800*time.Millisecond {
+		t.Errorf("Run = %+v, %v after %v, want it lost, code 3 and some 2.8s", got, err, after)
+	}
+}
+
+func TestDescendantsOfTheirOwnDieWithTheProgram(t *testing.T) {
+	for name, text := range map[string]string{
+		"a child":                          `sleep 1000 & echo $! > $D/pid; wait`,
+		"a child of another session":       `setsid sh -c 'echo $$ > $D/pid; exec sleep 1000' & wait`,
+		"one that its parents left":        `(setsid sh -c 'echo $$ > $D/pid; trap "" TERM; while :; do sleep 0.01; done' &) ; exec sleep 1000`,
+		"one whose program has ended":      `setsid sh -c 'echo $$ > $D/pid; trap "" TERM; while :; do sleep 0.01; done' & exit 0`,
+		"one that is stopped":              `sh -c 'echo $$ > $D/pid; kill -STOP $$' & wait`,
+		"one that starts others as it can": `sh -c 'echo $$ > $D/pid; while :; do setsid sleep 100 & sleep 0.02; done' & wait`,
+	} {
+		p, folder := script(t, text)
+		l := holdFor(long)
+		over := begin(t, l, p, Options{TTL: roomy, Grace: 100 * time.Millisecond})
+		pid := awaitPid(t, folder, "pid")
+		l.extend(-1)
+		got := await(t, over)
+		if s := state(pid); runs(s) {
+			t.Errorf("%s still runs (state %s) when Run has returned %+v, %v", name, s, got.Result, got.err)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if !got.Lost || got.err != nil {
+			t.Errorf("%s: Run = %+v, %v, want it lost", name, got.Result, got.err)
+		}
+	}
+	if out, err := exec.Command("sh", "-c", "ps -eo args | grep '^sleep 100$'").Output(); err == nil { //nolint:noctx // it ends by itself
+		t.Errorf("descendants have outlived Run:\n%s", out)
+	}
+}
+
+// A program that leaves work behind holds the lock until that is done. Meanwhile its number, which
+// is that of its group, is nobody else's.
+func TestTheProgramIsNotOverBeforeItsDescendantsAre(t *testing.T) {
+	p, folder := script(t, `echo $$ > $D/leader; (setsid sh -c 'while [ ! -e $D/go ]; do sleep 0.01; done; echo > $D/done' &); exit 5`)
+	events := new(record)
+	remaining := make(chan struct{}, 1)
+	over := begin(t, holdFor(long), p, Options{TTL: long, Events: func(e Event) {
+		events.add(e)
+		if e.What == Remaining {
+			remaining <- struct{}{}
+		}
+	}})
+	leader := awaitPid(t, folder, "leader")
+	select {
+	case got := <-over:
+		t.Fatalf("Run = %+v, %v while a descendant runs", got.Result, got.err)
+	case <-remaining:
+	}
+	if s := state(leader); s != "Z" {
+		t.Errorf("the program is %q while a descendant runs, want Z: a signal to its number could meet another process", s)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := await(t, over)
+	if _, err := os.Stat(filepath.Join(folder, "done")); err != nil || got.Code != 5 || got.err != nil || got.Lost {
+		t.Errorf("Run = %+v, %v, and the descendant's work: %v, want code 5 after the work is done", got.Result, got.err, err)
+	}
+}
+
+func TestAProgramUnderARenewedLeaseIsLeftAlone(t *testing.T) {
+	l, events := holdFor(3*time.Second), new(record)
+	p, folder := script(t, `while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`)
+	extended := make(chan struct{}, 100)
+	over := begin(t, l, p, Options{TTL: roomy, Grace: 200 * time.Millisecond, Events: func(e Event) {
+		events.add(e)
+		if e.What == Extended {
+			extended <- struct{}{}
+		}
+	}})
+	for range 4 { // 4s in all, longer than the first lease
+		time.Sleep(time.Second) // a renewal's time
+		l.extend(3 * time.Second)
+		<-extended
+	}
+	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := await(t, over); got.err != nil || got.Code != 4 || got.Lost || events.has(Stopping) != 0 {
+		t.Errorf("Run = %+v, %v with events %v, want code 4 and no stop", got.Result, got.err, events.events)
+	}
+}
+
+// One that was asked to end is stopped even if a renewal succeeds at last.
+func TestALateRenewalChangesNothing(t *testing.T) {
+	l := holdFor(long)
+	p, folder := script(t, `trap '' TERM; echo > $D/ready; while :; do sleep 0.01; done`)
+	over := begin(t, l, p, Options{TTL: roomy, Grace: 300 * time.Millisecond, Events: func(e Event) {
+		if e.What == Stopping {
+			l.extend(2 * long)
+		}
+	}})
+	awaitFile(t, folder, "ready")
+	l.extend(-1)
+	if got := await(t, over); got.err != nil || !got.Lost || got.Signal != syscall.SIGKILL {
+		t.Errorf("Run = %+v, %v, want it lost and killed after the grace", got.Result, got.err)
+	}
+}
+
+func TestALeaseThatEndsEarlyStopsTheProgram(t *testing.T) {
+	l := holdFor(long)
+	p, folder := script(t, `echo > $D/ready; exec sleep 1000`)
+	over := begin(t, l, p, Options{TTL: 2 * time.Second, Grace: 500 * time.Millisecond})
+	awaitFile(t, folder, "ready")
+	l.extend(-time.Second) // released by somebody else
+	if got := await(t, over); got.err != nil || !got.Lost || got.Signal != syscall.SIGTERM {
+		t.Errorf("Run = %+v, %v, want it lost and ended by SIGTERM", got.Result, got.err)
+	}
+}
+
+func TestAKilledGuardTakesTheProgramWithIt(t *testing.T) {
+	for name, how := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped for ever": syscall.SIGSTOP} {
+		l := holdFor(3 * time.Second)
+		p, folder := script(t, `trap '' TERM; setsid sh -c 'echo $$ > $D/child; exec sleep 1000' & echo $$ > $D/pid; echo $PPID > $D/guard; while :; do sleep 0.01; done`)
+		over := begin(t, l, p, Options{TTL: 3 * roomy, Grace: 100 * time.Millisecond, Alone: true}) // of whose margin half is for this process
+		pid, child := awaitPid(t, folder, "pid"), awaitPid(t, folder, "child")
+		if err := syscall.Kill(awaitPid(t, folder, "guard"), how); err != nil {
+			t.Fatal(err)
+		}
+		got := await(t, over)
+		if !errors.Is(got.err, ErrGuard) || !got.Lost {
+			t.Errorf("guard %s: Run = %+v, %v, want ErrGuard", name, got.Result, got.err)
+		}
+		if time.Now().After(l.Until()) {
+			t.Errorf("guard %s: Run has returned after the deadline", name)
+		}
+		for what, pid := range map[string]int{"the program": pid, "its child": child} {
+			if s := state(pid); runs(s) {
+				t.Errorf("guard %s: %s still runs (state %s)", name, what, s)
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
+}
+
+// Nobody renews any more, and nobody could report: the guard stops the program by itself.
+func TestAProgramDoesNotOutliveItsRenewer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		how   syscall.Signal
+		lease time.Duration
+	}{
+		"killed":           {syscall.SIGKILL, long},
+		"stopped for ever": {syscall.SIGSTOP, 3 * time.Second},
+	} {
+		folder := t.TempDir()
+		text := `trap '' TERM; setsid sh -c 'echo $$ > $D/child; exec sleep 1000' & echo $PPID > $D/guard; while :; do sleep 0.01; done`
+		renewer := exec.CommandContext(t.Context(), os.Args[0], renewerName, tt.lease.String(), text) //nolint:gosec // this test
+		renewer.Env = append(os.Environ(), "D="+folder)
+		if err := renewer.Start(); err != nil {
+			t.Fatal(err)
+		}
+		guard, child := awaitPid(t, folder, "guard"), awaitPid(t, folder, "child")
+		until, err := strconv.ParseInt(awaitFile(t, folder, "until"), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := time.Unix(0, until)
+		if killed := time.Now().Add(20 * time.Second); tt.how == syscall.SIGKILL && killed.Before(end) {
+			end = killed
+		}
+		if err := renewer.Process.Signal(tt.how); err != nil {
+			t.Fatal(err)
+		}
+		for runs(state(child)) && time.Now().Before(end) {
+			time.Sleep(time.Millisecond) // nobody tells
+		}
+		if s := state(child); runs(s) {
+			t.Errorf("renewer %s: a descendant still runs (state %s) at the deadline", name, s)
+			_ = syscall.Kill(child, syscall.SIGKILL)
+		}
+		_ = renewer.Process.Kill()
+		_ = renewer.Wait()
+		for runs(state(guard)) && time.Now().Before(end.Add(time.Second)) {
+			time.Sleep(time.Millisecond) // likewise
+		}
+		if s := state(guard); runs(s) {
+			t.Errorf("renewer %s: the guard still runs (state %s) when its program is gone", name, s)
+		}
+	}
+}
