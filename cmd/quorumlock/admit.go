@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func admitVerb(t *tool) *cobra.Command {
+	var undo bool
+	verb := t.overNodes(&cobra.Command{
+		Use:   "admit",
+		Short: "Let new nodes vote at once, without the guard's quarantine",
+		Long: `admit lets all nodes vote at once that were never in use, at the first deployment under --guard and before any
+client takes a lock. It admits all nodes or none: all have to answer, and none may hold a record of the guard. A
+node that was replaced, restarted or flushed is not admitted by hand, for it may have forgotten a vote: it votes
+by itself after one longest lease.
+
+It may stand in a script that runs at every deployment: then it exits with 78 and changes nothing, for the nodes
+have been in use. 69 means that a node does not answer.`,
+		Example: `  quorumlock admit --profile prod
+  quorumlock admit --guard --longest-ttl 1m --nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if !t.settings.RestartGuard {
+				return exitf(t.settings.fault("guard"), "every node votes without --guard: there is nothing to admit")
+			}
+			nodes, err := t.settings.open()
+			if err != nil {
+				return err
+			}
+			locker, err := redlock.New(nodes, t.settings.locker()...)
+			if err != nil {
+				closeNodes(nodes)
+				return err
+			}
+			defer func() { err = errors.Join(err, locker.Close()) }()
+			return t.admit(cmd.Context(), locker, len(nodes), undo)
+		},
+	})
+	verb.Flags().BoolVar(&undo, "undo-guard", false, "admit whatever answers, whatever it holds: two holders are possible unless all clients have been stopped for the longest lease")
+	return verb
+}
+
+// admit admits the nodes, and says why not.
+func (t *tool) admit(ctx context.Context, locker *redlock.Locker, nodes int, undo bool) error {
+	var options []redlock.AdmitOption
+	if undo {
+		options = append(options, redlock.ForceAdmission())
+	}
+	err := locker.AdmitNewNodes(ctx, options...)
+	switch {
+	case err == nil:
+		return t.print(fmt.Sprintf("%d nodes are admitted: they vote from now on\n", nodes))
+	case errors.Is(err, redlock.ErrAdmitted):
+		return fmt.Errorf("%w. After at most %v they do. To admit them now can make two holders: stop all clients for %v first, and then use --undo-guard", err, t.settings.longest(), t.settings.longest())
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/inspect"
+)
+
+// The formats of doctor beside the usual ones.
+const (
+	formatNagios     format = "nagios"
+	formatPrometheus format = "prometheus"
+)
+
+// allFindings is the value of --check without ids.
+const allFindings = "all"
+
+func doctorVerb(t *tool) *cobra.Command {
+	var o inspect.Options
+	var check []string
+	verb := t.overNodes(&cobra.Command{
+		Use:   "doctor",
+		Short: "Say whether the nodes are fit for locks, and how to mend what is not",
+		Long: `doctor examines all nodes at once, within 3 s, and says for each finding what it means for locks and which
+command mends it. Lines that begin with # only say something. Give redis-cli the password of an administrator
+in REDISCLI_AUTH, and --user if he is not the default user.
+
+What the user of the nodes may not ask is "cannot tell", never fit. It exits with 0 if all is fit, 1 if there are
+warnings, 2 if something is unfit, and 3 if something cannot be told. It writes nothing but scratch keys
+PREFIXql:doctor:<random>, which live for 10 s at most.`,
+		Example: `  quorumlock doctor --nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
+  quorumlock doctor --profile prod --for 30s -o json
+  quorumlock doctor --profile prod --accept same-host,scripts -o nagios`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Settings = t.settings.Settings
+			if o.Only = check; slices.Contains(check, allFindings) {
+				o.Only = nil
+			}
+			if o.For < 0 {
+				return exitf(exitUsage, "--for: %v is less than 0", o.For)
+			}
+			for _, id := range slices.Concat(o.Only, o.Accepted) {
+				if !slices.Contains(inspect.IDs, id) {
+					return exitf(exitUsage, "there is no finding %q: want some of %s", id, strings.Join(inspect.IDs, ", "))
+				}
+			}
+			report, err := t.examine(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			if check != nil && t.format == formatTable && report.Verdict == inspect.Fit {
+				return nil
+			}
+			if err := t.writeReport(&report); err != nil {
+				return err
+			}
+			return verdictOf(report.Verdict)
+		},
+	})
+	flags := verb.Flags()
+	flags.DurationVar(&o.For, "for", 0, "watch the nodes and this machine for so `long`: bounds of drift get sharper, and rare pauses show (default: 2s)")
+	flags.BoolVar(&o.ReadOnly, "read-only", false, "write nothing: round trips are timed in place of acquires")
+	flags.StringVar(&o.User, "acl-user", "", "the `name` of the user that locks have at the nodes, if the URLs are those of an administrator")
+	flags.StringSliceVar(&o.Accepted, "accept", nil, "the `ids` of findings that are known: shown, but no reason for a warning (what is unfit stays so)")
+	flags.StringSliceVar(&check, "check", nil, "for scripts: judge by the findings of these `ids` alone (default: all), and print nothing if all is fit")
+	flags.Lookup("check").NoOptDefVal = allFindings
+	for _, name := range []string{"accept", "check"} {
+		_ = verb.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(inspect.IDs, cobra.ShellCompDirectiveNoFileComp))
+	}
+	t.formats(verb, formatNagios, formatPrometheus)
+	return verb
+}
+
+// examine opens the nodes, looks at them, and closes them.
+func (t *tool) examine(ctx context.Context, o inspect.Options) (report inspect.Report, err error) {
+	urls, err := t.settings.nodes()
+	if err != nil {
+		return report, err
+	}
+	nodes, err := t.settings.open()
+	if err != nil {
+		return report, err
+	}
+	defer closeNodes(nodes)
+	for _, url := range urls {
+		end, err := inspect.ParseEndpoint(url)
+		if err != nil {
+			return report, err
+		}
+		o.Endpoints = append(o.Endpoints, end)
+	}
+	report = inspect.Doctor(ctx, nodes, o)
+	return report, context.Cause(ctx)
+}
+
+// closeNodes closes what open has opened, all at once: with a silent node it may take a second.
+func closeNodes(nodes []driver.Node) {
+	var group errgroup.Group
+	for _, n := range nodes {
+		if c, ok := n.Driver.(io.Closer); ok {
+			group.Go(func() error {
+				_ = c.Close() // nothing is to be done about it
+				return nil
+			})
+		}
+	}
+	_ = group.Wait()
+}
+
+// verdictOf is how the process ends.
+func verdictOf(s inspect.Severity) error {
+	switch s {
+	case inspect.Fit:
+		return nil
+	case inspect.Warning:
+		return &verdict{1}
+	case inspect.Unfit:
+		return &verdict{2}
+	}
+	return &verdict{3}
+}
+
+// writeReport prints a report in the format that was asked for.
+func (t *tool) writeReport(r *inspect.Report) error {
+	switch t.format {
+	case formatJSON:
+		return t.writeJSON(r)
+	case formatJSONL:
+		return writeLines(t, r.All())
+	case formatNagios:
+		return t.print(nagios(r))
+	case formatPrometheus:
+		return t.print(prometheus(r))
+	}
+	return reportPage{r, t.screen()}.write(t.out)
+}
+
+// seconds shows a time of a report with three digits.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	unit := time.Duration(1)
+	for d.Abs() >= 1000*unit {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}

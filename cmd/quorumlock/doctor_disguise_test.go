@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
+)
+
+// What servers of a test's own cannot be made to do stands in their answers.
+func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
+	t.Parallel()
+	private := []string{"10.9.0.1", "10.9.0.2", "10.9.0.3"}
+	spike := driver.Reply{Kind: driver.Array, Elems: []driver.Reply{{Kind: driver.Array, Elems: []driver.Reply{
+		{Kind: driver.String, Str: "fork"}, {Kind: driver.Integer, Int: 1700000000}, {Kind: driver.Integer, Int: 3}, {Kind: driver.Integer, Int: 900},
+	}}}}
+	for _, tt := range []struct {
+		name     string
+		hosts    []string
+		disguise func(node int) disguise
+		options  inspect.Options
+		id       string
+		severity inspect.Severity
+		seen     string
+		cured    func(o *inspect.Options, hosts *[]string) // what the cure says, if the disguise is not all
+	}{
+		{
+			name: "nodes on one machine", hosts: []string{"10.9.0.1", "10.9.0.1", "10.9.0.3"}, id: "same-host", severity: inspect.Warning, seen: "10.9.0.1",
+			cured: func(_ *inspect.Options, hosts *[]string) { *hosts = private },
+		},
+		{
+			name: "no password off the loopback", hosts: private, id: "auth", severity: inspect.Warning, seen: "10.9.0.1",
+			cured: func(_ *inspect.Options, hosts *[]string) { *hosts = nil },
+		},
+		{
+			name: "plain text over the internet", hosts: []string{"10.9.0.1", "10.9.0.2", "203.0.113.5"}, id: "tls", severity: inspect.Warning, seen: "203.0.113.5",
+			cured: func(_ *inspect.Options, hosts *[]string) { *hosts = private },
+		},
+		{
+			name: "a server before SET NX GET", id: "version", severity: inspect.Unfit, seen: "syntax error",
+			disguise: answers(2, func(cmd []string, reply driver.Reply) driver.Reply {
+				if cmd[0] == "SET" && strings.Contains(strings.Join(cmd, " "), " NX GET ") {
+					return driver.Reply{Kind: driver.Failure, Str: "ERR syntax error"}
+				}
+				return reply
+			}),
+		},
+		{
+			name: "an old server that nothing may be written to", id: "version", severity: inspect.Unfit, seen: "redis 6.2.14",
+			options: inspect.Options{ReadOnly: true}, disguise: answers(2, field("redis_version", "6.2.14")),
+		},
+		{
+			name: "a server without WAITAOF", id: "version", severity: inspect.Unfit, seen: "WAITAOF unknown",
+			options: inspect.Options{Settings: inspect.Settings{Durable: true}},
+			cured:   func(o *inspect.Options, _ *[]string) { o.Durable = false },
+		},
+		{
+			name: "servers of two makers", id: "version", severity: inspect.Info, seen: "redis valkey",
+			disguise: answers(2, field("redis_version", "7.2.4\r\nvalkey_version:8.1.1")),
+		},
+		{
+			name: "a disk that is full", id: "persistence", severity: inspect.Unfit, seen: "aof last write status err",
+			disguise: answers(1, field("aof_last_write_status", "err")),
+		},
+		{
+			name: "a server that loads its data", id: "reach", severity: inspect.Warning, seen: "loading",
+			disguise: answers(1, field("loading", "1")),
+		},
+		{
+			name: "a fork that took long", id: "latency", severity: inspect.Warning, seen: "fork 300ms",
+			disguise: answers(1, field("latest_fork_usec", "300000")),
+		},
+		{
+			name: "a delay that the server has noted", id: "latency", severity: inspect.Warning, seen: "event fork",
+			disguise: answers(1, func(cmd []string, reply driver.Reply) driver.Reply {
+				if strings.Join(cmd, " ") == "LATENCY LATEST" {
+					return spike
+				}
+				return reply
+			}),
+		},
+		{
+			name: "huge pages", id: "latency", severity: inspect.Warning, seen: "transparent hugepages on",
+			disguise: answers(1, func(cmd []string, reply driver.Reply) driver.Reply {
+				if strings.Join(cmd, " ") == "LATENCY DOCTOR" {
+					return driver.Reply{Kind: driver.String, Str: "Dave, …\n- I detected a non zero amount of anonymous huge pages used by your process."}
+				}
+				return reply
+			}),
+		},
+		{
+			name: "a node that is far away", id: "latency", severity: inspect.Warning, seen: "p99",
+			options:  inspect.Options{Settings: inspect.Settings{NodeTimeout: 40 * time.Millisecond}},
+			disguise: func(node int) disguise { return disguise{delay: time.Duration(node/3) * 25 * time.Millisecond} },
+			cured:    func(o *inspect.Options, _ *[]string) { o.NodeTimeout = 9 * time.Second },
+		},
+		{
+			name: "a quorum that is far away", id: "latency", severity: inspect.Unfit, seen: "quorum p99",
+			options:  inspect.Options{Settings: inspect.Settings{TTL: 80 * time.Millisecond, NodeTimeout: 79 * time.Millisecond}},
+			disguise: func(int) disguise { return disguise{delay: 25 * time.Millisecond} },
+			cured:    func(o *inspect.Options, _ *[]string) { o.TTL = time.Minute },
+		},
+		{
+			name: "a clock that is off", id: "clock", severity: inspect.Warning, seen: "offset ",
+			disguise: answers(3, clock(func(now time.Time) time.Time { return now.Add(5 * time.Second) })),
+		},
+		{
+			name: "a clock that is set", id: "clock", severity: inspect.Warning, seen: "step",
+			disguise: func(node int) disguise {
+				var asked atomic.Int32
+				return answers(3, clock(func(now time.Time) time.Time {
+					if asked.Add(1) > 5 {
+						now = now.Add(time.Minute)
+					}
+					return now
+				}))(node)
+			},
+		},
+		{
+			name:    "a clock that runs too fast", // by so much that a busy machine cannot blur it
+			options: inspect.Options{For: 2500 * time.Millisecond, Settings: inspect.Settings{Drift: 0.2}},
+			id:      "clock", severity: inspect.Unfit, seen: "drift ppm 2",
+			disguise: func(node int) disguise {
+				begun := time.Now()
+				return answers(3, clock(func(now time.Time) time.Time { return now.Add(now.Sub(begun) * 3 / 10) }))(node)
+			},
+		},
+		{
+			name: "a time that is not told", id: "clock", severity: inspect.Unknown, seen: "TIME NOPERM",
+			disguise: answers(1, refuses("TIME")),
+		},
+		{
+			name: "nothing that is told", id: "eviction", severity: inspect.Unknown, seen: "INFO NOPERM",
+			disguise: answers(1, refuses("INFO")),
+		},
+		{
+			name: "a command that scripts could do without, and that is forbidden", id: "scripts", severity: inspect.Warning, seen: "compare and delete false",
+			disguise: answers(1, refuses("DELIFEQ")),
+		},
+	} {
+		t.Run(strings.ReplaceAll(tt.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			w := newWard(t)
+			o := tt.options
+			if o.For == 0 {
+				o.For = 400 * time.Millisecond
+			}
+			if o.NodeTimeout == 0 && tt.id != "latency" {
+				o.NodeTimeout = 2 * time.Second // which no busy machine exceeds
+			}
+			nodes, endpoints := w.disguised(tt.hosts, tt.disguise)
+			o.Endpoints = endpoints
+			r := inspect.Doctor(t.Context(), nodes, o)
+			if f, ok := find(r, tt.id, tt.severity, 0); !ok || !strings.Contains(f.Seen.String(), tt.seen) {
+				t.Errorf("no finding %s (%s) with %q; there are%s", tt.id, tt.severity, tt.seen, listing(r))
+			}
+			if tt.cured != nil {
+				tt.cured(&o, &tt.hosts)
+			}
+			if nodes, o.Endpoints = w.disguised(tt.hosts, nil); tt.disguise != nil && tt.cured != nil {
+				nodes, o.Endpoints = w.disguised(tt.hosts, tt.disguise)
+			}
+			r = inspect.Doctor(t.Context(), nodes, o)
+			if f, ok := find(r, tt.id, tt.severity, 0); ok && strings.Contains(f.Seen.String(), tt.seen) {
+				t.Errorf("%s (%s) is found where there is none: %v", tt.id, tt.severity, f.Seen)
+			}
+		})
+	}
+}
+
+// answers disguises one node.
+func answers(which int, instead func([]string, driver.Reply) driver.Reply) func(node int) disguise {
+	return func(node int) disguise {
+		if node == which {
+			return disguise{instead: instead}
+		}
+		return disguise{}
+	}
+}
+
+// refuses forbids a command.
+func refuses(name string) func([]string, driver.Reply) driver.Reply {
+	return func(cmd []string, reply driver.Reply) driver.Reply {
+		if cmd[0] == name {
+			return driver.Reply{Kind: driver.Failure, Str: fmt.Sprintf("NOPERM this user has no permissions to run the '%s' command", strings.ToLower(name))}
+		}
+		return reply
+	}
+}
+
+// clock answers TIME by another clock.
+func clock(shows func(time.Time) time.Time) func([]string, driver.Reply) driver.Reply {
+	return func(cmd []string, reply driver.Reply) driver.Reply {
+		if cmd[0] != "TIME" {
+			return reply
+		}
+		seconds, _ := strconv.ParseInt(reply.Elems[0].Str, 10, 64)
+		micros, _ := strconv.ParseInt(reply.Elems[1].Str, 10, 64)
+		now := shows(time.Unix(seconds, micros*1000))
+		return driver.Reply{Kind: driver.Array, Elems: []driver.Reply{
+			{Kind: driver.String, Str: fmt.Sprint(now.Unix())}, {Kind: driver.String, Str: fmt.Sprint(now.Nanosecond() / 1000)},
+		}}
+	}
+}
+
+func TestACertificateThatEndsIsRenewedByTheCure(t *testing.T) {
+	t.Parallel()
+	files := redisserver.NewCertificates(t)
+	for _, tt := range []struct {
+		left     time.Duration
+		severity inspect.Severity
+	}{
+		{20 * 24 * time.Hour, inspect.Warning},
+		{time.Hour, inspect.Unfit},
+	} {
+		files.Renew(t, tt.left)
+		addr := redisserver.FreeAddr(t)
+		_, port, _ := strings.Cut(addr, ":")
+		s := redisserver.Start(t, files.Config(port)...)
+		w := &ward{t: t, servers: []*redisserver.Server{s}, nodes: "rediss://" + addr + "?ca=" + files.CA, args: []string{"--for", "100ms"}}
+		f, ok := find(w.examine(), "tls", tt.severity, 1)
+		if !ok || len(commands(f.Mend)) != 1 {
+			t.Fatalf("a certificate that ends in %v is no finding with a command: %+v", tt.left, w.examine())
+		}
+		// The authority is a new one, too; an operator keeps his.
+		ca := files.CA
+		files.Renew(t, 90*24*time.Hour)
+		do(t, s.Addr, "CONFIG", "SET", "tls-ca-cert-file", ca)
+		paste(t, []string{strings.Replace(commands(f.Mend)[0], "-p "+port+" --tls --cacert "+ca, "-p "+s.Port, 1)})
+		if r := w.examine(); r.Nodes[0].State == inspect.Down {
+			t.Errorf("after the cure: %s", listing(r))
+		} else if _, ok := find(r, "tls", tt.severity, 1); ok {
+			t.Errorf("a new certificate is not seen after the cure:%s", listing(r))
+		}
+	}
+}
+
+func TestADeploymentThatIsFitIsCalledSo(t *testing.T) {
+	t.Parallel()
+	w := newWard(t, "appendonly yes")
+	nodes, endpoints := w.disguised([]string{"10.9.0.1", "10.9.0.2", "10.9.0.3"}, nil)
+	for i := range endpoints {
+		endpoints[i].Password = "secret" // as far as the doctor can tell
+	}
+	r := inspect.Doctor(t.Context(), nodes, inspect.Options{
+		Settings: inspect.Settings{NodeTimeout: 2 * time.Second}, Endpoints: endpoints, For: 2500 * time.Millisecond, Accepted: []string{"here"},
+	})
+	if r.Verdict != inspect.Fit || r.Fit != 3 || r.Quorum != 2 || !strings.Contains(r.Summary, "3 of 3 nodes are fit") {
+		t.Errorf("verdict %s, %d fit of quorum %d, %q, want all fit; there are%s", r.Verdict, r.Fit, r.Quorum, r.Summary, listing(r))
+	}
+	for _, n := range r.Nodes {
+		if n.State != inspect.Fit || n.RTT <= 0 || n.Offset == nil || n.Drift == nil || n.Acquire == nil || n.Acquire.Samples == 0 || !strings.HasPrefix(n.Server, "redis ") {
+			t.Errorf("the report on a fit node lacks something: %+v", n)
+		}
+	}
+}
+
+func TestADoctorLeavesNothingAndReadOnlyWritesNothing(t *testing.T) {
+	t.Parallel()
+	for _, readOnly := range []bool{false, true} {
+		w := newWard(t)
+		if readOnly {
+			w.args = append(w.args, "--read-only")
+		}
+		w.examine()
+		for i := range w.servers {
+			if n := ask(t, w.servers[i].Addr, "DBSIZE").Int; n != 0 {
+				t.Errorf("read-only %v: %d keys are left at server %d", readOnly, n, i+1)
+			}
+			writes := strings.Contains(w.do(i+1, "INFO", "commandstats"), "cmdstat_set:")
+			dirty := w.infoField(i+1, "rdb_changes_since_last_save:")
+			if readOnly && dirty != "0" {
+				t.Errorf("a look that is read-only has changed %s keys (SET was called: %v)", dirty, writes)
+			}
+			if !readOnly && dirty == "0" {
+				t.Error("nothing was written where it may be, so this test sees nothing")
+			}
+		}
+	}
+}
+
+func TestADoctorIsDoneInThreeSecondsWhateverHangs(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	for _, s := range w.servers {
+		t.Cleanup(s.Freeze())
+	}
+	begun := time.Now()
+	w.args = nil
+	r := w.examine()
+	if took := time.Since(begun); took > 8*time.Second {
+		t.Errorf("with three nodes that hang it takes %v, want 3s (and what a busy machine adds)", took)
+	}
+	if r.Verdict != inspect.Unfit || !strings.Contains(r.Summary, "locks do not work") {
+		t.Errorf("verdict %s, %q, want that locks do not work", r.Verdict, r.Summary)
+	}
+}
+
+func TestADoctorEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	nodes, endpoints := w.disguised(nil, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	begun := time.Now()
+	if r := inspect.Doctor(ctx, nodes, inspect.Options{Endpoints: endpoints}); r.Verdict != inspect.Unfit || time.Since(begun) > time.Second {
+		t.Errorf("with a context that has ended the verdict is %s after %v, want unfit at once", r.Verdict, time.Since(begun))
+	}
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
+)
+
+var update = flag.Bool("update", false, "write the golden screens anew")
+
+// golden compares a screen with the one in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path) //nolint:gosec // of this package
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the screen differs from %s (go test -update writes it anew):\n%s", path, got)
+	}
+}
+
+// five starts five servers, of which one evicts keys, and two are down.
+func five(t *testing.T) *ward {
+	t.Helper()
+	w := newWard(t)
+	for range 2 {
+		s := redisserver.Start(t)
+		w.servers, w.nodes = append(w.servers, s), w.nodes+",redis://"+s.Addr
+	}
+	w.do(3, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-lru")
+	w.servers[1].Kill()
+	w.servers[4].Kill()
+	return w
+}
+
+// steady is a report on real servers, with what differs from run to run made the same.
+func steady(w *ward) (r inspect.Report) {
+	w.t.Helper()
+	got := run(w.t, []string{"QUORUMLOCK_NODES=" + w.nodes}, "doctor", "-o", "json", "--for", "100ms", "--prefix", "orders:", "--accept", "persistence")
+	text := got.out
+	for i, s := range w.servers {
+		host := fmt.Sprintf("10.0.0.%d", i+1)
+		text = strings.ReplaceAll(text, "-h 127.0.0.1 -p "+s.Port, "-h "+host)
+		text = strings.ReplaceAll(text, s.Addr, host+":6379")
+	}
+	text = regexp.MustCompile(`"used": "[^"]*"`).ReplaceAllString(text, `"used": "1.10M"`)
+	text = regexp.MustCompile(`redis \d+\.\d+\.\d+`).ReplaceAllString(text, "redis 7.0.15")
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		w.t.Fatalf("%v: %s", err, got.talk)
+	}
+	r.Time = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	r.Here = inspect.HereReport{Pause: 0.0123}
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		n.Findings = slices.DeleteFunc(n.Findings, func(f inspect.Finding) bool { return f.ID == "latency" || f.ID == "scripts" }) // of a busy machine; of a later server
+		if n.State != inspect.Down {
+			n.RTT, n.Offset, n.Acquire = 0.000311, &[2]float64{-0.00012, 0.00019}, &inspect.Latency{Samples: 200, P50: 0.0004, P99: 0.0021, Max: 0.003}
+		}
+	}
+	return r
+}
+
+func TestTheScreensOfDoctor(t *testing.T) {
+	t.Parallel()
+	r := steady(five(t))
+	for _, tt := range []struct {
+		name string
+		env  map[string]string
+	}{
+		{"doctor-80.txt", map[string]string{"COLUMNS": "80"}},
+		{"doctor-80-colour.txt", map[string]string{"COLUMNS": "80", "CLICOLOR_FORCE": "1"}},
+		{"doctor-200.txt", map[string]string{"COLUMNS": "200"}},
+		{"doctor-200-colour.txt", map[string]string{"COLUMNS": "200", "CLICOLOR_FORCE": "1"}},
+	} {
+		var out bytes.Buffer
+		tl := &tool{out: &out, getenv: func(name string) string { return tt.env[name] }, format: formatTable}
+		if err := tl.writeReport(&r); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, tt.name, out.String())
+		for line := range strings.Lines(out.String()) {
+			bare := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(strings.TrimRight(line, "\n"), "")
+			pasted := strings.Contains(bare, "redis-cli ") || strings.Contains(bare, "https://")
+			if width := len([]rune(bare)); tt.env["COLUMNS"] == "80" && width > 80 && !pasted {
+				t.Errorf("a line has %d columns on a screen of 80: %q", width, bare)
+			}
+		}
+	}
+	for name, f := range map[string]format{"doctor-nagios.txt": formatNagios, "doctor-prometheus.txt": formatPrometheus} {
+		var out bytes.Buffer
+		tl := &tool{out: &out, getenv: func(string) string { return "" }, format: f}
+		if err := tl.writeReport(&r); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, out.String())
+	}
+}
+
+func TestTheJSONOfDoctorIsAsItsSchemaSays(t *testing.T) {
+	t.Parallel()
+	w := five(t)
+	env := []string{"QUORUMLOCK_NODES=" + w.nodes}
+	got := run(t, env, "doctor", "-o", "json", "--for", "100ms", "--durable", "--guard")
+	if faults := conforms(t, "doctor.v1.json", got.out); faults != nil || got.code != 2 {
+		t.Errorf("doctor -o json = %d, %s; faults: %q", got.code, got.out, faults)
+	}
+	got = run(t, env, "doctor", "-o", "jsonl", "--for", "100ms")
+	for line := range strings.Lines(got.out) {
+		var f inspect.Finding
+		if err := json.Unmarshal([]byte(line), &f); err != nil || f.ID == "" {
+			t.Errorf("a line of doctor -o jsonl is no finding: %q, %v", line, err)
+		}
+	}
+	for _, id := range inspect.IDs {
+		if schema, err := os.ReadFile("../../docs/schema/doctor.v1.json"); err != nil || !bytes.Contains(schema, []byte(`"`+id+`"`)) {
+			t.Errorf("the schema does not know the finding %s: %v", id, err)
+		}
+	}
+	if got = run(t, []string{"QUORUMLOCK_NODES=redis://a"}, "profile", "check", "-o", "json"); conforms(t, "profile.v1.json", got.out) != nil {
+		t.Errorf("profile check -o json is not as its schema says: %q", conforms(t, "profile.v1.json", got.out))
+	}
+}
+
+func TestMonitorsReadTheirFormats(t *testing.T) {
+	t.Parallel()
+	w := five(t)
+	env := []string{"QUORUMLOCK_NODES=" + w.nodes}
+	got := run(t, env, "doctor", "-o", "nagios", "--for", "100ms")
+	first, _, _ := strings.Cut(got.out, "\n")
+	if !regexp.MustCompile(`^QUORUMLOCK CRITICAL - [^|]+ \| fit=2;5:;3:;0;5( [a-z0-9_]+=[0-9.]+s)+$`).MatchString(first) || got.code != 2 || strings.Count(got.out, "|") != 1 {
+		t.Errorf("doctor -o nagios = %d, %s", got.code, got.out)
+	}
+	got = run(t, env, "doctor", "-o", "prometheus", "--for", "100ms")
+	typed := map[string]bool{}
+	sample := regexp.MustCompile(`^([a-z0-9_]+)(\{([a-z]+="([^"\\]|\\.)*",?)+\})? -?[0-9.e+-]+$`)
+	seen := map[string]bool{}
+	for line := range strings.Lines(got.out) {
+		line = strings.TrimSuffix(line, "\n")
+		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			name, _, _ = strings.Cut(name, " ")
+			typed[name] = true
+			continue
+		}
+		if strings.HasPrefix(line, "# HELP ") {
+			continue
+		}
+		parts := sample.FindStringSubmatch(line)
+		name, _, _ := strings.Cut(line, " ")
+		if parts == nil || !typed[parts[1]] || seen[name] {
+			t.Errorf("no sample, one without a type, or one that is there twice: %q", line)
+		}
+		seen[name] = true
+	}
+	for _, want := range []string{"quorumlock_doctor_verdict 2\n", "quorumlock_doctor_nodes_fit 2\n", fmt.Sprintf("quorumlock_doctor_node_up{node=%q} 0\n", w.servers[1].Addr)} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("doctor -o prometheus has no line %q:\n%s", want, got.out)
+		}
+	}
+}
+
+func TestDoctorSaysWhatIsWrongWithItsArguments(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		env  []string
+		args []string
+		code int
+		says string
+	}{
+		{"no nodes", nil, nil, exitConfig, "--nodes, QUORUMLOCK_NODES or a profile"},
+		{"an unknown flag", nil, []string{"--fast"}, exitUsage, "unknown flag: --fast"},
+		{"a wrong URL", nil, []string{"--nodes", "redis://10.0.0.1:0"}, exitUsage, "its port is not from 1 to 65535"},
+		{"a password in an argument", nil, []string{"--nodes", "redis://:secret@10.0.0.1"}, exitUsage, "sees in ps"},
+		{"an argument", nil, []string{"redis://10.0.0.1"}, exitUsage, "unknown command"},
+		{"a finding that there is not", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--check=evicton"}, exitUsage, "want some of reach, auth"},
+		{"one that is not to be accepted", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--accept", "samehost"}, exitUsage, "want some of reach, auth"},
+		{"a time below 0", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--for", "-1s"}, exitUsage, "--for: -1s is less than 0"},
+		{"a format of another verb", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"-o", "yaml"}, exitUsage, "nagios, prometheus"},
+		{"a file of certificates that is missing", nil, []string{"--nodes", "rediss://a?ca=/nowhere.pem"}, exitUsage, "/nowhere.pem"},
+	} {
+		got := run(t, tt.env, append([]string{"doctor"}, tt.args...)...)
+		if got.code != tt.code || !strings.Contains(got.talk, tt.says) || got.out != "" || strings.Contains(got.talk, "secret") {
+			t.Errorf("%s: code %d, stdout %q, stderr %q; want code %d and %q", tt.name, got.code, got.out, got.talk, tt.code, tt.says)
+		}
+	}
+}
+
+func TestACheckIsSilentWhereAllIsFit(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	env := []string{"QUORUMLOCK_NODES=" + w.nodes}
+	if got := run(t, env, "doctor", "--for", "100ms", "--check=eviction,reach"); got != (result{}) {
+		t.Errorf("a check of what is fit = %+v, want code 0 and no output", got)
+	}
+	w.do(1, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
+	got := run(t, env, "doctor", "--for", "100ms", "--check=eviction,reach")
+	if got.code != 2 || !strings.Contains(got.out, "maxmemory-policy noeviction") || strings.Contains(got.out, "same-host") {
+		t.Errorf("a check of what is unfit = %+v, want code 2 and that finding alone", got)
+	}
+	if got := run(t, env, "doctor", "--for", "100ms", "--check"); got.code != 2 || !strings.Contains(got.out, "same-host") {
+		t.Errorf("a check of everything = %+v, want code 2 and all findings", got)
+	}
+}
+
+func TestNoPasswordIsShown(t *testing.T) {
+	t.Parallel()
+	w := newWard(t, "requirepass hunter2", "user look on >hunter2 ~* &* +@all")
+	for _, nodes := range []string{
+		strings.ReplaceAll(w.nodes, "redis://", "redis://look:hunter2@"), strings.ReplaceAll(w.nodes, "redis://", "rediss://look:hunter2@"),
+		strings.ReplaceAll(w.nodes, "redis://", "redis://other:hunter2@"),
+	} {
+		for _, f := range []string{"table", "json", "nagios", "prometheus"} {
+			got := run(t, []string{"QUORUMLOCK_NODES=" + nodes}, "doctor", "--for", "100ms", "-o", f)
+			if strings.Contains(got.out+got.talk, "hunter2") || got.out == "" {
+				t.Errorf("doctor -o %s shows the password, or nothing: %s%s", f, got.out, got.talk)
+			}
+		}
+	}
+}
+
+// Whoever may write to a node may choose names.
+func TestNamesOnNodesDoNothingToATerminal(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	w.do(1, "HSET", "orders:\x1b[2J\nredis-cli flushall\r", "a", "1")
+	for _, f := range []string{"table", "nagios", "prometheus"} {
+		got := run(t, []string{"QUORUMLOCK_NODES=" + w.nodes}, "doctor", "--for", "100ms", "--prefix", "orders:", "-o", f)
+		if strings.ContainsAny(got.out, "\x1b\r") || regexp.MustCompile(`(?m)^[ ]*redis-cli flushall`).MatchString(got.out) || !strings.Contains(got.out, "foreign") {
+			t.Errorf("doctor -o %s shows a key's name as it is, or does not find it: %q", f, got.out)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+)
+
+func versionVerb(t *tool) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of this command and of the modules in it",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			info, ok := debug.ReadBuildInfo()
+			if !ok {
+				return exitf(exitSoftware, "this binary does not say what it was built of: build it with go build or go install")
+			}
+			return versions(info).write(t.out)
+		},
+	}
+}
+
+// versions are the command's own version, Go's, and those of the modules in it.
+func versions(info *debug.BuildInfo) table {
+	rows := table{{"quorumlock", info.Main.Version, info.GoVersion}}
+	for _, m := range info.Deps {
+		row := []string{m.Path, m.Version}
+		if m.Replace != nil {
+			row = append(row, "replaced by "+m.Replace.Path)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func environmentTopic() *cobra.Command {
+	rows := table{{"VARIABLE", "STANDS FOR"}}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(settings).flags(flags)
+	flags.VisitAll(func(f *pflag.Flag) {
+		rows = append(rows, []string{variable(f.Name), "--" + f.Name})
+	})
+	rows = append(rows,
+		[]string{"QUORUMLOCK_<FLAG>", "any other flag of a verb, in capitals and with _ for -"},
+		[]string{"NO_COLOR", "no colours (any value)"},
+		[]string{"CLICOLOR_FORCE", "colours also where the output is no terminal (not 0)"},
+		[]string{"TERM=dumb", "no colours"},
+		[]string{"COLUMNS", "the width of the output, if not the terminal's own"},
+		[]string{"XDG_CONFIG_HOME", "where quorumlock/NAME.conf is looked for (default: ~/.config)"},
+	)
+	var text strings.Builder
+	text.WriteString("A flag that is not given has the value of its variable, or else of the profile. An empty variable counts as none.\nQUORUMLOCK_NODES takes URLs with commas or white space between them, and @FILE.\n\n")
+	_ = rows.write(&text) // a Builder takes everything
+	return &cobra.Command{Use: "environment", Short: "Which variables are read", Long: strings.TrimSpace(text.String())}
+}
+
+// manVerb writes the man pages of packages, from the same text as the help.
+func manVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:    "man FOLDER",
+		Short:  "Write the man pages into a folder",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o750); err != nil {
+				return exit(exitUsage, err)
+			}
+			header := &doc.GenManHeader{Section: "1", Source: "quorumlock", Manual: "quorumlock"}
+			date, err := time.Parse(time.DateOnly, os.Getenv("SOURCE_DATE"))
+			if err == nil {
+				header.Date = &date
+			}
+			cmd.Root().DisableAutoGenTag = true // it has the day of the build, and packages are to be reproducible
+			if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
+				return fmt.Errorf("man pages: %w", err)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable() // as main does
+	other()
+	leak.Main(m)
+}
+
+// A result is what a run of the command has left.
+type result struct {
+	code      int
+	out, talk string
+}
+
+// run runs the command in this process, with an environment of its own: "NAME=value".
+func run(t *testing.T, env []string, args ...string) result {
+	t.Helper()
+	return runIn(t.Context(), t, env, args...)
+}
+
+// runIn is run until a context ends.
+func runIn(ctx context.Context, t *testing.T, env []string, args ...string) result {
+	t.Helper()
+	home := t.TempDir()
+	var out, talk bytes.Buffer
+	tl := &tool{in: strings.NewReader(""), out: &out, talk: &talk, getenv: func(name string) string {
+		for _, e := range env {
+			if value, ok := strings.CutPrefix(e, name+"="); ok {
+				return value
+			}
+		}
+		if name == "HOME" {
+			return home
+		}
+		return ""
+	}}
+	code := tl.run(ctx, args)
+	return result{code, out.String(), talk.String()}
+}
+
+// file writes a file of the test's own, and returns its name.
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestWhatIsNotValidIsRefusedWithWhatToDo(t *testing.T) {
+	profile := func(text string) []string { return []string{"QUORUMLOCK_PROFILE=" + file(t, "p.conf", text)} }
+	for _, tt := range []struct {
+		name string
+		env  []string
+		args []string
+		code int
+		says string
+	}{
+		{"an unknown verb", nil, []string{"docter"}, exitUsage, `unknown command "docter"`},
+		{"a verb below a verb", nil, []string{"profile", "chek"}, exitUsage, `unknown command "chek"`},
+		{"an unknown flag", nil, []string{"profile", "check", "--nods", "x"}, exitUsage, "See \"quorumlock profile check --help\"."},
+		{"an argument too many", nil, []string{"version", "1"}, exitUsage, `unknown command "1"`},
+		{"a format that there is not", nil, []string{"profile", "check", "-o", "xml"}, exitUsage, "want one of table, json, jsonl"},
+		{"no nodes", nil, []string{"profile", "check"}, exitConfig, "--nodes, QUORUMLOCK_NODES or a profile"},
+		{"a URL without a scheme", nil, []string{"profile", "check", "--nodes", "10.0.0.1"}, exitUsage, "want redis://host:port"},
+		{"a wrong URL in the environment", []string{"QUORUMLOCK_NODES=http://a"}, []string{"profile", "check"}, exitConfig, "not redis, rediss or unix"},
+		{"a password in an argument", nil, []string{"profile", "check", "--nodes", "redis://a,redis://:secret@b"}, exitUsage, "QUORUMLOCK_NODES, in a file (--nodes @FILE)"},
+		{"a file that is missing", nil, []string{"profile", "check", "--nodes", "@/nowhere/nodes"}, exitConfig, "/nowhere/nodes"},
+		{"a file without nodes", nil, []string{"profile", "check", "--nodes", "@" + file(t, "n", "# none\n")}, exitConfig, "want one a line"},
+		{"a file with a wrong line", nil, []string{"profile", "check", "--nodes", "@" + file(t, "n", "redis://a\n\nredis://:secret@a/x\n")}, exitConfig, "n:3: node URL redis://a: database"},
+		{"a profile that is missing", nil, []string{"profile", "check", "--profile", "prod"}, exitConfig, "/etc/quorumlock/prod.conf"},
+		{"a profile with an unknown setting", profile("prefx = a:\n"), []string{"profile", "check"}, exitConfig, `p.conf:1: no setting "prefx": want one of `},
+		{"a profile with a line of its own", profile("\nfences\n"), []string{"profile", "check"}, exitConfig, `p.conf:2: want "key = value"`},
+		{"a profile that says a thing twice", profile("ttl = 1s\nttl = 2s\n"), []string{"profile", "check"}, exitConfig, "p.conf:2: ttl was set before"},
+		{"a profile with a wrong value", profile("ttl = soon\n"), []string{"profile", "check"}, exitConfig, "p.conf:1: ttl: not a value"},
+		{"a variable with a wrong value", []string{"QUORUMLOCK_TTL=soon"}, []string{"profile", "check"}, exitConfig, "QUORUMLOCK_TTL: ttl: not a value"},
+		{"a setting that no Locker takes", nil, []string{"profile", "check", "--ttl", "1ms"}, exitUsage, "TTL: 1ms is not between"},
+		{"the same in the environment", []string{"QUORUMLOCK_TTL=1ms"}, []string{"profile", "check"}, exitConfig, "TTL: 1ms is not between"},
+		{"a guard for less than the lease", nil, []string{"profile", "check", "--node-set", "3"}, exitUsage, "WithRestartGuard"},
+	} {
+		got := run(t, tt.env, tt.args...)
+		if got.code != tt.code || !strings.Contains(got.talk, tt.says) || got.out != "" {
+			t.Errorf("%s: code %d, stdout %q, stderr %q; want code %d, nothing on stdout, and %q on stderr", tt.name, got.code, got.out, got.talk, tt.code, tt.says)
+		}
+		if strings.Contains(got.talk, "secret") {
+			t.Errorf("%s: a password is shown: %q", tt.name, got.talk)
+		}
+	}
+}
+
+func TestASettingComesFromTheFlagElseTheEnvironmentElseTheProfile(t *testing.T) {
+	profile := file(t, "p.conf", "# ours\nnodes = redis://:secret@10.0.0.1\nprefix = a:\nttl = 5s\nfences = true\nnodes = rediss://u:secret@10.0.0.2:7000/3?servername=x\n")
+	got := run(t, []string{"QUORUMLOCK_PROFILE=" + profile, "QUORUMLOCK_PREFIX=b:", "QUORUMLOCK_TTL=6s", "QUORUMLOCK_GUARD="},
+		"profile", "check", "--ttl", "7s")
+	if got.code != exitOK || got.talk != "" {
+		t.Fatalf("profile check = %d, %q, want no error", got.code, got.talk)
+	}
+	for _, row := range []string{
+		"nodes redis://10.0.0.1 rediss://10.0.0.2:7000/3 " + profile + ":2",
+		"prefix b: environment QUORUMLOCK_PREFIX",
+		"ttl 7s flag --ttl",
+		"fences true " + profile + ":5",
+		"guard false default",
+	} {
+		found := false
+		for line := range strings.Lines(got.out) {
+			found = found || strings.Join(strings.Fields(line), " ") == row
+		}
+		if !found {
+			t.Errorf("no row %q in\n%s", row, got.out)
+		}
+	}
+	if strings.Contains(got.out, "secret") {
+		t.Errorf("a password is shown:\n%s", got.out)
+	}
+}
+
+func TestAProfileIsTheUsersOwnOrElseTheMachines(t *testing.T) {
+	config := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(config, "quorumlock"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"default.conf": "nodes = redis://a\n", "prod.conf": "nodes = redis://b\n"} {
+		if err := os.WriteFile(filepath.Join(config, "quorumlock", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "redis://a"},
+		{[]string{"--profile", "prod"}, "redis://b"},
+	} {
+		got := run(t, []string{"XDG_CONFIG_HOME=" + config}, append([]string{"profile", "check"}, tt.args...)...)
+		if got.code != exitOK || !strings.Contains(got.out, tt.want) {
+			t.Errorf("profile check %v = %d, %q %q, want %s in it", tt.args, got.code, got.out, got.talk, tt.want)
+		}
+	}
+}
+
+func TestTheHelpNamesEveryExitCodeAndVariable(t *testing.T) {
+	codes, variables := run(t, nil, "help", "exit-codes"), run(t, nil, "help", "environment")
+	for _, c := range exitCodes {
+		if !strings.Contains(codes.out, c.code+" ") || !strings.Contains(codes.out, c.means) {
+			t.Errorf("help exit-codes does not say what %s means:\n%s", c.code, codes.out)
+		}
+	}
+	for _, name := range new(settings).names() {
+		if !strings.Contains(variables.out, variable(name)) {
+			t.Errorf("help environment does not name %s:\n%s", variable(name), variables.out)
+		}
+	}
+}
+
+func TestThereIsAPageForEveryVerb(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "man")
+	if got := run(t, nil, "man", folder); got.code != exitOK || got.talk != "" {
+		t.Fatalf("man = %d, %q, want no error", got.code, got.talk)
+	}
+	for _, name := range []string{"quorumlock.1", "quorumlock-profile-check.1"} {
+		text, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // written above
+		if err != nil || !strings.Contains(string(text), ".SH SYNOPSIS") {
+			t.Errorf("%s: %v, %d bytes, want a page with a synopsis", name, err, len(text))
+		}
+	}
+}
+
+func TestCompletionIsThereForFourShells(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if got := run(t, nil, "completion", shell); got.code != exitOK || !strings.Contains(got.out, "quorumlock") {
+			t.Errorf("completion %s = %d, %d bytes, %q, want a script", shell, got.code, len(got.out), got.talk)
+		}
+	}
+}
+
+func TestColoursAndWidthFollowTheEnvironment(t *testing.T) {
+	for _, tt := range []struct {
+		env  map[string]string
+		want screen
+	}{
+		{nil, screen{}},
+		{map[string]string{"COLUMNS": "200"}, screen{width: 200}},
+		{map[string]string{"CLICOLOR_FORCE": "1"}, screen{colour: true}},
+		{map[string]string{"CLICOLOR_FORCE": "0"}, screen{}},
+		{map[string]string{"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, screen{}},
+		{map[string]string{"COLUMNS": "wide"}, screen{}},
+	} {
+		tl := &tool{out: new(bytes.Buffer), getenv: func(name string) string { return tt.env[name] }}
+		if got := tl.screen(); got != tt.want {
+			t.Errorf("with %v the screen is %+v, want %+v", tt.env, got, tt.want)
+		}
+	}
+}
+
+func TestAScreenPaintsAndWraps(t *testing.T) {
+	lines := screen{width: 20}.wrap("every lock can be evicted by maxmemory-policy", 8)
+	for _, line := range lines {
+		if len(line) > 12 && strings.Contains(line, " ") {
+			t.Errorf("behind 8 blanks %q is wider than the screen of 20", line)
+		}
+	}
+	if text := strings.Join(lines, " "); text != "every lock can be evicted by maxmemory-policy" {
+		t.Errorf("the lines are %q, want all words", lines)
+	}
+	if got := (screen{}).wrap("as it is", 8); len(got) != 1 {
+		t.Errorf("without a width there are %d lines, want one", len(got))
+	}
+	for _, c := range []colour{plain, red, green, yellow, cyan, grey} {
+		if got := (screen{colour: true}).paint(c, "x"); len(got) != 10 {
+			t.Errorf("%q takes %d bytes, want 10 as all colours do, or columns would be askew", got, len(got))
+		}
+	}
+	if got := (screen{}).paint(red, "x"); got != "x" {
+		t.Errorf("without colours x is %q", got)
+	}
+}
+
+func TestNodesOpenByTheirURLs(t *testing.T) {
+	s := settings{urls: []string{"redis://10.0.0.1,rediss://10.0.0.2:7000", "@" + file(t, "nodes", "# the third\nredis://:secret@10.0.0.3\n")}}
+	nodes, err := s.open()
+	if err != nil || len(nodes) != 3 || nodes[0].Name != "10.0.0.1:6379" || nodes[1].Name != "10.0.0.2:7000" || nodes[2].Name != "10.0.0.3:6379" {
+		t.Errorf("open = %+v, %v, want three nodes by their addresses", nodes, err)
+	}
+}
+
+func TestAnErrorHasTheExitCodeOfWhatItMatches(t *testing.T) {
+	refused := driver.Reply{Kind: driver.Failure, Str: "NOPERM no"}.Err()
+	for _, tt := range []struct {
+		err  error
+		want int
+	}{
+		{errors.New("?"), exitSoftware},
+		{exitf(exitConfig, "no nodes"), exitConfig},
+		{fmt.Errorf("more: %w", exit(exitUsage, redlock.ErrTaken)), exitUsage},
+		{&verdict{3}, 3},
+		{&redlock.OptionError{Option: "TTL"}, exitUsage},
+		{&redlock.QuorumError{Reason: redlock.ErrTaken, Votes: []redlock.Vote{{Err: refused}}}, exitTaken},
+		{&redlock.QuorumError{Reason: redlock.ErrNoQuorum}, exitUnavailable},
+		{&redlock.QuorumError{Reason: redlock.ErrNoQuorum, Votes: []redlock.Vote{{Err: refused}}}, exitForbidden},
+		{refused, exitForbidden},
+		{redlock.ErrNodeSet, exitConfig},
+		{redlock.ErrLost, exitLost},
+		{context.DeadlineExceeded, exitUnavailable},
+	} {
+		if got := codeOf(tt.err); got != tt.want {
+			t.Errorf("%v ends with %d, want %d", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestASignalEndsTheCommandByItsNumber(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(interrupted(syscall.SIGINT))
+	var out, talk bytes.Buffer
+	tl := &tool{out: &out, talk: &talk, getenv: func(name string) string {
+		return map[string]string{"QUORUMLOCK_NODES": "redis://127.0.0.1:1"}[name]
+	}}
+	if code := tl.run(ctx, []string{"doctor"}); code != 128+int(syscall.SIGINT) || out.Len() > 0 || !strings.Contains(talk.String(), "interrupt") {
+		t.Errorf("interrupted, doctor ends with %d, %q, %q; want 130, and to say so on stderr alone", code, out.String(), talk.String())
+	}
+}
+
+func TestTheVersionNamesTheModules(t *testing.T) {
+	info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: "v1.2.3"}, Deps: []*debug.Module{
+		{Path: "example.com/a", Version: "v0.1.0"}, {Path: "example.com/b", Version: "v0.2.0", Replace: &debug.Module{Path: "../b"}},
+	}}
+	var text strings.Builder
+	if err := versions(info).write(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"quorumlock     v1.2.3  go1.26\n", "example.com/a  v0.1.0\n", "example.com/b  v0.2.0  replaced by ../b\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the versions are %q, want %q in them", text.String(), want)
+		}
+	}
+}

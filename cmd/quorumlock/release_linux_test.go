@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// terminal opens a terminal of the test's own.
+func terminal(t *testing.T) (keyboard, screen *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = keyboard.Close() })
+	var number, unlocked int32
+	for request, value := range map[uintptr]*int32{syscall.TIOCSPTLCK: &unlocked, syscall.TIOCGPTN: &number} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, keyboard.Fd(), request, uintptr(unsafe.Pointer(value))); errno != 0 { //nolint:gosec // the kernel wants an address
+			t.Fatal(errno)
+		}
+	}
+	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = screen.Close() })
+	return keyboard, screen
+}
+
+func TestNowGoesOnIfTheKeyIsTypedOnATerminal(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, time.Minute)
+	held := must(s.locker.Acquire(s.ctx(), "42"))(t)
+	s.everywhere(prefix + "42")
+	for _, tt := range []struct {
+		typed string
+		code  int
+		want  string
+	}{
+		{"43\n", exitUsage, held.Token()},
+		{"\x04", exitUsage, held.Token()}, // the end of the input
+		{"42\n", exitOK, ""},
+	} {
+		var out, talk bytes.Buffer
+		keyboard, screen := terminal(t)
+		if _, err := keyboard.WriteString(tt.typed); err != nil {
+			t.Fatal(err)
+		}
+		tl := &tool{in: screen, out: &out, talk: &talk, getenv: func(name string) string {
+			return map[string]string{"QUORUMLOCK_NODES": strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX": prefix}[name]
+		}}
+		code := tl.run(t.Context(), []string{"release", "42", "--force", "--now"})
+		if value := s.at(prefix + "42")[0]; code != tt.code || value != tt.want || !strings.Contains(talk.String(), "Type the key") {
+			t.Errorf("with %q typed release --now = %d, %q, and the key is %.11q; want code %d", tt.typed, code, talk.String(), value, tt.code)
+		}
+	}
+}

@@ -1,0 +1,437 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/goredis"
+	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// A site is servers with locks on them.
+type site struct {
+	t       *testing.T
+	servers []*redisserver.Server
+	urls    []string
+	locker  *redlock.Locker // of holders
+	waiter  *redlock.Locker // of those who wait, as in another process
+}
+
+const prefix = "orders:"
+
+// newSite starts servers, and makes Lockers whose leases are of so long.
+func newSite(t *testing.T, size int, ttl time.Duration) *site {
+	t.Helper()
+	s := &site{t: t}
+	for range size {
+		server := redisserver.Start(t)
+		s.servers, s.urls = append(s.servers, server), append(s.urls, "redis://"+server.Addr)
+	}
+	s.locker, s.waiter = s.newLocker(ttl), s.newLocker(ttl)
+	return s
+}
+
+func (s *site) newLocker(ttl time.Duration) *redlock.Locker {
+	s.t.Helper()
+	locker, err := redlock.New(s.open(), redlock.WithKeyPrefix(prefix), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/2))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = locker.Close() })
+	return locker
+}
+
+func (s *site) open() []driver.Node {
+	s.t.Helper()
+	nodes, err := goredis.Open(s.urls...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return nodes
+}
+
+// ctx ends a test that hangs.
+func (s *site) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	s.t.Cleanup(cancel)
+	return ctx
+}
+
+// release runs the command.
+func (s *site) release(args ...string) result {
+	s.t.Helper()
+	return run(s.t, []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX=" + prefix}, append([]string{"release"}, args...)...)
+}
+
+// released runs it, and reads its JSON.
+func (s *site) released(args ...string) (r releaseReport) {
+	s.t.Helper()
+	got := s.release(append(args, "--force", "-o", "json")...)
+	if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.code != exitOK {
+		s.t.Fatalf("release %q = %d, %q, %q: %v", args, got.code, got.out, got.talk, err)
+	}
+	return r
+}
+
+// must ends the test if there is an error.
+func must[R any](got R, err error) func(*testing.T) R {
+	return func(t *testing.T) R {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+}
+
+// A cut node cannot be reached by who revokes. Holders reach it.
+type cut struct{}
+
+func (cut) Do(context.Context, []driver.Command) ([]driver.Reply, error) {
+	return nil, driver.ErrNotSent
+}
+
+// reaching returns the nodes as somebody sees them who reaches only so many.
+func (s *site) reaching(n int) []driver.Node {
+	s.t.Helper()
+	nodes := s.open()
+	s.t.Cleanup(func() { closeNodes(nodes) })
+	seen := slices.Clone(nodes)
+	for i := n; i < len(seen); i++ {
+		seen[i].Driver = cut{}
+	}
+	return seen
+}
+
+// at returns what the servers have at a key.
+func (s *site) at(key string) (values []string) {
+	s.t.Helper()
+	for _, server := range s.servers {
+		values = append(values, do(s.t, server.Addr, "GET", key))
+	}
+	return values
+}
+
+// everywhere waits until all servers have a key: an acquire returns when a quorum has.
+func (s *site) everywhere(key string) {
+	s.t.Helper()
+	for slices.Contains(s.at(key), "") {
+		if s.t.Context().Err() != nil {
+			return
+		}
+	}
+}
+
+// overBefore waits until somebody has the lock, who must find that the holder's is over.
+func overBefore(t *testing.T, holder interface{ Valid() bool }, got <-chan error) {
+	t.Helper()
+	if err := <-got; err != nil {
+		t.Errorf("who waits for a revoked key gets %v, want the key", err)
+	}
+	if holder.Valid() {
+		t.Error("the holder of a revoked key still has it when another one gets it")
+	}
+}
+
+// wait acquires the key in the background.
+func wait[L any](acquire func() (L, error), holder interface{ Valid() bool }) <-chan error {
+	got := make(chan error, 1)
+	go func() {
+		_, err := acquire()
+		if err == nil && holder.Valid() {
+			err = errors.New("two holders")
+		}
+		got <- err
+	}()
+	return got
+}
+
+const shortLease = 4 * time.Second // which a busy machine renews in time
+
+func TestTheHolderOfARevokedKeyIsOverByItsDeadlineAndAWaiterIsServedThenAndNotBefore(t *testing.T) {
+	t.Parallel()
+	for _, reach := range []int{5, 3} {
+		t.Run(fmt.Sprintf("%d of 5", reach), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, 5, shortLease)
+			ctx := s.ctx()
+			held := must(s.locker.Acquire(ctx, "42", redlock.WithRenewal(), redlock.WithOwner("pod-7")))(t)
+			s.everywhere(prefix + "42")
+			got := wait(func() (*redlock.Lock, error) { return s.waiter.Acquire(ctx, "42") }, held)
+			nodes := s.reaching(reach)
+			seen := must(inspect.Look(ctx, nodes, "42", inspect.Settings{Prefix: prefix}))(t)
+			if seen.Owner != "pod-7" || seen.At != reach {
+				t.Errorf("who has it: %v at %d nodes, want pod-7 at %d", seen, seen.At, reach)
+			}
+			done, err := inspect.Revoke(ctx, nodes, seen, inspect.RevokeOptions{Settings: inspect.Settings{Prefix: prefix}, Reason: "a test"})
+			if err != nil || !done.Final || done.Took != reach || done.Need != 3 || done.Holder != "pod-7" {
+				t.Errorf("Revoke = %+v, %v, want it to be final with %d tombstones", done, err, reach)
+			}
+			<-held.Context().Done()
+			if cause := context.Cause(held.Context()); !errors.Is(cause, redlock.ErrLost) {
+				t.Errorf("the holder's context ends with %v, want that the lock is lost", cause)
+			}
+			overBefore(t, held, got)
+		})
+	}
+}
+
+// The holder goes on after a revocation at too few nodes, which says so, and is over after the rest.
+func TestARevocationThatTooFewNodesTookSaysSoAndIsCompletedByAnother(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 5, shortLease)
+	ctx := s.ctx()
+	renewals := make(chan redlock.Renewal, 1000)
+	held := must(s.locker.Acquire(ctx, "42", redlock.WithRenewal(), redlock.OnRenewal(func(r redlock.Renewal) { renewals <- r })))(t)
+	s.everywhere(prefix + "42")
+	all := s.reaching(5)
+	settings := inspect.Settings{Prefix: prefix}
+	seen := must(inspect.Look(ctx, all, "42", settings))(t)
+	done, err := inspect.Revoke(ctx, s.reaching(2), seen, inspect.RevokeOptions{Settings: settings})
+	if !errors.Is(err, redlock.ErrNoQuorum) || !errors.Is(err, driver.ErrNotSent) || done.Final || done.Took != 2 {
+		t.Errorf("Revoke at 2 of 5 nodes = %+v, %v, want that the holder may go on, and why", done, err)
+	}
+	for r := range renewals { // tombstones end: the holder gets all nodes back
+		if until := held.Until(); r.Err == nil && until.After(done.Time.Add(2*shortLease)) {
+			break
+		}
+	}
+	if !held.Valid() {
+		t.Error("the holder has lost its key by tombstones at 2 of 5 nodes")
+	}
+	if done, err = inspect.Revoke(ctx, all, seen, inspect.RevokeOptions{Settings: settings}); err != nil || !done.Final {
+		t.Errorf("another Revoke of the same = %+v, %v, want it to be final", done, err)
+	}
+	<-held.Context().Done()
+}
+
+func TestANewHolderIsNeverHit(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, 20*time.Second)
+	ctx := s.ctx()
+	settings := inspect.Settings{Prefix: prefix}
+	nodes := s.reaching(3)
+	old := must(s.locker.Acquire(ctx, "42"))(t)
+	seen := must(inspect.Look(ctx, nodes, "42", settings))(t)
+	if err := old.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, now := range []bool{false, true} {
+		next := must(s.waiter.Acquire(ctx, "42"))(t)
+		s.everywhere(prefix + "42")
+		done, err := inspect.Revoke(ctx, nodes, seen, inspect.RevokeOptions{Settings: settings, Now: now})
+		if !errors.Is(err, redlock.ErrLost) || done.Took != 0 {
+			t.Errorf("Revoke of a holder that has gone = %+v, %v, want ErrLost and nothing done", done, err)
+		}
+		if err := next.Extend(ctx, 20*time.Second); err != nil {
+			t.Errorf("the next holder was hit: %v", err)
+		}
+		for _, value := range s.at(prefix + "42") {
+			if value != next.Token() {
+				t.Errorf("a node has %.14s… in place of the next holder's token", value)
+			}
+		}
+		if err := next.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestReadersLoseARevokedKeyTogether(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, shortLease)
+	ctx := s.ctx()
+	first := must(s.locker.AcquireShared(ctx, "42", redlock.WithRenewal()))(t)
+	second := must(s.waiter.AcquireShared(ctx, "42", redlock.WithRenewal()))(t)
+	s.everywhere(prefix + "42")
+	got := wait(func() (*redlock.Lock, error) { return s.waiter.Acquire(ctx, "42") }, first)
+	if r := s.released("42"); !r.Final || r.Took != 3 {
+		t.Errorf("release = %+v, want it to be final", r)
+	}
+	<-first.Context().Done()
+	<-second.Context().Done()
+	overBefore(t, first, got)
+	if second.Valid() {
+		t.Error("the second reader still has the key when a writer gets it")
+	}
+}
+
+func TestAPermitIsRevokedAlone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, shortLease)
+	ctx := s.ctx()
+	pool := must(s.locker.Semaphore("gpus", 2))(t)
+	others := must(s.waiter.Semaphore("gpus", 2))(t)
+	one := must(pool.Acquire(ctx, redlock.WithRenewal()))(t)
+	two := must(pool.Acquire(ctx, redlock.WithRenewal()))(t)
+	s.everywhere("{" + prefix + "gpus}:slot:" + fmt.Sprint(one.Slot()))
+	got := make(chan *redlock.Permit, 1)
+	go func() {
+		next, err := others.Acquire(ctx)
+		if err != nil || one.Valid() {
+			t.Errorf("who waits for a permit: %v; the revoked one still has it: %v", err, one.Valid())
+		}
+		got <- next
+	}()
+	if r := s.released("gpus", "--slot", fmt.Sprint(one.Slot())); !r.Final {
+		t.Errorf("release = %+v, want it to be final", r)
+	}
+	if next := <-got; next == nil || next.Slot() != one.Slot() || !two.Valid() {
+		t.Errorf("behind it the slot is with %v, and the other permit is valid: %v", next, two.Valid())
+	}
+}
+
+func TestAKeyOfASetTakesTheSetWithIt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, shortLease)
+	ctx := s.ctx()
+	keys := []string{"a", "b", "c"}
+	held := must(s.locker.AcquireAll(ctx, keys, redlock.WithRenewal()))(t)
+	s.everywhere(prefix + "b")
+	got := wait(func() (*redlock.KeysLock, error) { return s.waiter.AcquireAll(ctx, keys) }, held)
+	if r := s.released("b"); !r.Final {
+		t.Errorf("release = %+v, want it to be final", r)
+	}
+	<-held.Context().Done()
+	overBefore(t, held, got)
+}
+
+func TestNowFreesTheKeyAtOnceAndWantsToBeMeant(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, time.Minute)
+	ctx := s.ctx()
+	held := must(s.locker.Acquire(ctx, "42"))(t)
+	s.everywhere(prefix + "42")
+	if got := s.release("42", "--force", "--now"); got.code != exitUsage || !strings.Contains(got.talk, "--yes") || got.out != "" {
+		t.Errorf("release --now without --yes = %+v, want that it is refused", got)
+	}
+	if values := s.at(prefix + "42"); values[0] != held.Token() {
+		t.Errorf("what was refused has changed the key: %.11s…", values[0])
+	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := s.waiter.Acquire(ctx, "42")
+		got <- err
+	}()
+	r := s.released("42", "--now", "--yes")
+	if r.Took != 3 || r.Final || r.Overlap < 30 || r.Overlap > 61 {
+		t.Errorf("release --now = %+v, want three nodes free, and two holders for up to a minute", r)
+	}
+	if err := <-got; err != nil {
+		t.Errorf("who waits for a key that was freed at once gets %v, want the key", err)
+	}
+}
+
+func TestReleaseSaysWhoHasTheKeyAndDoesNothingWithoutForce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, time.Minute)
+	if got := s.release("42", "--force"); got.code != exitOK || !strings.Contains(got.talk, "nobody has it") {
+		t.Errorf("release of a free key = %+v, want that nobody has it", got)
+	}
+	held := must(s.locker.Acquire(s.ctx(), "42", redlock.WithOwner("pod-7")))(t)
+	s.everywhere(prefix + "42")
+	got := s.release("42")
+	if got.code != exitUsage || !strings.Contains(got.talk, "pod-7 (") || !strings.Contains(got.talk, "--force takes") || got.out != "" {
+		t.Errorf("release without --force = %+v, want who has it, and what would be done", got)
+	}
+	if values := s.at(prefix + "42"); values[0] != held.Token() {
+		t.Errorf("without --force the key has become %.11s…", values[0])
+	}
+	got = s.release("42", "--force", "--reason", "it hangs")
+	if got.code != exitOK || !strings.Contains(got.out, "Taken at 3 of 3 nodes") || !strings.Contains(got.talk, `audit: `) || !strings.Contains(got.talk, `reason="it hangs"`) {
+		t.Errorf("release --force = %+v, want what was done, and a line for audits", got)
+	}
+	if strings.Contains(got.out+got.talk, held.Token()[:20]) {
+		t.Errorf("the token is shown: %q %q", got.out, got.talk)
+	}
+	if values := s.at(prefix + "42"); !strings.HasPrefix(values[0], "ql:revoked:") || !strings.HasSuffix(values[0], ":it hangs") {
+		t.Errorf("a node has %q, want a tombstone with the reason", values[0])
+	}
+	if got = s.release("42", "--force"); got.code != exitOK || !strings.Contains(got.talk, "it was taken from its holder before: it hangs") {
+		t.Errorf("a second release --force = %+v, want why it was taken", got)
+	}
+}
+
+func TestWhatReleasePrintsIsAsItsSchemaSays(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, time.Minute)
+	held := must(s.locker.Acquire(s.ctx(), "42", redlock.WithOwner("pod-7")))(t)
+	s.everywhere(prefix + "42")
+	for _, args := range [][]string{{"free"}, {"42"}, {"42", "--now", "--yes"}} {
+		got := s.release(append(args, "--force", "-o", "json")...)
+		if faults := conforms(t, "release.v1.json", got.out); faults != nil || got.code != exitOK {
+			t.Errorf("release %q = %d, %q: %q", args, got.code, got.out, faults)
+		}
+		if strings.Contains(got.out, held.Token()[:20]) {
+			t.Errorf("the token is shown: %q", got.out)
+		}
+	}
+	s.servers[0].Kill()
+	s.servers[1].Kill()
+	if got := s.release("42", "--force"); got.code != exitUnavailable {
+		t.Errorf("release with one of three nodes = %+v, want code %d", got, exitUnavailable)
+	}
+}
+
+func TestALockOfAnotherLibraryWithoutAnExpiryIsFreeAfterTheLongestLease(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, time.Minute)
+	for _, server := range s.servers {
+		do(t, server.Addr, "SET", prefix+"42", "1")
+	}
+	got := s.release("42", "--force", "--longest-ttl", "2m")
+	if got.code != exitOK || !strings.Contains(got.talk, "another library's lock has it at 3 of 3 nodes, and nobody can tell until when") || !strings.Contains(got.out, "It had no expiry") {
+		t.Errorf("release = %+v, want whose lock it is", got)
+	}
+	for _, server := range s.servers {
+		if left := ask(t, server.Addr, "PTTL", prefix+"42").Int; left <= 60_000 || left > 120_000 {
+			t.Errorf("the key is there for another %d ms, want up to two minutes", left)
+		}
+	}
+}
+
+func TestAUserMayReleaseWithTheRightsOfTheTableAndIsToldThemWithout(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, time.Minute)
+	ctx := s.ctx()
+	must(s.locker.Acquire(ctx, "42"))(t)
+	must(s.locker.AcquireShared(ctx, "43"))(t)
+	must(must(s.locker.Semaphore("44", 1))(t).Acquire(ctx))(t)
+	for _, key := range []string{prefix + "42", prefix + "43", "{" + prefix + "44}:slot:0"} {
+		s.everywhere(key)
+	}
+	rules := acl.Rules(prefix, acl.Revoke)
+	admins := s.urls
+	as := func(rules ...string) {
+		s.urls = nil
+		for _, server := range s.servers {
+			do(t, server.Addr, slices.Concat([]string{"ACL", "SETUSER", "operator", "reset", "on", ">secret"}, rules)...)
+			s.urls = append(s.urls, (&url.URL{Scheme: "redis", User: url.UserPassword("operator", "secret"), Host: server.Addr}).String())
+		}
+	}
+	defer func() { s.urls = admins }()
+	as(slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return strings.HasPrefix(r, "+eval") })...)
+	if got := s.release("42", "--force"); got.code != exitForbidden || !strings.Contains(got.talk, "allow "+strings.Join(rules, " ")) || strings.Contains(got.talk, "secret") {
+		t.Errorf("release by a user who may run no scripts = %+v, want code %d and what to allow", got, exitForbidden)
+	}
+	as(rules...)
+	for _, args := range [][]string{{"42"}, {"43"}, {"44", "--slot", "0"}} {
+		if r := s.released(args...); !r.Final {
+			t.Errorf("release %q with %q = %+v, want it to be final", args, rules, r)
+		}
+		if r := s.released(append(args, "--now", "--yes")...); r.Took != 3 {
+			t.Errorf("release %q --now with %q = %+v, want all nodes free", args, rules, r)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// These are the faults of other wrappers, by the numbers of docs/run.md.
+
+func TestR1TheProgramIsStoppedWhenTheLeaseIsLost(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	w := start(t, s.nodes, script("--ttl 3s --grace 500ms", `trap 'echo > $D/asked; exit 0' TERM; echo > $D/ready; while :; do sleep 0.01; done`))
+	w.file("ready")
+	defer s.freeze()()
+	if code := w.code(); code != exitLost || !w.exists("asked") || !w.has("lost") {
+		t.Errorf("with all nodes stopped run ended with %d, the program was asked to end: %v, %s; want %d, and that it was", code, w.exists("asked"), w.talk.String(), exitLost)
+	}
+}
+
+func TestR1ATerminatedWrapperStopsItsProgram(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	w := start(t, s.nodes, script("", `echo $$ > $D/pid; exec sleep 1000`))
+	pid := w.pid("pid")
+	w.signal(syscall.SIGTERM)
+	if code := w.code(); code != 128+int(syscall.SIGTERM) || runs(pid) || len(s.left()) > 0 {
+		t.Errorf("run ended with %d, the program runs: %v, keys %q; want 143, and neither", code, runs(pid), s.left())
+	}
+}
+
+// Two wrappers, one of which is cut off: their programs never overlap.
+func TestR2NobodyElseRunsBeforeTheProgramIsGone(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	var links []*link
+	var cut []string
+	for _, server := range s.servers {
+		l := newLink(t, server.Addr)
+		links, cut = append(links, l), append(cut, "redis://"+l.addr)
+	}
+	folder := t.TempDir()
+	args := func(file string) []string {
+		return []string{"run", "--ttl", "3s", "--grace", "500ms", "k", "--", os.Args[0], tickerName, filepath.Join(folder, file)}
+	}
+	first := start(t, strings.Join(cut, ","), args("first"))
+	first.await("started")
+	second := start(t, s.nodes, args("second"))
+	second.await("waiting")
+	for _, l := range links {
+		l.cut()
+	}
+	second.await("started")
+	if code := first.code(); code != exitLost {
+		t.Errorf("the wrapper that was cut off ended with %d, want %d", code, exitLost)
+	}
+	second.signal(syscall.SIGQUIT) // the ticker ignores TERM and INT
+	second.code()
+	_, last := ticks(t, filepath.Join(folder, "first"))
+	begin, _ := ticks(t, filepath.Join(folder, "second"))
+	if !last.Before(begin) || !last.Before(first.until()) {
+		t.Errorf("the first program wrote until %v, its deadline was %v, and the second wrote from %v on", last, first.until(), begin)
+	}
+}
+
+func TestR3TheGraceEndsBeforeTheDeadline(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	w := start(t, s.nodes, script("--ttl 6s --grace 2s", `trap 'echo > $D/asked' TERM; echo > $D/ready; while :; do date +%s.%N > $D/last.new && mv $D/last.new $D/last; sleep 0.01; done`))
+	w.file("ready")
+	defer s.freeze()()
+	code := w.code()
+	at := func(name string) time.Time {
+		seconds, err := strconv.ParseFloat(w.file(name), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.UnixMicro(int64(seconds * 1e6))
+	}
+	until := w.until()
+	grace := until.Sub(w.await("stopping").Time) // a busy shell runs its trap later
+	if code != exitLost || !w.exists("asked") || !at("last").Before(until) || grace < time.Second || grace > 4*time.Second {
+		t.Errorf("run ended with %d; the signal came %v before the deadline, and the last write %v; want %d, some 2s and more than 0", code, grace, until.Sub(at("last")), exitLost)
+	}
+}
+
+func TestR4DescendantsAreStoppedAndNoShellIsBetween(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	w := start(t, s.nodes, script("--ttl 3s --grace 200ms",
+		`sh -c 'echo $$ > $D/child; trap "" TERM; while :; do sleep 0.01; done' & setsid sh -c 'echo $$ > $D/other; exec sleep 1000' & wait`))
+	pids := map[string]int{"a child of the program's shell": w.pid("child"), "one of another session": w.pid("other")}
+	defer s.freeze()()
+	if code := w.code(); code != exitLost {
+		t.Errorf("run ended with %d, want %d", code, exitLost)
+	}
+	gone(t, w.until(), pids)
+
+	free := newMasters(t, 1)
+	var out strings.Builder
+	w = start(t, free.nodes, []string{"run", "k", "--", "printf", "%s|", "$HOME", "a  b", "-n", "; echo c"}, func(c *exec.Cmd) { c.Stdout = &out })
+	if code := w.code(); code != exitOK || out.String() != "$HOME|a  b|-n|; echo c|" {
+		t.Errorf("run ended with %d, and the program has the arguments %q: want them as they were given", code, out.String())
+	}
+}
+
+func TestR5QuitIsPassedOn(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 1)
+	w := start(t, s.nodes, script("", `trap 'exit 9' QUIT; echo > $D/ready; while :; do sleep 0.01; done`))
+	w.file("ready")
+	w.signal(syscall.SIGQUIT)
+	if code := w.code(); code != 9 || strings.Contains(w.talk.String(), "goroutine") {
+		t.Errorf("run ended with %d and said %q, want the program's 9 and no stack", code, w.talk.String())
+	}
+}
+
+func TestR6ASignalEndsTheWaiting(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	holder := start(t, s.nodes, script("", `while [ ! -e $D/go ]; do sleep 0.01; done`))
+	holder.await("started")
+	held := len(s.left())
+	for _, by := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		w := start(t, s.nodes, script("", `echo > $D/ran`))
+		w.await("waiting")
+		w.signal(by)
+		if code := w.code(); code != 128+int(by) || w.exists("ran") || len(s.left()) != held {
+			t.Errorf("%v while it waited: run ended with %d, keys %q, ran: %v; want %d, the holder's keys alone, and nothing run", by, code, s.left(), w.exists("ran"), 128+int(by))
+		}
+	}
+	holder.touch("go")
+	if code := holder.code(); code != exitOK || len(s.left()) > 0 {
+		t.Errorf("the holder ended with %d, and keys are left: %q", code, s.left())
+	}
+}
+
+// The signal comes as near to the start as a process can send it. The program is not started, or it
+// has the signal as well.
+func TestR7ASignalBeforeTheStartIsNotLost(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 1)
+	for i := range 8 {
+		w := start(t, s.nodes, script("", `exec sleep 1000`))
+		w.await("acquired")
+		time.Sleep(time.Duration(i) * time.Millisecond / 2) // to meet another moment each time
+		w.signal(syscall.SIGTERM)
+		if code := w.code(); code != 128+int(syscall.SIGTERM) || len(s.left()) > 0 {
+			t.Errorf("run ended with %d, keys %q; want 143 and none", code, s.left())
+		}
+	}
+}
+
+func TestR8TheLockIsHeldUntilDescendantsHaveEnded(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	w := start(t, s.nodes, script("", `(setsid sh -c 'while [ ! -e $D/go ]; do sleep 0.01; done; echo > $D/done' &); exit 5`))
+	w.await("remaining")
+	if code := start(t, s.nodes, script("-n", `exit 0`)).code(); code != exitTaken {
+		t.Errorf("while a descendant runs another run ends with %d, want %d", code, exitTaken)
+	}
+	w.touch("go")
+	if code := w.code(); code != 5 || !w.exists("done") || !w.has("released") {
+		t.Errorf("run ended with %d, its descendant is done: %v, the lock was released: %v; want 5 and both", code, w.exists("done"), w.has("released"))
+	}
+}
+
+func TestR9StdinIsThePrograms(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 1)
+	var out strings.Builder
+	w := start(t, s.nodes, []string{"run", "k", "--", "cat"}, func(c *exec.Cmd) { c.Stdin, c.Stdout = strings.NewReader("hello\n"), &out })
+	if code := w.code(); code != exitOK || out.String() != "hello\n" {
+		t.Errorf("run ended with %d, and cat has copied %q, want hello", code, out.String())
+	}
+}
+
+func TestR10TheCodeIsThePrograms(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 1)
+	for text, want := range map[string]int{"exit 0": 0, "exit 7": 7, "exit 255": 255, "kill -USR1 $$": 138, "kill -KILL $$": 137} {
+		w := start(t, s.nodes, script("", text))
+		if code := w.code(); code != want || w.talk.Len() > 0 {
+			t.Errorf("%q: run ended with %d and said %q, want %d and silence", text, code, w.talk.String(), want)
+		}
+	}
+}
+
+func TestR11TheProgramDoesNotOutliveItsWrapper(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	for name, how := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGSTOP} {
+		w := start(t, s.nodes, script("--ttl 4s --grace 300ms", `trap '' TERM; echo $$ > $D/pid; setsid sh -c 'echo $$ > $D/child; exec sleep 1000' & while :; do sleep 0.01; done`))
+		pids := map[string]int{"wrapper " + name + ": the program": w.pid("pid"), "wrapper " + name + ": its child": w.pid("child")}
+		w.await("started")
+		before := time.Now()
+		w.signal(how)
+		gone(t, before.Add(4*time.Second), pids) // no lease of its time lasts longer
+		_ = w.cmd.Process.Kill()
+		w.code()
+	}
+}
+
+func TestR11AKilledGuardTakesTheProgramAlong(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	w := start(t, s.nodes, script("", `echo $$ > $D/pid; echo $PPID > $D/guard; exec sleep 1000`))
+	pid, guard := w.pid("pid"), w.pid("guard")
+	if err := syscall.Kill(guard, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.code(); code != exitLost || w.has("released") || len(s.left()) == 0 {
+		t.Errorf("run ended with %d, and has released the lock: %v; want %d, and the lock left to its lease", code, w.has("released"), exitLost)
+	}
+	gone(t, time.Now(), map[string]int{"the program": pid})
+}
+
+// A terminal sends its signals to both.
+func TestR12AtATerminalCtrlCIsThePrograms(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 1)
+	keyboard, screen := terminal(t)
+	w := start(t, s.nodes, script("", `read line; echo $line > $D/line; trap 'sleep 0.1; exit 6' INT; echo > $D/ready; while :; do sleep 0.01; done`), func(c *exec.Cmd) {
+		c.Stdin = screen
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	})
+	w.await("started")
+	_, _ = keyboard.WriteString("typed\n")
+	if line := w.file("line"); line != "typed" {
+		t.Errorf("the program has read %q from the terminal, want what was typed", line)
+	}
+	w.file("ready")
+	_, _ = keyboard.WriteString("\x03")
+	if code := w.code(); code != 6 || !w.has("released") {
+		t.Errorf("after Ctrl-C run ended with %d, released: %v; want the program's 6, and that", code, w.has("released"))
+	}
+}
+
+func TestR13AKilledWrapperBlocksNobodyForLongerThanTheLease(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	w := start(t, s.nodes, script("--ttl 3s --grace 300ms", `exec sleep 1000`))
+	first := *w.await("acquired").Until
+	w.await("extended", func(e runEvent) bool { return e.Until.Sub(first) > 3*time.Second }) // it is held for longer than a lease
+	w.signal(syscall.SIGKILL)
+	killed := time.Now()
+	next := start(t, s.nodes, script("", `exit 0`))
+	next.await("acquired")
+	// A lease, the 2 % for the clocks, and what a busy machine takes.
+	if after := time.Since(killed); after > 3*time.Second+10*time.Second {
+		t.Errorf("the next run has the key after %v, want the lease of 3s at most", after)
+	}
+	if code := next.code(); code != exitOK {
+		t.Errorf("the next run ended with %d", code)
+	}
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// A statusRun is one run of status.
+type statusRun struct {
+	*tool
+	inspect.StatusOptions
+	nodes []driver.Node
+	watch time.Duration // 0: once
+	check bool
+}
+
+// The times of status.
+const (
+	watchPause = 2 * time.Second
+	leastWatch = 100 * time.Millisecond
+	secondLook = time.Second // after which a fault is none if it has gone
+)
+
+func statusVerb(t *tool) *cobra.Command {
+	r := &statusRun{tool: t}
+	verb := t.overNodes(&cobra.Command{
+		Use:   "status [KEY...]",
+		Short: "Say who holds which keys, by the votes of every node",
+		Long: `status shows who holds the keys that are named, or all keys under --prefix. A column for each node, in the order
+of --nodes, has ● for the holder's token, ○ for another one or a vote that does not count (the node sits out, under
+--guard), · for nothing, and ? where the node does not say. LEFT is when so many nodes have let go that those free
+make a quorum, if nobody renews; of what is left over, when the last one has. FENCE is the greatest number that a
+node has accepted. Of a token four digits are shown.
+
+To list keys each node goes through its whole database (SCAN), whatever the prefix: at --rate, and with more than
+1 million keys only with --full. A Redis Cluster shows one of its masters only: name the keys.
+
+It exits with 0; 1 if --check finds a fault; 64 if there are too many keys; 69 if too few nodes answer; 77 if too many
+forbid it; 130 if --watch is interrupted. If nobody holds anything it prints nothing, and says so on stderr.
+What each state means is in docs/operations.md.`,
+		Example: `  quorumlock status --profile prod
+  quorumlock status --profile prod orders:42 -o json
+  quorumlock status --profile prod --watch
+  quorumlock status --profile prod --check`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.Settings, r.Keys = t.settings.Settings, args
+			flags := cmd.Flags()
+			switch {
+			case flags.Changed("watch") && r.watch < leastWatch:
+				return exitf(exitUsage, "--watch: %v is less than %v", r.watch, leastWatch)
+			case r.Rate <= 0:
+				return exitf(exitUsage, "--rate: %d keys a second: want more than 0", r.Rate)
+			case r.check && r.watch > 0:
+				return exitf(exitUsage, "--check looks once: give it without --watch")
+			}
+			var err error
+			if r.nodes, err = t.settings.open(); err != nil {
+				return err
+			}
+			defer closeNodes(r.nodes)
+			if r.watch > 0 {
+				return r.watching(cmd.Context())
+			}
+			return r.once(cmd.Context())
+		},
+	})
+	flags := verb.Flags()
+	flags.BoolVar(&r.Full, "full", false, "list keys also where a node has more than 1 million")
+	flags.IntVar(&r.Rate, "rate", 50_000, "go through so many `keys` a second at each node, at most")
+	flags.DurationVar(&r.watch, "watch", 0, "look again after `each`, until it is interrupted (default: 2s)")
+	flags.Lookup("watch").NoOptDefVal = watchPause.String()
+	flags.BoolVar(&r.check, "check", false, "for monitors: show only keys that are split, held at exactly a quorum, unclear, or left over for longer than --ttl, twice within a second; exit with 1 if there are any")
+	t.formats(verb)
+	return verb
+}
+
+// once looks and prints.
+func (r *statusRun) once(ctx context.Context) error {
+	report, err := inspect.Status(ctx, r.nodes, r.StatusOptions)
+	if err == nil && r.check {
+		err = r.lookAgain(ctx, &report)
+	}
+	if err != nil {
+		return err
+	}
+	if !r.check || len(report.Keys) > 0 {
+		err = r.writeStatus(&report)
+	}
+	for _, line := range statusNotes(&report, r.check) {
+		_, _ = fmt.Fprintln(r.talk, line)
+	}
+	if err == nil && r.check && len(report.Keys) > 0 {
+		return &verdict{1}
+	}
+	return err
+}
+
+// lookAgain keeps those faults of a report that are still there a second later: who contends for a
+// key splits votes for a moment, and an acquire under way is a minority.
+func (r *statusRun) lookAgain(ctx context.Context, report *inspect.StatusReport) error {
+	fine := func(k inspect.KeyStatus) bool { return k.Fault == "" }
+	var keys []string
+	for _, k := range slices.DeleteFunc(slices.Clone(report.Keys), fine) {
+		keys = append(keys, k.Key)
+	}
+	if keys == nil {
+		report.Keys = nil
+		return nil
+	}
+	if !sleep(ctx, secondLook) {
+		return context.Cause(ctx)
+	}
+	again := r.StatusOptions
+	again.Keys = keys
+	others := report.Others
+	var err error
+	*report, err = inspect.Status(ctx, r.nodes, again)
+	report.Others, report.Keys = others, slices.DeleteFunc(report.Keys, fine)
+	return err
+}
+
+// sleep waits for so long. It reports whether it did, and ctx has not ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// writeStatus prints a report in the format that was asked for.
+func (r *statusRun) writeStatus(report *inspect.StatusReport) error {
+	switch r.format {
+	case formatJSON:
+		return r.writeJSON(report)
+	case formatJSONL:
+		return writeLines(r.tool, report.Keys)
+	}
+	return statusPage{report, r.screen()}.write(r.out)
+}
+
+// watching looks again and again. It ends with the context, or with what it prints to.
+func (r *statusRun) watching(ctx context.Context) error {
+	file, ok := r.out.(*os.File)
+	if !ok || r.format != formatTable || r.getenv("TERM") == "dumb" || !term.IsTerminal(int(file.Fd())) { // one that has gone is none any more
+		file = nil
+	}
+	for first := true; ; first = false {
+		report, err := inspect.Status(ctx, r.nodes, r.StatusOptions)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && !errors.Is(err, redlock.ErrNoQuorum):
+			return err
+		}
+		if err := r.redraw(file, &report, err, first); err != nil {
+			if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EIO) {
+				return nil // nobody looks any more
+			}
+			return err
+		}
+		if sleep(ctx, r.watch) {
+			continue
+		}
+		if file != nil {
+			_ = r.print("\r\n") // behind the page; the terminal may have gone
+		}
+		return context.Cause(ctx)
+	}
+}
+
+// redraw puts a report in the place of the last one, on a terminal; behind it, elsewhere.
+func (r *statusRun) redraw(terminal *os.File, report *inspect.StatusReport, failed error, first bool) error {
+	if terminal == nil {
+		if failed != nil {
+			_, _ = fmt.Fprintf(r.talk, "quorumlock: %v\n", failed)
+			return nil
+		}
+		if !first && r.format == formatTable && len(report.Keys) > 0 {
+			if err := r.print("\n"); err != nil {
+				return err
+			}
+		}
+		return r.writeStatus(report)
+	}
+	width, height, _ := term.GetSize(int(terminal.Fd())) // unknown: 0
+	var page strings.Builder
+	fmt.Fprintf(&page, "%s  every %v\n\n", report.Time.Format("15:04:05 MST"), r.watch)
+	notes := statusNotes(report, false)
+	if failed != nil {
+		notes = strings.Split(failed.Error(), "\n")
+	}
+	for _, note := range notes { // above, where a long table leaves them
+		page.WriteString(strings.Join(screen{width: width}.wrap(note, 0), "\n") + "\n")
+	}
+	if failed == nil {
+		if err := (statusPage{report, r.screen()}).write(&page); err != nil {
+			return err
+		}
+	}
+	return r.print(frame(page.String(), height, first))
+}
+
+// frame is a page as a terminal of so many lines shows it in the place of the last one: from home
+// on, each line cleared to its end, and what is below.
+func frame(page string, height int, first bool) string {
+	lines := strings.Split(strings.TrimRight(page, "\n"), "\n")
+	if height > 1 && len(lines) > height {
+		more := fmt.Sprintf("… %d lines more: make the terminal higher, or name keys", len(lines)-height+1)
+		lines = append(lines[:height-1], more)
+	}
+	begin := "\x1b[H"
+	if first {
+		begin = "\x1b[2J\x1b[H"
+	}
+	return begin + strings.Join(lines, "\x1b[K\r\n") + "\x1b[K\x1b[J"
+}

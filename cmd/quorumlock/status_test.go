@@ -1,0 +1,519 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// tokens are those that tests write to nodes by hand.
+var tokens = regexp.MustCompile(`[0-9a-f]{8,}`)
+
+// longLease is for how long keys are held whose state is looked at in peace.
+const longLease = 10 * time.Minute
+
+// hand is a token that a test writes to nodes by hand.
+func hand(digit, owner string) string {
+	token := "ql:" + strings.Repeat(digit, 32)
+	if owner != "" {
+		token += ":" + owner
+	}
+	return token
+}
+
+// put sets a key at some of the nodes, counted from 1.
+func (s *site) put(key, value string, left time.Duration, at ...int) {
+	s.t.Helper()
+	for _, node := range at {
+		do(s.t, s.servers[node-1].Addr, "SET", prefix+key, value, "PX", fmt.Sprint(left.Milliseconds()))
+	}
+}
+
+// holdAll makes keys of all kinds and states held, on five nodes.
+func holdAll(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t, 5, longLease)
+	locker, err := redlock.New(s.open(), redlock.WithKeyPrefix(prefix), redlock.WithTTL(longLease), redlock.WithNodeTimeout(5*time.Second), redlock.WithOwner("pod-7"), redlock.WithFences())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = locker.Close() })
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(locker.Acquire(t.Context(), "42"))
+	must(locker.AcquireAll(t.Context(), []string{"set:a", "set:b"}))
+	for range 3 {
+		must(locker.AcquireShared(t.Context(), "shared"))
+	}
+	gpus, err := locker.Semaphore("gpus", 5)
+	must(gpus, err)
+	for range 3 {
+		must(gpus.Acquire(t.Context()))
+	}
+	s.put("foreign", "d41d8cd98f00b204", longLease, 1, 2, 3, 4, 5)
+	s.put("split", hand("1", "pod-1"), longLease, 1, 2)
+	s.put("split", hand("2", "pod-2"), longLease, 3)
+	s.put("old", hand("7", "worker-2"), longLease, 4)
+	s.put("bare", hand("a", "pod-3"), longLease, 1, 2, 3)
+	s.put("revoked", "ql:revoked:"+strings.Repeat("f", 32)+":pod-9 hangs", longLease, 1, 2, 3, 4)
+	s.put("revoked", hand("9", "pod-9"), longLease, 5)
+	do(t, s.servers[0].Addr, "SET", prefix+"data", "of others")
+	// The last votes of an acquire come when it has returned.
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		complete := true
+		for _, k := range s.status("-o", "json").Keys {
+			complete = complete && (k.State != inspect.KeyAtQuorum || k.Key == "bare") && !strings.Contains(k.Text, "short") && !strings.Contains(k.Text, "exactly a quorum, ")
+			for _, slot := range k.Slots {
+				complete = complete && slot.State == inspect.KeyHeld && slot.Text == "held"
+			}
+			for _, reader := range k.Readers {
+				complete = complete && reader.Nodes == 5
+			}
+		}
+		if complete {
+			return s
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not all nodes have voted after 20s:\n%s", s.run("status").out)
+		}
+	}
+}
+
+// run runs the command on the nodes.
+func (s *site) run(args ...string) result {
+	s.t.Helper()
+	return run(s.t, []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX=" + prefix, "QUORUMLOCK_TTL=1m"}, args...)
+}
+
+// status runs status, and reads its JSON.
+func (s *site) status(args ...string) (r inspect.StatusReport) {
+	s.t.Helper()
+	got := s.run(append([]string{"status"}, args...)...)
+	if err := json.Unmarshal([]byte(got.out), &r); err != nil {
+		s.t.Fatalf("status = %d, %q: %v", got.code, got.talk, err)
+	}
+	return r
+}
+
+// settle makes what differs from run to run the same.
+func settle(r *inspect.StatusReport) {
+	fence := int64(1763715000123507)
+	left := func(at **float64) {
+		if *at != nil && **at > 0 {
+			*at = new(float64)
+			**at = 598.2
+		}
+	}
+	r.Time = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var each func(keys []inspect.KeyStatus)
+	each = func(keys []inspect.KeyStatus) {
+		for i := range keys {
+			k := &keys[i]
+			left(&k.Left)
+			left(&k.Gone)
+			if k.Fence > 0 {
+				k.Fence, fence = fence, fence+1
+			}
+			if k.Holder != nil && k.Holder.Owner == "pod-7" {
+				k.Holder.Token = "a3f1"
+			}
+			for j := range k.Readers {
+				k.Readers[j].Token = fmt.Sprintf("b00%d", j)
+			}
+			for j := range k.Slots {
+				*k.Slots[j].Slot = j
+			}
+			each(k.Slots)
+		}
+	}
+	each(r.Keys)
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		n.Name = fmt.Sprintf("10.0.0.%d:6379", i+1)
+		if n.Error != "" {
+			n.Error = "dial: connection refused"
+		}
+	}
+}
+
+func TestStatusSaysWhatIsHeldAndByWhom(t *testing.T) {
+	t.Parallel()
+	s := holdAll(t)
+	r := s.status("-o", "json")
+	for _, want := range []struct {
+		key, owner, text string
+		state            inspect.KeyState
+	}{
+		{"42", "pod-7", "held", inspect.KeyHeld},
+		{"bare", "pod-3", "held at exactly a quorum", inspect.KeyAtQuorum},
+		{"foreign", "", "another library", inspect.KeyForeign},
+		{"gpus", "", "3 of 5 permits", inspect.KeyPermits},
+		{"old", "worker-2", "left over at node 4", inspect.KeyLeftOver},
+		{"revoked", "", "revoked: pod-9 hangs", inspect.KeyRevoked},
+		{"set:a", "pod-7", "held", inspect.KeyHeld},
+		{"set:b", "pod-7", "held", inspect.KeyHeld},
+		{"shared", "", "shared by 3 readers", inspect.KeyShared},
+		{"split", "pod-1", "split: nobody has it", inspect.KeySplit},
+	} {
+		i := slices.IndexFunc(r.Keys, func(k inspect.KeyStatus) bool { return k.Key == want.key })
+		if i < 0 {
+			t.Errorf("%s is not in the report", want.key)
+			continue
+		}
+		k := r.Keys[i]
+		r.Keys = slices.Delete(r.Keys, i, i+1)
+		if k.State != want.state || k.Text != want.text || want.owner != "" && (k.Holder == nil || k.Holder.Owner != want.owner) {
+			t.Errorf("%s is %s, %q, held by %+v; want %s, %q, %q", want.key, k.State, k.Text, k.Holder, want.state, want.text, want.owner)
+		}
+		if want.state == inspect.KeyHeld && k.Fence == 0 {
+			t.Errorf("%s has no fence", want.key)
+		}
+		if k.Left == nil || want.key != "gpus" && want.key != "old" && (*k.Left <= 0 || *k.Left > longLease.Seconds()) {
+			t.Errorf("%s is free in %v s, want up to the lease", want.key, k.Left)
+		}
+	}
+	if len(r.Keys) > 0 || r.Others != 1 {
+		t.Errorf("the report has %+v besides, and %d keys that hold no lock; want none, and 1", r.Keys, r.Others)
+	}
+}
+
+func TestStatusLooksOnlyAtKeysThatAreNamed(t *testing.T) {
+	t.Parallel()
+	s := holdAll(t)
+	for _, server := range s.servers {
+		do(t, server.Addr, "CONFIG", "RESETSTAT")
+	}
+	r := s.status("-o", "json", "42", "gpus", "nobody", "old", "data")
+	var got []string
+	for _, k := range r.Keys {
+		got = append(got, k.Key+" "+string(k.State))
+	}
+	if want := []string{"42 held", "data foreign", "gpus permits", "nobody free", "old left-over"}; !slices.Equal(got, want) {
+		t.Errorf("the report has %q, want %q", got, want)
+	}
+	for i, server := range s.servers {
+		if stats := do(t, server.Addr, "INFO", "commandstats"); strings.Contains(stats, "cmdstat_scan:") || strings.Contains(stats, "cmdstat_dbsize:") {
+			t.Errorf("node %d was asked for all of its keys: %s", i+1, stats)
+		}
+	}
+	if got := s.run("status", "nobody"); got != (result{talk: "nothing is held\n"}) {
+		t.Errorf("status of a free key = %+v, want nothing, said on stderr", got)
+	}
+}
+
+func TestTheScreensOfStatus(t *testing.T) {
+	t.Parallel()
+	s := holdAll(t)
+	s.servers[1].Kill()
+	s.servers[4].Kill()
+	got := s.run("status")
+	if got.code != exitOK || !strings.Contains(got.talk, s.servers[1].Addr) || !strings.Contains(got.talk, s.servers[4].Addr) {
+		t.Errorf("with two nodes down status = %d, %q, want 0, and both named", got.code, got.talk)
+	}
+	r := s.status("-o", "json")
+	settle(&r)
+	for _, tt := range []struct {
+		name string
+		env  map[string]string
+	}{
+		{"status-80.txt", map[string]string{"COLUMNS": "80"}},
+		{"status-80-colour.txt", map[string]string{"COLUMNS": "80", "CLICOLOR_FORCE": "1"}},
+		{"status-200.txt", map[string]string{"COLUMNS": "200"}},
+		{"status-200-colour.txt", map[string]string{"COLUMNS": "200", "CLICOLOR_FORCE": "1"}},
+	} {
+		var out bytes.Buffer
+		tl := &tool{out: &out, getenv: func(name string) string { return tt.env[name] }, format: formatTable}
+		if err := (&statusRun{tool: tl}).writeStatus(&r); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, tt.name, out.String()+strings.Join(statusNotes(&r, false), "\n")+"\n")
+		for line := range strings.Lines(out.String()) {
+			bare := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(strings.TrimRight(line, "\n"), "")
+			if width := len([]rune(bare)); tt.env["COLUMNS"] == "80" && width > 80 {
+				t.Errorf("a line has %d columns on a screen of 80: %q", width, bare)
+			}
+		}
+	}
+}
+
+func TestLongNamesAreCutToTheScreen(t *testing.T) {
+	votes := []inspect.VoteStatus{{Mark: inspect.MarkHolder}, {Mark: inspect.MarkNone}, {Mark: inspect.MarkUnknown}}
+	r := &inspect.StatusReport{Nodes: make([]inspect.NodeStatus, 3), Keys: []inspect.KeyStatus{{
+		Key: strings.Repeat("tenant:", 30) + "42", State: inspect.KeyRevoked, Text: "revoked: " + strings.Repeat("why ", 40), Votes: votes, Fence: 1763715000123507,
+	}, {
+		Key: "\x1b[2Jé", State: inspect.KeyHeld, Text: "held", Votes: votes, Holder: &inspect.HolderStatus{Owner: strings.Repeat("ö", 300), Token: "a3f1"},
+	}}}
+	for _, width := range []int{60, 80, 120, 200} {
+		var out bytes.Buffer
+		if err := (statusPage{r, screen{width: width}}).write(&out); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := len([]rune(line)) - 1; n > width {
+				t.Errorf("a line has %d columns on a screen of %d: %q", n, width, line)
+			}
+		}
+		if strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), ":42 ") {
+			t.Errorf("a screen of %d columns has an escape, or not the end of a key:\n%s", width, &out)
+		}
+	}
+}
+
+func TestTheJSONOfStatusIsAsItsSchemaSays(t *testing.T) {
+	t.Parallel()
+	s := holdAll(t)
+	s.servers[1].Kill()
+	got := s.run("status", "-o", "json")
+	if faults := conforms(t, "status.v1.json", got.out); faults != nil || got.code != exitOK {
+		t.Errorf("status -o json = %d, %s; faults: %q", got.code, got.out, faults)
+	}
+	got = s.run("status", "-o", "jsonl")
+	if lines := strings.Count(got.out, "\n"); lines != 10 {
+		t.Errorf("status -o jsonl has %d lines, want a key on each of 10:\n%s", lines, got.out)
+	}
+	for line := range strings.Lines(got.out) {
+		var k inspect.KeyStatus
+		if err := json.Unmarshal([]byte(line), &k); err != nil || k.Key == "" || k.State == "" {
+			t.Errorf("a line of status -o jsonl is no key: %q, %v", line, err)
+		}
+	}
+}
+
+func TestNoWholeTokenIsShown(t *testing.T) {
+	t.Parallel()
+	s := holdAll(t)
+	var secrets []string
+	for _, name := range ask(t, s.servers[0].Addr, "KEYS", "*").Elems {
+		words := []string{"GET", name.Str}
+		if do(t, s.servers[0].Addr, "TYPE", name.Str) == "zset" {
+			words = []string{"ZRANGE", name.Str, "0", "-1"}
+		}
+		reply := ask(t, s.servers[0].Addr, words...)
+		secrets = append(secrets, tokens.FindAllString(reply.Str+fmt.Sprint(reply.Elems), -1)...)
+	}
+	if len(secrets) < 10 {
+		t.Fatalf("the nodes have the secrets %q, want more", secrets)
+	}
+	s.servers[2].Freeze()
+	t.Cleanup(func() { s.servers[2].Kill() })
+	for _, args := range [][]string{nil, {"-o", "json"}, {"-o", "jsonl"}, {"--check"}, {"42", "foreign", "revoked"}} {
+		got := s.run(append([]string{"status"}, args...)...)
+		for _, secret := range secrets {
+			if strings.Contains(got.out+got.talk, secret[:8]) {
+				t.Errorf("status %q shows %q:\n%s%s", args, secret, got.out, got.talk)
+			}
+		}
+		if got.out == "" {
+			t.Errorf("status %q shows nothing: %s", args, got.talk)
+		}
+	}
+}
+
+func TestACheckEndsWithOneWhereSomethingIsWrong(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 5, longLease)
+	s.put("fine", hand("1", ""), time.Minute, 1, 2, 3, 4, 5)
+	if got := s.run("status", "--check"); got != (result{}) {
+		t.Errorf("a check of what is fine = %+v, want 0 and no output", got)
+	}
+	for _, tt := range []struct {
+		key  string
+		left time.Duration
+		at   [][]int // of each token
+		code int
+	}{
+		{"split", time.Minute, [][]int{{1, 2}, {3, 4}}, 1},
+		{"bare", time.Minute, [][]int{{1, 2, 3}}, 1},
+		{"old", 2 * time.Minute, [][]int{{1}}, 1},
+		{"soon", 50 * time.Second, [][]int{{1}}, 0}, // within a TTL
+		{"fleeting", 50 * time.Millisecond, [][]int{{1}, {2}}, 0},
+	} {
+		for i, nodes := range tt.at {
+			s.put(tt.key, hand(fmt.Sprint(i+1), ""), tt.left, nodes...)
+		}
+		got := s.run("status", "--check")
+		if got.code != tt.code || strings.Contains(got.out, "fine") || (tt.code == 1) != strings.Contains(got.out, tt.key) {
+			t.Errorf("with %s the check = %+v, want %d, and nothing but that key", tt.key, got, tt.code)
+		}
+		for _, server := range s.servers {
+			do(t, server.Addr, "DEL", prefix+tt.key)
+		}
+	}
+}
+
+func TestWithoutAQuorumNobodyCanSay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, longLease)
+	s.put("42", hand("1", ""), longLease, 1, 2, 3)
+	s.servers[0].Kill()
+	s.servers[2].Kill()
+	for _, args := range [][]string{{"status"}, {"status", "42"}, {"status", "-o", "json"}} {
+		got := s.run(args...)
+		if got.code != exitUnavailable || got.out != "" || !strings.Contains(got.talk, s.servers[0].Addr) || !strings.Contains(got.talk, "1 of 3 nodes answer, and 2 must") {
+			t.Errorf("%q without a quorum = %+v, want %d, and which nodes are down", args, got, exitUnavailable)
+		}
+	}
+}
+
+func TestAHangingNodeDoesNotHoldTheOthersUp(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, longLease)
+	s.put("42", hand("1", "pod-7"), longLease, 1, 2, 3)
+	s.servers[1].Freeze()
+	t.Cleanup(s.servers[1].Kill)
+	begun := time.Now()
+	got := s.run("status")
+	if got.code != exitOK || !strings.Contains(got.out, "● ? ●") || !strings.Contains(got.talk, "node 2 ("+s.servers[1].Addr+")") {
+		t.Errorf("with a node that hangs status = %+v, want the votes of the others", got)
+	}
+	if took := time.Since(begun); took > 10*time.Second { // one time-out of 1s, and a close of as long, on a busy machine
+		t.Errorf("with a node that hangs status takes %v", took)
+	}
+}
+
+func TestAMillionKeysOfOthersAreNotListedUnasked(t *testing.T) {
+	t.Parallel()
+	s := &site{t: t}
+	server := redisserver.Start(t, "enable-debug-command yes")
+	s.urls = []string{"redis://" + server.Addr}
+	const part = inspect.MaxListed / 20 // for which no machine is too slow
+	for i := range 20 {
+		do(t, server.Addr, "DEBUG", "POPULATE", fmt.Sprint(part), fmt.Sprint("other", i), "8")
+	}
+	do(t, server.Addr, "SET", "other", "")
+	do(t, server.Addr, "SET", prefix+"42", hand("1", "pod-7"), "PX", "600000")
+	got := s.run("status")
+	if got.code != exitUsage || got.out != "" || !strings.Contains(got.talk, "1000002 keys") || !strings.Contains(got.talk, "--full") || !strings.Contains(got.talk, "takes 20s") {
+		t.Errorf("with a million keys status = %+v, want %d, how many there are and what to do", got, exitUsage)
+	}
+	if used := do(t, server.Addr, "INFO", "commandstats"); strings.Contains(used, "cmdstat_scan") {
+		t.Errorf("what is refused has been listed: %s", used)
+	}
+	if got := s.run("status", "42"); got.code != exitOK || !strings.Contains(got.out, "pod-7") {
+		t.Errorf("of a key that is named status = %+v, want its holder", got)
+	}
+	if got := s.run("status", "--full", "--rate", "100000000"); got.code != exitOK || !strings.Contains(got.out, "pod-7") || strings.Contains(got.talk, "hold no lock") {
+		t.Errorf("--full = %+v, want the holder", got)
+	}
+}
+
+func TestARateIsKept(t *testing.T) {
+	t.Parallel()
+	s := &site{t: t}
+	server := redisserver.Start(t, "enable-debug-command yes")
+	s.urls = []string{"redis://" + server.Addr}
+	do(t, server.Addr, "DEBUG", "POPULATE", "20000", "other", "8")
+	begun := time.Now()
+	if got := s.run("status", "--rate", "20000"); got.code != exitOK {
+		t.Errorf("status = %+v", got)
+	}
+	if took := time.Since(begun); took < 900*time.Millisecond {
+		t.Errorf("20,000 keys at 20,000 a second take %v, want 1s", took)
+	}
+}
+
+func TestWhatANodeForbidsIsSaidWithTheRuleToPaste(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, longLease)
+	s.put("42", hand("1", "pod-7"), longLease, 1, 2, 3)
+	urls := slices.Clone(s.urls)
+	as := func(node int) {
+		s.urls[node-1] = strings.Replace(urls[node-1], "redis://", "redis://look:secret@", 1)
+		do(t, s.servers[node-1].Addr, "ACL", "SETUSER", "look", "on", ">secret", "~"+prefix+"*", "+get", "+pttl", "+info", "+zrange", "+zscore", "+time", "+acl|whoami")
+	}
+	as(1)
+	got := s.run("status") // the others are enough to see every lock
+	if got.code != exitOK || !strings.Contains(got.out, "● ● ●") || !strings.Contains(got.talk, "ACL SETUSER look ~orders:* ") || !strings.Contains(got.talk, "+scan +dbsize") {
+		t.Errorf("where one node forbids DBSIZE status = %+v, want all votes, and the rule to paste", got)
+	}
+	as(2)
+	got = s.run("status")
+	if got.code != exitForbidden || got.out != "" || strings.Count(got.talk, "ACL SETUSER look ") != 2 {
+		t.Errorf("where two nodes of three forbid it status = %+v, want %d and the rules", got, exitForbidden)
+	}
+	if got = s.run("status", "42"); got.code != exitOK || !strings.Contains(got.out, "● ● ●") {
+		t.Errorf("of a key that is named status = %+v, want its votes", got)
+	}
+	rule := regexp.MustCompile(`ACL SETUSER look [^)\n]+`).FindString(s.run("status").talk)
+	for _, server := range s.servers[:2] {
+		do(t, server.Addr, strings.Fields(rule)...)
+	}
+	if got = s.run("status"); got.code != exitOK || got.talk != "" || !strings.Contains(got.out, "pod-7") {
+		t.Errorf("with the rule %q pasted status = %+v, want the holder", rule, got)
+	}
+}
+
+func TestANodeInQuarantineHasHollowVotes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, longLease)
+	w := &ward{t: t, nodes: strings.Join(s.urls, ",")}
+	w.admit(time.Minute, 0)
+	// A node that came back with another history keeps its keys, and sits out.
+	do(t, s.servers[2].Addr, "DEL", "ql:epoch")
+	for _, server := range s.servers {
+		do(t, server.Addr, "SET", "42", hand("1", "pod-7"), "PX", "600000")
+	}
+	got := run(t, []string{"QUORUMLOCK_NODES=" + w.nodes}, "status", "--guard", "--longest-ttl", "1m")
+	if got.code != exitOK || !strings.Contains(got.out, "● ● ○") || !strings.Contains(got.out, "held at exactly a quorum") || !strings.Contains(got.talk, "node 3 ("+s.servers[2].Addr+") is in quarantine") {
+		t.Errorf("with a node in quarantine status = %+v, want its vote hollow", got)
+	}
+}
+
+func TestStatusSaysWhatIsWrongWithItsArguments(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--rate", "0"}, "--rate: 0 keys a second"},
+		{[]string{"--watch=1ms"}, "--watch: 1ms is less than 100ms"},
+		{[]string{"--watch=-1s"}, "--watch: -1s is less than 100ms"},
+		{[]string{"--watch", "--check"}, "--check looks once"},
+		{[]string{""}, "Keys: one is empty"},
+		{[]string{"-o", "nagios"}, "want one of table, json, jsonl"},
+	} {
+		got := run(t, []string{"QUORUMLOCK_NODES=redis://127.0.0.1:1"}, append([]string{"status"}, tt.args...)...)
+		if got.code != exitUsage || got.out != "" || !strings.Contains(got.talk, tt.says) {
+			t.Errorf("status %q = %+v, want %d and %q", tt.args, got, exitUsage, tt.says)
+		}
+	}
+}
+
+func TestTooManyKeysMatchAsTheyAreDocumented(t *testing.T) {
+	err := error(&inspect.ManyKeysError{Node: "a", Keys: 2_000_000, Time: 40 * time.Second})
+	if !errors.Is(err, redlock.ErrOption) || !strings.Contains(err.Error(), "2000000 keys") {
+		t.Errorf("%v does not match ErrOption, or lacks the number", err)
+	}
+}
+
+func TestARedisClusterIsNotListedByHalf(t *testing.T) {
+	t.Parallel()
+	w := newWard(t, "cluster-enabled yes")
+	w.all("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	for i := range w.servers {
+		w.until(i+1, "cluster_state:ok", "CLUSTER", "INFO")
+	}
+	w.all("SET", "42", hand("1", "pod-7"), "PX", "600000")
+	env := []string{"QUORUMLOCK_NODES=" + w.nodes}
+	got := run(t, env, "status")
+	if got.code != exitUsage || got.out != "" || !strings.Contains(got.talk, "name the keys") || !strings.Contains(got.talk, "Redis Cluster") {
+		t.Errorf("of Redis Clusters status = %+v, want %d, and to name the keys", got, exitUsage)
+	}
+	if got = run(t, env, "status", "42"); got.code != exitOK || !strings.Contains(got.out, "● ● ●") {
+		t.Errorf("of a key that is named status = %+v, want its votes", got)
+	}
+}
