@@ -15,30 +15,40 @@ const (
 	lease = 10 * time.Second
 )
 
-// A story is told in steps, each of which fails where things do not go as it says.
+// A story is told in steps.
 type story struct {
 	page
 	servers    redlocktest.Nodes
 	alice, bob *redlock.Locker
 	lock       *redlock.Lock // Alice's
+	operator   *operator     // of the second act
+	told       int           // steps
+}
+
+// A step fails where things do not go as it says.
+type step struct {
+	title string
+	tell  func() error
 }
 
 func (s *story) tell() error {
 	s.say("Five Redis nodes run, each on its own: no replicas, no cluster. Alice and Bob are two services that want the same lock, %q. Alice uses go-redis, and Bob redigo.", key)
-	for i, step := range []struct {
-		title string
-		tell  func() error
-	}{
+	return s.steps([]step{
 		{"Alice takes the lock", s.take},
 		{"Bob is refused", s.refuse},
 		{"Two nodes are killed", s.loseTwo},
 		{"A third node is killed", s.loseThree},
 		{"The nodes come back", s.comeBack},
 		{"Alice releases the lock, and Bob, who waits, gets it", s.handOver},
-	} {
-		s.title(i+1, step.title)
+	})
+}
+
+func (s *story) steps(steps []step) error {
+	for _, step := range steps {
+		s.told++
+		s.title(s.told, step.title)
 		if err := step.tell(); err != nil {
-			return fmt.Errorf("step %d: %w", i+1, err)
+			return fmt.Errorf("step %d: %w", s.told, err)
 		}
 	}
 	return nil
