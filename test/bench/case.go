@@ -13,11 +13,12 @@ type Case struct {
 	Name    string // as in -only
 	About   string // what is done, in a line
 	Columns []Column
+	Apart   bool // it runs only where it is named
 	Run     func(ctx context.Context, b *Bench, t *Table) error
 }
 
 // cases are all of them, in their order. A new one is a file and a line here.
-var cases = []Case{throughput, distance, faults, leftovers, closing, outage, handover, contended, processes, parked, renewed, cut, safety}
+var cases = []Case{throughput, hooks, openLoop, distance, faults, leftovers, closing, outage, handover, contended, readers, processes, fair, permits, sets, parked, renewed, cut, safety, scale, fleet}
 
 // Bench is what every case works with.
 type Bench struct {
@@ -114,7 +115,10 @@ func (b *Bench) span(goroutines int) Span {
 
 // withLoad puts a load on the session, warms it up, calls measure and ends the load.
 func withLoad(ctx context.Context, session Session, goroutines int, measure func(*Load) error) error {
-	load := startLoad(session, goroutines)
+	return measureLoad(ctx, startLoad(session, goroutines), measure)
+}
+
+func measureLoad(ctx context.Context, load *Load, measure func(*Load) error) error {
 	defer load.Stop()
 	if err := load.Warm(ctx); err != nil {
 		return err
@@ -122,10 +126,15 @@ func withLoad(ctx context.Context, session Session, goroutines int, measure func
 	return measure(load)
 }
 
+// usual are the cases that run where none is named.
+func usual() []Case {
+	return slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return c.Apart })
+}
+
 // chosen are the cases of those names, or all of them where there is none.
 func chosen(names []string) ([]Case, error) {
 	if len(names) == 0 {
-		return cases, nil
+		return usual(), nil
 	}
 	var some []Case
 	for _, name := range names {

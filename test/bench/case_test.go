@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +20,7 @@ import (
 func TestCases(t *testing.T) {
 	bench := newBench(t)
 	bench.Contenders = []Contender{find("redlock", "redigo", ""), find("redsync", "redigo", failFast)}
-	some := []Case{throughput, faults, leftovers, outage} // the others differ in numbers alone
+	some := []Case{throughput, hooks, faults, leftovers, outage} // the others differ in numbers alone
 	report, err := measure(t.Context(), bench, some)
 	if err != nil {
 		t.Fatal(err)
@@ -27,6 +29,9 @@ func TestCases(t *testing.T) {
 		contenders := bench.Contenders
 		if c.Name == leftovers.Name {
 			contenders = contenders[:1] // where it must be quick
+		}
+		if c.Name == hooks.Name {
+			contenders = hooked()
 		}
 		complete(t, report, c, contenders)
 	}
@@ -47,13 +52,16 @@ func TestCases(t *testing.T) {
 func TestWaitingCases(t *testing.T) {
 	bench := newBench(t)
 	bench.Waiters = []Contender{find("redlock", "redigo", ""), find("redsync", "go-redis", polling)}
-	report, err := measure(t.Context(), bench, []Case{handover, contended, processes, parked, cut})
+	report, err := measure(t.Context(), bench, []Case{handover, contended, processes, permits, sets, parked, cut, fleet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []Case{handover, contended, processes} {
 		complete(t, report, c, bench.Waiters)
 	}
+	complete(t, report, fleet, []Contender{find("redlock", "go-redis", "")})
+	complete(t, report, permits, slices.DeleteFunc(permitters(), func(c Contender) bool { return c.Mode == weightedMode }))
+	complete(t, report, sets, setTakers())
 	for _, c := range []Case{parked, cut} {
 		complete(t, report, c, bench.Waiters[:1])
 	}
@@ -108,4 +116,21 @@ func rowOf(t *Table, c Contender) *Row {
 		}
 	}
 	return nil
+}
+
+func TestCallsThatDoNotWaitForEachOther(t *testing.T) {
+	bench := newBench(t)
+	bench.Contenders = []Contender{find("redlock", "redigo", ""), find("redsync", "redigo", failFast)}
+	report, err := measure(t.Context(), bench, []Case{openLoop})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range bench.Contenders {
+		for _, share := range loads {
+			row := report.Table(openLoop.Name).Row(Key{Contender: c.Name(), Situation: fmt.Sprintf("%.1f of the capacity", share)})
+			if row == nil || row.Median("cycles")+row.Median("failed") == 0 {
+				t.Errorf("%s at %v of the capacity: %v, want calls that ended", c.Name(), share, row)
+			}
+		}
+	}
 }

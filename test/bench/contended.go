@@ -24,7 +24,7 @@ func runContended(ctx context.Context, b *Bench, t *Table) error {
 		if err != nil {
 			return err
 		}
-		crowd := startCrowd(ctx, session, crowdKey(), goroutines)
+		crowd := startCrowd(ctx, session, crowdKey(), goroutines, shortWork)
 		window, commands, err := b.watch(ctx)
 		members := crowd.Stop()
 		b.end(session)
@@ -40,6 +40,11 @@ func crowdKey() string { return fmt.Sprintf("bench:%016x", time.Now().UnixNano()
 // watch gives crowds the time to get going and then to be measured. It counts the
 // commands that a node runs meanwhile.
 func (b *Bench) watch(ctx context.Context) (w Window, commands float64, err error) {
+	return b.watchDuring(ctx, func() (func() error, error) { return func() error { return nil }, nil })
+}
+
+// watchDuring is watch during what trouble does, and undoes.
+func (b *Bench) watchDuring(ctx context.Context, trouble func() (undo func() error, err error)) (w Window, commands float64, err error) {
 	warm, long := time.Second, 3*time.Second
 	if b.Quick {
 		warm, long = 200*time.Millisecond, 300*time.Millisecond
@@ -48,10 +53,14 @@ func (b *Bench) watch(ctx context.Context) (w Window, commands float64, err erro
 		return w, 0, err
 	}
 	commands, err = b.Site.commandsDuring(func() error {
+		undo, err := trouble()
+		if err != nil {
+			return err
+		}
 		w.from = now()
-		err := pause(ctx, long)
+		err = pause(ctx, long)
 		w.to = now()
-		return err
+		return errors.Join(err, undo())
 	})
 	return w, commands, err
 }

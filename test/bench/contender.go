@@ -97,6 +97,11 @@ func contenders() []Contender {
 	return slices.Concat(redlocks(), redsyncs())
 }
 
+// everybody is they, those who give permits, take sets, take turns or have hooks, and the floor.
+func everybody() []Contender {
+	return slices.Concat(contenders(), permitters(), setTakers(), hooked(), []Contender{inTurn(), bare})
+}
+
 // find returns the contender of that name. It panics where there is none: names are
 // written in this program.
 func find(library, client, mode string) Contender {

@@ -31,15 +31,15 @@ type Turn struct {
 	Left  moment `json:"left"`
 }
 
-// work is how long each turn lasts.
-const work = time.Millisecond
+// shortWork is how long a turn lasts in most cases.
+const shortWork = time.Millisecond
 
-// startCrowd starts so many goroutines on the session.
-func startCrowd(ctx context.Context, session Session, key string, goroutines int) *Crowd {
+// startCrowd starts so many goroutines on the session, each of whose turns lasts for the work.
+func startCrowd(ctx context.Context, session Session, key string, goroutines int, work time.Duration) *Crowd {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &Crowd{members: make([]Member, goroutines), cancel: cancel}
 	for i := range c.members {
-		c.joined.Go(func() { c.members[i].run(ctx, session, key) })
+		c.joined.Go(func() { c.members[i].run(ctx, session, key, work) })
 	}
 	return c
 }
@@ -51,7 +51,7 @@ func (c *Crowd) Stop() []Member {
 	return c.members
 }
 
-func (m *Member) run(ctx context.Context, session Session, key string) {
+func (m *Member) run(ctx context.Context, session Session, key string, work time.Duration) {
 	for ctx.Err() == nil {
 		turn := Turn{Asked: now()}
 		hold, err := session.Wait(ctx, key)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +11,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/leak"
 )
 
-// The delay and the crowds are processes that run this program again: here, the test.
+// The delay, the crowds and the services are processes that run this program again: here, the test.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == delayCommand {
-		exit(serveDelay(os.Args[2:], os.Stdin, os.Stdout))
-	}
-	if len(os.Args) > 1 && os.Args[1] == crowdCommand {
-		exit(serveCrowd(os.Args[2:], os.Stdin, os.Stdout))
-	}
+	serve()
 	leak.Main(m)
 }
 

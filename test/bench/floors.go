@@ -23,6 +23,9 @@ type Ruling struct {
 	Verdict  string `json:"verdict"`
 }
 
+// unmeasured is the verdict where there are no figures.
+const unmeasured = "not measured"
+
 // judge holds the figures against the floors.
 func judge(r *Report) []Ruling {
 	var rulings []Ruling
@@ -39,7 +42,7 @@ func judge(r *Report) []Ruling {
 		}
 		switch {
 		case math.IsNaN(value):
-			ruling.Verdict = "not measured"
+			ruling.Verdict = unmeasured
 		case f.Want == 0 && value == 0:
 			ruling.At = "" // all of them
 		case short > 0 && f.Want == 0:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -12,7 +13,7 @@ import (
 var handover = Case{
 	Name: "handover",
 	About: "one holder and one waiter, which has been waiting for 10 to 30 ms, on two sessions by turns; the time from before the release to the waiter's lock, " +
-		"200 times (at peers as many as 8 s allow)",
+		"200 times (at peers as many as 8 s allow); the floor is a bare release and, as soon as it is had, a bare lock of another session, of which nobody has to be told",
 	Columns: []Column{
 		{"handovers", "hand-overs", whole},
 		{"p50", "p50", duration},
@@ -30,8 +31,14 @@ func runHandover(ctx context.Context, b *Bench, t *Table) error {
 	if b.Quick {
 		span = Span{Cycles: 20, Most: time.Second}
 	}
-	return b.waiting().turns(ctx, t, b.fewerRounds(), []int{1}, func(c Contender, goroutines int) error {
-		times, err := relay(ctx, b, c, Setup{Goroutines: goroutines, TTL: ttl}, span)
+	with := b.waiting()
+	with.Contenders = append(slices.Clone(with.Contenders), bare)
+	return with.turns(ctx, t, b.fewerRounds(), []int{1}, func(c Contender, goroutines int) error {
+		over := handOvers
+		if c.Name() == bare.Name() {
+			over = takeOvers
+		}
+		times, err := relay(ctx, b, c, Setup{Goroutines: goroutines, TTL: ttl}, span, over)
 		if err != nil {
 			return err
 		}
@@ -46,7 +53,7 @@ func runHandover(ctx context.Context, b *Bench, t *Table) error {
 }
 
 // relay opens two sessions and lets them hand a key to and fro.
-func relay(ctx context.Context, b *Bench, c Contender, setup Setup, span Span) (*latencies, error) {
+func relay(ctx context.Context, b *Bench, c Contender, setup Setup, span Span, over func(context.Context, [2]Session, Span) (*latencies, error)) (*latencies, error) {
 	var sessions [2]Session
 	for i := range sessions {
 		session, err := c.Open(b.Site.Addrs(), setup)
@@ -56,7 +63,34 @@ func relay(ctx context.Context, b *Bench, c Contender, setup Setup, span Span) (
 		defer b.end(session)
 		sessions[i] = session
 	}
-	return handOvers(ctx, sessions, span)
+	return over(ctx, sessions, span)
+}
+
+// takeOvers lets the sessions take a key by turns as soon as it is free: they know.
+func takeOvers(ctx context.Context, sessions [2]Session, span Span) (*latencies, error) {
+	key := fmt.Sprintf("bench:%016x", time.Now().UnixNano())
+	hold, err := sessions[0].Lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	times := new(latencies)
+	for start, i := time.Now(), 1; times.count < span.Cycles && time.Since(start) < span.Most; i++ {
+		released, err := release(ctx, hold, nil)
+		if err != nil {
+			return nil, err
+		}
+		for { // at first no quorum may know the release: two of those that do may be slow
+			if hold, err = sessions[i%2].Lock(ctx, key); err == nil {
+				break
+			}
+			if !errors.Is(err, errBare) {
+				return nil, err
+			}
+			_ = hold.Release(ctx) // what it has got
+		}
+		times.add(time.Since(released))
+	}
+	return times, hold.Release(ctx)
 }
 
 func handOvers(ctx context.Context, sessions [2]Session, span Span) (*latencies, error) {

@@ -20,11 +20,14 @@ type Load struct {
 }
 
 // startLoad starts so many goroutines on the session.
-func startLoad(session Session, goroutines int) *Load {
+func startLoad(session Session, goroutines int) *Load { return startLoadOn(session, goroutines, false) }
+
+// startLoadOn is startLoad where the keys may come again: each goroutine has 256.
+func startLoadOn(session Session, goroutines int, again bool) *Load {
 	l := &Load{session: session, workers: make([]*worker, goroutines)}
 	run := time.Now().UnixNano()
 	for i := range l.workers {
-		l.workers[i] = &worker{load: l, keys: keys{prefix: fmt.Sprintf("bench:%016x:%04d", run, i)}}
+		l.workers[i] = &worker{load: l, keys: keys{prefix: fmt.Sprintf("bench:%016x:%04d", run, i), again: again}}
 		l.joined.Go(l.workers[i].run)
 	}
 	return l
@@ -165,17 +168,23 @@ type keys struct {
 	prefix string
 	n      int
 	text   string
+	again  bool // all that were made come again and again
+	made   string
 }
 
 func (k *keys) next() string {
 	const batch = 256
 	length := len(k.prefix) + len(":00000000")
-	if k.text == "" {
+	switch {
+	case k.text == "" && k.again && k.made != "":
+		k.text = k.made
+	case k.text == "":
 		text := make([]byte, 0, batch*length)
 		for i := range batch {
 			text = fmt.Appendf(text, "%s:%08d", k.prefix, k.n+i)
 		}
 		k.text, k.n = string(text), k.n+batch
+		k.made = k.text
 	}
 	key := k.text[:length]
 	k.text = k.text[length:]

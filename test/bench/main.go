@@ -5,7 +5,9 @@
 //	go run . -quick                   # two minutes, to see whether all is well
 //	go run . -only throughput         # one case
 //	go run .                          # all, and writes docs/bench.txt, .json and .svg
-//	go run . -draw                    # draws the picture again from the JSON
+//	go run . -release v0.2.0          # the same, and keeps the figures in the history
+//	go run . -scale                   # how cost grows, and writes docs/scale.txt, .json and .svg
+//	go run . -draw                    # draws the pictures again from the JSON
 //	go run . -only throughput -against main
 //	                                  # by turns with the bench of another commit
 package main
@@ -15,6 +17,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"os/signal"
@@ -30,12 +33,7 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == delayCommand {
-		exit(serveDelay(os.Args[2:], os.Stdin, os.Stdout))
-	}
-	if len(os.Args) > 1 && os.Args[1] == crowdCommand {
-		exit(serveCrowd(os.Args[2:], os.Stdin, os.Stdout))
-	}
+	serve()
 	var o options
 	flag.StringVar(&o.only, "only", "", "the `cases` to run, with commas between")
 	flag.StringVar(&o.contenders, "contenders", "", "take only contenders whose name matches this `pattern`")
@@ -48,12 +46,28 @@ func main() {
 	flag.StringVar(&o.out, "out", "", "the `folder` to write to; a full run writes to docs, any other nowhere")
 	flag.StringVar(&o.against.commit, "against", "", "compare with the bench of another `commit`, which takes turns with this one")
 	flag.Float64Var(&o.against.least, "least", 0.97, "fail if a figure is below this `share` of the other commit's")
+	flag.BoolVar(&o.scale, "scale", false, "measure how cost grows, and write docs/scale.txt, .json and .svg")
+	flag.StringVar(&o.release, "release", "", "keep the figures of a full run in the history, as those of this `version`")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a profile of this process to a `file`")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	exit(o.run(ctx))
+}
+
+// serve is the whole of a run of this program that is a part of another one.
+func serve() {
+	if len(os.Args) < 2 {
+		return
+	}
+	for command, part := range map[string]func([]string, io.Reader, io.Writer) error{
+		delayCommand: serveDelay, crowdCommand: serveCrowd, serviceCommand: serveService,
+	} {
+		if os.Args[1] == command {
+			exit(part(os.Args[2:], os.Stdin, os.Stdout))
+		}
+	}
 }
 
 func exit(err error) {
@@ -71,6 +85,8 @@ type options struct {
 	bench            Bench
 	only, contenders string
 	out, profile     string
+	release          string
+	scale            bool
 	draw             bool
 	against          comparison
 }
@@ -80,7 +96,14 @@ var docs = filepath.Join("..", "..", "docs")
 
 func (o *options) run(ctx context.Context) error {
 	if o.draw {
-		return drawPicture(o.folder(docs))
+		return errors.Join(drawPicture(o.folder(docs)), drawScale(o.folder(docs)))
+	}
+	if o.scale {
+		o.only, o.contenders = strings.Join([]string{scale.Name, fleet.Name, parked.Name, renewed.Name}, ","), "^"+find("redlock", "go-redis", "").Name()+"$"
+	}
+	full := o.only == "" && o.contenders == "" && !o.bench.Quick && o.bench.Goroutines >= mostGoroutines
+	if o.release != "" && !full {
+		return errors.New("-release wants a full run: the history is of whole ones")
 	}
 	if o.bench.Quick {
 		o.bench.Rounds, o.bench.Duration = 1, min(o.bench.Duration, 100*time.Millisecond)
@@ -114,16 +137,23 @@ func (o *options) run(ctx context.Context) error {
 	if err = errors.Join(err, o.bench.Site.Close()); err != nil {
 		return err
 	}
+	if !o.scale {
+		if err := report.remember(docs, o.release); err != nil {
+			return err
+		}
+	}
 	folder := o.folder("")
-	full := o.only == "" && o.contenders == "" && !o.bench.Quick && o.bench.Goroutines >= mostGoroutines
-	if full {
+	if full || o.scale {
 		folder = o.folder(docs)
 	}
 	if folder == "" {
 		_, err := fmt.Print(report.text())
 		return err
 	}
-	return errors.Join(save(report, folder), drawPicture(folder))
+	if o.scale {
+		return errors.Join(save(report, folder, "scale"), drawScale(folder))
+	}
+	return errors.Join(save(report, folder, "bench"), drawPicture(folder))
 }
 
 func (o *options) folder(fallback string) string {
@@ -153,15 +183,15 @@ func measure(ctx context.Context, b *Bench, todo []Case) (*Report, error) {
 }
 
 // save shows the report, and writes it as text and as JSON.
-func save(report *Report, folder string) error {
+func save(report *Report, folder, name string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // everybody may read it
 		return err
 	}
 	text := report.text()
 	fmt.Print(text)
 	return errors.Join(
-		os.WriteFile(filepath.Join(folder, "bench.txt"), []byte(text), 0o644), //nolint:gosec // as above
-		report.write(filepath.Join(folder, "bench.json")))
+		os.WriteFile(filepath.Join(folder, name+".txt"), []byte(text), 0o644), //nolint:gosec // as above
+		report.write(filepath.Join(folder, name+".json")))
 }
 
 // profiled writes a profile of what work does, if one is wanted.

@@ -48,16 +48,8 @@ func drawPicture(folder string) error {
 	if err != nil {
 		return err
 	}
-	sans := font.Font{Typeface: "Liberation", Variant: "Sans"}
-	plot.DefaultFont, plotter.DefaultFont = sans, sans
-	p := plot.New()
-	p.Title.Text = "Lock and unlock over five nodes: cycles a second"
-	p.Title.Padding = vg.Points(10)
-	p.Title.TextStyle.Font.Size = vg.Points(14)
+	p := newPlot("Lock and unlock over five nodes: cycles a second")
 	p.X.Label.Text = "goroutines, each on keys of its own (redsync in the faster of its modes)"
-	p.Y.Label.Text = "thousand cycles a second"
-	p.Y.Tick.Marker = thousands{}
-	p.Y.Min = 0
 
 	names := make([]string, len(concurrency))
 	for i, goroutines := range concurrency {
@@ -65,11 +57,6 @@ func drawPicture(folder string) error {
 	}
 	p.NominalX(names...)
 	p.X.Min, p.X.Max = -0.5, float64(len(names))-0.5
-
-	grid := plotter.NewGrid()
-	grid.Vertical.Width = 0
-	grid.Horizontal.Color = color.Gray{0xDD}
-	p.Add(grid)
 
 	for i, b := range bars() {
 		values := make(plotter.Values, len(concurrency))
@@ -87,6 +74,76 @@ func drawPicture(folder string) error {
 	p.Legend.Padding = vg.Points(3)
 	p.Legend.XOffs = vg.Points(10)
 	return saveSVG(p, filepath.Join(folder, "bench.svg"))
+}
+
+// newPlot is an empty picture of cycles a second.
+func newPlot(title string) *plot.Plot {
+	sans := font.Font{Typeface: "Liberation", Variant: "Sans"}
+	plot.DefaultFont, plotter.DefaultFont = sans, sans
+	p := plot.New()
+	p.Title.Text = title
+	p.Title.Padding = vg.Points(10)
+	p.Title.TextStyle.Font.Size = vg.Points(14)
+	p.Y.Label.Text = "thousand cycles a second"
+	p.Y.Tick.Marker = thousands{}
+	p.Y.Min = 0
+	grid := plotter.NewGrid()
+	grid.Vertical.Width = 0
+	grid.Horizontal.Color = color.Gray{0xDD}
+	p.Add(grid)
+	return p
+}
+
+// drawScale draws folder/scale.svg from folder/scale.json: cycles over the number of nodes, and
+// what they would be if each node cost as much as each of five does.
+func drawScale(folder string) error {
+	report, err := readReport(filepath.Join(folder, "scale.json"))
+	if err != nil {
+		return err
+	}
+	p := newPlot("Lock and unlock over 1 to 15 nodes: cycles a second")
+	p.X.Label.Text = "nodes, with all clients on one machine"
+	p.X.Tick.Marker = plot.ConstantTicks(nodeTicks())
+	over := find("redlock", "go-redis", "").Name()
+	for i, goroutines := range []int{128, 1} {
+		var measured, even plotter.XYs
+		five := report.Table(scale.Name).Row(Key{over, goroutines, nodesTitle(nodes)}).Median("cycles")
+		for _, count := range counts {
+			if v := report.Table(scale.Name).Row(Key{over, goroutines, nodesTitle(count)}).Median("cycles"); !math.IsNaN(v) {
+				measured = append(measured, plotter.XY{X: float64(count), Y: v})
+			}
+			if v := five * nodes / float64(count); goroutines > 1 && count >= 3 {
+				even = append(even, plotter.XY{X: float64(count), Y: v})
+			}
+		}
+		line, points, err := plotter.NewLinePoints(measured)
+		if err != nil {
+			return err
+		}
+		line.Color, points.Color = bars()[i].fill, bars()[i].fill
+		line.Width, points.Radius = vg.Points(1.5), vg.Points(3)
+		p.Add(line, points)
+		p.Legend.Add(Key{Goroutines: goroutines}.title(), line, points)
+		if len(even) > 0 {
+			line, err := plotter.NewLine(even)
+			if err != nil {
+				return err
+			}
+			line.Color, line.Dashes = color.Gray{0x8A}, []vg.Length{vg.Points(4), vg.Points(3)}
+			p.Add(line)
+			p.Legend.Add("if cost were in proportion to the nodes", line)
+		}
+	}
+	p.Legend.Top = true
+	p.Legend.Padding = vg.Points(3)
+	return saveSVG(p, filepath.Join(folder, "scale.svg"))
+}
+
+func nodeTicks() (ticks []plot.Tick) {
+	for _, count := range counts {
+		ticks = append(ticks, plot.Tick{Value: float64(count), Label: whole(float64(count))})
+	}
+	return ticks
 }
 
 // saveSVG writes the picture. A browser has the font's name, not the font, and takes a

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -29,35 +30,36 @@ var processes = Case{
 func runProcesses(ctx context.Context, b *Bench, t *Table) error {
 	return b.waiting().turns(ctx, t, b.fewerRounds(), []int{crowded}, func(c Contender, goroutines int) error {
 		each := max(1, goroutines/crowdProcesses)
-		values, err := rally(ctx, b, c, each)
+		members, window, commands, err := rally(ctx, b, c, crowdProcesses, each, shortWork)
 		if err == nil {
-			t.Add(Key{c.Name(), crowdProcesses * each, processTitle}, values)
+			t.Add(Key{c.Name(), crowdProcesses * each, processTitle}, b.account(members, window, commands))
 		}
 		return errors.Join(err, b.Site.Flush())
 	})
 }
 
-// rally measures crowds on one key, each in a process of its own.
-func rally(ctx context.Context, b *Bench, c Contender, goroutines int) (map[string]float64, error) {
+// rally measures so many crowds on one key, each in a process of its own.
+func rally(ctx context.Context, b *Bench, c Contender, processes, goroutines int, work time.Duration) (members []Member, window Window, commands float64, err error) {
+	return rallyDuring(ctx, b, c, processes, goroutines, work, func(children) (func() error, error) {
+		return func() error { return nil }, nil
+	})
+}
+
+// rallyDuring is rally during what trouble does, and undoes.
+func rallyDuring(ctx context.Context, b *Bench, c Contender, processes, goroutines int, work time.Duration, trouble func(children) (undo func() error, err error)) (members []Member, window Window, commands float64, err error) {
 	var children children
 	key := crowdKey()
-	err := children.start(crowdProcesses, append([]string{crowdCommand, c.Name(), key, strconv.Itoa(goroutines)}, b.Site.Addrs()...))
-	var window Window
-	var commands float64
-	var members []Member
+	err = children.start(processes, append([]string{crowdCommand, c.Name(), key, strconv.Itoa(goroutines), work.String()}, b.Site.Addrs()...))
 	if err == nil {
 		err = children.order("start")
 	}
 	if err == nil {
-		window, commands, err = b.watch(ctx)
+		window, commands, err = b.watchDuring(ctx, func() (func() error, error) { return trouble(children) })
 	}
 	if err == nil {
 		members, err = children.stop()
 	}
-	if err = errors.Join(err, children.close()); err != nil {
-		return nil, err
-	}
-	return b.account(members, window, commands), nil
+	return members, window, commands, errors.Join(err, children.close())
 }
 
 // children are processes, each with a crowd.
@@ -118,15 +120,15 @@ func (c children) close() error {
 }
 
 // crowdCommand is the first argument of a run of this program that is a crowd. The
-// others are the contender's name, the key, the number of goroutines and where the
-// nodes are.
+// others are the contender's name, the key, the number of goroutines, how long a turn
+// lasts, and where the nodes are.
 const crowdCommand = "crowd"
 
 // serveCrowd is the process: it says that it is ready, starts its crowd when it is
 // told to, stops it when it is told to, or nobody is there any more, and reports.
 func serveCrowd(args []string, orders io.Reader, answers io.Writer) error {
 	goredis.SetLogger(quiet{})
-	all := contenders()
+	all := everybody()
 	i := slices.IndexFunc(all, func(c Contender) bool { return c.Name() == args[0] })
 	if i < 0 {
 		return fmt.Errorf("crowd: there is no contender %q", args[0])
@@ -135,13 +137,17 @@ func serveCrowd(args []string, orders io.Reader, answers io.Writer) error {
 	if err != nil {
 		return err
 	}
-	session, err := all[i].Open(args[3:], Setup{Goroutines: goroutines, TTL: ttl})
+	work, err := time.ParseDuration(args[3])
+	if err != nil {
+		return err
+	}
+	session, err := all[i].Open(args[4:], Setup{Goroutines: goroutines, TTL: ttl})
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(answers, "ready")
 	if order := bufio.NewScanner(orders); order.Scan() {
-		crowd := startCrowd(context.Background(), session, args[1], goroutines)
+		crowd := startCrowd(context.Background(), session, args[1], goroutines, work)
 		order.Scan()
 		err = errors.Join(err, json.NewEncoder(answers).Encode(crowd.Stop()))
 	}

@@ -12,6 +12,9 @@ type Report struct {
 	Machine Machine  `json:"machine"`
 	Tables  []Table  `json:"cases"`
 	Floors  []Ruling `json:"floors"`
+	// History has a line for each release, the last one at the end.
+	History []Release `json:"history,omitempty"`
+	since   *Release  // with which the figures are compared; nil: with none
 }
 
 // Machine says where and how the figures came about.

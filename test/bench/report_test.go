@@ -2,6 +2,8 @@ package main
 
 import (
 	"math"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -97,5 +99,49 @@ func TestFloors(t *testing.T) {
 		if got := rulings[tt.text]; got.Measured != tt.measured || got.Verdict != tt.verdict {
 			t.Errorf("%s: measured %q, %q; want %q, %q", tt.text, got.Measured, got.Verdict, tt.measured, tt.verdict)
 		}
+	}
+}
+
+func TestEachReleaseIsALineOfTheHistory(t *testing.T) {
+	folder := t.TempDir()
+	of := func(date string, cycles float64) *Report {
+		r := &Report{Machine: Machine{Date: date, Processor: "one", Cores: 2}, Tables: []Table{{Name: throughput.Name}}}
+		r.Tables[0].Add(Key{Contender: "redlock redigo", Goroutines: 128}, map[string]float64{"cycles": cycles, "share": cycles / 1000})
+		return r
+	}
+	for _, step := range []struct {
+		version string
+		cycles  float64
+		says    string
+		lines   int
+	}{
+		{"", 400, "", 0},
+		{"v0.1.0", 500, "", 1},
+		{"", 600, "+20 %", 1},
+		{"v0.2.0", 250, "-50 %", 2},
+		{"v0.2.0", 750, "+50 %", 2}, // measured once more
+		{"", 750, "+0 %", 2},
+	} {
+		r := of("2026-01-01", step.cycles)
+		if err := r.remember(folder, step.version); err != nil {
+			t.Fatal(err)
+		}
+		if text := r.text(); !strings.Contains(text, step.says) || (step.says == "") == strings.Contains(text, "since v") {
+			t.Errorf("with %v cycles it says %q, want %q", step.cycles, text, step.says)
+		}
+		if len(r.History) != step.lines {
+			t.Errorf("after %q the history has %d lines, want %d", step.version, len(r.History), step.lines)
+		}
+		if err := r.write(filepath.Join(folder, "bench.json")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	elsewhere := of("2026-01-02", 1)
+	elsewhere.Machine.Processor = "another"
+	if err := elsewhere.remember(folder, ""); err != nil {
+		t.Fatal(err)
+	}
+	if text := elsewhere.text(); !strings.Contains(text, "only shares and ratios") {
+		t.Errorf("on another machine it says %q", text)
 	}
 }

@@ -13,6 +13,7 @@ func floors() []Floor {
 		peerFloor("go-redis", 128, 5), peerFloor("redigo", 128, 4.5), peerFloor("rueidis", 128, 4.5),
 		bestFloor(128, 2.4), bestFloor(16, 2.1),
 		peerFloor("go-redis", 1, 1.2), peerFloor("redigo", 1, 1.05), peerFloor("rueidis", 1, 1.2),
+		bareFloor(16, 0.65), bareFloor(128, 0.75), bareFloor(1024, 0.85),
 		allocsFloor("go-redis", 25), allocsFloor("rueidis", 12),
 		distanceFloor(16, 1.35), distanceFloor(128, 1.7),
 	}
@@ -66,6 +67,23 @@ func bestFloor(goroutines int, want float64) Floor {
 				return math.NaN(), ""
 			}
 			return ratio("cycles", ours, peer), ours.Contender + " " + against(peer)
+		},
+	}
+}
+
+// bareFloor compares the slowest of our clients with what the servers and the machine can do.
+func bareFloor(goroutines int, want float64) Floor {
+	return Floor{
+		Text: fmt.Sprintf("cycles against bare commands and votes, our slowest client, %s", Key{Goroutines: goroutines}.title()),
+		Want: want, Form: percent,
+		Measure: func(r *Report) (float64, string) {
+			value, at := math.NaN(), ""
+			for _, row := range ours(r.Table(throughput.Name)) {
+				if v := row.Median("share"); row.Goroutines == goroutines && !(v >= value) {
+					value, at = v, row.Contender
+				}
+			}
+			return value, at
 		},
 	}
 }
@@ -127,7 +145,7 @@ func ours(t *Table) []*Row {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(t.Rows), func(row *Row) bool {
-		return !slices.ContainsFunc(contenders(), func(c Contender) bool { return c.ours() && c.Name() == row.Contender })
+		return !slices.ContainsFunc(everybody(), func(c Contender) bool { return c.ours() && c.Name() == row.Contender })
 	})
 }
 

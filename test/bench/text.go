@@ -56,12 +56,18 @@ func (r *Report) text() string {
 			t.text(&text, c.Columns, Column.show)
 		}
 	}
-	fmt.Fprintf(&text, "\n\nfloors\n\n")
 	lines := [][]string{{"", "", "floor", "measured", ""}}
 	for _, ruling := range r.Floors {
+		if ruling.Verdict == unmeasured && len(r.Tables) < len(usual()) {
+			continue // other cases tell
+		}
 		lines = append(lines, []string{ruling.Text, ruling.Verdict, ruling.Floor, ruling.Measured, ruling.At})
 	}
-	align(&text, lines, "<<>><")
+	if len(lines) > 1 {
+		fmt.Fprintf(&text, "\n\nfloors\n\n")
+		align(&text, lines, "<<>><")
+	}
+	r.changes(&text)
 	return text.String()
 }
 
@@ -124,7 +130,7 @@ func (t *Table) sorted() []*Row {
 	}
 	var rows []*Row
 	for _, title := range titles {
-		for _, c := range contenders() {
+		for _, c := range everybody() {
 			if row := groups[title][c.Name()]; row != nil {
 				rows = append(rows, row)
 			}

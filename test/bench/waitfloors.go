@@ -24,6 +24,10 @@ func waitingFloors() []Floor {
 		fairFloor(processes, 0.96),
 		worst("p99 of waiting, "+processTitle, processes.Name, "wait p99", processTitle, 0.35, true, duration),
 		worst("longest wait, "+processTitle, processes.Name, "wait max", processTitle, 1, true, duration),
+		worst("permits in use", permits.Name, "in use", "", 0.8, false, percent),
+		worst("permits in use, "+processTitle, permits.Name, "in use", processTitle, 0.8, false, percent),
+		worst("most holders of 10 permits", permits.Name, "most", "", permitCount, true, whole),
+		worst("most holders of 10 permits, "+processTitle, permits.Name, "most", processTitle, permitCount, true, whole),
 		worst("a lock's context ends within 10 ms of its deadline, "+hung(3).Name, cut.Name, "worst", hung(3).Name, 0.01, true, duration))
 }
 

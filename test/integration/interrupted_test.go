@@ -64,6 +64,12 @@ func TestANodeThatForgetsInTheMiddleOfABatch(t *testing.T) {
 func (t *trio) breakIn(one, two *redlock.Locker, n int, forget func()) (both bool, boundaries int) {
 	t.Helper()
 	t.settle(one)
+	t.eventually("no node has the key of the round before", func() bool {
+		return !slices.ContainsFunc(t.servers[:], func(s *server.Process) bool {
+			there, err := s.Do("EXISTS", t.key)
+			return err != nil || there != "0"
+		})
+	})
 	holder := t.hold(one)
 	t.settle(two)
 	end := t.ways[1].Interrupt(func(commands [][]string) int {

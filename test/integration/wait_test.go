@@ -32,7 +32,13 @@ func (s *site) waits(locker *redlock.Locker, then func(*redlock.Lock) error) wai
 // listening waits until so many nodes have a listener for the site's key.
 func (s *site) listening(nodes int) {
 	s.Helper()
-	channel := "ql:free:" + s.key
+	s.listeningFor(s.key, nodes)
+}
+
+// listeningFor waits until so many nodes have a listener for a key.
+func (s *site) listeningFor(key string, nodes int) {
+	s.Helper()
+	channel := "ql:free:" + key
 	s.eventually("waiters listen", func() bool {
 		count := 0
 		for i, look := range s.looks {

@@ -15,6 +15,9 @@
  * history has a fresh replid, and a nonce is sent once and so runs at most once. Therefore
  * a marker is either of the node's present pair, or of an ended one for ever.
  *
+ * REVOKE: somebody puts a tombstone in the place of a token, at any node and any time, with the TTL
+ * that the key has.
+ *
  * Nodes that are alike are kept sorted, which does not change what can happen to them.
  */
 #ifndef N
@@ -52,6 +55,7 @@
 
 #define LIVE(c) ((c) + 1)
 #define OLD(c)  ((c) + 3)	/* the token that a client has handed over */
+#define TOMBSTONE 5
 
 byte key[N];		/* 0: missing; else whose token */
 byte rem[N];		/* what is left of its TTL */
@@ -498,7 +502,13 @@ inline give_up(a) {
 #define ADMISSION_AT_2(n)
 #endif
 
-#define NODE(n) NODE_CLIENT(n, 0) NODE_CLIENT(n, 1) GUARD(n) ADMISSION_AT(n, 0) ADMISSION_AT_2(n) LATE_AIM(n)
+#ifdef REVOKE
+#define REVOKE_AT(n) :: d_step { key[n] != 0 && key[n] != TOMBSTONE; key[n] = TOMBSTONE; sorted() }
+#else
+#define REVOKE_AT(n)
+#endif
+
+#define NODE(n) NODE_CLIENT(n, 0) NODE_CLIENT(n, 1) REVOKE_AT(n) GUARD(n) ADMISSION_AT(n, 0) ADMISSION_AT_2(n) LATE_AIM(n)
 
 init {
 #ifndef ADMIT

@@ -83,7 +83,7 @@ var guards = []mutant{
 	wrong("a hand-over is not guarded",
 		in("batch.build", replace(`r.Op.Votes`, `r.Op.Votes && r.Old == nil`))),
 	wrong("a second round for a greater fence is not guarded",
-		in("batch.build", replace(`r.Op.Votes`, `r.Op.Votes && r.Op != protocol.Raise`))),
+		in("batch.build", replace(`r.Op.Votes`, `r.Op.Votes && r.Op != protocol.Exclusive.Raise`))),
 	wrong("a replica votes if its master's marker is for it",
 		in("history", replace(`!= "master"`, `== ""`))),
 	wrong("a quarantine does not allow for drift",

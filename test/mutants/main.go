@@ -116,5 +116,8 @@ func quorumlock(ctx context.Context) (*library, error) {
 	if err != nil {
 		return nil, err
 	}
-	return load(ctx, strings.TrimSpace(string(root)), "./redlock", "./fence")
+	return load(ctx, strings.TrimSpace(string(root)), packages...)
 }
+
+// packages are those whose mechanisms are taken out, with what they import.
+var packages = []string{"./redlock", "./fence", "./supervise", "./inspect"}

@@ -47,7 +47,7 @@ type checker struct {
 
 func newChecker(t *testing.T, l *library) *checker {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./redlock", "./fence")
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, packages...)...) //nolint:gosec // no part is from outside
 	cmd.Dir, cmd.Stderr = l.root, os.Stderr
 	listed, err := cmd.Output()
 	if err != nil {

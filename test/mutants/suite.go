@@ -44,7 +44,7 @@ func (s *suite) test(ctx context.Context, root, binary string, timeout time.Dura
 	defer cancel()
 	pattern := s.run
 	if pattern == "" {
-		pattern = "^Test"
+		pattern = "^(Test|Fuzz)"
 	}
 	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.run="+pattern, "-test.timeout="+timeout.String()) //nolint:gosec // it was built here
 	cmd.Dir = filepath.Join(root, s.pkg)

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +51,7 @@ func run(ctx context.Context, args []string) error {
 		clients = flags.String("clients", "goredis,redigo,rueidis", "the client library of each process, which may come again")
 		without = flags.String("without", "", "what of guard and fences the locks do not have")
 		kinds   = flags.String("kinds", "", "the kinds of faults, by default all: "+listed(schedule.Kinds()))
+		locks   = flags.String("locks", "", "the kinds of locks that are mixed, or all: "+strings.Join(worker.Kinds, ",")+"; by default exclusive ones, by -mix")
 		mix     = flags.String("mix", "ordinary", "how clients behave: ordinary, careless or long")
 		bound   = flags.Duration("bound", bound, "how long a waiter may wait while a majority of the nodes is well")
 	)
@@ -61,6 +63,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&t.Job.Workers, "workers", 32, "how many goroutines each process has")
 	flags.IntVar(&t.Job.Keys, "keys", 1024, "how many locks there are")
 	flags.DurationVar(&t.Job.Lease, "lease", time.Second, "the TTL of the locks")
+	flags.BoolVar(&t.Job.Fair, "fair", false, "waiters of all processes take turns (WithFairness)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -68,6 +71,14 @@ func run(ctx context.Context, args []string) error {
 	var known bool
 	if t.Job.Mix, known = map[string]worker.Mix{"ordinary": worker.Ordinary, "careless": worker.Careless, "long": worker.Long}[*mix]; !known {
 		return fmt.Errorf("-mix %q: want ordinary, careless or long", *mix)
+	}
+	if t.Job.Locks = words(*locks); *locks == "all" {
+		t.Job.Locks = worker.Kinds
+	}
+	for _, kind := range t.Job.Locks {
+		if !slices.Contains(worker.Kinds, kind) {
+			return fmt.Errorf("-locks %q: want some of %s", kind, strings.Join(worker.Kinds, ", "))
+		}
 	}
 	t.Clients = words(*clients)
 	t.Job.Without = words(*without)

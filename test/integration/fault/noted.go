@@ -37,7 +37,7 @@ func whom(f schedule.Fault) string {
 
 func (r *running) log() *history.Log {
 	log := &history.Log{
-		Starved: r.starved, Deaf: long(r.starved), Lease: r.Job.Lease, Faults: r.faults, Hot: worker.Rushed, Excused: r.excused(),
+		Starved: r.starved, Deaf: long(r.starved), Lease: r.Job.Lease, Faults: r.faults, Hot: worker.Rushed, Crowd: worker.Crowd, Excused: r.excused(),
 		Stopped: map[string][]history.Span{},
 	}
 	for _, m := range r.members {

@@ -35,7 +35,7 @@ func (p *Process) Port() int { return p.port }
 
 // Start starts the server again where it was killed.
 func (p *Process) Start() error {
-	log, err := os.Create(filepath.Join(p.dir, "log"))
+	log, err := os.Create(p.logFile())
 	if err != nil {
 		return err
 	}
@@ -69,8 +69,7 @@ func (p *Process) Start() error {
 		return err
 	}
 	if err := Await(alive, p.Addr()); err != nil {
-		text, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("%s: %w; its log: %s", filepath.Base(p.setup.Program), err, text)
+		return fmt.Errorf("%s: %w; its log: %s", filepath.Base(p.setup.Program), err, p.log())
 	}
 	return nil
 }
@@ -89,6 +88,14 @@ func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
 
 // Continue lets it go on with SIGCONT.
 func (p *Process) Continue() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Process) logFile() string { return filepath.Join(p.dir, "log") }
+
+// log is what the server has said since it was started.
+func (p *Process) log() []byte {
+	text, _ := os.ReadFile(p.logFile()) // none is none
+	return text
+}
 
 // data is the server's own folder in p.dir.
 func (p *Process) data() string { return filepath.Join(p.dir, "data") }
@@ -132,7 +139,12 @@ func (p *Process) Close() error {
 }
 
 func (p *Process) signal(sig os.Signal) error {
-	if err := p.cmd.Process.Signal(sig); err != nil {
+	err := p.cmd.Process.Signal(sig)
+	if errors.Is(err, os.ErrProcessDone) {
+		<-p.gone
+		return fmt.Errorf("server at %s: %v: %w, by itself (%v); its log: %s", p.Addr(), sig, err, p.cmd.ProcessState, p.log())
+	}
+	if err != nil {
 		return fmt.Errorf("server at %s: %v: %w", p.Addr(), sig, err)
 	}
 	return nil

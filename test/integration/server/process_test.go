@@ -107,3 +107,17 @@ func TestLaunchSaysWhy(t *testing.T) {
 		t.Errorf("Launch with a bad setting: %v, want what the server's log says of no-such-setting", err)
 	}
 }
+
+func TestNoPortIsGivenTwice(t *testing.T) {
+	given := map[int]bool{}
+	for range 2000 { // of random ports some are the same
+		port, err := FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if given[port] {
+			t.Fatalf("port %d again, after %d others", port, len(given))
+		}
+		given[port] = true
+	}
+}

@@ -14,6 +14,11 @@ type Rule func(together []Tenure) bool
 // Alone is the rule of a lock that has one holder.
 func Alone(together []Tenure) bool { return len(together) <= 1 }
 
+// AloneOrShared is the rule of a lock that has one holder, or several who share it.
+func AloneOrShared(together []Tenure) bool {
+	return Alone(together) || !slices.ContainsFunc(together, func(t Tenure) bool { return !t.Shared })
+}
+
 // Exclusion finds the tenures that held together and may not. A window ends before the
 // one that begins in the same moment. Who learned that it had the lock when that was
 // over has an empty window, and held with nobody.

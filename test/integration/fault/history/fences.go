@@ -39,6 +39,7 @@ var (
 func Fences(l *Log) (violations, excused []Violation) {
 	excuses := union(l.Excused)
 	for key, tenures := range byKey(l.Tenures) {
+		tenures = slices.DeleteFunc(tenures, func(t Tenure) bool { return t.Shared })
 		if !slices.ContainsFunc(tenures, func(t Tenure) bool { return t.Fence != 0 }) {
 			continue
 		}
@@ -68,6 +69,37 @@ func Fences(l *Log) (violations, excused []Violation) {
 		}
 	}
 	return violations, excused
+}
+
+// SharedFences finds the tenures of who shares a key whose fence is not between those of the ones
+// that had it alone: at least that of each that was had when this one was asked for, and less than
+// that of each that is asked for when this one was had.
+func SharedFences(l *Log) (violations []Violation) {
+	for key, tenures := range byKey(l.Tenures) {
+		var alone, shared []Tenure
+		for _, t := range tenures {
+			switch {
+			case t.Shared:
+				shared = append(shared, t)
+			case t.Fence != 0:
+				alone = append(alone, t)
+			}
+		}
+		if len(alone) == 0 {
+			continue
+		}
+		for _, p := range inversions(alone, shared, asked) {
+			violations = append(violations, p.violation(key, asked))
+		}
+		lifted := slices.Clone(shared)
+		for i := range lifted {
+			lifted[i].Fence++ // an equal one is too small
+		}
+		for _, p := range inversions(lifted, alone, asked) {
+			violations = append(violations, p.violation(key, asked))
+		}
+	}
+	return violations
 }
 
 // unique finds fences that are missing or that two tenures have.

@@ -9,8 +9,8 @@ import (
 
 // Losses finds the locks that ended though they were to be renewed, and though nothing was in
 // their holder's way for the last lease: a majority of the nodes was well, the process was not
-// stopped, and the machine was not too busy. Of the hot key it wants all nodes well: where one of
-// its holder's is lost, others get the key at the next one before he does.
+// stopped, and the machine was not too busy. Of the hot key and of a crowd's it wants all nodes
+// well: where one of its holder's is lost, others get the key at the next one before he does.
 func Losses(l *Log) (violations []Violation) {
 	free, busy := l.free(), union(l.Starved)
 	for _, t := range l.Tenures {
@@ -18,7 +18,8 @@ func Losses(l *Log) (violations []Violation) {
 		if t.Lost == 0 || longest(free(t.Client), last) != last || longest(busy, last).To > last.From {
 			continue
 		}
-		if t.Key == l.Hot && slices.ContainsFunc(l.Faults, func(f Fault) bool {
+		crowded := t.Key == l.Hot || l.Crowd != "" && strings.HasPrefix(t.Key, l.Crowd)
+		if crowded && slices.ContainsFunc(l.Faults, func(f Fault) bool {
 			return strings.HasPrefix(f.Whom, "node") && f.From < last.To && f.To > last.From-Moment(l.Lease)
 		}) {
 			continue

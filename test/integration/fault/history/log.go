@@ -29,6 +29,7 @@ type Tenure struct {
 	Had    Moment // that call's return: from here on it is valid
 	Ended  Moment // the earlier of its deadline, as last extended, and the call to release it
 	Fence  int64  // 0 if the locks have no fences
+	Shared bool   // together with others who share it
 
 	Release Span   // the call to release it, up to Never if that did not return; empty if there was none
 	Lost    Moment // when it ended though it was to be renewed; 0: it did not
@@ -75,6 +76,7 @@ type Log struct {
 	Retries []Retry
 	Faults  []Fault
 	Hot     string // the key that all try for again and again
+	Crowd   string // what the names of keys begin with that many wait for at any time; "": none
 	Tries   int64  // for it, in vain or not
 
 	// Healthy says when a majority of the nodes was well, and had been for long enough to

@@ -7,14 +7,14 @@ import (
 )
 
 // Retries finds the tokens that were released at a node again and again for longer than the
-// bound. Only time counts in which the process ran, and what forwards its commands: who does not
-// run hears of no answer, and goes on where it was. It also returns the longest that there was.
+// bound. Only time counts in which all processes ran, and what forwards their commands: who does
+// not run hears of no answer, and goes on where it was. It also returns the longest that there was.
 func Retries(l *Log, bound time.Duration) (violations []Violation, most time.Duration) {
 	late := map[string][]Span{}
 	for _, r := range l.Retries {
 		p := process(r.Client)
 		if _, ok := late[p]; !ok {
-			late[p] = union(slices.Concat(l.Deaf, l.Stopped[p]))
+			late[p] = union(slices.Concat(l.Deaf, l.Starved, l.Stopped[p]))
 		}
 		took := length(without([]Span{r.Span}, late[p]))
 		most = max(most, took)

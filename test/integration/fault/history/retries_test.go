@@ -28,4 +28,8 @@ func TestRetriesCountWhileTheirProcessRuns(t *testing.T) {
 			t.Errorf("%s: the violations are %v and the longest took %v, want %d and %v", tt.name, got, most, tt.want, time.Duration(tt.longest))
 		}
 	}
+	l := &Log{Retries: []Retry{{Span{10 * ms, 50 * ms}, "p", "node 1"}}, Starved: []Span{{20 * ms, 30 * ms}}}
+	if got, _ := Retries(l, bound); len(got) > 0 {
+		t.Errorf("no process got to run for a while: the violations are %v, want none", got)
+	}
 }

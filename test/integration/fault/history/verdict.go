@@ -23,6 +23,7 @@ const retryBound = 3
 // A Verdict says what there was to judge, and what has come of it.
 type Verdict struct {
 	Tenures, Fenced, Keys, Clients int
+	Shared                         int // of the tenures
 	Visits, Unknown                int // of the visits nobody knows whether they were made
 	Waits                          int
 	Faults                         map[string]int // by kind
@@ -56,6 +57,9 @@ func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
 		if t.Fence != 0 {
 			v.Fenced++
 		}
+		if t.Shared {
+			v.Shared++
+		}
 	}
 	v.Keys, v.Clients = len(keys), len(clients)
 	v.Lasted = time.Duration(max(ended-began, 0))
@@ -69,8 +73,9 @@ func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
 	}
 	v.Violations = Notes(l)
 	for _, rule := range []func(*Log) (violations, excused []Violation){
-		func(l *Log) (violations, excused []Violation) { return Exclusion(l, Alone) },
+		func(l *Log) (violations, excused []Violation) { return Exclusion(l, AloneOrShared) },
 		Fences,
+		func(l *Log) (violations, excused []Violation) { return SharedFences(l), nil },
 		func(l *Log) (violations, excused []Violation) { return Register(l), nil },
 	} {
 		violations, excused := rule(l)
@@ -96,7 +101,7 @@ func (v Verdict) Kept() bool { return len(v.Violations) == 0 }
 func (v Verdict) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "violations: %s\n", or(count(v.Violations), "none"))
-	fmt.Fprintf(&text, "%d tenures of %d keys by %d clients, %d with a fence\n", v.Tenures, v.Keys, v.Clients, v.Fenced)
+	fmt.Fprintf(&text, "%d tenures of %d keys by %d clients, %d with a fence, %d shared\n", v.Tenures, v.Keys, v.Clients, v.Fenced, v.Shared)
 	fmt.Fprintf(&text, "over %v, of which the nodes were well for %v, some process did not get to run in time for %v, and a clock's step is excused for %v\n",
 		v.Lasted.Round(time.Second), v.Healthy.Round(time.Second), v.Starved.Round(100*time.Millisecond), v.Lenient.Round(time.Second))
 	fmt.Fprintf(&text, "%d visits to what the locks protect, %d of them with an unknown end\n", v.Visits, v.Unknown)

@@ -19,7 +19,7 @@ func TestVerdict(t *testing.T) {
 	}
 	v := Judge(l, time.Second)
 	const want = `violations: none
-4 tenures of 2 keys by 4 clients, 4 with a fence
+4 tenures of 2 keys by 4 clients, 4 with a fence, 0 shared
 over 5s, of which the nodes were well for 7s, some process did not get to run in time for 0s, and a clock's step is excused for 1s
 2 visits to what the locks protect, 1 of them with an unknown end
 1 calls to acquire; the longest wait in healthy time is 100ms, and the bound 1s; the longest release 0s

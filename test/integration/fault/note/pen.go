@@ -6,6 +6,7 @@ package note
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/quorumlock/quorumlock/test/integration/fault/history"
@@ -14,6 +15,7 @@ import (
 // The steps of a worker. Keys, contents and names of errors are single words.
 const (
 	asked    = 'a' // for a key
+	holds    = 'k' // of several keys, or together with others
 	had      = 'h' // the lock
 	failed   = 'n' // to get it
 	extended = 'u' // the lock
@@ -57,6 +59,12 @@ const (
 // Had says that the worker has what it asked for.
 func (p *Pen) Had(worker int, until history.Moment, fence int64) {
 	p.line("%c %d %d %d %d\n", had, worker, Now(), until, fence)
+}
+
+// Holds says what the worker has, where it is not what it asked for: these keys, each a tenure
+// of its own, and together with others if shared. It comes before Had.
+func (p *Pen) Holds(worker int, shared bool, keys ...string) {
+	p.line("%c %d %d %t %s\n", holds, worker, Now(), shared, strings.Join(keys, " "))
 }
 
 // Failed says that the worker did not get what it asked for, by the name of an error.

@@ -25,8 +25,10 @@ type worker struct {
 	key    string
 	mood   Mood
 	asked  history.Moment
-	tenure int // the last one's place in the log
-	visit  int // the same for the visit under way, or -1
+	shared bool     // it holds together with others
+	keys   []string // that it holds
+	tenure int      // the last one's place in the log, and those of its other keys behind it
+	visit  int      // the same for the visit under way, or -1
 	open   bool
 }
 
@@ -107,12 +109,26 @@ func (r *Reader) note(w *worker, kind rune, at history.Moment, rest io.Reader) e
 		var key string
 		_, err := fmt.Fscanf(rest, " %s %c", &key, &w.mood)
 		w.key, w.asked, w.open = r.intern(key), at, true
+		w.shared, w.keys = false, append(w.keys[:0], w.key)
+		return err
+	case holds:
+		var keys string
+		_, err := fmt.Fscanf(rest, " %t", &w.shared)
+		if text, failed := io.ReadAll(rest); failed == nil {
+			keys = string(text)
+		}
+		w.keys = w.keys[:0]
+		for _, key := range strings.Fields(keys) {
+			w.keys = append(w.keys, r.intern(key))
+		}
 		return err
 	case had:
-		t := history.Tenure{Client: w.name, Key: w.key, Asked: w.asked, Had: at}
+		t := history.Tenure{Client: w.name, Asked: w.asked, Had: at, Shared: w.shared}
 		_, err := fmt.Fscan(rest, &t.Ended, &t.Fence)
 		w.tenure, w.open = len(r.log.Tenures), false
-		r.log.Tenures = append(r.log.Tenures, t)
+		for _, t.Key = range w.keys {
+			r.log.Tenures = append(r.log.Tenures, t)
+		}
 		r.tell()
 		r.wait(w, at, "")
 		return err
@@ -123,11 +139,13 @@ func (r *Reader) note(w *worker, kind rune, at history.Moment, rest io.Reader) e
 		r.wait(w, at, name)
 		return err
 	case extended:
-		_, err := fmt.Fscan(rest, &r.log.Tenures[w.tenure].Ended)
+		var until history.Moment
+		_, err := fmt.Fscan(rest, &until)
+		r.each(w, func(t *history.Tenure) { t.Ended = until })
 		return err
 	case visiting:
 		now := r.log.Tenures[w.tenure]
-		v := history.Visit{Client: w.name, Key: w.key, Fence: now.Fence, Called: at, Returned: history.Never}
+		v := history.Visit{Client: w.name, Key: now.Key, Fence: now.Fence, Called: at, Returned: history.Never}
 		_, err := fmt.Fscanf(rest, " %q %q", &v.Found, &v.Left)
 		w.visit = len(r.log.Visits)
 		r.log.Visits = append(r.log.Visits, v)
@@ -137,18 +155,25 @@ func (r *Reader) note(w *worker, kind rune, at history.Moment, rest io.Reader) e
 	case refused:
 		r.log.Visits[w.visit].Left = struckOut
 	case ended:
-		t := &r.log.Tenures[w.tenure]
-		t.Ended, t.Release.To = at, history.Never
-		_, err := fmt.Fscan(rest, &t.Release.From)
+		release := history.Span{To: history.Never}
+		_, err := fmt.Fscan(rest, &release.From)
+		r.each(w, func(t *history.Tenure) { t.Ended, t.Release = at, release })
 		return err
 	case freed:
-		r.log.Tenures[w.tenure].Release.To = at
+		r.each(w, func(t *history.Tenure) { t.Release.To = at })
 	case lost:
-		r.log.Tenures[w.tenure].Lost = at
+		r.each(w, func(t *history.Tenure) { t.Lost = at })
 	default:
 		return fmt.Errorf("there is no step %q", kind)
 	}
 	return nil
+}
+
+// each changes the tenures of the worker's keys.
+func (r *Reader) each(w *worker, change func(*history.Tenure)) {
+	for i := range w.keys {
+		change(&r.log.Tenures[w.tenure+i])
+	}
 }
 
 func (r *Reader) wait(w *worker, until history.Moment, name string) {

@@ -45,8 +45,13 @@ var Careless = Mix{Slow: 500, Abandoned: 50}
 var Long = Mix{Slow: 200, Renewed: 300}
 
 func (w *worker) work(ctx context.Context) {
+	q, ours := w.locks.(quorumlock)
 	for ctx.Err() == nil {
-		w.tenure(ctx, w.random.IntN(1000))
+		if ours && len(w.job.Locks) > 0 {
+			w.mixed(ctx, q)
+		} else {
+			w.tenure(ctx, w.random.IntN(1000))
+		}
 	}
 }
 

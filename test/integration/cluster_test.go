@@ -1,0 +1,293 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	rueidislib "github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/goredis"
+	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/integration/shards"
+)
+
+// A clusterClient is a library that can have a Redis Cluster for a node.
+type clusterClient struct {
+	name  string
+	nodes func(t *testing.T, clusters []*shards.Cluster) []driver.Node
+}
+
+var clusterClients = []clusterClient{
+	{"goredis", func(t *testing.T, clusters []*shards.Cluster) []driver.Node {
+		t.Helper()
+		var made []*redis.ClusterClient
+		for _, c := range clusters {
+			client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
+			t.Cleanup(func() { _ = client.Close() })
+			made = append(made, client)
+		}
+		nodes, err := goredis.Nodes(made...)
+		must(t, err)
+		return nodes
+	}},
+	{"rueidis", func(t *testing.T, clusters []*shards.Cluster) []driver.Node {
+		t.Helper()
+		var made []rueidislib.Client
+		for _, c := range clusters {
+			client, err := rueidislib.NewClient(rueidislib.ClientOption{InitAddress: c.Addrs(), DisableCache: true})
+			must(t, err)
+			t.Cleanup(client.Close)
+			made = append(made, client)
+		}
+		nodes, err := rueidis.Nodes(made...)
+		must(t, err)
+		return nodes
+	}},
+}
+
+// onClusters runs the test with each client over three clusters of three masters.
+func onClusters(t *testing.T, replica bool, test func(t *testing.T, clusters []*shards.Cluster, locker func(...redlock.Option) *redlock.Locker)) {
+	t.Helper()
+	if processes := kinds[1]; processes.missing != nil {
+		t.Skip(processes.missing)
+	}
+	for _, c := range clusterClients {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			clusters := make([]*shards.Cluster, 3)
+			var group sync.WaitGroup
+			for i := range clusters {
+				group.Go(func() {
+					var err error
+					if clusters[i], err = shards.Start(3, replica && i == 0); err != nil {
+						t.Errorf("no cluster: %v", err)
+					}
+				})
+			}
+			group.Wait()
+			for _, c := range clusters {
+				if c == nil {
+					t.FailNow()
+				}
+				t.Cleanup(func() { must(t, c.Close()) })
+			}
+			test(t, clusters, func(options ...redlock.Option) *redlock.Locker {
+				t.Helper()
+				locker, err := redlock.New(c.nodes(t, clusters), append([]redlock.Option{redlock.WithNodeTimeout(generous)}, options...)...)
+				must(t, err)
+				t.Cleanup(func() { _ = locker.Close() }) // a node that was harmed may be owed a release
+				return locker
+			})
+		})
+	}
+}
+
+// What works where every node is a Redis Cluster, and what is refused: the table in docs/safety.md.
+func TestEachNodeIsARedisCluster(t *testing.T) {
+	t.Parallel()
+	onClusters(t, false, func(t *testing.T, clusters []*shards.Cluster, open func(...redlock.Option) *redlock.Locker) {
+		ours, theirs := open(redlock.WithFences()), open(redlock.WithFences())
+		var last int64
+		for i := range 20 { // on all shards
+			key := fmt.Sprint("orders:", i%7)
+			lock, err := ours.Acquire(t.Context(), key)
+			must(t, err)
+			if _, err := theirs.TryAcquire(t.Context(), key); !errors.Is(err, redlock.ErrTaken) {
+				t.Errorf("a second holder of %s: %v, want ErrTaken", key, err)
+			}
+			must(t, lock.Extend(t.Context(), time.Minute))
+			if lock.Fence() <= last {
+				t.Errorf("fence %d follows %d", lock.Fence(), last)
+			}
+			last = lock.Fence()
+			must(t, lock.Release(t.Context()))
+		}
+
+		t.Run("a waiter of another process is woken", func(t *testing.T) {
+			lock, err := ours.Acquire(t.Context(), "woken", redlock.WithTTL(time.Minute))
+			must(t, err)
+			had := make(chan error, 1)
+			began := make(chan struct{})
+			go func() {
+				close(began)
+				next, err := theirs.Acquire(t.Context(), "woken", redlock.WithBackoff(time.Minute, time.Minute))
+				if err == nil {
+					err = next.Release(t.Context())
+				}
+				had <- err
+			}()
+			<-began
+			for _, c := range clusters {
+				for listens := false; !listens; {
+					for _, p := range c.Masters {
+						channels, err := p.Do("PUBSUB", "CHANNELS")
+						must(t, err)
+						listens = listens || channels != ""
+					}
+				}
+			}
+			must(t, lock.Release(t.Context()))
+			select {
+			case err := <-had:
+				must(t, err)
+			case <-time.After(patience):
+				t.Error("the waiter was not woken by the release")
+			}
+		})
+		t.Run("a waiter of the same Locker inherits", func(t *testing.T) {
+			lock, err := ours.Acquire(t.Context(), "inherited", redlock.WithTTL(time.Minute))
+			must(t, err)
+			had := make(chan *redlock.Lock, 1)
+			go func() {
+				next, err := ours.Acquire(t.Context(), "inherited", redlock.WithTTL(time.Minute))
+				if err != nil {
+					t.Errorf("Acquire behind a holder = %v", err)
+				}
+				had <- next
+			}()
+			must(t, lock.Release(t.Context()))
+			if next := <-had; next != nil {
+				must(t, next.Release(t.Context()))
+			}
+		})
+		t.Run("readers share", func(t *testing.T) {
+			one, err := ours.AcquireShared(t.Context(), "config")
+			must(t, err)
+			two, err := theirs.AcquireShared(t.Context(), "config")
+			must(t, err)
+			if _, err := theirs.TryAcquire(t.Context(), "config"); !errors.Is(err, redlock.ErrTaken) {
+				t.Errorf("a writer beside readers: %v, want ErrTaken", err)
+			}
+			must(t, errors.Join(one.Release(t.Context()), two.Release(t.Context())))
+		})
+		t.Run("several keys of one tag", func(t *testing.T) {
+			both, err := ours.AcquireAll(t.Context(), []string{"{bank}:3", "{bank}:7"})
+			must(t, err)
+			must(t, both.Release(t.Context()))
+			if _, err := ours.TryAcquireAll(t.Context(), []string{"a", "b"}); !errors.Is(err, redlock.ErrNode) || !mentions(err, "hash tag") {
+				t.Errorf("keys of several shards: %v, want ErrNode that names the hash tag", err)
+			}
+		})
+		t.Run("permits", func(t *testing.T) {
+			pool, err := ours.Semaphore("pool", 2)
+			must(t, err)
+			one, err := pool.Acquire(t.Context())
+			must(t, err)
+			two, err := pool.Acquire(t.Context())
+			must(t, err)
+			if _, err := pool.TryAcquire(t.Context()); !errors.Is(err, redlock.ErrTaken) {
+				t.Errorf("a third of two permits: %v, want ErrTaken", err)
+			}
+			must(t, errors.Join(one.Release(t.Context()), two.Release(t.Context())))
+		})
+		t.Run("guards and durable votes are refused", func(t *testing.T) {
+			for name, option := range map[string]redlock.Option{
+				"WithRestartGuard": redlock.WithRestartGuard(time.Minute), "WithReplicatedVotes": redlock.WithReplicatedVotes(1), "WithDurableVotes": redlock.WithDurableVotes(1),
+			} {
+				if _, err := open(option).TryAcquire(t.Context(), "k"); !errors.Is(err, redlock.ErrNode) && !errors.Is(err, redlock.ErrOption) || !mentions(err, "luster") {
+					t.Errorf("%s: %v, want a refusal that names the Cluster", name, err)
+				}
+			}
+		})
+	})
+}
+
+// A slot goes to another shard while its key is locked: the lock stays, and nobody else gets it.
+func TestASlotMovesWhileItsKeyIsLocked(t *testing.T) {
+	t.Parallel()
+	onClusters(t, false, func(t *testing.T, clusters []*shards.Cluster, open func(...redlock.Option) *redlock.Locker) {
+		ours, theirs := open(redlock.WithFences()), open(redlock.WithFences())
+		lock, err := ours.Acquire(t.Context(), "moving", redlock.WithTTL(time.Minute))
+		must(t, err)
+		still := func(when string) {
+			t.Helper()
+			if next, err := theirs.TryAcquire(t.Context(), "moving"); err == nil {
+				t.Fatalf("%s: a second holder, %v", when, next)
+			}
+			// A client that was told MOVED learns the new map within 200 ms.
+			err := lock.Extend(t.Context(), time.Minute)
+			for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
+				err = lock.Extend(t.Context(), time.Minute)
+			}
+			if err != nil {
+				t.Errorf("%s: Extend = %v", when, err)
+			}
+			other, err := theirs.Acquire(t.Context(), "{moving}:other", redlock.WithMaxWait(patience)) // a key that is not there: ASK
+			if err != nil {
+				t.Errorf("%s: a key of the same slot: %v", when, err)
+				return
+			}
+			if err := other.Release(t.Context()); err != nil {
+				t.Errorf("%s: its release: %v", when, err)
+			}
+		}
+		for i, c := range clusters {
+			move, err := c.Open("moving")
+			must(t, err)
+			still(fmt.Sprintf("node %d: the slot is on its way", i+1))
+			must(t, move.Keys())
+			still(fmt.Sprintf("node %d: the key has gone, its slot has not", i+1))
+			must(t, move.End())
+			still(fmt.Sprintf("node %d: the slot has gone", i+1))
+		}
+		still("all slots have gone")
+		must(t, lock.Release(t.Context()))
+		next, err := theirs.Acquire(t.Context(), "moving", redlock.WithMaxWait(patience))
+		must(t, err)
+		if next.Fence() <= lock.Fence() {
+			t.Errorf("behind the moves the fence %d follows %d: the counter was lost", next.Fence(), lock.Fence())
+		}
+		must(t, next.Release(t.Context()))
+	})
+}
+
+// A shard's master dies and its replica takes over while locks are held.
+func TestAShardFailsOverWhileLocksAreHeld(t *testing.T) {
+	t.Parallel()
+	onClusters(t, true, func(t *testing.T, clusters []*shards.Cluster, open func(...redlock.Option) *redlock.Locker) {
+		ours, theirs := open(redlock.WithFences(), redlock.WithTTL(10*time.Second), redlock.WithNodeTimeout(brief)), open(redlock.WithFences(), redlock.WithNodeTimeout(brief))
+		keys := map[string]*redlock.Lock{}
+		for i := range 9 { // some on the shard that dies
+			key := fmt.Sprint("held:", i)
+			lock, err := ours.Acquire(t.Context(), key, redlock.WithRenewal())
+			must(t, err)
+			keys[key] = lock
+		}
+		must(t, clusters[0].FailOver())
+		for key, lock := range keys {
+			if _, err := theirs.TryAcquire(t.Context(), key); err == nil {
+				t.Fatalf("a second holder of %s", key)
+			}
+			if err := lock.Extend(t.Context(), 10*time.Second); err != nil {
+				t.Errorf("behind the failover %s: Extend = %v", key, err)
+			}
+			must(t, lock.Release(t.Context()))
+		}
+		// The promoted one votes again.
+		for key := range keys {
+			for end := time.Now().Add(patience); ; {
+				lock, err := ours.TryAcquire(t.Context(), key)
+				must(t, err)
+				granted := 0
+				must(t, lock.Release(t.Context()))
+				for _, v := range lock.Votes() {
+					if v.Answer == redlock.Granted {
+						granted++
+					}
+				}
+				if granted == len(clusters) {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%s: %d of %d nodes grant it behind the failover", key, granted, len(clusters))
+				}
+			}
+		}
+	})
+}

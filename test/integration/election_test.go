@@ -1,0 +1,163 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/election"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// terms records who led when, to see that terms do not overlap.
+type terms struct {
+	mu     sync.Mutex
+	leads  string
+	order  []string
+	fences []int64
+}
+
+func (r *terms) begin(s *site, value string, term *election.Term) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.leads != "" {
+		s.Errorf("%s is elected while %s leads", value, r.leads)
+	}
+	if len(r.fences) > 0 && term.Fence() <= slices.Max(r.fences) {
+		s.Errorf("%s is elected for term %d behind %v", value, term.Fence(), r.fences)
+	}
+	r.leads, r.order, r.fences = value, append(r.order, value), append(r.fences, term.Fence())
+}
+
+func (r *terms) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leads = ""
+}
+
+// Five candidates in as many processes lead one after the other, each once, while a node dies.
+// Observers see the same order, though not each term, and never go back.
+func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
+	onEach(t, func(s *site) {
+		const candidates = 5
+		ctx, cancel := context.WithCancel(s.Context())
+		defer cancel()
+		var seen []election.Leader
+		observed, ready := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(observed)
+			for leader, err := range election.New(s.locker(), s.key).Observe(ctx) {
+				if err == nil && seen == nil {
+					close(ready)
+				}
+				if err == nil {
+					seen = append(seen, leader)
+				}
+			}
+		}()
+		<-ready
+		var record terms
+		var all sync.WaitGroup
+		var lockers []*redlock.Locker
+		for range candidates {
+			lockers = append(lockers, s.locker(redlock.WithFences()))
+		}
+		second := make(chan struct{})
+		for i, locker := range lockers {
+			value := string(rune('a' + i))
+			all.Go(func() {
+				err := election.New(locker, s.key).Run(s.Context(), value, func(ctx context.Context, term *election.Term) error {
+					record.begin(s, value, term)
+					defer record.end()
+					if len(record.order) == 2 {
+						close(second)
+					}
+					select {
+					case <-time.After(30 * time.Millisecond): // it leads for a while
+					case <-ctx.Done():
+						s.Errorf("%s has lost its term: %v", value, context.Cause(ctx))
+					}
+					return nil
+				})
+				if err != nil {
+					s.Errorf("Run of %s = %v", value, err)
+				}
+			})
+		}
+		<-second
+		s.kill(0)
+		all.Wait()
+		cancel()
+		<-observed
+		if got := slices.Sorted(slices.Values(record.order)); !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {
+			s.Errorf("%q have led, want each candidate once", record.order)
+		}
+		at := -1
+		for _, leader := range seen {
+			if leader.Value == "" {
+				continue
+			}
+			if i := slices.Index(record.order, leader.Value); i <= at {
+				s.Errorf("the observer saw %v, while %q led in this order", seen, record.order)
+			} else {
+				at = i
+			}
+		}
+		if at < 0 {
+			s.Errorf("the observer saw nobody of %q", record.order)
+		}
+	})
+}
+
+// A leader that dies without a word is followed when its lease ends, and no sooner.
+func TestALeaderThatDiesIsFollowedWhenItsLeaseEnds(t *testing.T) {
+	onEach(t, func(s *site) {
+		options := []redlock.Option{redlock.WithTTL(2 * time.Second), redlock.WithNodeTimeout(brief)}
+		dying, next := s.locker(options...), s.locker(options...)
+		life, death := context.WithCancel(s.Context())
+		first, err := election.New(dying, s.key).Campaign(life, "first")
+		if err != nil {
+			s.Fatal(err)
+		}
+		death() // nothing is renewed, and nothing is resigned
+		second, err := election.New(next, s.key).Campaign(s.Context(), "second")
+		if err != nil {
+			s.Fatal(err)
+		}
+		if first.Leads() {
+			s.Error("two lead at once")
+		}
+		if err := second.Resign(s.Context()); err != nil {
+			s.Error(err)
+		}
+		if err := first.Resign(s.Context()); !errors.Is(err, redlock.ErrLost) {
+			s.Errorf("Resign of a term that is over = %v, want ErrLost", err)
+		}
+		if _, err := election.New(next, s.key).Campaign(s.Context(), ""); !errors.Is(err, redlock.ErrOption) {
+			s.Errorf("Campaign without a value = %v, want ErrOption", err)
+		}
+	})
+}
+
+func TestInspectNamesTheOwnerAtEveryNode(t *testing.T) {
+	onEach(t, func(s *site) {
+		locker, other := s.locker(redlock.WithOwner("orders@web-7/4211")), s.locker()
+		lock := s.acquire(locker)
+		s.eventually("every node shows the owner", func() bool {
+			states, err := other.Inspect(s.Context(), s.key)
+			return err == nil && !slices.ContainsFunc(states, func(n redlock.NodeState) bool {
+				return n.Err != nil || n.Owner != "orders@web-7/4211" || n.Left <= 0 || n.Own
+			})
+		})
+		var quorum *redlock.QuorumError
+		if _, err := other.TryAcquire(s.Context(), s.key); !errors.As(err, &quorum) || quorum.Owner() != "orders@web-7/4211" {
+			s.Errorf("TryAcquire of a key that is held = %v, want the owner", err)
+		}
+		if err := lock.Release(s.Context()); err != nil {
+			s.Error(err)
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/integration/fault/note"
+)
+
+// The kinds of locks that a job may mix.
+const (
+	exclusive = "exclusive"
+	shared    = "shared"
+	several   = "several" // keys, all or none
+	permit    = "permit"  // one slot of a semaphore
+	pair      = "permits" // two slots of one
+	convert   = "convert" // shared and back, or alone and back
+)
+
+// Kinds are all kinds.
+var Kinds = []string{exclusive, shared, several, permit, pair, convert}
+
+// permits is the number of each semaphore's permits, of which there are so many.
+const (
+	permits    = 3
+	semaphores = 16
+)
+
+// Crowd is what the names of keys begin with that sets have.
+const Crowd = "part-"
+
+// heavy is how many of them some want at once.
+const heavy = 2
+
+// errSlot is a permit that no holder may have.
+var errSlot = errors.New("slot-out-of-range")
+
+// A grant is a lock of any kind, and what it holds.
+type grant struct {
+	lock
+	keys   []string // each a tenure of its own
+	shared bool
+}
+
+// ask asks for a lock of the kind. The key is one that others ask for alone, unless the kind has
+// keys of its own.
+func (q quorumlock) ask(ctx context.Context, kind, key string, how manner) (grant, error) {
+	var options []redlock.AcquireOption
+	if how == renew {
+		options = append(options, redlock.WithRenewal())
+	}
+	if how == try {
+		options = append(options, redlock.WithMaxWait(0))
+	}
+	switch kind {
+	case shared:
+		l, err := q.AcquireShared(ctx, key, options...)
+		if err != nil {
+			return grant{}, err
+		}
+		return grant{l, []string{key}, true}, nil
+	case several:
+		keys := q.keys(key)
+		l, err := q.AcquireAll(ctx, keys, options...)
+		if err != nil {
+			return grant{}, err
+		}
+		return grant{l, keys, false}, nil
+	case permit:
+		s, err := q.Semaphore(key, permits)
+		if err != nil {
+			return grant{}, err
+		}
+		l, err := s.Acquire(ctx, options...)
+		if err != nil {
+			return grant{}, err
+		}
+		if l.Slot() < 0 || l.Slot() >= permits {
+			return grant{}, errSlot
+		}
+		return grant{l, []string{fmt.Sprintf("%s#%d", key, l.Slot())}, false}, nil
+	case pair:
+		s, err := q.Semaphore(key, permits)
+		if err != nil {
+			return grant{}, err
+		}
+		l, err := s.AcquireN(ctx, heavy, options...)
+		if err != nil {
+			return grant{}, err
+		}
+		var keys []string
+		for _, slot := range l.Slots() {
+			if slot < 0 || slot >= permits {
+				return grant{}, errSlot
+			}
+			keys = append(keys, fmt.Sprintf("%s#%d", key, slot))
+		}
+		if len(keys) != heavy {
+			return grant{}, errSlot
+		}
+		return grant{l, keys, false}, nil
+	}
+	l, err := q.acquire(ctx, key, how)
+	return grant{l, []string{key}, false}, err
+}
+
+// keys are those that a set of this name has: three of few, so that sets overlap.
+func (quorumlock) keys(name string) []string {
+	var n int
+	_, _ = fmt.Sscanf(name, "set-%d", &n)
+	const few = 96
+	keys := []string{fmt.Sprint(Crowd, n%few), fmt.Sprint(Crowd, (n/3+1)%few), fmt.Sprint(Crowd, (n*7+5)%few)}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// mixed is one tenure of any kind, from the call to acquire it to its end.
+func (w *worker) mixed(ctx context.Context, q quorumlock) {
+	kind, how, key := w.job.Locks[w.random.IntN(len(w.job.Locks))], wait, w.busyKey()
+	switch kind {
+	case several:
+		key = fmt.Sprint("set-", w.random.IntN(1024))
+	case permit, pair:
+		key = fmt.Sprint("pool-", w.random.IntN(semaphores))
+	}
+	mood := note.Patient
+	switch w.random.IntN(20) {
+	case 0:
+		how, mood = try, note.Hasty
+	case 1:
+		if kind != several || w.random.IntN(4) == 0 { // or a crowd waits for whoever keeps a set
+			how = renew
+		}
+	}
+	first := kind
+	if kind == convert {
+		first = []string{exclusive, shared}[w.random.IntN(2)]
+	}
+	w.pen.Asked(w.id, key, mood)
+	g, err := q.ask(ctx, first, key, how)
+	if err != nil {
+		w.pen.Failed(w.id, name(err))
+		return
+	}
+	w.had(g)
+	if how == renew {
+		w.keep(ctx, g)
+	} else {
+		w.use(ctx, g)
+	}
+	if kind == convert {
+		var held bool
+		if g, held = w.convert(ctx, g); !held {
+			_ = g.Release(context.WithoutCancel(ctx)) // its tenure is over
+			return
+		}
+	}
+	if how == renew || g.shared || w.random.IntN(200) > 0 { // or nobody releases it, and its lease ends
+		w.release(ctx, g)
+	}
+}
+
+// had notes what was granted.
+func (w *worker) had(g grant) {
+	w.pen.Holds(w.id, g.shared, g.keys...)
+	w.pen.Had(w.id, note.At(g.Until()), g.Fence())
+}
+
+// use works under a lock for a moment, and extends it now and then.
+func (w *worker) use(ctx context.Context, g grant) {
+	if !g.shared { // a reader changes nothing
+		w.change(ctx, g.keys[0], g, w.upTo(10*time.Millisecond))
+	} else {
+		rest(ctx, w.upTo(10*time.Millisecond))
+	}
+	if w.random.IntN(20) == 0 && g.Extend(context.WithoutCancel(ctx), w.job.Lease) == nil {
+		w.pen.Extended(w.id, note.At(g.Until()))
+	}
+}
+
+// keep works under a lock that is renewed, for longer than a lease.
+func (w *worker) keep(ctx context.Context, g grant) {
+	for left := w.job.Lease + w.upTo(w.job.Lease/2); left > 0 && ctx.Err() == nil && g.Valid(); {
+		pause := 1 + w.upTo(w.job.Lease/4)
+		rest(ctx, pause)
+		left -= pause
+	}
+	if !g.Valid() {
+		w.pen.Lost(w.id, note.At(g.Until()))
+		return
+	}
+	w.pen.Extended(w.id, note.At(g.Until()))
+}
+
+// convert shares a lock that was held alone, or has one alone that was shared if it can. The first
+// tenure ends with the call, and the second begins with its return, if it is held then.
+func (w *worker) convert(ctx context.Context, g grant) (next grant, held bool) {
+	w.pen.Ended(w.id, note.At(g.Until()))
+	w.pen.Freed(w.id)
+	w.pen.Asked(w.id, g.keys[0], note.Hasty)
+	next = grant{keys: g.keys, shared: !g.shared}
+	var err error
+	switch l := g.lock.(type) {
+	case *redlock.Lock:
+		var r *redlock.SharedLock
+		if r, err = l.Downgrade(context.WithoutCancel(ctx)); r != nil {
+			next.lock, err = r, nil
+		}
+	case *redlock.SharedLock:
+		var x *redlock.Lock
+		if x, err = l.TryUpgrade(context.WithoutCancel(ctx)); err == nil {
+			next.lock = x
+		}
+	}
+	if err != nil {
+		next = g // as it was, if it still is
+	}
+	if !next.Valid() {
+		w.pen.Failed(w.id, "lost")
+		return next, false
+	}
+	w.had(next)
+	w.use(ctx, next)
+	return next, true
+}
