@@ -1,6 +1,6 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration faults proof fuzz mutants matrix model bench check format vet lint boundaries \
+.PHONY: help demo demo-picture test unit integration faults deadlines proof days fuzz mutants matrix model bench scale check format vet lint boundaries alerts deploy-check pages \
 	release release-check release-published image
 
 # All modules of the workspace, as folders.
@@ -17,11 +17,18 @@ LINT_VERSION := v2.15.0
 LINT_DIR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quorumlock/golangci-lint-$(LINT_VERSION)
 LINT := $(LINT_DIR)/golangci-lint
 
+PROMTOOL := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quorumlock/promtool
+
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
 
+DEMO = dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && go build -o "$$dir/quorumlock" ./cmd/quorumlock && go run ./examples/demo -command "$$dir/quorumlock"
+
 demo: ## Show a lock over five nodes, of which some die (a few seconds)
-	go run ./examples/demo
+	@$(DEMO)
+
+demo-picture: ## Draw docs/demo.svg from a new run of the demo
+	@$(DEMO) -record docs/demo
 
 RUN = go run $(RACE) ./test/run $(RACE)
 UNRACED = $(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
@@ -43,12 +50,26 @@ faults: ## Take locks while faults happen, by a new seed each time (80 s)
 	cd test/integration && go run $(RACE) ./fault -nodes processes -for 60s
 	cd test/integration && go run $(RACE) ./fault -nodes containers -for 20s
 
+# How often.
+RUNS ?= 100
+
+deadlines: ## Measure how long before its deadline a program under "run" is gone, RUNS=100 times under load (5 minutes)
+	cd cmd/quorumlock && QUORUMLOCK_REQUIRE=processes QUORUMLOCK_DEADLINES=$(RUNS) go test -count=1 -v -timeout 30m -run TheLastWriteIsBeforeTheDeadline .
+
 proof: export QUORUMLOCK_REQUIRE = processes,containers
-proof: ## Take a million locks while faults happen, and judge them (20 minutes)
+proof: ## Take a million locks, and 300,000 of all kinds, while faults happen, and judge them (35 minutes)
 	cd test/integration && go run ./fault -nodes processes -acquisitions 1000000
+	cd test/integration && go run ./fault -nodes processes -locks all -keys 4096 -acquisitions 300000
 	cd test/integration && go run ./fault -nodes containers -for 2m
 	cd test/integration && go run $(RACE) ./fault -nodes processes -for 3m
 	cd test/integration && go test $(RACE) -count=1 -v -run WhatIsBroken ./fault
+
+# The days in virtual time that `make days` lives: from this seed on.
+SEED ?= 1
+DAYS ?= 1
+
+days: ## Live DAYS=1 half-hour days of faults from SEED=1 on, each as its seed repeats it (1 s each)
+	test/tools/days $(SEED) $(DAYS)
 
 # How long each fuzz test runs.
 FUZZTIME ?= 20s
@@ -59,7 +80,7 @@ fuzz: ## Run every fuzz test for FUZZTIME (20s) each (10 minutes)
 matrix: ## Run the suite on each server that users may have (10 minutes)
 	cd test/integration && go run ./matrix $(RACE)
 
-model: ## Search the models of lock, guard and fences (5 minutes; needs spin and gcc)
+model: ## Search the models of locks of all kinds, guard and fences (9 minutes; needs spin and gcc)
 	test/model/run
 
 mutants: ## Take out one mechanism at a time, and see that a test fails (10 minutes)
@@ -68,19 +89,40 @@ mutants: ## Take out one mechanism at a time, and see that a test fails (10 minu
 bench: ## Measure beside redsync (minutes, on five local servers)
 	cd test/bench && go run .
 
+scale: ## Measure how cost grows with nodes, Redis Clusters, keys, waiters and processes (8 minutes)
+	cd test/bench && go run . -scale
+
 check: format vet lint boundaries ## Check format, vet, lint and what users have to carry (30 s)
 
 format: $(LINT)
-	$(LINT) fmt --diff $(MODULES)
+	$(LINT) fmt --diff $(MODULES) test/deploy
 
 vet:
 	go vet work
+	cd test/deploy && GOWORK=off go vet ./...
 
 lint: $(LINT)
 	$(LINT) run $(MODULES:%=%/...)
+	cd test/deploy && GOWORK=off $(LINT) run
 
 boundaries:
 	@go run ./internal/release -boundaries
+
+alerts: $(PROMTOOL) ## Check the alerting rules and run their tests (1 s; fetches promtool from Debian)
+	$(PROMTOOL)/bin/promtool check rules docs/observability/alerts.yml
+	$(PROMTOOL)/bin/promtool test rules docs/observability/alerts_test.yml
+
+# A module of its own, outside the workspace: what it requires must not decide which versions the others are tested with.
+deploy-check: export GOWORK = off
+deploy-check: ## Check the files of deploy/ as their tools read them, and their nodes by doctor (1 minute)
+	test/tools/servers redis-8.0
+	cd test/deploy && go test $(RACE) -count=1 .
+
+pages: export SOURCE_DATE = $(shell git log -1 --format=%cs)
+pages: ## Write the man pages and completions of the packages to build/
+	mkdir -p build/completions
+	go run ./cmd/quorumlock man build/man
+	for shell in bash zsh fish; do go run ./cmd/quorumlock completion $$shell >build/completions/quorumlock.$$shell || exit 1; done
 
 release-check: ## Prove in a copy that a version can be made, got and mixed with the last one (1 minute)
 	go run ./internal/release -check
@@ -97,3 +139,6 @@ image: ## Build a local container image from the installed redis-server
 # Built once a version: it takes minutes.
 $(LINT):
 	GOBIN=$(LINT_DIR) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+$(PROMTOOL):
+	test/tools/get-server trixie prometheus $@
