@@ -49,7 +49,7 @@ func TestRealCluster(t *testing.T) {
 	}
 	d := open(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}}))
 	expect(t, d, ok, "SET", "{a}", "1", "NX", "PX", "10000")
-	replies, err := d.Do(within(t, time.Second), []driver.Command{
+	replies, err := d.Do(within(t, patience), []driver.Command{
 		command("TIME"), command("SET", "b", "2"), command("GET", "b"), command("GET", "{a}"),
 	})
 	if err != nil || len(replies) != 4 || replies[0].Kind != driver.Array || replies[2].Str != "2" || replies[3].Str != "1" {
@@ -59,7 +59,7 @@ func TestRealCluster(t *testing.T) {
 	// go-redis itself would send this 4 times.
 	server.ask("CLUSTER", "DELSLOTSRANGE", 0, 16383)
 	before := server.calls("set")
-	replies, err = d.Do(within(t, 2*time.Second), []driver.Command{command("SET", "{a}", "3")})
+	replies, err = d.Do(within(t, patience), []driver.Command{command("SET", "{a}", "3")})
 	if err != nil || code(replies[0].Err()) != "CLUSTERDOWN" {
 		t.Errorf("SET without slots = %v, %v, want the reply CLUSTERDOWN", replies, err)
 	}
@@ -75,7 +75,7 @@ func TestClusterOfTwoMasters(t *testing.T) {
 	batch := []driver.Command{
 		command("SET", "a", "1"), command("SET", "b", "2"), command("PING"), command("GET", "a"), command("GET", "b"),
 	}
-	replies, err := d.Do(within(t, time.Second), batch)
+	replies, err := d.Do(within(t, patience), batch)
 	if err != nil || len(replies) != 5 || replies[3].Str != "1" || replies[4].Str != "2" {
 		t.Fatalf("a batch for two masters = %+v, %v", replies, err)
 	}
@@ -95,7 +95,7 @@ func TestClusterOfTwoMasters(t *testing.T) {
 	thaw()
 	expect(t, d, text("2"), "GET", "b")
 	high.Kill()
-	_, _ = d.Do(within(t, time.Second), batch[:1]) // may still find the connection that has gone
+	_, _ = d.Do(within(t, patience), batch[:1]) // may still find the connection that has gone
 	defer low.Freeze()()
 	_, err = d.Do(within(t, 200*time.Millisecond), batch)
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrNotSent) {
@@ -121,7 +121,7 @@ func TestClusterThatCannotBeReached(t *testing.T) {
 	closed := "127.0.0.1:" + freePort(t)
 	d := open(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{closed}}))
 	begun := time.Now()
-	_, err := d.Do(within(t, 5*time.Second), []driver.Command{command("GET", "key")})
+	_, err := d.Do(within(t, patience), []driver.Command{command("GET", "key")})
 	if !errors.Is(err, driver.ErrNotSent) || time.Since(begun) > time.Second {
 		t.Errorf("Do = %v after %v, want ErrNotSent at once", err, time.Since(begun))
 	} else if want := "goredis: dial tcp " + closed + ": "; !strings.HasPrefix(err.Error(), want) {

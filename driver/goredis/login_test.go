@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -34,13 +33,13 @@ func TestTLSWithUserAndDatabase(t *testing.T) {
 		t.Errorf("database 3 holds %v, want the token", got)
 	}
 	for _, denied := range [][]string{{"DEL", "lock:a"}, {"SET", "other", "token"}} {
-		replies, err := trusting.Do(within(t, time.Second), []driver.Command{command(denied...)})
+		replies, err := trusting.Do(within(t, patience), []driver.Command{command(denied...)})
 		if err != nil || len(replies) != 1 || code(replies[0].Err()) != "NOPERM" {
 			t.Errorf("%v = %v, %v, want the reply NOPERM", denied, replies, err)
 		}
 	}
 
-	_, err = distrusting.Do(within(t, time.Second), []driver.Command{command("GET", "lock:a")})
+	_, err = distrusting.Do(within(t, patience), []driver.Command{command("GET", "lock:a")})
 	var unknown x509.UnknownAuthorityError
 	if !errors.As(err, &unknown) || !errors.Is(err, driver.ErrNotSent) {
 		t.Errorf("without the authority: Do = %v, want that it is unknown, and ErrNotSent", err)
@@ -75,7 +74,7 @@ func TestHandshakeRefused(t *testing.T) {
 	for _, tt := range tests {
 		tt.options.Addr = server.Addr
 		d := open(t, redis.NewClient(&tt.options))
-		replies, err := d.Do(within(t, 2*time.Second), []driver.Command{command("SET", "key", "value")})
+		replies, err := d.Do(within(t, patience), []driver.Command{command("SET", "key", "value")})
 		if len(replies) != 0 || code(err) != tt.want || !errors.Is(err, driver.ErrNotSent) {
 			t.Errorf("%s: Do = %v, %v, want a ServerError %s and ErrNotSent", tt.name, replies, err, tt.want)
 		} else if want := "goredis: the handshake was refused: " + tt.want + " "; !strings.HasPrefix(err.Error(), want) {

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -113,7 +112,7 @@ func TestHooks(t *testing.T) {
 		d := open(t, client, goredis.WithHooks(&seen))
 		set := command("SET", "key", "value")
 		expect(t, d, ok, "SET", "key", "value")
-		if _, err := d.Do(within(t, time.Second), []driver.Command{set, set, set}); err != nil {
+		if _, err := d.Do(within(t, patience), []driver.Command{set, set, set}); err != nil {
 			t.Fatal(err)
 		}
 		if want := (counter{1, 1, 1}); seen != want {
@@ -134,7 +133,7 @@ func (*refusing) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPip
 func TestHookThatRefuses(t *testing.T) {
 	d := open(t, redis.NewClient(&redis.Options{Addr: start(t).Addr}), goredis.WithHooks(&refusing{}))
 	set := command("SET", "key", "value")
-	replies, err := d.Do(within(t, time.Second), []driver.Command{set, set})
+	replies, err := d.Do(within(t, patience), []driver.Command{set, set})
 	if len(replies) != 0 || !errors.Is(err, errRefused) {
 		t.Errorf("Do = %v, %v, want the hook's error", replies, err)
 	}

@@ -3,7 +3,6 @@ package goredis_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,7 +27,7 @@ func TestSentinel(t *testing.T) {
 	sentinel.ask("SENTINEL", "REMOVE", "locks")
 	sentinel.ask("SENTINEL", "MONITOR", "locks", "127.0.0.1", second.Port, "1")
 	first.ask("REPLICAOF", "127.0.0.1", second.Port)
-	replies, err := d.Do(within(t, time.Second), []driver.Command{command("SET", "key", "second")})
+	replies, err := d.Do(within(t, patience), []driver.Command{command("SET", "key", "second")})
 	if err != nil || code(replies[0].Err()) != "READONLY" {
 		t.Fatalf("SET at the old master = %v, %v, want the reply READONLY", replies, err)
 	}
@@ -44,7 +43,7 @@ func TestSentinel(t *testing.T) {
 	expect(t, d, text("second"), "GET", "key")
 	second.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	for range 2 { // the first may still find the connection that has gone
-		_, err = d.Do(within(t, time.Second), []driver.Command{command("GET", "key")})
+		_, err = d.Do(within(t, patience), []driver.Command{command("GET", "key")})
 	}
 	if !errors.Is(err, redis.ErrClosed) || !errors.Is(err, driver.ErrNotSent) {
 		t.Errorf("connecting after the client's Close = %v, want redis.ErrClosed and ErrNotSent", err)

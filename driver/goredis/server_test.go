@@ -29,7 +29,7 @@ func TestStoppedServer(t *testing.T) {
 		t.Errorf("Do = %v, %v after its deadline, want context.DeadlineExceeded", err, late)
 	}
 
-	ctx, cancel := context.WithCancel(within(t, time.Minute))
+	ctx, cancel := context.WithCancel(within(t, patience))
 	time.AfterFunc(100*time.Millisecond, cancel) // not to wait for anything: it is the fault
 	begun = time.Now()
 	_, err = d.Do(ctx, []driver.Command{command("GET", "key")})
@@ -61,7 +61,7 @@ func TestReadOnlyReplyEndsConnections(t *testing.T) {
 	expect(t, d, ok, "SET", "key", "value")
 	first := connections(server)
 	server.ask("REPLICAOF", "127.0.0.1", "1")
-	replies, err := d.Do(within(t, time.Second), []driver.Command{command("SET", "key", "2")})
+	replies, err := d.Do(within(t, patience), []driver.Command{command("SET", "key", "2")})
 	if err != nil || code(replies[0].Err()) != "READONLY" {
 		t.Fatalf("SET at a replica = %v, %v, want the reply READONLY", replies, err)
 	}
@@ -119,7 +119,7 @@ func TestCloseLeavesTheClientAlone(t *testing.T) {
 		if got, err := client.Get(t.Context(), "key").Result(); got != "value" || err != nil {
 			t.Errorf("after Close, the GET of %s = %q, %v", name, got, err)
 		}
-		replies, err := d.Do(within(t, time.Second), []driver.Command{command("GET", "key")})
+		replies, err := d.Do(within(t, patience), []driver.Command{command("GET", "key")})
 		if len(replies) != 0 || !errors.Is(err, driver.ErrNotSent) {
 			t.Errorf("%s: Do of a closed driver = %v, %v, want ErrNotSent", name, replies, err)
 		}
@@ -147,7 +147,7 @@ func TestCloseEndsWhatIsOut(t *testing.T) {
 	expect(t, d, ok, "SET", "key", "value")
 	failed := make(chan error)
 	go func() {
-		_, err := d.Do(within(t, time.Minute), []driver.Command{command("BLPOP", "nothing", "0")})
+		_, err := d.Do(within(t, patience), []driver.Command{command("BLPOP", "nothing", "0")})
 		failed <- err
 	}()
 	for !strings.Contains(fmt.Sprint(server.ask("CLIENT", "LIST")), " cmd=blpop ") {
@@ -168,7 +168,7 @@ func TestBlockingCommand(t *testing.T) {
 	wait := command("WAIT", "1", "300")
 	wait.Keys, wait.Blocks = 0, true
 	begun := time.Now()
-	replies, err := d.Do(within(t, 5*time.Second), []driver.Command{command("SET", "key", "value"), wait})
+	replies, err := d.Do(within(t, patience), []driver.Command{command("SET", "key", "value"), wait})
 	if err != nil || len(replies) != 2 || replies[1].Kind != driver.Integer || time.Since(begun) < 300*time.Millisecond {
 		t.Errorf("WAIT = %v, %v after %v, want a number after its 300ms", replies, err, time.Since(begun))
 	}

@@ -26,7 +26,7 @@ func TestSubscriptionHears(t *testing.T) {
 		server.ask("PUBLISH", "b\r\n", payload)
 		notices.expect(t, driver.Notice{Kind: driver.Message, Channel: "b\r\n", Payload: payload})
 	}
-	if err := sub.Remove(within(t, time.Second), "b\r\n", "never asked for"); err != nil {
+	if err := sub.Remove(within(t, patience), "b\r\n", "never asked for"); err != nil {
 		t.Fatalf("Remove = %v", err)
 	}
 	for server.ask("PUBLISH", "b\r\n", "unheard") != int64(0) {
@@ -35,7 +35,7 @@ func TestSubscriptionHears(t *testing.T) {
 	server.ask("PUBLISH", "a", "the rest")
 	notices.expect(t, driver.Notice{Kind: driver.Message, Channel: "a", Payload: "the rest"})
 	notices.closes(t, sub)
-	if err := sub.Add(within(t, time.Second), "c"); err == nil || err.Error() != "goredis: the subscription is closed" {
+	if err := sub.Add(within(t, patience), "c"); err == nil || err.Error() != "goredis: the subscription is closed" {
 		t.Errorf("Add after Close = %v", err)
 	}
 	for server.ask("PUBLISH", "a", "nobody") != int64(0) {
@@ -73,7 +73,7 @@ func TestChannelsAreOneCommandEachInOneWrite(t *testing.T) {
 	d := open(t, redis.NewClient(&redis.Options{Addr: server.Addr}), goredis.WithHooks(&seen))
 	sub, notices := listen(t, d)
 	before := seen.writes.Load()
-	if err := sub.Add(within(t, time.Second), "a", "b", "c"); err != nil {
+	if err := sub.Add(within(t, patience), "a", "b", "c"); err != nil {
 		t.Fatal(err)
 	}
 	for _, channel := range []string{"a", "b", "c"} {
@@ -114,7 +114,7 @@ func TestRefusedChannelHarmsNoOther(t *testing.T) {
 	right, wrong := closing(t, nodes[0].Driver), closing(t, nodes[1].Driver)
 
 	sub, notices := listen(t, right, "lock:a")
-	if err := sub.Add(within(t, time.Second), "other", "lock:b"); err != nil {
+	if err := sub.Add(within(t, patience), "other", "lock:b"); err != nil {
 		t.Fatal(err)
 	}
 	if n := notices.next(t); n.Kind != driver.Refused || code(n.Err) != "NOPERM" {
@@ -125,7 +125,7 @@ func TestRefusedChannelHarmsNoOther(t *testing.T) {
 	notices.expect(t, driver.Notice{Kind: driver.Message, Channel: "lock:a", Payload: "token"})
 	notices.closes(t, sub)
 
-	_, err = wrong.Subscribe(within(t, 5*time.Second), func(driver.Notice) {})
+	_, err = wrong.Subscribe(within(t, patience), func(driver.Notice) {})
 	if code(err) != "WRONGPASS" || !strings.HasPrefix(err.Error(), "goredis: the handshake was refused: WRONGPASS ") {
 		t.Errorf("with a wrong password: Subscribe = %v, want a ServerError WRONGPASS", err)
 	}
@@ -150,7 +150,7 @@ func TestSubscriptionAtStoppedServer(t *testing.T) {
 
 		begun := time.Now()
 		patient := make(chan error)
-		go func() { patient <- late.Add(within(t, time.Minute), flood...) }()
+		go func() { patient <- late.Add(within(t, patience), flood...) }()
 		err := late.Remove(within(t, 200*time.Millisecond), flood...)
 		if over := time.Since(begun) - 200*time.Millisecond; !errors.Is(err, context.DeadlineExceeded) || over > most {
 			t.Errorf("Remove = %v, %v after its deadline, want context.DeadlineExceeded", err, over)
@@ -160,13 +160,13 @@ func TestSubscriptionAtStoppedServer(t *testing.T) {
 		}
 		lateNotices.ends(t, late, "goredis: context deadline exceeded")
 
-		go func() { patient <- shut.Add(within(t, time.Minute), flood...) }()
+		go func() { patient <- shut.Add(within(t, patience), flood...) }()
 		shutNotices.closes(t, shut)
 		if err := <-patient; err == nil || err.Error() != "goredis: the subscription is closed" {
 			t.Errorf("Add during Close = %v, want that the subscription is closed", err)
 		}
 
-		if err := idle.Add(within(t, time.Minute), "b"); err != nil {
+		if err := idle.Add(within(t, patience), "b"); err != nil {
 			t.Errorf("an Add that has room = %v", err)
 		}
 		idleNotices.closes(t, idle)
@@ -216,7 +216,7 @@ func TestCloseEndsSubscriptions(t *testing.T) {
 			t.Errorf("%s: Close = %v after %v", name, err, time.Since(begun))
 		}
 		notices.ends(t, sub, "goredis: the driver is closed")
-		_, err := d.Subscribe(within(t, time.Second), func(driver.Notice) {})
+		_, err := d.Subscribe(within(t, patience), func(driver.Notice) {})
 		if err == nil || err.Error() != "goredis: the driver is closed" {
 			t.Errorf("%s: Subscribe at a closed driver = %v", name, err)
 		}

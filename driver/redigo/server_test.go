@@ -42,7 +42,7 @@ func returnsInTime(t testing.TB, d driver.Driver) error {
 	defer cancel()
 	start := time.Now()
 	_, err := d.Do(ctx, []driver.Command{command("SET", "key", "value")})
-	if took := time.Since(start); took > short+500*time.Millisecond { // 50ms, and a busy machine
+	if took := time.Since(start); took > short+2*time.Second { // 50ms, and a busy machine
 		t.Errorf("Do with %v to go returned after %v", short, took)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -217,7 +217,7 @@ func TestCloseEndsAHandshakeWithASilentServer(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Errorf("%s: Close = %v", scheme, err)
 		}
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("%s: Close took %v, as long as the handshake may", scheme, took)
 		}
 	}

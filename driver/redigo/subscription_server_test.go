@@ -70,7 +70,7 @@ func TestSubscriptionOverTLS(t *testing.T) {
 	fill(t, h)
 	start := time.Now()
 	_ = h.Close()
-	if took := time.Since(start); took > 500*time.Millisecond { // 50ms, and a busy machine
+	if took := time.Since(start); took > 2*time.Second { // 50ms, and a busy machine
 		t.Errorf("Close took %v", took)
 	}
 }
@@ -134,7 +134,7 @@ func TestStoppedServerHoldsUpNoSubscription(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := call(ctx)
-		if took := time.Since(start); took > limit+500*time.Millisecond { // 50ms, and a busy machine
+		if took := time.Since(start); took > limit+2*time.Second { // 50ms, and a busy machine
 			t.Errorf("%s returned after %v, want %v", what, took, limit)
 		}
 		return err
@@ -171,7 +171,7 @@ func fill(t *testing.T, h *recorder) {
 		if err == nil {
 			t.Errorf("%s of 20MB to a stopped server = nil, want an error", name)
 		}
-		if took := time.Since(start); took > short+500*time.Millisecond { // 50ms, and a busy machine
+		if took := time.Since(start); took > short+2*time.Second { // 50ms, and a busy machine
 			t.Errorf("%s with %v to go returned after %v", name, short, took)
 		}
 	}

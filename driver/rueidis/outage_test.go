@@ -49,7 +49,7 @@ func TestStoppedServer(t *testing.T) {
 			defer cancel()
 			_, err := d.Do(ctx, []driver.Command{command("SET", "ours "+strconv.Itoa(i), "token"), plain("PING")})
 			deadline, _ := ctx.Deadline()
-			if late := time.Since(deadline); late > 500*time.Millisecond {
+			if late := time.Since(deadline); late > 2*time.Second {
 				t.Errorf("Do returned %v after its deadline, want at most 50ms (and room for a busy machine)", late)
 			}
 			if !errors.Is(err, context.DeadlineExceeded) {

@@ -117,7 +117,7 @@ func TestForward(t *testing.T) {
 
 func TestDelay(t *testing.T) {
 	p, c, _ := through(t)
-	const each = 20 * time.Millisecond
+	const each = 200 * time.Millisecond
 	p.Delay(each)
 	start := time.Now()
 	for range 10 {
