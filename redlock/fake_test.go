@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -599,8 +600,9 @@ func (f *fakeNode) plant(key, token string, ttl time.Duration) {
 	f.change(func(f *fakeNode) { f.keys[key] = fakeKey{token, f.now().Add(ttl)} })
 }
 
-// count returns how often a command arrived.
+// count returns how often a command arrived, once all is done that needs no time.
 func (f *fakeNode) count(name string) (n int) {
+	synctest.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, logged := range f.log {
@@ -621,8 +623,9 @@ func stray(fakes []*fakeNode, key string) (names []string) {
 	return names
 }
 
-// batches returns how many batches arrived.
+// batches returns how many batches arrived, once all is done that needs no time.
 func (f *fakeNode) batches() int {
+	synctest.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls

@@ -64,33 +64,35 @@ func TestAllKeysOrNone(t *testing.T) {
 }
 
 func TestBadKeysAreRefusedBeforeAnythingIsSent(t *testing.T) {
-	locker, fakes := newLocker(t, 3)
-	many := make([]string, MaxKeys+1)
-	for i := range many {
-		many[i] = fmt.Sprint("key", i)
-	}
-	for _, tt := range []struct {
-		keys []string
-		want string
-	}{
-		{nil, "want 1 to 128, not 0"},
-		{[]string{}, "want 1 to 128, not 0"},
-		{many, "want 1 to 128, not 129"},
-		{[]string{"a", "b", "a"}, `"a" is there twice`},
-		{[]string{"a", ""}, "want 1 to 65536 bytes"},
-		{[]string{"a", strings.Repeat("k", maxKey+1)}, "want 1 to 65536 bytes"},
-	} {
-		for name, acquire := range map[string]func(context.Context, []string, ...AcquireOption) (*KeysLock, error){
-			"AcquireAll": locker.AcquireAll, "TryAcquireAll": locker.TryAcquireAll,
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		many := make([]string, MaxKeys+1)
+		for i := range many {
+			many[i] = fmt.Sprint("key", i)
+		}
+		for _, tt := range []struct {
+			keys []string
+			want string
+		}{
+			{nil, "want 1 to 128, not 0"},
+			{[]string{}, "want 1 to 128, not 0"},
+			{many, "want 1 to 128, not 129"},
+			{[]string{"a", "b", "a"}, `"a" is there twice`},
+			{[]string{"a", ""}, "want 1 to 65536 bytes"},
+			{[]string{"a", strings.Repeat("k", maxKey+1)}, "want 1 to 65536 bytes"},
 		} {
-			if lock, err := acquire(t.Context(), tt.keys); lock != nil || !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%s(%d keys) = %v, %v; want an OptionError: %s", name, len(tt.keys), lock, err, tt.want)
+			for name, acquire := range map[string]func(context.Context, []string, ...AcquireOption) (*KeysLock, error){
+				"AcquireAll": locker.AcquireAll, "TryAcquireAll": locker.TryAcquireAll,
+			} {
+				if lock, err := acquire(t.Context(), tt.keys); lock != nil || !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%s(%d keys) = %v, %v; want an OptionError: %s", name, len(tt.keys), lock, err, tt.want)
+				}
 			}
 		}
-	}
-	if fakes[0].batches() > 0 {
-		t.Error("a bad call reached a node")
-	}
+		if fakes[0].batches() > 0 {
+			t.Error("a bad call reached a node")
+		}
+	})
 }
 
 func TestASetIsTakenWhenItsLastKeyIsReleased(t *testing.T) {

@@ -160,6 +160,15 @@ func (on *stage) survives(r reporter, h hostility) {
 		tr.server.cut() // it would be silent for ever
 	case h.ending == goesOn:
 		tr.server.hasAnswered(last, 4*brief) // if the client has sent it
+		if on.reads && out.err == nil {
+			// What is too much it reads when it comes to that, and hangs up.
+			switch {
+			case h.place == behind:
+				tr.server.hasHungUp(last, 4*brief) // unless it is a push
+			case !same(out.replies[len(out.replies)-1], text(last)):
+				tr.server.hasHungUp(last, 5*time.Second)
+			}
+		}
 	}
 	tr.recoversFrom(what)
 

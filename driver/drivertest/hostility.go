@@ -166,17 +166,32 @@ func (s *server) forget() {
 // reply that is on its way when the next call leaves cannot be told from that one's.
 func (s *server) hasAnswered(arg string, most time.Duration) {
 	s.awaitWithin(most, func() bool {
-		at := slices.IndexFunc(s.received, func(r receipt) bool { return slices.Contains(r.args[1:], arg) })
-		if at < 0 {
-			return false
-		}
-		for c := range s.conns {
-			if c.id == s.received[at].conn {
-				return c.rested > at
-			}
-		}
-		return true // it has gone
+		c, at := s.receiver(arg)
+		return at >= 0 && (c == nil || c.rested > at)
 	})
+}
+
+// hasHungUp waits until the connection has gone on which the command with this argument came.
+func (s *server) hasHungUp(arg string, most time.Duration) {
+	s.awaitWithin(most, func() bool {
+		c, _ := s.receiver(arg)
+		return c == nil
+	})
+}
+
+// receiver is the connection on which the command with this argument came, or nil if it has gone; and
+// which of those received it was, or -1 if it did not come. s.mu is held.
+func (s *server) receiver(arg string) (c *conn, at int) {
+	at = slices.IndexFunc(s.received, func(r receipt) bool { return slices.Contains(r.args[1:], arg) })
+	if at < 0 {
+		return nil, at
+	}
+	for c := range s.conns {
+		if c.id == s.received[at].conn {
+			return c, at
+		}
+	}
+	return nil, at
 }
 
 // hostile makes the server hostile to a command with this argument.

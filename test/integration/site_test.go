@@ -46,7 +46,7 @@ func onEach(t *testing.T, test func(s *site)) {
 func newSite(t *testing.T, k *kind, c client) *site {
 	s := &site{T: t, kind: k, client: c, key: t.Name(), down: map[int]bool{}, paused: map[int]bool{}}
 	for _, node := range k.nodes {
-		look := redis.NewClient(&redis.Options{Addr: node.Addr(), MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+		look := redis.NewClient(&redis.Options{Addr: node.Addr(), MaxRetries: 5, DisableIdentity: true, Protocol: 2})
 		s.looks = append(s.looks, look)
 		t.Cleanup(func() { _ = look.Close() })
 	}

@@ -32,9 +32,9 @@ var lanes = []lane{
 	// These keep a core busy each.
 	{regexp.MustCompile(`/redlock$|/fault/history$|/internal/release$|/test/mutants$`), []string{"-p=1"}, false},
 	// These wait for servers and containers, which Go's cache of results does not see.
-	{regexp.MustCompile(`/test/integration`), []string{"-p=4", "-parallel=6", "-count=1"}, false},
+	{regexp.MustCompile(`/test/integration`), []string{"-p=3", "-parallel=5", "-count=1"}, false},
 	// These wait for deadlines.
-	{regexp.MustCompile(``), []string{"-p=8"}, false},
+	{regexp.MustCompile(``), []string{"-p=4"}, false},
 }
 
 func main() {
