@@ -46,15 +46,20 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()
 		var seen []election.Leader
-		observed, ready := make(chan struct{}), make(chan struct{})
+		observed, ready, saw := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(observed)
+			sawOne := false
 			for leader, err := range election.New(s.locker(), s.key).Observe(ctx) {
 				if err == nil && seen == nil {
 					close(ready)
 				}
 				if err == nil {
 					seen = append(seen, leader)
+				}
+				if err == nil && leader.Value != "" && !sawOne {
+					sawOne = true
+					close(saw)
 				}
 			}
 		}()
@@ -75,8 +80,12 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 					if len(record.order) == 2 {
 						close(second)
 					}
+					leads := (<-chan struct{})(saw)
+					if len(record.order) < candidates { // as long as the last one leads, there is somebody to see
+						leads = after(30 * time.Millisecond)
+					}
 					select {
-					case <-time.After(30 * time.Millisecond): // it leads for a while
+					case <-leads:
 					case <-ctx.Done():
 						s.Errorf("%s has lost its term: %v", value, context.Cause(ctx))
 					}
@@ -110,6 +119,13 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 			s.Errorf("the observer saw nobody of %q", record.order)
 		}
 	})
+}
+
+// after is closed behind d.
+func after(d time.Duration) <-chan struct{} {
+	over := make(chan struct{})
+	time.AfterFunc(d, func() { close(over) })
+	return over
 }
 
 // A leader that dies without a word is followed when its lease ends, and no sooner.
