@@ -84,6 +84,7 @@ func (t *target) classify(key string, kind, value, left driver.Reply) {
 	switch suffix := key[at+1:]; {
 	case strings.HasPrefix(name, protocol.TokenMark), kind.Str == "none":
 	case at >= 0 && kind.Str == "zset" && slices.Contains([]string{"fence", "readers", "line", "live"}, suffix):
+	case at >= 0 && kind.Str == "hash" && suffix == "waits":
 	case at >= 0 && kind.Str == "string" && (suffix == "permits" || suffix == "wanted" || suffix == "writer"):
 	case kind.Str != "string":
 		f.others = append(f.others, otherKey{key, kind.Str})

@@ -74,6 +74,7 @@ func (v *survey) judge(key string, sights []sight) KeyStatus {
 		}
 	}
 	k.Left, k.Gone = v.times(sights)
+	k.Waits = v.waits(sights)
 	size, quorum := len(sights), v.report.Quorum
 	if len(names) == 0 {
 		if k.State, k.Text = KeyFree, "free"; free < quorum {
@@ -280,4 +281,24 @@ func compareBools(a, b bool) int {
 		return 1
 	}
 	return -1
+}
+
+// waits are those that any node knows of: they are advice, of which no quorum is asked.
+func (v *survey) waits(sights []sight) (all []WaitStatus) {
+	seen := make(map[string]bool)
+	for i := range sights {
+		for _, e := range sights[i].waits {
+			if seen[e.Wait] {
+				continue
+			}
+			seen[e.Wait] = true
+			w := WaitStatus{Owner: e.Owner, Since: max(0, sights[i].now.Sub(time.UnixMicro(e.Since)).Seconds())}
+			for _, key := range e.Keys {
+				w.For = append(w.For, printable(strings.TrimPrefix(key, v.Prefix)))
+			}
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, func(a, b WaitStatus) int { return cmp.Or(cmp.Compare(b.Since, a.Since), slices.Compare(a.For, b.For)) })
+	return all
 }

@@ -46,6 +46,7 @@ type KeyStatus struct {
 	Fault   string         `json:"fault,omitempty"`   // what is not as it should be; "": nothing
 	Holder  *HolderStatus  `json:"holder,omitempty"`  // whose token most nodes have, if it is of this library
 	Readers []HolderStatus `json:"readers,omitempty"` // that hold the key together
+	Waits   []WaitStatus   `json:"waits,omitempty"`   // of those who hold the key, for others: see redlock.WithDeadlockDetection
 	Reason  string         `json:"reason,omitempty"`  // why it was revoked
 	Left    *float64       `json:"left_s"`            // in seconds: until so many nodes have let go that those free make a quorum; nil: they do not
 	Gone    *float64       `json:"gone_s"`            // in seconds: until all have; nil: they do not
@@ -61,6 +62,13 @@ type HolderStatus struct {
 	Owner string `json:"owner,omitempty"` // by redlock.WithOwner; "": it has no name
 	Token string `json:"token,omitempty"` // its first digits, which tell holders apart
 	Nodes int    `json:"nodes"`           // so many nodes have it
+}
+
+// A WaitStatus is a wait under the lock on a key. Who waits for that key waits for this one as well.
+type WaitStatus struct {
+	Owner string   `json:"owner,omitempty"` // of the lock, by redlock.WithOwner; "": it has no name
+	For   []string `json:"for"`             // keys, without the prefix
+	Since float64  `json:"since_s"`         // in seconds: so long it has waited
 }
 
 // A Mark is what a node has, by the place in the table.

@@ -153,7 +153,7 @@ func (v *survey) pause(ctx context.Context, begun clockdrift.Instant, keys int) 
 var slotName = regexp.MustCompile(`^(.*):slot:(0|[1-9][0-9]{0,2})$`)
 
 // beside is the name of what is kept beside a lock, which has its hash tag.
-var beside = regexp.MustCompile(`(?s)^.*\{[^}]+\}.*:(fence|readers|writer|wanted|permits|line|live)$`)
+var beside = regexp.MustCompile(`(?s)^.*\{[^}]+\}.*:(fence|readers|writer|wanted|permits|line|live|waits)$`)
 
 // lockOf returns the key of a lock or a semaphore by a name on a node, and for a slot how many slots
 // there are at least. It is not ok for what is kept beside locks, and for keys of others.

@@ -12,14 +12,16 @@ import (
 
 // A sight is what one node says of one key. It has whole tokens, which stay in this package.
 type sight struct {
-	value   string        // what the key holds; "": nothing, or see odd
-	odd     bool          // the key is there, and holds no string
-	left    time.Duration // until the node forgets the key; 0: nothing is there, or see endless
-	endless bool          // the key has no expiry
-	readers []reader      // of a key that is shared: those whose lease is not over there
-	fence   int64         // the greatest that the node has accepted for the key; 0: none
-	permits string        // how many permits the semaphore of the key has; "": it is none
-	err     error         // why the node does not say
+	value   string          // what the key holds; "": nothing, or see odd
+	odd     bool            // the key is there, and holds no string
+	left    time.Duration   // until the node forgets the key; 0: nothing is there, or see endless
+	endless bool            // the key has no expiry
+	readers []reader        // of a key that is shared: those whose lease is not over there
+	fence   int64           // the greatest that the node has accepted for the key; 0: none
+	waits   []protocol.Edge // of those who have the key, and wait for others
+	now     time.Time       // by the node's clock
+	permits string          // how many permits the semaphore of the key has; "": it is none
+	err     error           // why the node does not say
 }
 
 // A reader is one of those that share a key.
@@ -38,6 +40,7 @@ const (
 	askReaders
 	askFence
 	askPermits
+	askWaits
 	questions
 )
 
@@ -48,9 +51,10 @@ func (t *target) see(ctx context.Context, within time.Duration, keys ...string) 
 	for _, key := range keys {
 		fence, _ := protocol.FenceKey(key)
 		permits, _ := protocol.PermitsKey(key)
+		waits, _ := protocol.WaitsKey(key)
 		cmds = append(cmds, onKey("GET", key), onKey("PTTL", key),
 			onKey("ZRANGE", protocol.NewSides(key).Readers.(string), "0", "-1", "WITHSCORES"),
-			onKey("ZSCORE", fence, "f"), onKey("GET", permits))
+			onKey("ZSCORE", fence, "f"), onKey("GET", permits), onKey("HGETALL", waits))
 	}
 	replies, err := t.ask(ctx, within, cmds...)
 	if err != nil {
@@ -94,32 +98,39 @@ func readSight(replies []driver.Reply, now time.Time) (s sight) {
 	if permits := replies[askPermits]; permits.Kind == driver.String {
 		s.permits = permits.Str
 	}
+	s.now = now
+	s.waits = protocol.StoredEdges(flat(replies[askWaits]), now)
 	return s
 }
 
 // readReaders reads tokens and the ends of their leases, by the clock of the node: pairs in RESP3,
 // and one list in RESP2.
 func readReaders(reply driver.Reply, now time.Time) (readers []reader) {
-	var flat []string
-	for _, e := range reply.Elems {
-		if e.Kind == driver.Array {
-			for _, part := range e.Elems {
-				flat = append(flat, part.Str)
-			}
-			continue
-		}
-		flat = append(flat, e.Str)
-	}
-	for i := 0; i+1 < len(flat); i += 2 {
-		ends, err := strconv.ParseFloat(flat[i+1], 64)
+	pairs := flat(reply)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		ends, err := strconv.ParseFloat(pairs[i+1], 64)
 		if err != nil || now.Unix() > 0 && ends < float64(now.UnixMilli()) {
 			continue
 		}
-		r := reader{token: flat[i]}
+		r := reader{token: pairs[i]}
 		if now.Unix() > 0 {
 			r.left = time.UnixMilli(int64(ends)).Sub(now)
 		}
 		readers = append(readers, r)
 	}
 	return readers
+}
+
+// flat is a list of pairs: those are lists in RESP3, and one list in RESP2.
+func flat(reply driver.Reply) (all []string) {
+	for _, e := range reply.Elems {
+		if e.Kind == driver.Array {
+			for _, part := range e.Elems {
+				all = append(all, part.Str)
+			}
+			continue
+		}
+		all = append(all, e.Str)
+	}
+	return all
 }

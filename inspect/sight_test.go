@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,25 +25,33 @@ func TestASightReadsWhatANodeSaysOfAKey(t *testing.T) {
 		want    sight
 		fails   bool
 	}{
-		{"nothing", []driver.Reply{{}, num(-2), list(), {}, {}}, sight{}, false},
-		{"a holder with a fence", []driver.Reply{str("ql:a"), num(5000), list(), str("1.5e3"), {}}, sight{value: "ql:a", left: 5 * time.Second, fence: 1500}, false},
-		{"no expiry", []driver.Reply{str("x"), num(-1), list(), {}, {}}, sight{value: "x", endless: true}, false},
-		{"an empty value", []driver.Reply{str(""), num(-1), list(), {}, {}}, sight{odd: true, endless: true}, false},
-		{"a hash", []driver.Reply{wrong, num(7), list(), {}, {}}, sight{odd: true, left: 7 * time.Millisecond}, false},
-		{"readers, as a list", []driver.Reply{str("ql:shared"), num(9), list(str("old"), str("999999"), str("new"), str("1000009")), {}, {}}, shared, false},
-		{"readers, as pairs", []driver.Reply{str("ql:shared"), num(9), list(list(str("new"), str("1000009"))), {}, {}}, shared, false},
-		{"a semaphore", []driver.Reply{{}, num(-2), list(), {}, str("5")}, sight{permits: "5"}, false},
-		{"no right to what is beside the key", []driver.Reply{str("ql:a"), num(5), failure, failure, failure}, sight{value: "ql:a", left: 5 * time.Millisecond}, false},
-		{"no right to the readers", []driver.Reply{str("ql:shared"), num(5), failure, {}, {}}, sight{}, true},
-		{"no right to the key", []driver.Reply{failure, num(5), list(), {}, {}}, sight{}, true},
-		{"no right to PTTL", []driver.Reply{str("ql:a"), failure, list(), {}, {}}, sight{}, true},
-		{"no Redis", []driver.Reply{num(1), num(1), num(1), num(1), num(1)}, sight{}, true},
+		{"nothing", []driver.Reply{{}, num(-2), list(), {}, {}, list()}, sight{}, false},
+		{"a holder with a fence", []driver.Reply{str("ql:a"), num(5000), list(), str("1.5e3"), {}, list()}, sight{value: "ql:a", left: 5 * time.Second, fence: 1500}, false},
+		{"no expiry", []driver.Reply{str("x"), num(-1), list(), {}, {}, list()}, sight{value: "x", endless: true}, false},
+		{"an empty value", []driver.Reply{str(""), num(-1), list(), {}, {}, list()}, sight{odd: true, endless: true}, false},
+		{"a hash", []driver.Reply{wrong, num(7), list(), {}, {}, list()}, sight{odd: true, left: 7 * time.Millisecond}, false},
+		{"readers, as a list", []driver.Reply{str("ql:shared"), num(9), list(str("old"), str("999999"), str("new"), str("1000009")), {}, {}, list()}, shared, false},
+		{"readers, as pairs", []driver.Reply{str("ql:shared"), num(9), list(list(str("new"), str("1000009"))), {}, {}, list()}, shared, false},
+		{"a semaphore", []driver.Reply{{}, num(-2), list(), {}, str("5"), list()}, sight{permits: "5"}, false},
+		{
+			"a wait for another key",
+			[]driver.Reply{str("ql:a"), num(5), list(), {}, {}, list(str("wait:1"), str("1000009 key=b&since=999000000"), str("wait:2"), str("999999 key=c&since=1"), str("nonce:3"), str("1000009 x"))},
+			sight{value: "ql:a", left: 5 * time.Millisecond, waits: []protocol.Edge{{Wait: "1", Keys: []string{"b"}, Since: 999_000_000}}}, false,
+		},
+		{"no right to what is beside the key", []driver.Reply{str("ql:a"), num(5), failure, failure, failure, failure}, sight{value: "ql:a", left: 5 * time.Millisecond}, false},
+		{"no right to the readers", []driver.Reply{str("ql:shared"), num(5), failure, {}, {}, list()}, sight{}, true},
+		{"no right to the key", []driver.Reply{failure, num(5), list(), {}, {}, list()}, sight{}, true},
+		{"no right to PTTL", []driver.Reply{str("ql:a"), failure, list(), {}, {}, list()}, sight{}, true},
+		{"no Redis", []driver.Reply{num(1), num(1), num(1), num(1), num(1), list()}, sight{}, true},
 	} {
 		got := readSight(tt.replies, now)
 		if (got.err != nil) != tt.fails {
 			t.Errorf("%s: the error is %v, want one: %t", tt.name, got.err, tt.fails)
 		}
 		readers := slices.Equal(got.readers, tt.want.readers)
+		if !reflect.DeepEqual(got.waits, tt.want.waits) {
+			t.Errorf("%s: the waits are %+v, want %+v", tt.name, got.waits, tt.want.waits)
+		}
 		got.err, got.readers, tt.want.readers = nil, nil, nil
 		if !readers || got.value != tt.want.value || got.odd != tt.want.odd || got.left != tt.want.left || got.endless != tt.want.endless || got.fence != tt.want.fence || got.permits != tt.want.permits {
 			t.Errorf("%s: the sight is %+v, want %+v", tt.name, got, tt.want)
@@ -60,6 +69,7 @@ func FuzzReadSight(f *testing.F) {
 			{Kind: driver.Integer, Int: left},
 			{Kind: driver.Array, Elems: []driver.Reply{{Kind: driver.String, Str: member}, part, part}},
 			part, part,
+			{Kind: driver.Array, Elems: []driver.Reply{{Kind: driver.String, Str: "wait:" + member}, part, part}},
 		}
 		s := readSight(replies, time.UnixMilli(1))
 		if s.value != value || s.fence < 0 || s.fence > protocol.MaxFence || s.left < 0 {

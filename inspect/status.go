@@ -58,7 +58,7 @@ type nodeState struct {
 // nothing, and is safe to call at any time, beside locks that are in use. It is a snapshot for
 // operators: no decision about a lock may rest on it. It closes no driver.
 //
-// For keys that are named a node gets five small commands each. To list all keys takes as long as
+// For keys that are named a node gets six small commands each. To list all keys takes as long as
 // the largest node has keys, at the rate of o. A node has a second to answer each time; one that
 // does not is left alone for the rest.
 //

@@ -34,6 +34,8 @@ func (o *lockerOptions) check() error {
 		return &OptionError{"NodeSet", fmt.Sprintf("%d is above %d", o.nodeSet, uint64(math.MaxInt64))}
 	case o.clockGuard != 0 && (o.clockGuard < o.acquire.ttl || o.clockGuard > MaxTTL):
 		return &OptionError{"ClockGuard", fmt.Sprintf("%v is not between the TTL of %v and %v", o.clockGuard, o.acquire.ttl, MaxTTL)}
+	case o.detects && (o.deadlocks < minDetection || o.deadlocks > maxDetection):
+		return &OptionError{"DeadlockDetection", fmt.Sprintf("%v is not between %v and %v", o.deadlocks, minDetection, maxDetection)}
 	case o.noEvents:
 		return &OptionError{"Events", "the function is nil"}
 	}

@@ -52,6 +52,7 @@
 //	locks                  ~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time
 //	waiters are woken      &ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo
 //	WithFairness           ~{KEYS}:line ~{KEYS}:live +zadd +zrem +zscore +zcard +zrange +exists
+//	WithDeadlockDetection  ~{KEYS}:waits +hset +hdel +hgetall
 //	AcquireAll             ~{KEYS}:wanted
 //	Semaphore              ~{KEYS}:slot:* ~{KEYS}:permits ~{KEYS}:wanted +exists
 //	AcquireShared          ~{KEYS}:readers ~{KEYS}:writer +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +pexpireat +unlink

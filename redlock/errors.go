@@ -38,8 +38,8 @@ var (
 
 	// ErrDeadlock says that the context of an acquire carries a lock of the same Locker
 	// that has the key (see [FromContext]), so that it would wait for itself; or that it
-	// waited in a ring with other locks of this Locker, which the [DeadlockError] beside it
-	// names. Use that lock, acquire it [WithReentry], or release what the context carries.
+	// waited in a ring with other locks of this Locker, or of several processes
+	// ([WithDeadlockDetection]), which the [DeadlockError] beside it names. Use that lock, acquire it [WithReentry], or release what the context carries.
 	ErrDeadlock = fault.ErrDeadlock
 
 	// ErrClosed says that the Locker was closed.
@@ -86,9 +86,10 @@ func (e *OptionError) Error() string { return "redlock: " + e.Option + ": " + e.
 // Is makes the error match [ErrOption].
 func (e *OptionError) Is(target error) bool { return target == ErrOption }
 
-// DeadlockError is a ring of locks of one Locker, each of whose work waits for the next. The wait
-// that closed the ring has given it up; the others go on. What works for a lock is what runs under
-// its [Lock.Context]: see [Detach] for what does not. It matches [ErrDeadlock].
+// DeadlockError is a ring of locks, each of whose work waits for the next: of one Locker, or of several
+// processes ([WithDeadlockDetection]). One wait of it has given up: within one Locker that which closed the
+// ring, otherwise the youngest. The others go on. What works for a lock is what runs under its
+// [Lock.Context]: see [Detach] for what does not. It matches [ErrDeadlock].
 type DeadlockError struct {
 	Cycle []Wait // that of the acquire which failed first
 }

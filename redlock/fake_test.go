@@ -49,6 +49,7 @@ type fakeNode struct {
 	cuts       int // so many calls fail before anything arrives
 	fences     map[string]fakeFence
 	readers    map[string]map[string]time.Time // by the name of the set: tokens by their expiry
+	waits      map[string]map[string]fakeKey   // by the name of the hash: fields by what they say
 	skew       time.Duration                   // its clock is so far ahead
 	starts     int                             // over
 	kind       fakeKind
@@ -74,7 +75,8 @@ func newFakeNode(name string) *fakeNode {
 	return &fakeNode{
 		name: name,
 		keys: map[string]fakeKey{}, loaded: map[string]bool{}, fences: map[string]fakeFence{}, readers: map[string]map[string]time.Time{},
-		info: fakeInfo(name),
+		waits: map[string]map[string]fakeKey{},
+		info:  fakeInfo(name),
 	}
 }
 
@@ -340,7 +342,7 @@ func (f *fakeNode) counter(args []any) driver.Reply {
 func (f *fakeNode) script(args []any) driver.Reply {
 	digest := args[1].(string)
 	if args[0] == "EVAL" {
-		for _, s := range []*scripts.Script{scripts.Release, scripts.Hold, scripts.Extend, scripts.Slot, scripts.HoldAll, scripts.Share, scripts.Unshare, scripts.Raise} {
+		for _, s := range []*scripts.Script{scripts.Release, scripts.Hold, scripts.Extend, scripts.Slot, scripts.HoldAll, scripts.Share, scripts.Unshare, scripts.Raise, scripts.Waits} {
 			if s.Source == digest {
 				digest = s.Digest
 			}
@@ -364,6 +366,8 @@ func (f *fakeNode) script(args []any) driver.Reply {
 		return f.unshare(args[2:])
 	case scripts.Raise.Digest:
 		return f.raise(args[2:])
+	case scripts.Waits.Digest:
+		return f.keepWaits(args[3:])
 	case scripts.Hold.Digest:
 		if held, _ := f.get(args[3].(string)); held.token == aList {
 			return wrongType
@@ -371,6 +375,30 @@ func (f *fakeNode) script(args []any) driver.Reply {
 		return driver.Reply{Kind: driver.Integer, Int: f.lease(args[3:])}
 	}
 	return driver.Reply{Kind: driver.Failure, Str: "ERR a script that the fake does not know"}
+}
+
+// keepWaits runs the script of that name: the hash; the field, what it says, and for how long.
+func (f *fakeNode) keepWaits(args []any) driver.Reply {
+	name := args[0].(string)
+	if f.waits[name] == nil {
+		f.waits[name] = map[string]fakeKey{}
+	}
+	hash := f.waits[name]
+	if len(args) > 1 {
+		delete(hash, args[1].(string))
+		if says := args[2].(string); says != "" {
+			hash[args[1].(string)] = fakeKey{says, f.expiry(args[3].(string))}
+		}
+	}
+	elems := []driver.Reply{{Kind: driver.Integer, Int: f.now().UnixMicro()}}
+	for field, held := range hash {
+		if !f.now().Before(held.until) {
+			delete(hash, field)
+			continue
+		}
+		elems = append(elems, driver.Reply{Kind: driver.String, Str: field}, driver.Reply{Kind: driver.String, Str: held.token})
+	}
+	return driver.Reply{Kind: driver.Array, Elems: elems}
 }
 
 // slot runs the script of that name: how many keys; slots, the permits, the mark, counters, slots to

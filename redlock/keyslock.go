@@ -203,7 +203,9 @@ func (l *Locker) acquireAll(ctx context.Context, name string, o *acquireOptions)
 		l.told(lock.last().ClockOffset())
 		tried = attempt{lock}
 	}
+	stop := l.detect(ctx, o, keys, func(end error) { w.Lines.Condemn(&w.Waiter, end) })
 	had, err := w.Wait(tried)
+	stop()
 	if err != nil {
 		l.unmark(w.Call.(*acquireOptions))
 		return nil, err

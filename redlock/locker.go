@@ -41,6 +41,7 @@ type Locker struct {
 	lines     waiting.Lines
 	slots     semaphores
 	tries     chan struct{} // holds one for each try of a waiter
+	blind     []atomic.Bool // by node: it was reported that it keeps no edges
 
 	closing chan struct{}
 	once    sync.Once
@@ -103,6 +104,7 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 		options: o,
 		clock:   o.clock,
 		tries:   make(chan struct{}, waiting.MaxTries),
+		blind:   make([]atomic.Bool, len(nodes)),
 		closing: make(chan struct{}),
 	}
 	var batches bool

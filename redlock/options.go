@@ -53,6 +53,8 @@ type lockerOptions struct {
 	fenceIdle   time.Duration
 	guard       time.Duration // the longest TTL; 0: none
 	nodeSet     uint64        // the configuration's id
+	deadlocks   time.Duration // how long a wait under a lock takes until a ring is looked for
+	detects     bool          // it is
 	clockGuard  time.Duration // the same for steps of a node's clock
 	replicated  *int          // replicas that must have a vote; nil: none
 	synced      *int          // replicas whose disks must have it, beside the node's; nil: none

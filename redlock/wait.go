@@ -55,7 +55,9 @@ func (l *Locker) wait(w *waiting.Waiter, tried *lease) (*lease, error) {
 	if tried != nil {
 		before = attempt{tried}
 	}
+	stop := l.detect(w.Context, w.Call.(*acquireOptions), []string{w.Key}, func(end error) { w.Lines.Condemn(w, end) })
 	had, err := w.Wait(before)
+	stop()
 	if o := w.Call.(*acquireOptions); o.kind.slots != nil {
 		l.unmark(o)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // A statusPage is who holds what as a terminal shows it: a row for each key, and below it one for
-// each slot or reader.
+// each slot, reader or wait.
 type statusPage struct {
 	*inspect.StatusReport
 	screen screen
@@ -80,9 +80,20 @@ func (p statusPage) add(rows []statusRow, k *inspect.KeyStatus) []statusRow {
 		r := statusRow{colour: grey}
 		if r.cells[columnKey] = "  reader"; i == mostReaders {
 			r.cells[columnKey] = fmt.Sprintf("  %d more", len(k.Readers)-i)
-			return append(rows, r)
+			rows = append(rows, r)
+			break
 		}
 		r.cells[columnHolder], r.cells[columnState] = holderName(&reader), fmt.Sprintf("at %d of %d nodes", reader.Nodes, len(p.Nodes))
+		rows = append(rows, r)
+	}
+	for i, wait := range k.Waits {
+		r := statusRow{colour: yellow}
+		if r.cells[columnKey] = "  waits"; i == mostReaders {
+			r.cells[columnKey] = fmt.Sprintf("  %d more", len(k.Waits)-i)
+			return append(rows, r)
+		}
+		r.cells[columnHolder] = cmp.Or(visible(wait.Owner), "unnamed")
+		r.cells[columnState] = fmt.Sprintf("for %s, %s", visible(strings.Join(wait.For, ", ")), seconds(wait.Since))
 		rows = append(rows, r)
 	}
 	return rows

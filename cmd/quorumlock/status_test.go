@@ -64,6 +64,14 @@ func holdAll(t *testing.T) *site {
 	for range 3 {
 		must(gpus.Acquire(t.Context()))
 	}
+	busy, err := redlock.New(s.open(), redlock.WithKeyPrefix(prefix), redlock.WithTTL(longLease), redlock.WithNodeTimeout(5*time.Second), redlock.WithOwner("pod-8"),
+		redlock.WithFences(), redlock.WithDeadlockDetection(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = busy.Close() })
+	job, err := busy.Acquire(t.Context(), "job")
+	must(job, err)
 	s.put("foreign", "d41d8cd98f00b204", longLease, 1, 2, 3, 4, 5)
 	s.put("split", hand("1", "pod-1"), longLease, 1, 2)
 	s.put("split", hand("2", "pod-2"), longLease, 3)
@@ -72,11 +80,12 @@ func holdAll(t *testing.T) *site {
 	s.put("revoked", "ql:revoked:"+strings.Repeat("f", 32)+":pod-9 hangs", longLease, 1, 2, 3, 4)
 	s.put("revoked", hand("9", "pod-9"), longLease, 5)
 	do(t, s.servers[0].Addr, "SET", prefix+"data", "of others")
-	// The last votes of an acquire come when it has returned.
+	// The last votes of an acquire come when it has returned, and a try of another one may be before them.
+	waits := false
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		complete := true
 		for _, k := range s.status("-o", "json").Keys {
-			complete = complete && (k.State != inspect.KeyAtQuorum || k.Key == "bare") && !strings.Contains(k.Text, "short") && !strings.Contains(k.Text, "exactly a quorum, ")
+			complete = complete && (k.Key != "job" || !waits || len(k.Waits) > 0) && (k.State != inspect.KeyAtQuorum || k.Key == "bare") && !strings.Contains(k.Text, "short") && !strings.Contains(k.Text, "exactly a quorum, ")
 			for _, slot := range k.Slots {
 				complete = complete && slot.State == inspect.KeyHeld && slot.Text == "held"
 			}
@@ -84,8 +93,12 @@ func holdAll(t *testing.T) *site {
 				complete = complete && reader.Nodes == 5
 			}
 		}
-		if complete {
+		switch {
+		case complete && waits:
 			return s
+		case complete:
+			waits = true
+			go func() { _, _ = busy.Acquire(job.Context(), "42") }() // until the Locker is closed
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("not all nodes have voted after 20s:\n%s", s.run("status").out)
@@ -128,11 +141,14 @@ func settle(r *inspect.StatusReport) {
 			if k.Fence > 0 {
 				k.Fence, fence = fence, fence+1
 			}
-			if k.Holder != nil && k.Holder.Owner == "pod-7" {
+			if k.Holder != nil && (k.Holder.Owner == "pod-7" || k.Holder.Owner == "pod-8") {
 				k.Holder.Token = "a3f1"
 			}
 			for j := range k.Readers {
 				k.Readers[j].Token = fmt.Sprintf("b00%d", j)
+			}
+			for j := range k.Waits {
+				k.Waits[j].Since = 1.5
 			}
 			for j := range k.Slots {
 				*k.Slots[j].Slot = j
@@ -162,6 +178,7 @@ func TestStatusSaysWhatIsHeldAndByWhom(t *testing.T) {
 		{"bare", "pod-3", "held at exactly a quorum", inspect.KeyAtQuorum},
 		{"foreign", "", "another library", inspect.KeyForeign},
 		{"gpus", "", "3 of 5 permits", inspect.KeyPermits},
+		{"job", "pod-8", "held", inspect.KeyHeld},
 		{"old", "worker-2", "left over at node 4", inspect.KeyLeftOver},
 		{"revoked", "", "revoked: pod-9 hangs", inspect.KeyRevoked},
 		{"set:a", "pod-7", "held", inspect.KeyHeld},
@@ -282,8 +299,8 @@ func TestTheJSONOfStatusIsAsItsSchemaSays(t *testing.T) {
 		t.Errorf("status -o json = %d, %s; faults: %q", got.code, got.out, faults)
 	}
 	got = s.run("status", "-o", "jsonl")
-	if lines := strings.Count(got.out, "\n"); lines != 10 {
-		t.Errorf("status -o jsonl has %d lines, want a key on each of 10:\n%s", lines, got.out)
+	if lines := strings.Count(got.out, "\n"); lines != 11 {
+		t.Errorf("status -o jsonl has %d lines, want a key on each of 11:\n%s", lines, got.out)
 	}
 	for line := range strings.Lines(got.out) {
 		var k inspect.KeyStatus

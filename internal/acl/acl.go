@@ -36,6 +36,9 @@ var (
 		Name: "WithFairness", Keys: []string{"{KEYS}:line", "{KEYS}:live"},
 		Commands: []string{"zadd", "zrem", "zscore", "zcard", "zrange", "exists"},
 	}
+	Deadlocks = &Feature{
+		Name: "WithDeadlockDetection", Keys: []string{"{KEYS}:waits"}, Commands: []string{"hset", "hdel", "hgetall"},
+	}
 	Sets      = &Feature{Name: "AcquireAll", Keys: []string{"{KEYS}:wanted"}}
 	Semaphore = &Feature{
 		Name: "Semaphore", Keys: []string{"{KEYS}:slot:*", "{KEYS}:permits", "{KEYS}:wanted"}, Commands: []string{"exists"},
@@ -63,8 +66,8 @@ var (
 	// Status is what the command `quorumlock status` asks. To see keys that are named it needs
 	// neither scan nor dbsize.
 	Status = &Feature{
-		Name: "`quorumlock status`", Keys: []string{"KEYS", "{KEYS}:slot:*", "{KEYS}:permits", "{KEYS}:readers", "{KEYS}:fence"}, Optional: true,
-		Commands: []string{"get", "pttl", "zrange", "zscore", "time", "info", "scan", "dbsize", "acl|whoami"},
+		Name: "`quorumlock status`", Keys: []string{"KEYS", "{KEYS}:slot:*", "{KEYS}:permits", "{KEYS}:readers", "{KEYS}:fence", "{KEYS}:waits"}, Optional: true,
+		Commands: []string{"get", "pttl", "zrange", "zscore", "hgetall", "time", "info", "scan", "dbsize", "acl|whoami"},
 	}
 
 	// Doctor is what the command `quorumlock doctor` asks beside what locks do. What is
@@ -77,7 +80,7 @@ var (
 
 // Features are all of them, in the order in which tables show them.
 var Features = []*Feature{
-	Locks, WakeUps, Turns, Sets, Semaphore, Shared, Fences, RestartGuard, Replicated, Durable, Native, Revoke, Status, Doctor,
+	Locks, WakeUps, Turns, Deadlocks, Sets, Semaphore, Shared, Fences, RestartGuard, Replicated, Durable, Native, Revoke, Status, Doctor,
 }
 
 // String shows the rights as an ACL takes them: "~KEYS +set +get".

@@ -50,6 +50,9 @@ var stand string
 //go:embed leave.lua
 var leave string
 
+//go:embed waits.lua
+var waits string
+
 // The scripts.
 var (
 	Release = list(release, "e444f99c5753dc885a0f67f6fb0c66ffefda1981")
@@ -63,6 +66,7 @@ var (
 	Revoke  = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
 	Stand   = list(stand, "488984f79a31166625201515155a3d5c663402d2")
 	Leave   = list(leave, "b7b41250437a698be38dda0fc8709bb2e49899df")
+	Waits   = list(waits, "d59bf8d6596fa1408c2309fe1c456a56f592f577")
 )
 
 var byDigest = map[string]*Script{}

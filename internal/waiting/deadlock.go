@@ -54,7 +54,7 @@ func (ls *Lines) judge(l *line) {
 // ring returns the parts from w to a lock that first works for, or nil. ls.mu is held.
 func (ls *Lines) ring(first, w *Waiter, seen map[*Waiter]bool) []Block {
 	holder := w.line.holder
-	if seen[w] || w.state == promised || w.ring != nil || holder == nil || w.Context.Err() != nil {
+	if seen[w] || w.state == promised || w.ring != nil || w.verdict != nil || holder == nil || w.Context.Err() != nil {
 		return nil
 	}
 	seen[w] = true
@@ -72,9 +72,21 @@ func (ls *Lines) ring(first, w *Waiter, seen map[*Waiter]bool) []Block {
 	return nil
 }
 
-// ringOf returns the ring that w is to give up for, or nil.
-func (ls *Lines) ringOf(w *Waiter) []Block {
+// verdictOn is what w is to give up for, or nil.
+func (ls *Lines) verdictOn(w *Waiter) error {
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return w.ring
+	ring, verdict := w.ring, w.verdict
+	ls.mu.Unlock()
+	if ring != nil {
+		return w.Host.Deadlock(ring)
+	}
+	return verdict
+}
+
+// Condemn lets w give up, unless it gets its lock before.
+func (ls *Lines) Condemn(w *Waiter, verdict error) {
+	ls.mu.Lock()
+	w.verdict = verdict
+	w.nudge()
+	ls.mu.Unlock()
 }

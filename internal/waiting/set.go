@@ -156,7 +156,9 @@ func (w *SetWaiter) stand(alarm *time.Timer, bound <-chan time.Time) error {
 			w.How = Woken
 			return nil
 		case <-w.nudged:
-			continue
+			if end = w.Lines.verdictOn(&w.Waiter); end == nil {
+				continue
+			}
 		case <-alarm.C:
 			continue
 		case <-bound:

@@ -52,6 +52,7 @@ type Waiter struct {
 	place   *list.Element
 	carries []Holder // the locks that it works for
 	ring    []Block  // the deadlock that it is to give up for
+	verdict error    // the same, where other Lockers are part of it
 	state   state
 	missed  bool // a lock on the key was released while it tried
 	called  bool // it is to try once before its turn
@@ -178,8 +179,8 @@ func (w *Waiter) stand(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 			w.How, w.due = Woken, 0
 		case <-w.nudged:
 			w.How, turn = Woken, w.Lines.turnOf(w)
-			if ring := w.Lines.ringOf(w); ring != nil {
-				return w.stop(w.Host.Deadlock(ring))
+			if end := w.Lines.verdictOn(w); end != nil {
+				return w.stop(end)
 			}
 		case <-alarm.C:
 			w.How = Polled

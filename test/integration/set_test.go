@@ -32,7 +32,9 @@ func (s *site) holders(key string) (values []string) {
 
 func TestAllKeysOrNone(t *testing.T) {
 	onEach(t, func(s *site) {
-		ours, theirs := s.locker(redlock.WithFences()), s.locker(redlock.WithFences())
+		// 128 keys take a node, and the race detector, long on a busy machine.
+		options := []redlock.Option{redlock.WithFences(), redlock.WithTTL(time.Minute), redlock.WithNodeTimeout(patience)}
+		ours, theirs := s.locker(options...), s.locker(options...)
 		keys := s.set(redlock.MaxKeys)
 		single, err := theirs.Acquire(s.Context(), keys[100])
 		if err != nil {

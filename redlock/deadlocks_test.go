@@ -1,0 +1,460 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+var deadlockRounds = flag.Int("deadlock.rounds", 1000, "how many random rounds of locks are looked at for deadlocks that are none")
+
+// processes returns Lockers on the same nodes, which look for deadlocks.
+func processes(t *testing.T, n int, options ...Option) ([]*Locker, []*fakeNode) {
+	t.Helper()
+	fakes, _ := fakeNodes(3)
+	var all []*Locker
+	for range n {
+		all = append(all, another(t, fakes, append(options, WithDeadlockDetection(time.Second))...))
+	}
+	return all, fakes
+}
+
+// ends releases all, and looks whether something is left at the nodes once edges are forgotten.
+func nothingWaits(t *testing.T, fakes []*fakeNode) {
+	t.Helper()
+	time.Sleep(5 * time.Second)
+	for _, f := range fakes {
+		f.change(func(f *fakeNode) {
+			for name, hash := range f.waits {
+				for field, held := range hash {
+					if f.now().Before(held.until) {
+						t.Errorf("%s has %q left at %q", f.name, field, name)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestARingOfProcessesIsFoundAndItsYoungestWaitGivesUp(t *testing.T) {
+	for size := 2; size <= 5; size++ {
+		synctest.Test(t, func(t *testing.T) {
+			lockers, fakes := processes(t, size, WithTTL(time.Hour))
+			key := func(i int) string { return fmt.Sprint("fork ", i%size) }
+			var held []*Lock
+			for i, locker := range lockers {
+				held = append(held, mustAcquire(t, locker, key(i), WithOwner("who has "+key(i))))
+			}
+			var results []chan error
+			for i, lock := range held {
+				time.Sleep(100 * time.Millisecond)
+				results = append(results, work(t, lock, key(i+1)))
+			}
+			began := time.Now()
+			for i, result := range results {
+				err := <-result
+				if i < size-1 {
+					if err != nil {
+						t.Errorf("in a ring of %d, wait %d = %v, want the lock", size, i, err)
+					}
+					continue
+				}
+				var ring *DeadlockError
+				if !errors.Is(err, ErrDeadlock) || !errors.Is(err, ErrTaken) || !errors.As(err, &ring) || len(ring.Cycle) != size {
+					t.Fatalf("in a ring of %d, the last wait = %v, want a DeadlockError with all of them", size, err)
+				}
+				for i, wait := range ring.Cycle {
+					if next := ring.Cycle[(i+1)%size]; wait.WaitsFor != next.Holds || wait.Owner != "who has "+wait.Holds {
+						t.Errorf("the ring %v does not close, or names the wrong owners", ring)
+					}
+				}
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("a ring of %d was found after %v, want twice the threshold of 1s at most", size, took)
+			}
+			nothingWaits(t, fakes)
+		})
+	}
+}
+
+// Two readers are in each other's way only where one wants to write.
+func TestReadersInARingOfProcesses(t *testing.T) {
+	for _, writes := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			lockers, _ := processes(t, 3, WithTTL(time.Hour))
+			read := func(l *Locker, ctx context.Context, key string) *SharedLock {
+				lock, err := l.AcquireShared(ctx, key)
+				if err != nil {
+					t.Fatalf("AcquireShared of %s = %v", key, err)
+				}
+				return lock
+			}
+			a, other, b := read(lockers[0], t.Context(), "a"), read(lockers[2], t.Context(), "a"), mustAcquire(t, lockers[1], "b")
+			results := make(chan error, 2)
+			go func() {
+				lock, err := lockers[0].AcquireShared(a.Context(), "b", WithMaxWait(time.Minute))
+				if err == nil {
+					err = lock.Release(t.Context())
+				}
+				results <- errors.Join(err, a.Release(t.Context()))
+			}()
+			go func() {
+				var lock interface{ Release(context.Context) error }
+				var err error
+				if writes {
+					lock, err = lockers[1].Acquire(b.Context(), "a", WithMaxWait(10*time.Second))
+				} else {
+					lock, err = lockers[1].AcquireShared(b.Context(), "a")
+				}
+				if err == nil {
+					err = lock.Release(t.Context())
+				}
+				results <- errors.Join(err, b.Release(t.Context()))
+			}()
+			time.Sleep(5 * time.Second)
+			if err := other.Release(t.Context()); err != nil { // it was in the way all the time, and is no part of the ring
+				t.Error(err)
+			}
+			failed := 0
+			for range 2 {
+				if err := <-results; errors.Is(err, ErrDeadlock) {
+					failed++
+				} else if err != nil {
+					t.Error(err)
+				}
+			}
+			if want := map[bool]int{true: 1}[writes]; failed != want {
+				t.Errorf("with a writer: %v: %d acquires gave up for a deadlock, want %d", writes, failed, want)
+			}
+		})
+	}
+}
+
+func TestARingThroughAWaitForSeveralKeysIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lockers, fakes := processes(t, 2, WithTTL(time.Hour))
+		pair, err := lockers[0].AcquireAll(t.Context(), []string{"a", "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := mustAcquire(t, lockers[1], "c")
+		first := make(chan error, 1)
+		go func() {
+			lock, err := lockers[0].Acquire(pair.Context(), "c")
+			if err == nil {
+				err = lock.Release(t.Context())
+			}
+			first <- errors.Join(err, pair.Release(t.Context()))
+		}()
+		time.Sleep(100 * time.Millisecond)
+		_, err = lockers[1].AcquireAll(c.Context(), []string{"b", "d"}, WithMaxWait(time.Minute))
+		if !errors.Is(err, ErrDeadlock) {
+			t.Errorf("AcquireAll in a ring = %v, want ErrDeadlock", err)
+		}
+		mustRelease(t, c)
+		if err := <-first; err != nil {
+			t.Errorf("the other part of the ring: %v", err)
+		}
+		nothingWaits(t, fakes)
+	})
+}
+
+func TestWaitsOfSeveralProcessesThatAreNoRingGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lockers, fakes := processes(t, 3, WithTTL(time.Hour))
+		last := mustAcquire(t, lockers[0], "c")
+		results := []chan error{work(t, mustAcquire(t, lockers[1], "b"), "c"), work(t, mustAcquire(t, lockers[2], "a"), "b")}
+		free := mustAcquire(t, lockers[0], "free")
+		lock, err := lockers[1].Acquire(Detach(free.Context()), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		mustRelease(t, last)
+		for i, result := range results {
+			if err := <-result; err != nil {
+				t.Errorf("wait %d of a chain = %v, want the lock", i, err)
+			}
+		}
+		mustRelease(t, lock)
+		mustRelease(t, free)
+		nothingWaits(t, fakes)
+	})
+}
+
+func TestAWaitAsksNothingUntilItIsOldEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lockers, fakes := processes(t, 2, WithTTL(time.Hour))
+		held := mustAcquire(t, lockers[0], "b")
+		result := work(t, mustAcquire(t, lockers[1], "a"), "b")
+		time.Sleep(990 * time.Millisecond)
+		count := func() (edges int) {
+			fakes[0].change(func(f *fakeNode) {
+				for _, hash := range f.waits {
+					edges += len(hash)
+				}
+			})
+			return edges
+		}
+		if n := count(); n > 0 {
+			t.Errorf("before its time a wait has %d edges", n)
+		}
+		time.Sleep(50 * time.Millisecond)
+		if n := count(); n != 1 {
+			t.Errorf("after its time a wait has %d edges, want 1", n)
+		}
+		mustRelease(t, held)
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if n := count(); n > 0 {
+			t.Errorf("a wait that is over has %d edges", n)
+		}
+		nothingWaits(t, fakes)
+	})
+}
+
+// Who looks asks for signs of life only along waits that are older than its own, and that are in its way.
+func TestAWaitThatIsNotToGiveUpAsksNobody(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edge  string
+		reads bool
+		asks  bool
+	}{
+		"an older wait":                         {"since=1&key=a", false, true},
+		"a younger one":                         {"since=9000000000000000&key=a", false, false},
+		"that of a reader, to write":            {"since=1&key=a&shares=1", false, true},
+		"that of a reader, to read":             {"since=1&key=a&shares=1", true, false},
+		"that of a writer, to read":             {"since=1&key=a", true, true},
+		"a wait for something else":             {"since=1&key=c", false, false},
+		"what is no edge":                       {"since=x&key=a", false, false},
+		"a wait to read what is held to write":  {"since=1&key=a&reads=1", false, true},
+		"a wait for several keys, ours as well": {"since=1&key=c&key=a", false, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			lockers, fakes := processes(t, 2, WithTTL(time.Hour))
+			held := mustAcquire(t, lockers[0], "b")
+			own := mustAcquire(t, lockers[1], "a")
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) {
+					f.waits["{b}:waits"] = map[string]fakeKey{"wait:another": {tt.edge, f.now().Add(time.Hour)}}
+				})
+			}
+			result := make(chan error, 1)
+			go func() {
+				var lock interface{ Release(context.Context) error }
+				var err error
+				if tt.reads {
+					lock, err = lockers[1].AcquireShared(own.Context(), "b")
+				} else {
+					lock, err = lockers[1].Acquire(own.Context(), "b")
+				}
+				if err == nil {
+					err = lock.Release(t.Context())
+				}
+				result <- err
+			}()
+			time.Sleep(1400 * time.Millisecond)
+			asks := false
+			fakes[0].change(func(f *fakeNode) {
+				for field := range f.waits["{b}:waits"] {
+					asks = asks || strings.HasPrefix(field, "nonce:")
+				}
+			})
+			if asks != tt.asks {
+				t.Errorf("%s: a sign of life is asked for: %t, want %t", name, asks, tt.asks)
+			}
+			mustRelease(t, held)
+			if err := <-result; err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
+func TestANodeThatKeepsNoEdgesIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes, nodes := fakeNodes(3)
+		var mu sync.Mutex
+		var events []Event
+		locker, err := New(nodes, WithTTL(time.Hour), WithDeadlockDetection(time.Second), OnEvent(func(e Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, e)
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = locker.Close() }()
+		held := mustAcquire(t, another(t, fakes, WithTTL(time.Hour)), "b")
+		fakes[2].change(func(f *fakeNode) {
+			f.answer = func(args []any) *driver.Reply {
+				if strings.Contains(fmt.Sprint(args...), ":waits") {
+					return &driver.Reply{Kind: driver.Failure, Str: "NOPERM No permissions to access a key"}
+				}
+				return nil
+			}
+		})
+		result := work(t, mustAcquire(t, locker, "a"), "b")
+		time.Sleep(10 * time.Second)
+		mustRelease(t, held)
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		limited := slices.DeleteFunc(events, func(e Event) bool { return e.Kind != NodeLimited })
+		if len(limited) != 1 || limited[0].Node != "node-3" || !strings.Contains(limited[0].Err.Error(), "~{KEYS}:waits") {
+			t.Errorf("the events are %v, want one of node-3 that says what to allow", limited)
+		}
+	})
+}
+
+func TestTheTimeOfDeadlocksHasBounds(t *testing.T) {
+	_, nodes := fakeNodes(1)
+	for _, after := range []time.Duration{-1, 0, 99 * time.Millisecond, time.Minute + 1} {
+		var option *OptionError
+		if _, err := New(nodes, WithDeadlockDetection(after)); !errors.As(err, &option) || option.Option != "DeadlockDetection" {
+			t.Errorf("New WithDeadlockDetection(%v) = %v, want an OptionError", after, err)
+		}
+	}
+}
+
+// A chronicle knows who has what and waits for what, at every moment.
+type chronicle struct {
+	mu    sync.Mutex
+	clock int // counts what happens
+	holds map[string][2]int
+	waits map[string][2]int
+}
+
+func (l *chronicle) open(in map[string][2]int, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clock++
+	in[name] = [2]int{l.clock, 1 << 62}
+}
+
+func (l *chronicle) shut(in map[string][2]int, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clock++
+	in[name] = [2]int{in[name][0], l.clock}
+}
+
+// real reports whether all of a ring was there at one moment.
+func (l *chronicle) real(ring *DeadlockError) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from, to := 0, 1<<62
+	for _, wait := range ring.Cycle {
+		for _, span := range [][2]int{l.holds[wait.Owner+" "+wait.Holds], l.waits[wait.Owner+" "+wait.WaitsFor]} {
+			if span[0] == 0 {
+				return false
+			}
+			from, to = max(from, span[0]), min(to, span[1])
+		}
+	}
+	return from < to
+}
+
+// Processes take two or three keys one under the other, in any order, while nodes are slow, hang and run
+// late what they were sent, locks are renewed, handed over and lost, and waits are given up. Whoever is
+// told of a deadlock was part of one.
+func TestNoDeadlockIsAPhantom(t *testing.T) {
+	const callers = 4
+	found, total := 0, 0
+	for seed := uint64(1); total < *deadlockRounds; seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed repeats it
+			lockers, fakes := processes(t, 3, WithTTL(10*time.Second), WithNodeTimeout(250*time.Millisecond))
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) {
+					f.delay, f.jitter = time.Millisecond, time.Duration(random.IntN(200))*time.Millisecond
+				})
+			}
+			book := &chronicle{holds: map[string][2]int{}, waits: map[string][2]int{}}
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			stopped := make(chan struct{})
+			for i, locker := range lockers {
+				for c := range callers {
+					own := rand.New(rand.NewPCG(seed, uint64(10*i+c+2))) //nolint:gosec // likewise
+					all.Go(func() {
+						for round := range 25 {
+							err := nest(t.Context(), locker, book, own, fmt.Sprintf("p%d-%d-%d", i, c, round), own.Perm(4)[:2+own.IntN(2)])
+							var ring *DeadlockError
+							mu.Lock()
+							total++
+							if errors.As(err, &ring) {
+								found++
+								if !book.real(ring) {
+									t.Errorf("seed %d: a phantom: %v", seed, ring)
+								}
+							}
+							mu.Unlock()
+						}
+					})
+				}
+			}
+			var faults sync.WaitGroup
+			faults.Go(func() {
+				for {
+					select {
+					case <-stopped:
+						return
+					case <-time.After(time.Duration(random.IntN(5000)) * time.Millisecond):
+					}
+					f := fakes[random.IntN(len(fakes))]
+					f.stop()
+					time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
+					f.resume()
+				}
+			})
+			all.Wait()
+			close(stopped)
+			faults.Wait()
+			nothingWaits(t, fakes)
+		})
+	}
+	t.Logf("%d deadlocks in %d rounds", found, total)
+	if found < total/200 {
+		t.Errorf("%d deadlocks were found in %d rounds: the test is not one", found, total)
+	}
+}
+
+// nest takes keys one under the other.
+func nest(ctx context.Context, locker *Locker, book *chronicle, random *rand.Rand, owner string, keys []int) error {
+	if len(keys) == 0 {
+		time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
+		return nil
+	}
+	key := fmt.Sprint("k", keys[0])
+	options := []AcquireOption{WithOwner(owner), WithMaxWait(time.Duration(1+random.IntN(12)) * time.Second)}
+	if random.IntN(2) == 0 {
+		options = append(options, WithRenewal())
+	}
+	name := owner + " " + key
+	book.open(book.waits, name)
+	lock, err := locker.Acquire(ctx, key, options...)
+	book.shut(book.waits, name)
+	if err != nil {
+		return err
+	}
+	book.open(book.holds, name)
+	err = nest(lock.Context(), locker, book, random, owner, keys[1:])
+	book.shut(book.holds, name)
+	_ = lock.Release(context.WithoutCancel(ctx)) // it may have been lost
+	return err
+}

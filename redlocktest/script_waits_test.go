@@ -1,0 +1,65 @@
+package redlocktest
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// waits runs the script beside the key "k", and returns what it says but for the time.
+func waits(t *testing.T, node *Node, args ...string) (found []string) {
+	t.Helper()
+	reply := ask(t, node, append([]string{"EVAL", scripts.Waits.Source, "1", "{k}:waits"}, args...)...)
+	if len(reply.Elems)%2 != 1 {
+		t.Fatalf("the script returned %s, want the time, and fields with what they say", show(reply))
+	}
+	if late := time.Since(time.UnixMicro(reply.Elems[0].Int)); late < 0 || late > time.Second {
+		t.Errorf("the script says that it is %v ago", late)
+	}
+	for pair := range slices.Chunk(reply.Elems[1:], 2) {
+		found = append(found, pair[0].Str+"="+pair[1].Str)
+	}
+	slices.Sort(found)
+	return found
+}
+
+func TestTheWaitsScriptKeepsEachFieldForItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := StartInBubble(t, 1)[0]
+		want := func(got []string, want ...string) {
+			t.Helper()
+			if !slices.Equal(got, want) {
+				t.Errorf("the script returned %q, want %q", got, want)
+			}
+		}
+		left := func() time.Duration {
+			return time.Duration(ask(t, node, "PTTL", "{k}:waits").Int) * time.Millisecond
+		}
+		want(waits(t, node))
+		want(waits(t, node, "wait:1", "says one", "3000"), "wait:1=says one")
+		want(waits(t, node, "nonce:2", "two", "1000"), "nonce:2=two", "wait:1=says one")
+		if got := left(); got <= 2*time.Second {
+			t.Errorf("a field that lives for 1s lets the others live for %v, want their 3s", got)
+		}
+		want(waits(t, node, "wait:1", "says 1", "3000"), "nonce:2=two", "wait:1=says 1")
+		time.Sleep(1500 * time.Millisecond)
+		want(waits(t, node), "wait:1=says 1")
+		if n := ask(t, node, "HLEN", "{k}:waits").Int; n != 2 {
+			t.Errorf("to read changes nothing, and there are %d fields, want 2", n)
+		}
+		want(waits(t, node, "wait:3", "x", "9000"), "wait:1=says 1", "wait:3=x")
+		if n := ask(t, node, "HLEN", "{k}:waits").Int; n != 2 {
+			t.Errorf("a field whose time is over stays: there are %d, want 2", n)
+		}
+		want(waits(t, node, "wait:3", "", "0"), "wait:1=says 1")
+		want(waits(t, node, "wait:1", "", "0"))
+		if n := ask(t, node, "EXISTS", "{k}:waits").Int; n != 0 {
+			t.Error("behind the last field something is left")
+		}
+		ask(t, node, "HSET", "{k}:waits", "wait:4", "9999999999999999 far ahead", "wait:5", "nothing")
+		want(waits(t, node))
+	})
+}
