@@ -45,8 +45,8 @@ var (
 )
 
 // newLocker returns a Locker on the nodes.
-func newLocker(nodes []driver.Node) *redlock.Locker {
-	locker, err := redlock.New(nodes)
+func newLocker(nodes []driver.Node, options ...redlock.Option) *redlock.Locker {
+	locker, err := redlock.New(nodes, options...)
 	if err != nil {
 		panic(err)
 	}

@@ -78,3 +78,35 @@ func ExampleWithMaxOutage() {
 	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
 	// Output: true
 }
+
+// Two processes take the same keys, one under the other, and not in the same order.
+func ExampleWithDeadlockDetection() {
+	ctx := context.Background()
+	nodes := open(3) // goredis.Open("redis://10.0.0.1", …)
+	results := make(chan error)
+	both := make(chan struct{}, 2)
+	process := func(owner, first, second string) {
+		locker := newLocker(nodes, redlock.WithDeadlockDetection(100*time.Millisecond), redlock.WithOwner(owner))
+		defer locker.Close()
+		results <- locker.Do(ctx, first, func(ctx context.Context) error {
+			both <- struct{}{}
+			for len(both) < 2 {
+				time.Sleep(time.Millisecond) // until the other has its first key
+			}
+			return locker.Do(ctx, second, func(context.Context) error { return nil })
+		})
+	}
+	go process("orders", "a", "b")
+	go process("billing", "b", "a")
+	for range 2 {
+		var ring *redlock.DeadlockError
+		if err := <-results; errors.As(err, &ring) {
+			fmt.Println("one of them is told of a ring of", len(ring.Cycle)) // and has released its first key
+		} else {
+			fmt.Println("the other has both keys:", err == nil)
+		}
+	}
+	// Unordered output:
+	// one of them is told of a ring of 2
+	// the other has both keys: true
+}
