@@ -36,7 +36,8 @@ func TestASightReadsWhatANodeSaysOfAKey(t *testing.T) {
 		{
 			"a wait for another key",
 			[]driver.Reply{str("ql:a"), num(5), list(), {}, {}, list(str("wait:1"), str("1000009 key=b&since=999000000"), str("wait:2"), str("999999 key=c&since=1"), str("nonce:3"), str("1000009 x"))},
-			sight{value: "ql:a", left: 5 * time.Millisecond, waits: []protocol.Edge{{Wait: "1", Keys: []string{"b"}, Since: 999_000_000}}}, false,
+			sight{value: "ql:a", left: 5 * time.Millisecond, waits: []protocol.Edge{{Wait: "1", Keys: []string{"b"}, Since: 999_000_000}}},
+			false,
 		},
 		{"no right to what is beside the key", []driver.Reply{str("ql:a"), num(5), failure, failure, failure, failure}, sight{value: "ql:a", left: 5 * time.Millisecond}, false},
 		{"no right to the readers", []driver.Reply{str("ql:shared"), num(5), failure, {}, {}, list()}, sight{}, true},

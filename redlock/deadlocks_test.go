@@ -453,7 +453,7 @@ func nest(ctx context.Context, locker *Locker, book *chronicle, random *rand.Ran
 		return err
 	}
 	book.open(book.holds, name)
-	err = nest(lock.Context(), locker, book, random, owner, keys[1:])
+	err = nest(lock.Context(), locker, book, random, owner, keys[1:]) //nolint:contextcheck // it descends from ctx
 	book.shut(book.holds, name)
 	_ = lock.Release(context.WithoutCancel(ctx)) // it may have been lost
 	return err
