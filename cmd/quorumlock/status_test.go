@@ -316,8 +316,11 @@ func TestNoWholeTokenIsShown(t *testing.T) {
 	var secrets []string
 	for _, name := range ask(t, s.servers[0].Addr, "KEYS", "*").Elems {
 		words := []string{"GET", name.Str}
-		if do(t, s.servers[0].Addr, "TYPE", name.Str) == "zset" {
+		switch do(t, s.servers[0].Addr, "TYPE", name.Str) {
+		case "zset":
 			words = []string{"ZRANGE", name.Str, "0", "-1"}
+		case "hash":
+			words = []string{"HVALS", name.Str}
 		}
 		reply := ask(t, s.servers[0].Addr, words...)
 		secrets = append(secrets, tokens.FindAllString(reply.Str+fmt.Sprint(reply.Elems), -1)...)
