@@ -320,7 +320,7 @@ func TestNoWholeTokenIsShown(t *testing.T) {
 		case "zset":
 			words = []string{"ZRANGE", name.Str, "0", "-1"}
 		case "hash":
-			words = []string{"HVALS", name.Str}
+			words = []string{"HKEYS", name.Str}
 		}
 		reply := ask(t, s.servers[0].Addr, words...)
 		secrets = append(secrets, tokens.FindAllString(reply.Str+fmt.Sprint(reply.Elems), -1)...)
