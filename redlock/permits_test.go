@@ -416,3 +416,77 @@ func TestWhoWaitsForOnePermitLeavesAMarkBesideWhoWantsSeveral(t *testing.T) {
 		}
 	})
 }
+
+// A wait for several permits may wait for the very lock that somebody works under.
+func TestWhoWorksUnderALockHeedsNobodyWhoWaitsForPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
+		waits, works := newSemaphore(t, another(t, fakes, WithTTL(time.Hour)), 4), newSemaphore(t, another(t, fakes, WithTTL(time.Hour)), 4)
+		held, err := newSemaphore(t, locker, 4).AcquireN(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan error, 1)
+		go func() {
+			all, err := waits.AcquireN(t.Context(), 4)
+			if err == nil {
+				err = all.Release(t.Context())
+			}
+			served <- err
+		}()
+		time.Sleep(500 * time.Millisecond) // from a tenth of a second on the others are kept for it
+		if _, err := works.TryAcquire(t.Context()); !errors.Is(err, ErrTaken) {
+			t.Errorf("TryAcquire of a permit that is kept for another = %v, want ErrTaken", err)
+		}
+		lock := mustAcquire(t, works.locker, "x")
+		permit, err := works.TryAcquire(lock.Context())
+		if err != nil {
+			t.Fatalf("TryAcquire under a lock = %v, want the permit", err)
+		}
+		if err := permit.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		mustRelease(t, lock)
+		if err := held.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Nobody announces that a lease has ended: who is first finds it, and those behind it have to be told.
+func TestPermitsThatAreLeftOverGoToTheNextInLineAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		all, err := newSemaphore(t, another(t, fakes), 4).AcquireN(t.Context(), 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := all.Abandon(); err != nil {
+			t.Fatal(err)
+		}
+		s := newSemaphore(t, locker, 4)
+		served := make(chan error, 4)
+		for range 4 {
+			go func() {
+				_, err := s.AcquireN(t.Context(), 1)
+				served <- err
+			}()
+			time.Sleep(10 * time.Millisecond)
+		}
+		var first time.Time
+		for i := range 4 {
+			if err := <-served; err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				first = time.Now()
+			}
+			if late := time.Since(first); late > 20*time.Millisecond {
+				t.Errorf("waiter %d for one of four permits is served %v behind the first, want at once", i+1, late)
+			}
+		}
+	})
+}

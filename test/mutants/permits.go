@@ -66,8 +66,6 @@ var permits = []mutant{
 		in("lease.handOver", never(`l.places.kept()`))),
 	wrong("one of those who wait for permits hears what is announced",
 		in("slotsWatch.add", drop(`s.listeners = append(s.listeners, w)`))),
-	wrong("the next one who wants several permits waits for a release",
-		in("Lines.leaveSet", never(`w.Options.Several`))),
 	wrong("a context may wait for permits that it carries",
 		in("Semaphore.prepare", drop(`case held+of.permits > s.Permits()`))),
 	wrong("who works under a permit obeys those who wait for it",
