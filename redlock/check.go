@@ -80,10 +80,17 @@ func (l *Locker) unfit(v *quorum.Vote) error {
 
 // aside makes a question to nodes that concerns no lock.
 func (l *Locker) aside(what *protocol.Op, cmds []driver.Command) *quorum.Operation {
-	op, a := new(quorum.Operation), new(quorum.Attempt)
-	a.Init(l.board, nil, gate.MarkerKey, "", l.options.acquire.ttl)
-	op.Prepare(a, what, l.options.acquire.ttl)
+	op := l.about(gate.MarkerKey, what)
 	op.Cmds = cmds
+	return op
+}
+
+// about makes a question to nodes that concerns a key and no token. It stands in line with what else
+// concerns the key. Its commands are to be given.
+func (l *Locker) about(key string, what *protocol.Op) *quorum.Operation {
+	op, a := new(quorum.Operation), new(quorum.Attempt)
+	a.Init(l.board, nil, key, "", l.options.acquire.ttl)
+	op.Prepare(a, what, l.options.acquire.ttl)
 	return op
 }
 

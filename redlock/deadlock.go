@@ -256,7 +256,7 @@ func (d *detector) walk() (ring []*hop) {
 					}
 					seen[e.Wait] = true
 					h := &hop{Edge: e, at: steps[i].key, from: from[i]}
-					if d.waitsForUs(&e) {
+					if d.blocks(&e) >= 0 {
 						for ; h != me; h = h.from {
 							ring = append(ring, h)
 						}
@@ -270,9 +270,6 @@ func (d *detector) walk() (ring []*hop) {
 	}
 	return nil
 }
-
-// waitsForUs reports whether somebody waits for a key that is held here.
-func (d *detector) waitsForUs(e *protocol.Edge) bool { return d.blocks(e) >= 0 }
 
 // blocks is which of the keys that are held here keeps somebody out, or -1.
 func (d *detector) blocks(e *protocol.Edge) int {
@@ -331,10 +328,8 @@ func (d *detector) sights(key string) []protocol.Sight {
 
 // question asks all nodes about what stands beside a key. It waits for nobody's lock on it.
 func (d *detector) question(key string, cmds []driver.Command) *quorum.Operation {
-	a, op := new(quorum.Attempt), &quorum.Operation{Full: make(chan struct{})}
-	a.Init(d.board, nil, strings.TrimPrefix(key, d.options.prefix)+" waits", "", d.options.acquire.ttl)
-	op.Prepare(a, protocol.Waits, d.options.acquire.ttl)
-	op.Key, op.Cmds = key, cmds
+	op := d.about(strings.TrimPrefix(key, d.options.prefix)+" waits", protocol.Waits)
+	op.Full, op.Key, op.Cmds = make(chan struct{}), key, cmds
 	if !op.AskAll() {
 		return nil
 	}

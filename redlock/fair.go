@@ -6,7 +6,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/protocol"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
@@ -112,10 +111,7 @@ func (h host) Leaves(w, next *waiting.Waiter) {
 // advance moves a name to its next place in the line of a key, or takes it out, and tells who is first
 // there now.
 func (l *Locker) advance(key, name string, place *protocol.Stand) {
-	a := new(quorum.Attempt)
-	a.Init(l.board, nil, key, "", l.options.acquire.ttl)
-	op := new(quorum.Operation)
-	op.Prepare(a, protocol.Leave, l.options.acquire.ttl)
+	op := l.about(key, protocol.Leave)
 	op.Cmds = protocol.LeaveLine(op.Key.(string), name, place)
 	op.AskAll()
 }

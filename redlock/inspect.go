@@ -76,9 +76,8 @@ func (l *Locker) Inspect(ctx context.Context, key string) ([]NodeState, error) {
 // inspect asks all nodes who has the key, and waits until as many have answered or timed out as
 // leave no quorum of others.
 func (l *Locker) inspect(ctx context.Context, key string) (*quorum.Operation, error) {
-	op, a := &quorum.Operation{Full: make(chan struct{})}, new(quorum.Attempt)
-	a.Init(l.board, nil, key, "", l.options.acquire.ttl)
-	op.Prepare(a, protocol.Inspect, l.options.acquire.ttl)
+	op := l.about(key, protocol.Inspect)
+	op.Full = make(chan struct{})
 	op.Encode(nil)
 	if ctx.Err() != nil {
 		return nil, &fault.StateError{Op: protocol.Inspect.Name, Key: key, Why: fault.EndOf(ctx)}

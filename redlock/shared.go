@@ -147,10 +147,7 @@ func (l *Locker) mark(w *waiting.Waiter, lock *lease) time.Duration {
 
 // withdraw ends that, for a writer that has the key now or has given up.
 func (l *Locker) withdraw(key, mark string, gaveUp bool) {
-	a := new(quorum.Attempt)
-	a.Init(l.board, nil, key, "", l.options.acquire.ttl)
-	op := new(quorum.Operation)
-	op.Prepare(a, protocol.Unmark, l.options.acquire.ttl)
+	op := l.about(key, protocol.Unmark)
 	name := op.Key.(string)
 	op.Cmds = protocol.WithdrawMark(protocol.NewSides(name), name, mark, gaveUp)
 	op.AskAll()
