@@ -33,7 +33,7 @@ demo-picture: ## Draw docs/demo.svg from a new run of the demo
 RUN = go run $(RACE) ./test/run $(RACE)
 UNRACED = $(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
 
-test: ## Run all tests, over whichever real servers are here (4 to 9 minutes)
+test: ## Run all tests, over whichever real servers are here (4 to 14 minutes)
 	@$(UNRACED)
 	$(RUN) $$(go list work)
 	@$(MAKE) --no-print-directory faults
@@ -46,9 +46,19 @@ integration: ## Run the tests over embedded nodes, server processes and containe
 	@$(UNRACED)
 	$(RUN) ./test/integration
 
-faults: ## Take locks while faults happen, by a new seed each time (80 s)
-	cd test/integration && go run $(RACE) ./fault -nodes processes -for 60s
-	cd test/integration && go run $(RACE) ./fault -nodes containers -for 20s
+# Locks whose leases nobody waits for, of all kinds: nothing may be left right after the last release.
+MINUTE = -lease 1m -without guard -locks all
+# One key for which callers of one process contend, over nodes that are farther away, or slow, than the others.
+DISTANT = -clients goredis -workers 16 -keys 1 -kinds 'farther away,slow but in time'
+# New keys that many ask for at one instant, where one node has just been stopped, and another may be dead for long.
+INSTANT = -clients goredis,goredis,redigo,rueidis -locks own,instant -kinds pause,die
+
+faults: ## Take locks while faults happen, by a new seed each time (100 s)
+	cd test/integration && go run $(RACE) ./fault -nodes processes -for 25s
+	cd test/integration && go run $(RACE) ./fault -nodes processes -for 15s $(MINUTE)
+	cd test/integration && go run $(RACE) ./fault -nodes processes -for 15s $(DISTANT)
+	cd test/integration && go run $(RACE) ./fault -nodes processes -for 20s $(INSTANT)
+	cd test/integration && go run $(RACE) ./fault -nodes containers -for 15s
 
 # How often.
 RUNS ?= 100
@@ -57,12 +67,15 @@ deadlines: ## Measure how long before its deadline a program under "run" is gone
 	cd cmd/quorumlock && QUORUMLOCK_REQUIRE=processes QUORUMLOCK_DEADLINES=$(RUNS) go test -count=1 -v -timeout 30m -run TheLastWriteIsBeforeTheDeadline .
 
 proof: export QUORUMLOCK_REQUIRE = processes,containers
-proof: ## Take a million locks, and 300,000 of all kinds, while faults happen, and judge them (35 minutes)
+proof: ## Take a million locks, and 300,000 of all kinds, while faults happen, and judge them (40 minutes)
 	cd test/integration && go run ./fault -nodes processes -acquisitions 1000000
 	cd test/integration && go run ./fault -nodes processes -locks all -keys 4096 -acquisitions 300000
-	cd test/integration && go run ./fault -nodes containers -for 2m
-	cd test/integration && go run $(RACE) ./fault -nodes processes -for 3m
-	cd test/integration && go test $(RACE) -count=1 -v -run WhatIsBroken ./fault
+	cd test/integration && go run ./fault -nodes processes -for 90s $(MINUTE)
+	cd test/integration && go run ./fault -nodes processes -for 1m $(DISTANT)
+	cd test/integration && go run ./fault -nodes processes -for 2m $(INSTANT)
+	cd test/integration && go run ./fault -nodes containers -for 1m
+	cd test/integration && go run $(RACE) ./fault -nodes processes -for 2m
+	cd test/integration && go test $(RACE) -count=1 -v -timeout 1h -run WhatIsBroken ./fault -plants.all
 
 # The days in virtual time that `make days` lives: from this seed on.
 SEED ?= 1

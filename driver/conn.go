@@ -26,7 +26,8 @@ var ErrTLS = errors.New("it is a record of TLS")
 // Conn is a connection that fails when the server leaves the protocol. Every reply that the
 // client reads is RESP2 or RESP3, whole, of a bounded size (a string of at most 4 MiB, a line
 // of 64 KiB, arrays of 65,536 elements and 32 levels), and the reply to a command. From the
-// first byte of anything else on, the client reads an error that matches [ErrProtocol].
+// first byte of anything else on, the client reads an error that matches [ErrProtocol]. What a
+// server says before it hangs up, asked or not, is in the error as a [*ServerError].
 //
 // Clients trust a server more than a lock can afford. They allocate what it announces, read
 // nested arrays by recursion until the stack is full, take an unasked reply as the next
@@ -43,6 +44,7 @@ type Conn struct {
 	fault    error
 	received bool // something
 	reading  bool
+	hearing
 
 	raw   syscall.RawConn // nil: what waits to be read cannot be seen
 	peek  func(fd uintptr)
@@ -96,9 +98,14 @@ func (c *Conn) Read(p []byte) (int, error) {
 	right, wrong := c.exchange.Received(p[:n])
 	first := !c.received
 	c.received = c.received || n > 0
+	c.hear(p[:n])
 	if wrong == nil {
+		if n == 0 && err != nil {
+			err = c.ended(err)
+		}
 		return n, err
 	}
+	wrong = unasked(wrong, p[right:n])
 	if first && p[0] == tlsAlert {
 		wrong = ErrTLS
 	}
@@ -117,7 +124,11 @@ func (c *Conn) Write(p []byte) (int, error) {
 	if err := c.note(p); err != nil {
 		return 0, err
 	}
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		err = c.lastWord(err)
+	}
+	return n, err
 }
 
 func (c *Conn) note(p []byte) error {
@@ -142,12 +153,13 @@ func (c *Conn) note(p []byte) error {
 func (c *Conn) unexpected() error {
 	for c.waits() {
 		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond)) // for more to come behind a ticket
-		n, err := c.Conn.Read(c.first[:])
+		said := make([]byte, maxLine)
+		n, err := c.Conn.Read(said)
 		switch {
 		case n > 0:
-			return fmt.Errorf("%w: %w", ErrProtocol, framing.ErrUnasked)
+			return fmt.Errorf("%w: %w", ErrProtocol, unasked(framing.ErrUnasked, said[:n]))
 		case !errors.Is(err, os.ErrDeadlineExceeded):
-			return err
+			return c.ended(err)
 		}
 		_ = c.SetReadDeadline(time.Time{})
 	}

@@ -1,9 +1,6 @@
 package driver
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Kind is the type of a [Reply].
 type Kind uint8
@@ -53,10 +50,4 @@ type ServerError struct {
 
 func (e *ServerError) Error() string {
 	return strings.TrimSpace(e.Code + " " + e.Message)
-}
-
-// Refusal returns a server's error reply to a handshake as an error that holds the
-// [*ServerError].
-func Refusal(line string) error {
-	return fmt.Errorf("the handshake was refused: %w", Reply{Kind: Failure, Str: line}.Err())
 }

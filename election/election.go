@@ -34,7 +34,8 @@ func New(locker *redlock.Locker, key string) *Election { return &Election{locker
 //
 // The term is renewed until it is resigned or ctx ends (then it ends with its lease); so do not
 // give it a context with the time-out of a request. Options are those of an acquire, but for
-// redlock.WithOwner and redlock.WithToken, whose place the value takes. The TTL is the time after
+// redlock.WithOwner, whose place the value takes, and redlock.WithToken, which leaves no room for it: it
+// is refused as a redlock.OptionError. The TTL is the time after
 // which somebody else is elected when a leader dies: see redlock.WithTTL.
 //
 // The errors are those of redlock.Locker.Acquire.

@@ -19,7 +19,7 @@ type Options struct {
 	Settings
 
 	// ReadOnly writes nothing: round trips are timed in place of acquires. Otherwise scratch keys
-	// PREFIXql:doctor:<random> are written, which live for 10s at most.
+	// PREFIXquorumlock:doctor:<random> are written, which live for 10s at most.
 	ReadOnly bool
 
 	// For is how long nodes and this machine are watched: the longer, the sharper are the bounds of
@@ -116,7 +116,7 @@ func newExam(nodes []driver.Node, o Options) *exam {
 			}
 		}
 		t.report = NodeReport{Name: n.Name}
-		t.trial.scratch, t.trial.token = e.Prefix+"ql:doctor:"+e.random.Nonce(), e.random.Token("")
+		t.trial.scratch, t.trial.token = e.Prefix+"quorumlock:doctor:"+e.random.Nonce(), e.random.Token("")
 		t.trial.clock, _ = clockdrift.NewEstimator(min(max(2*e.Drift, clockdrift.DefaultRate), 0.9)) // which is valid
 		e.targets = append(e.targets, t)
 	}

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -79,13 +78,8 @@ func (t *target) classify(key string, kind, value, left driver.Reply) {
 		}
 		return
 	}
-	name := strings.TrimPrefix(key, t.exam.Prefix)
-	at := strings.LastIndexByte(key, ':')
-	switch suffix := key[at+1:]; {
-	case strings.HasPrefix(name, protocol.TokenMark), kind.Str == "none":
-	case at >= 0 && kind.Str == "zset" && slices.Contains([]string{"fence", "readers", "line", "live"}, suffix):
-	case at >= 0 && kind.Str == "hash" && suffix == "waits":
-	case at >= 0 && kind.Str == "string" && (suffix == "permits" || suffix == "wanted" || suffix == "writer"):
+	switch {
+	case protocol.IsReserved("", key), kind.Str == "none":
 	case kind.Str != "string":
 		f.others = append(f.others, otherKey{key, kind.Str})
 	case value.Kind != driver.String || protocol.Marked(value.Str):

@@ -11,14 +11,13 @@ func TestWhatStandsBesideALockIsNoneOfAnotherLibrary(t *testing.T) {
 		key, kind string
 		other     bool
 	}{
-		{"{job}:fence", "zset", false},
-		{"{job}:readers", "zset", false},
-		{"{job}:line", "zset", false},
-		{"{job}:live", "zset", false},
-		{"{job}:permits", "string", false},
-		{"{job}:wanted", "string", false},
-		{"{job}:writer", "string", false},
-		{"{job}:line", "hash", true},
+		{"ql:fence:{job}", "zset", false},
+		{"ql:readers:{job}", "zset", false},
+		{"ql:line:{job}", "zset", false},
+		{"ql:live:{job}", "zset", false},
+		{"ql:permits:{job}", "string", false},
+		{"ql:wanted:{job}", "string", false},
+		{"ql:writer:{job}", "string", false},
 		{"{job}:scores", "zset", true},
 		{"line", "zset", true},
 	} {

@@ -85,6 +85,9 @@ func lookAt(ctx context.Context, nodes []driver.Node, key string, slot int, set 
 	if key == "" {
 		return h, fmt.Errorf("%w: key: it is empty", fault.ErrOption)
 	}
+	if err := set.checkKey(key); err != nil {
+		return h, err
+	}
 	if slot >= 0 {
 		h.place = protocol.SlotKey(h.place, slot)
 	}
@@ -109,7 +112,7 @@ func lookAt(ctx context.Context, nodes []driver.Node, key string, slot int, set 
 
 // at asks one node.
 func (h *Holding) at(ctx context.Context, n driver.Node) sight {
-	sights, err := (&target{Node: n}).see(ctx, patience, h.place)
+	sights, err := (&target{Node: n}).see(ctx, patience, newInquiry(aboutAll, h.place))
 	switch {
 	case err != nil:
 		return sight{err: fault.Advise(err)}

@@ -7,8 +7,8 @@ type StatusReport struct {
 	Schema string       `json:"schema"`
 	Time   time.Time    `json:"time"`   // in UTC
 	Quorum int          `json:"quorum"` // so many nodes must have the same token
+	Keys   []KeyStatus  `json:"keys"`   // in the order of their names; not those of [StatusParts]
 	Nodes  []NodeStatus `json:"nodes"`  // in the order in which they were given
-	Keys   []KeyStatus  `json:"keys"`   // in the order of their names
 	Others int          `json:"others"` // so many keys were found that hold no lock: without an expiry, or of another type
 }
 

@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
@@ -58,122 +57,129 @@ func (v *survey) listRefused(t *target, reply driver.Reply) error {
 	return fault.With(reply.Err(), "name the keys, or allow it: ACL SETUSER "+cmp.Or(t.user, "USER")+" "+strings.Join(acl.Rules(v.Prefix, acl.Status), " "))
 }
 
-// list lists the keys that may be locks: by their names on the nodes, with how many slots were seen
-// of each. Every lock that is held has a node in common with those whose keys are listed.
-func (v *survey) list(ctx context.Context) (map[string]int, error) {
+// list looks at the keys that may be locks: by their names on the nodes, all of which are scanned at the
+// same time. Every lock that is held has a node in common with those whose keys are listed.
+func (v *survey) list(ctx context.Context, pages chan<- []found) error {
 	for _, s := range v.states {
 		if s.Keys > MaxListed && !v.Full {
-			return nil, &ManyKeysError{s.Name, s.Keys, time.Duration(float64(s.Keys) / float64(v.Rate) * float64(time.Second)).Round(time.Second)}
+			return &ManyKeysError{s.Name, s.Keys, time.Duration(float64(s.Keys) / float64(v.Rate) * float64(time.Second)).Round(time.Second)}
 		}
 	}
-	names := make([]map[string]int, len(v.states))
-	v.each(func(i int) {
-		if v.states[i].unlisted == nil {
-			names[i] = v.scan(ctx, i)
+	for more := true; more; {
+		v.wait(ctx)
+		v.each(func(i int) { v.scan(ctx, i) })
+		if err := v.listable(); err != nil {
+			return err
 		}
-	})
-	all := make(map[string]int)
+		more = false
+		var candidates []candidate
+		for i, s := range v.states {
+			for _, name := range s.names {
+				key, slots, ok := lockOf(v.Prefix, name)
+				if !ok {
+					continue
+				}
+				p := candidate{key: key, node: i, slot: slots}
+				fresh, remembered := v.seen.add(p)
+				if p.once = remembered; fresh {
+					candidates = append(candidates, p)
+				}
+			}
+			s.names = s.names[:0]
+			more = more || s.listed() && s.cursor != "0"
+		}
+		for part := range slices.Chunk(candidates, chunk) {
+			if err := v.send(ctx, part, pages); err != nil {
+				return err
+			}
+		}
+		v.asked(perScan - len(candidates)) // what a node went through, and was not asked for
+	}
+	return v.answering()
+}
+
+// listed reports whether the node takes part, and its keys can be listed.
+func (s *nodeState) listed() bool { return s.err == nil && s.unlisted == nil }
+
+// listable says that the keys of too few nodes can be listed, or nil.
+func (v *survey) listable() error {
 	var why []error
-	listed, cluster := 0, false
-	for i, s := range v.states {
-		for name, slots := range names[i] {
-			all[name] = max(all[name], slots)
-		}
-		switch {
-		case s.err != nil:
-			why = append(why, fmt.Errorf("%s: %w", s.Name, s.err))
-		case s.unlisted != nil:
-			cluster = cluster || errors.Is(s.unlisted, errCluster)
-			why = append(why, fmt.Errorf("%s: %w", s.Name, s.unlisted))
-		default:
-			listed++
+	cluster := false
+	for _, s := range v.states {
+		if !s.listed() {
+			cluster = cluster || s.err == nil && errors.Is(s.unlisted, errCluster)
+			why = append(why, fmt.Errorf("%s: %w", s.Name, cmp.Or(s.err, s.unlisted)))
 		}
 	}
-	need := len(v.states) - v.report.Quorum + 1
+	listed, need := len(v.states)-len(why), len(v.states)-v.report.Quorum+1
 	switch {
 	case listed >= need:
-		return all, nil
+		return nil
 	case cluster:
-		return nil, fmt.Errorf("status: the keys of %d of %d nodes can be listed, and %d must be, to see every lock: name the keys: %w", listed, len(v.states), need, errors.Join(why...))
+		return fmt.Errorf("status: the keys of %d of %d nodes can be listed, and %d must be, to see every lock: name the keys: %w", listed, len(v.states), need, errors.Join(why...))
 	}
-	return nil, fmt.Errorf("status: %w to list keys by: those of %d of %d nodes can be listed, and %d must be, to see every lock: %w", fault.ErrNoQuorum, listed, len(v.states), need, errors.Join(why...))
+	return fmt.Errorf("status: %w to list keys by: those of %d of %d nodes can be listed, and %d must be, to see every lock: %w", fault.ErrNoQuorum, listed, len(v.states), need, errors.Join(why...))
 }
 
 // perScan is how many keys a node goes through in one call.
 const perScan = 1000
 
-// scan goes through all keys of a node. One pattern finds locks as well as the slots of semaphores,
-// whose names begin with a brace: to go through the keys is what costs, not to compare them.
-func (v *survey) scan(ctx context.Context, i int) map[string]int {
+// scan goes on through the keys of a node. One pattern finds locks as well as the slots of semaphores,
+// whose names have the prefix inside: to go through the keys is what costs, not to compare them.
+func (v *survey) scan(ctx context.Context, i int) {
 	s, t := v.states[i], v.targets[i]
-	names := make(map[string]int)
+	if s.unlisted != nil || s.cursor == "0" {
+		return
+	}
 	match := "*"
 	if v.Prefix != "" {
 		match += pattern(v.Prefix)
 	}
-	begun := v.clock.Now()
-	for cursor := "0"; ; {
-		replies, err := t.ask(ctx, patience, command("SCAN", cursor, "MATCH", match, "COUNT", strconv.Itoa(perScan)))
-		if err != nil {
-			s.err = unanswered(err)
-			return names
-		}
-		if len(replies[0].Elems) != 2 {
-			s.unlisted = v.listRefused(t, replies[0])
-			return names
-		}
-		for _, name := range replies[0].Elems[1].Elems {
-			if key, slots, ok := lockOf(v.Prefix, name.Str); ok {
-				names[key] = max(names[key], slots)
-			}
-		}
-		if cursor = replies[0].Elems[0].Str; cursor == "0" || ctx.Err() != nil {
-			return names
-		}
-		begun = v.pause(ctx, begun, perScan)
+	replies, err := t.ask(ctx, patience, command("SCAN", cmp.Or(s.cursor, "0"), "MATCH", match, "COUNT", strconv.Itoa(perScan)))
+	if err != nil {
+		s.err = unanswered(err)
+		return
+	}
+	if len(replies[0].Elems) != 2 {
+		s.unlisted = v.listRefused(t, replies[0])
+		return
+	}
+	s.cursor = replies[0].Elems[0].Str
+	for _, name := range replies[0].Elems[1].Elems {
+		s.names = append(s.names, name.Str)
 	}
 }
 
-// pause keeps to the rate behind so many keys. It returns when the next ones begin.
-func (v *survey) pause(ctx context.Context, begun clockdrift.Instant, keys int) clockdrift.Instant {
-	next := begun.Add(time.Duration(float64(keys) / float64(v.Rate) * float64(time.Second)))
-	if wait := next.Sub(v.clock.Now()); wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		return next
+// wait waits until the nodes may be asked again, by the rate.
+func (v *survey) wait(ctx context.Context) {
+	now := v.clock.Now()
+	if v.next.Sub(now) <= 0 {
+		v.next = now // what was late is not made up for
+		return
 	}
-	return v.clock.Now() // what was late is not made up for
+	timer := time.NewTimer(v.next.Sub(now))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
-// slotName is the name of a semaphore's slot.
-var slotName = regexp.MustCompile(`^(.*):slot:(0|[1-9][0-9]{0,2})$`)
-
-// beside is the name of what is kept beside a lock, which has its hash tag.
-var beside = regexp.MustCompile(`(?s)^.*\{[^}]+\}.*:(fence|readers|writer|wanted|permits|line|live|waits)$`)
+// asked notes that the nodes were asked for so many keys.
+func (v *survey) asked(keys int) {
+	v.next = v.next.Add(time.Duration(float64(max(0, keys)) / float64(v.Rate) * float64(time.Second)))
+}
 
 // lockOf returns the key of a lock or a semaphore by a name on a node, and for a slot how many slots
 // there are at least. It is not ok for what is kept beside locks, and for keys of others.
 func lockOf(prefix, name string) (key string, slots int, ok bool) {
-	if found := slotName.FindStringSubmatch(name); found != nil {
-		stem := found[1]
-		number, _ := strconv.Atoi(found[2]) // it has up to three digits
-		key = stem
-		if inner, braced := strings.CutPrefix(stem, "{"); braced && strings.IndexByte(stem, '}') == len(stem)-1 && strings.HasPrefix(inner, prefix) {
-			key = inner[:len(inner)-1]
-		}
-		if number < protocol.MaxPermits && protocol.SlotKey(key, number) == name {
-			return key, number + 1, ours(prefix, key)
-		}
+	if key, slot, ok := protocol.SlotOf(name); ok {
+		return key, slot + 1, ours(prefix, key)
 	}
-	return name, 0, ours(prefix, name) && !beside.MatchString(name)
+	return name, 0, ours(prefix, name)
 }
 
 // ours reports whether a key may be one of a lock's: it has the prefix, and is none of the library's own.
 func ours(prefix, key string) bool {
-	name, ok := strings.CutPrefix(key, prefix)
-	return ok && name != "" && !strings.HasPrefix(name, protocol.TokenMark)
+	return len(key) > len(prefix) && strings.HasPrefix(key, prefix) && !protocol.IsReserved("", key)
 }

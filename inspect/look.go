@@ -38,7 +38,7 @@ func (t *target) look(ctx context.Context) {
 		cmds = append(cmds, command("CONFIG", "GET", name))
 	}
 	for _, key := range gate.RecordKeys {
-		cmds = append(cmds, onKey("GET", e.Prefix+key))
+		cmds = append(cmds, onKey("GET", gate.RecordKey(e.Prefix, key)))
 	}
 	replies, err := t.ask(ctx, min(max(patience, 4*e.NodeTimeout), atFirst), cmds...)
 	if t.err = err; err != nil {

@@ -29,7 +29,7 @@ func (t *target) records() (r records) {
 		gate.SetKey:    func(text string) (err error) { r.entries, err = gate.ParseSet(text); return err },
 	}
 	for _, name := range gate.RecordKeys {
-		key := t.exam.Prefix + name
+		key := gate.RecordKey(t.exam.Prefix, name)
 		switch reply := t.replies["GET "+key]; reply.Kind {
 		case driver.Nil:
 		case driver.String:
@@ -68,17 +68,17 @@ func (t *target) checkGuard() {
 		t.find("guard", Unfit, Seen{"record": r.fault.Error()}, "clients leave a node with such a record alone",
 			"# find out who else uses the key; the node sits out the longest lease once it is gone:", t.redis("del", faulty(r.fault)))
 	case r.entries != nil && !listed(r.entries, t.exam.NodeSet, len(t.exam.targets)):
-		t.find("guard", Unfit, Seen{"node_set": t.replies["GET "+t.exam.Prefix+gate.SetKey].Str, "ours": own},
+		t.find("guard", Unfit, Seen{"node_set": t.replies["GET "+gate.RecordKey(t.exam.Prefix, gate.SetKey)].Str, "ours": own},
 			"it belongs to other nodes than these, and refuses clients of this list",
-			"# give all clients the same nodes and --node-set; or, to change the list,", stop, t.redis("del", t.exam.Prefix+gate.SetKey))
+			"# give all clients the same nodes and --node-set; or, to change the list,", stop, t.redis("del", gate.RecordKey(t.exam.Prefix, gate.SetKey)))
 	case r.marker != (gate.Marker{}) && r.marker.Ms < longest.Milliseconds():
 		t.find("guard", Unfit, Seen{"admitted_for_s": float64(r.marker.Ms) / 1000, "longest_ttl_s": longest.Seconds()},
 			"it is admitted for shorter leases than these clients take, and refuses them",
-			"# give all clients the same --longest-ttl; or, to raise it,", stop, t.redis("del", t.exam.Prefix+gate.MarkerKey))
+			"# give all clients the same --longest-ttl; or, to raise it,", stop, t.redis("del", gate.RecordKey(t.exam.Prefix, gate.MarkerKey)))
 	case r.marker.Ms > longest.Milliseconds():
 		t.find("guard", Unfit, Seen{"admitted_for_s": float64(r.marker.Ms) / 1000, "longest_ttl_s": longest.Seconds()},
 			"other clients take longer leases than these settings say: a node that restarts sits out too short a time",
-			fmt.Sprintf("# give these clients --longest-ttl %v; or, to lower it everywhere,", time.Duration(r.marker.Ms)*time.Millisecond), stop, t.redis("del", t.exam.Prefix+gate.MarkerKey))
+			fmt.Sprintf("# give these clients --longest-ttl %v; or, to lower it everywhere,", time.Duration(r.marker.Ms)*time.Millisecond), stop, t.redis("del", gate.RecordKey(t.exam.Prefix, gate.MarkerKey)))
 	case !t.admitted(r):
 		t.quarantined(r)
 	}

@@ -36,9 +36,7 @@ func (t *target) attempts() (all []attempt) {
 	key, prefix := t.trial.scratch, t.exam.Prefix
 	soon := strconv.FormatInt(time.Now().Add(time.Second).UnixMilli(), 10)
 	beside := func(f *acl.Feature, i int) (string, string) { // the key, and the rule for it
-		name := strings.TrimPrefix(f.Keys[i], "{KEYS}")
-		fence, _ := protocol.FenceKey(key)
-		return strings.TrimSuffix(fence, ":fence") + strings.ReplaceAll(name, "*", "0"), acl.Rules(prefix, f)[i]
+		return strings.NewReplacer("KEYS", key, "*", "0").Replace(f.Keys[i]), acl.Rules(prefix, f)[i]
 	}
 	add := func(f *acl.Feature, rule string, words ...string) {
 		all = append(all, attempt{feature: f, rule: rule, cmd: onKey(words...)})
@@ -81,7 +79,9 @@ func (t *target) attempts() (all []attempt) {
 			add(acl.Fences, own, words...)
 		}
 	}
-	add(acl.RestartGuard, acl.Rules(prefix, acl.RestartGuard)[0], "MGET", prefix+gate.EpochKey)
+	for i, record := range gate.RecordKeys {
+		add(acl.RestartGuard, acl.Rules(prefix, acl.RestartGuard)[i], "MGET", gate.RecordKey(prefix, record))
+	}
 	return append(all,
 		attempt{feature: acl.Replicated, cmd: driver.Command{Args: []any{"WAIT", "0", "1"}, Blocks: true}},
 		attempt{feature: acl.Durable, cmd: driver.Command{Args: []any{"WAITAOF", "0", "0", "1"}, Blocks: true}},

@@ -4,9 +4,12 @@ package inspect
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // Settings are those that all clients of the same keys must agree on. An inspection is right
@@ -29,8 +32,16 @@ type Settings struct {
 // withDefaults returns the settings as a Locker takes them.
 func (s Settings) withDefaults() Settings {
 	s.TTL = cmp.Or(s.TTL, 10*time.Second)
-	s.LongestTTL = max(s.LongestTTL, s.TTL)
+	s.TTL, s.LongestTTL = protocol.RoundUp(s.TTL), protocol.RoundUp(max(s.LongestTTL, s.TTL))
 	s.NodeTimeout = cmp.Or(s.NodeTimeout, min(250*time.Millisecond, s.TTL/4))
 	s.Drift = cmp.Or(s.Drift, clockdrift.DefaultFactor)
 	return s
+}
+
+// checkKey refuses a name that no lock has.
+func (s *Settings) checkKey(key string) error {
+	if protocol.IsReserved(s.Prefix, key) {
+		return fmt.Errorf("%w: key: %.64q begins with %q, which is for what stands beside locks: name the lock itself", fault.ErrOption, s.Prefix+key, protocol.Reserved)
+	}
+	return nil
 }

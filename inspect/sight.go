@@ -33,9 +33,12 @@ type reader struct {
 // held reports whether the key is there.
 func (s *sight) held() bool { return s.value != "" || s.odd }
 
-// The questions about one key, in this order.
+// A question is one about a key.
+type question int
+
+// The questions.
 const (
-	askValue = iota
+	askValue question = iota
 	askLeft
 	askReaders
 	askFence
@@ -44,31 +47,72 @@ const (
 	questions
 )
 
-// see asks the node about keys, which are as it knows them, in one round trip. The error is that of
-// the node; a key that it refuses has its own.
-func (t *target) see(ctx context.Context, within time.Duration, keys ...string) ([]sight, error) {
-	cmds := []driver.Command{protocol.AskTime}
-	for _, key := range keys {
-		fence, _ := protocol.FenceKey(key)
-		permits, _ := protocol.PermitsKey(key)
-		waits, _ := protocol.WaitsKey(key)
-		cmds = append(cmds, onKey("GET", key), onKey("PTTL", key),
-			onKey("ZRANGE", protocol.NewSides(key).Readers.(string), "0", "-1", "WITHSCORES"),
-			onKey("ZSCORE", fence, "f"), onKey("GET", permits), onKey("HGETALL", waits))
+var (
+	aboutAll = []question{askValue, askLeft, askReaders, askFence, askPermits, askWaits}
+	// Of a lock that has one holder nobody needs the readers, nor the permits.
+	aboutLocks = []question{askValue, askLeft, askFence, askWaits}
+)
+
+// args are those of the command that asks it, in front of more.
+func (q question) args(more []any, key string, boxed any) []any {
+	switch q {
+	case askValue:
+		return append(more, "GET", boxed)
+	case askLeft:
+		return append(more, "PTTL", boxed)
+	case askReaders:
+		return append(more, "ZRANGE", protocol.Beside(protocol.RoleReaders, key), "0", "-1", "WITHSCORES")
+	case askFence:
+		return append(more, "ZSCORE", protocol.Beside(protocol.RoleFence, key), "f")
+	case askPermits:
+		return append(more, "GET", protocol.Beside(protocol.RolePermits, key))
+	default:
+		return append(more, "HGETALL", protocol.Beside(protocol.RoleWaits, key))
 	}
-	replies, err := t.ask(ctx, within, cmds...)
+}
+
+// An inquiry is what nodes are asked about keys, in one round trip. It is the same for all of them.
+type inquiry struct {
+	cmds []driver.Command
+	asks []question
+	keys int
+}
+
+// newInquiry asks about keys, which are as the nodes know them.
+func newInquiry(asks []question, keys ...string) *inquiry {
+	q := &inquiry{append(make([]driver.Command, 0, 1+len(keys)*len(asks)), protocol.AskTime), asks, len(keys)}
+	args := make([]any, 0, 5*len(keys)*len(asks)) // of all, which is one allocation
+	for _, key := range keys {
+		var boxed any = key
+		for _, ask := range asks {
+			from := len(args)
+			args = ask.args(args, key, boxed)
+			q.cmds = append(q.cmds, driver.Command{Args: args[from:len(args):len(args)], FirstKey: 1, Keys: 1})
+		}
+	}
+	return q
+}
+
+// see puts an inquiry to the node. The error is that of the node; a key that it refuses has its own.
+func (t *target) see(ctx context.Context, within time.Duration, q *inquiry) ([]sight, error) {
+	replies, err := t.ask(ctx, within, q.cmds...)
 	if err != nil {
 		return nil, err
 	}
 	now, _ := protocol.ReadTime(replies[0]) // untold: all readers count
-	sights := make([]sight, len(keys))
+	replies = replies[1:]
+	sights := make([]sight, q.keys)
 	for i := range sights {
-		sights[i] = readSight(replies[1+i*questions:][:questions], now)
+		var about [questions]driver.Reply
+		for j, ask := range q.asks {
+			about[ask] = replies[i*len(q.asks)+j]
+		}
+		sights[i] = readSight(about[:], now)
 	}
 	return sights, nil
 }
 
-// readSight reads the replies about one key. Who has no rights to what is beside the key does not
+// readSight reads the replies about one key; to what was not asked they are nil. Who has no rights to what is beside the key does not
 // see it; readers must be seen.
 func readSight(replies []driver.Reply, now time.Time) (s sight) {
 	value, left := replies[askValue], replies[askLeft]
@@ -86,7 +130,7 @@ func readSight(replies []driver.Reply, now time.Time) (s sight) {
 	if s.held() {
 		s.endless, s.left = left.Int == -1, time.Duration(min(max(0, left.Int), protocol.MaxTTL.Milliseconds()))*time.Millisecond
 	}
-	if s.value == protocol.SharedValue {
+	if s.value == protocol.SharedValue && replies[askReaders].Kind != driver.Nil { // which is: not asked
 		if replies[askReaders].Kind != driver.Array {
 			return sight{err: fmt.Errorf("its readers: %w", protocol.Unexpected(replies[askReaders]))}
 		}

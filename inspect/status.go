@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/gate"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // StatusSchema names the form of a [StatusReport] in JSON. Within v1 fields are only added.
@@ -32,7 +32,7 @@ type StatusOptions struct {
 	// Full allows that on nodes of more than [MaxListed] keys.
 	Full bool
 
-	// Rate is how many keys a node goes through in a second, at most. The default is 50,000.
+	// Rate is how many keys a node goes through in a second, at most. The default is 100,000.
 	Rate int
 }
 
@@ -43,6 +43,8 @@ type survey struct {
 	states  []*nodeState
 	report  StatusReport
 	clock   *clockdrift.Clock
+	next    clockdrift.Instant // when the nodes may be asked again
+	seen    *seen
 }
 
 // A nodeState is what a survey knows of a node.
@@ -52,59 +54,127 @@ type nodeState struct {
 	unlisted error // why its keys are not listed
 	refused  error // the first key that it refused
 	told     bool  // of at least one key
+
+	cursor string   // of its scan; "": not begun, "0": at the end
+	names  []string // that the scan has just returned
 }
 
 // Status says who holds what: for each key what every node has, and what it means. It changes
 // nothing, and is safe to call at any time, beside locks that are in use. It is a snapshot for
 // operators: no decision about a lock may rest on it. It closes no driver.
 //
-// For keys that are named a node gets six small commands each. To list all keys takes as long as
-// the largest node has keys, at the rate of o. A node has a second to answer each time; one that
+// For keys that are named a node gets six small commands each. To list all keys takes at least as
+// long as the largest node has keys, at the rate of o; each lock costs a node four commands. A node has a second to answer each time; one that
 // does not is left alone for the rest.
 //
 // The error is a [*ManyKeysError] if nodes have too many keys to list without o.Full. It matches
 // redlock.ErrNoQuorum if too few nodes answer, or let their keys be listed, to see every lock that
 // is held; redlock.ErrOption if an option is not valid, or a Redis Cluster wants keys to be named;
 // or the context's error.
-func Status(ctx context.Context, nodes []driver.Node, o StatusOptions) (StatusReport, error) {
-	v := newSurvey(nodes, o)
+func Status(ctx context.Context, nodes []driver.Node, o StatusOptions) (report StatusReport, err error) {
+	keys := []KeyStatus{}
+	for report, err = range StatusParts(ctx, nodes, o) {
+		keys = append(keys, report.Keys...)
+	}
+	slices.SortStableFunc(keys, func(a, b KeyStatus) int { return strings.Compare(a.Key, b.Key) })
+	report.Keys = keys
+	return report, err
+}
+
+// StatusParts is [Status] for more keys than one wants to keep: it yields each key as soon as it is
+// found. Each report has those that were found since the last one, maybe none, in no order. The last
+// one says what nodes did not say, and has the error, if any. Behind an error keys may be missing.
+//
+// A key that comes or goes meanwhile may be missed. Where there are more than [MaxListed] locks one
+// may also be found twice, or be missed if it gets back a vote meanwhile.
+func StatusParts(ctx context.Context, nodes []driver.Node, o StatusOptions) iter.Seq2[StatusReport, error] {
+	return func(yield func(StatusReport, error) bool) {
+		v := newSurvey(nodes, o)
+		inner, cancel := context.WithCancel(ctx)
+		pages := make(chan []found)
+		var err error
+		go func() { // the nodes are asked for the next page while this one is judged
+			defer close(pages)
+			err = v.run(inner, pages)
+		}()
+		defer func() {
+			cancel()
+			for range pages { // until it has ended
+			}
+		}()
+		for page := range pages {
+			if v.report.Keys = v.judgeAll(page); !yield(v.report, nil) {
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		for i, s := range v.states {
+			if why := cmp.Or(s.err, s.unlisted, s.refused); why != nil {
+				v.report.Nodes[i].Error = printable(why.Error())
+			}
+		}
+		v.report.Keys = []KeyStatus{}
+		yield(v.report, err)
+	}
+}
+
+// run asks the nodes, and sends what they have, until all was looked at.
+func (v *survey) run(ctx context.Context, pages chan<- []found) error {
 	switch {
-	case len(nodes) == 0:
-		return v.report, fmt.Errorf("%w: nodes: there are none", fault.ErrOption)
-	case o.Rate < 0:
-		return v.report, fmt.Errorf("%w: Rate: %d keys a second: want more than 0", fault.ErrOption, o.Rate)
-	case slices.Contains(o.Keys, ""):
-		return v.report, fmt.Errorf("%w: Keys: one is empty", fault.ErrOption)
+	case len(v.states) == 0:
+		return fmt.Errorf("%w: nodes: there are none", fault.ErrOption)
+	case v.Rate < 0:
+		return fmt.Errorf("%w: Rate: %d keys a second: want more than 0", fault.ErrOption, v.Rate)
+	case slices.Contains(v.Keys, ""):
+		return fmt.Errorf("%w: Keys: one is empty", fault.ErrOption)
 	}
-	v.each(func(i int) { v.meet(ctx, i) })
-	names := make(map[string]int)
-	for _, key := range o.Keys {
-		names[v.Prefix+key] = 0
-	}
-	err := v.answering()
-	if err == nil && len(o.Keys) == 0 {
-		names, err = v.list(ctx)
-	}
-	if err == nil {
-		v.survey(ctx, names)
-		err = v.answering()
-	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	for i, s := range v.states {
-		if why := cmp.Or(s.err, s.unlisted, s.refused); why != nil {
-			v.report.Nodes[i].Error = printable(why.Error())
+	for _, key := range v.Keys {
+		if err := v.checkKey(key); err != nil {
+			return err
 		}
 	}
-	return v.report, err
+	v.each(func(i int) { v.meet(ctx, i) })
+	if err := v.answering(); err != nil {
+		return err
+	}
+	v.next = v.clock.Now()
+	if len(v.Keys) == 0 {
+		return v.list(ctx, pages)
+	}
+	var candidates []candidate
+	for _, key := range v.Keys {
+		candidates = append(candidates, candidate{key: v.Prefix + key, once: true})
+	}
+	slices.SortFunc(candidates, func(a, b candidate) int { return strings.Compare(a.key, b.key) })
+	for part := range slices.Chunk(slices.Compact(candidates), chunk) {
+		if err := v.send(ctx, part, pages); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send looks at candidates, and sends what the nodes have there.
+func (v *survey) send(ctx context.Context, candidates []candidate, pages chan<- []found) error {
+	page := v.look(ctx, candidates)
+	if err := v.answering(); err != nil {
+		return err
+	}
+	select {
+	case pages <- page:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func newSurvey(nodes []driver.Node, o StatusOptions) *survey {
 	o.Settings = o.withDefaults()
-	o.Rate = cmp.Or(o.Rate, 50_000)
+	o.Rate = cmp.Or(o.Rate, 100_000)
 	v := &survey{
-		StatusOptions: o, clock: clockdrift.New(),
+		StatusOptions: o, clock: clockdrift.New(), seen: newSeen(MaxListed),
 		report: StatusReport{
 			Schema: StatusSchema, Time: time.Now().UTC(), Quorum: len(nodes)/2 + 1,
 			Nodes: make([]NodeStatus, len(nodes)), Keys: []KeyStatus{},
@@ -139,7 +209,7 @@ func (v *survey) meet(ctx context.Context, i int) {
 	cmds := []driver.Command{command("INFO")}
 	if v.RestartGuard {
 		for _, key := range gate.RecordKeys {
-			cmds = append(cmds, onKey("GET", v.Prefix+key))
+			cmds = append(cmds, onKey("GET", gate.RecordKey(v.Prefix, key)))
 		}
 	}
 	if len(v.Keys) == 0 {
@@ -166,7 +236,7 @@ func (v *survey) meet(ctx context.Context, i int) {
 	}
 	t.replies = make(map[string]driver.Reply)
 	for j, key := range gate.RecordKeys {
-		t.replies["GET "+v.Prefix+key] = replies[1+j]
+		t.replies["GET "+gate.RecordKey(v.Prefix, key)] = replies[1+j]
 	}
 	r := t.records()
 	if why := cmp.Or(replies[0].Err(), r.refused.Err()); why != nil {
@@ -200,119 +270,4 @@ func (v *survey) answering() error {
 		return fmt.Errorf("status: %w: %d of %d nodes answer, and %d must: %w", fault.ErrNoQuorum, len(v.states)-len(why), len(v.states), v.report.Quorum, errors.Join(why...))
 	}
 	return nil
-}
-
-// chunk is how many keys are asked for in one round trip.
-const chunk = 200
-
-// survey looks at keys, which may be semaphores of at least so many slots.
-func (v *survey) survey(ctx context.Context, names map[string]int) {
-	keys := make([]string, 0, len(names))
-	for name := range names {
-		keys = append(keys, name)
-	}
-	slices.Sort(keys)
-	begun := v.clock.Now()
-	for part := range slices.Chunk(keys, chunk) {
-		for i, sights := range v.read(ctx, part) {
-			key := part[i]
-			k := v.judge(key[len(v.Prefix):], sights)
-			switch {
-			case len(v.Keys) == 0 && noLock(sights):
-				v.report.Others++
-			case k.State != KeyFree:
-				v.report.Keys = append(v.report.Keys, k)
-			}
-			s, used := v.semaphore(ctx, key, max(names[key], permits(sights)))
-			if used {
-				v.report.Keys = append(v.report.Keys, s)
-			}
-			if k.State == KeyFree && !used && len(v.Keys) > 0 {
-				v.report.Keys = append(v.report.Keys, k)
-			}
-		}
-		begun = v.pause(ctx, begun, len(part))
-	}
-}
-
-// read asks all nodes about keys, at the same time.
-func (v *survey) read(ctx context.Context, keys []string) (sights [][]sight) {
-	for range keys {
-		sights = append(sights, make([]sight, len(v.states)))
-	}
-	v.each(func(i int) {
-		s := v.states[i]
-		got, err := v.targets[i].see(ctx, patience, keys...)
-		if s.err = unanswered(err); err != nil {
-			return
-		}
-		for j := range keys {
-			if sights[j][i] = got[j]; got[j].err == nil {
-				s.told = true
-			} else if s.refused == nil {
-				s.refused = got[j].err
-			}
-		}
-	})
-	for i, s := range v.states {
-		for j := range keys {
-			if s.err != nil {
-				sights[j][i] = sight{err: s.err}
-			}
-		}
-	}
-	return sights
-}
-
-// permits is how many permits most nodes count for a semaphore; 0: the key is none.
-func permits(sights []sight) (count int) {
-	votes := make(map[int]int)
-	for i := range sights {
-		if n, err := strconv.Atoi(sights[i].permits); err == nil && n > 0 && n <= protocol.MaxPermits {
-			votes[n]++
-		}
-	}
-	for n := range votes {
-		if votes[n] > votes[count] || votes[n] == votes[count] && n > count {
-			count = n
-		}
-	}
-	return count
-}
-
-// semaphore looks at the slots of a key. It reports whether any is in use.
-func (v *survey) semaphore(ctx context.Context, key string, count int) (k KeyStatus, used bool) {
-	k = KeyStatus{Key: key[len(v.Prefix):], State: KeyPermits, Permits: count, Votes: []VoteStatus{}, Left: new(float64)}
-	slots := make([]string, count)
-	for i := range slots {
-		slots[i] = protocol.SlotKey(key, i)
-	}
-	var left []*float64
-	for i, sights := range v.read(ctx, slots) {
-		slot := v.judge(k.Key, sights)
-		if slot.State == KeyFree {
-			continue
-		}
-		slot.Slot = &i
-		k.Slots = append(k.Slots, slot)
-		if slot.Left == nil || *slot.Left > 0 {
-			k.Taken, left = k.Taken+1, append(left, slot.Left)
-		}
-		k.Fault = cmp.Or(k.Fault, slot.Fault)
-	}
-	if k.Taken >= count {
-		k.Left = soonest(left)
-	}
-	k.Text = fmt.Sprintf("%d of %d permits", k.Taken, count)
-	return k, len(k.Slots) > 0
-}
-
-// soonest is the least of times, of which nil is never.
-func soonest(times []*float64) (least *float64) {
-	for _, t := range times {
-		if t != nil && (least == nil || *t < *least) {
-			least = t
-		}
-	}
-	return least
 }

@@ -12,18 +12,20 @@ import (
 const (
 	mostNames = 200
 	mostCodes = 50
-	other     = "_other"
+	other     = "_other" // of our own attributes
+	otherType = "_OTHER" // of error.type, as the semantic conventions have it
 )
 
-// A vocabulary is at most so many different words. All others are [other].
+// A vocabulary is at most so many different words, and one for all others.
 type vocabulary struct {
-	most int
+	most  int
+	other string
 
 	mu    sync.RWMutex
 	known map[string]bool
 }
 
-// of returns the word, if it is one of the first, or other.
+// of returns the word, if it is one of the first, or that for all others.
 func (v *vocabulary) of(word string) string {
 	v.mu.RLock()
 	known := v.known[word]
@@ -37,7 +39,7 @@ func (v *vocabulary) of(word string) string {
 	case v.known[word]: // others have come first
 		return word
 	case word == "" || len(v.known) >= v.most:
-		return other
+		return v.other
 	case v.known == nil:
 		v.known = make(map[string]bool)
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // Observe adds a Locker to those whose locks, waiters, clean-ups and nodes are read ([redlock.Locker.Stats])
-// when metrics are collected, until stop is called: call it when the Locker is closed. Numbers of
+// when metrics are collected, until stop is called: call it when the Locker is closed. A node that is
+// down is asked again by that, in the background. Numbers of
 // several Lockers are added up; of a node that they share, the worst that one of them knows is told.
 func (t *Telemetry) Observe(l *redlock.Locker) (stop func()) {
 	t.observed.Store(l, nil)
@@ -20,7 +21,7 @@ func (t *Telemetry) Observe(l *redlock.Locker) (stop func()) {
 // merge puts together what two Lockers know of one node.
 func merge(a, b redlock.NodeStats) redlock.NodeStats {
 	a.State = max(a.State, b.State) // the worse, by their order
-	a.Queue += b.Queue
+	a.Queue, a.Behind = a.Queue+b.Queue, a.Behind+b.Behind
 	a.QuarantineLeft = max(a.QuarantineLeft, b.QuarantineLeft)
 	if !a.ClockKnown {
 		a.ClockKnown, a.Offset = b.ClockKnown, b.Offset
@@ -47,9 +48,9 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 	locks := number("redlock.locks", "{lock}", "Locks that are held.")
 	waiters := number("redlock.waiters", "{waiter}", "Acquires that wait for a lock.")
 	cleanups := number("redlock.cleanups", "{cleanup}", "Tokens that may be left at a node and are to be deleted.")
-	up := gauge("redlock.node.up", "1", "1: the node answers and votes; 0: it is down, unfit or in quarantine.")
+	up := number("redlock.node.up", "{node}", "1: the node answers and votes; 0: it is down, unfit or in quarantine.")
 	quarantine := gauge("redlock.node.quarantine.remaining", "s", "For how long the node does not vote, at least.")
-	queue := gauge("redlock.node.queue.length", "{request}", "Requests that wait to leave for the node.")
+	queue := gauge("redlock.node.queue.length", "{request}", "Requests that wait to leave for the node, or for another one of their key.")
 	offset := gauge("redlock.node.clock.offset", "s", "How far the node's clock is ahead of this machine's, in the middle of what is known.")
 	drift := gauge("redlock.node.clock.drift", "1", "By which part of the time the node's clock certainly runs faster than this machine's; below 0: slower.")
 	if err := errors.Join(errs...); err != nil {
@@ -80,14 +81,14 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 			p := t.place(n.Name)
 			at := t.with(p[0], p[1])
 			if n.State != redlock.HealthUnknown {
-				votes := 0.0
+				var votes int64
 				if n.State == redlock.HealthUp {
 					votes = 1
 				}
-				o.ObserveFloat64(up, votes, at)
+				o.ObserveInt64(up, votes, at)
 			}
 			o.ObserveFloat64(quarantine, n.QuarantineLeft.Seconds(), at)
-			o.ObserveFloat64(queue, float64(n.Queue), at)
+			o.ObserveFloat64(queue, float64(n.Queue+n.Behind), at)
 			if n.ClockKnown {
 				o.ObserveFloat64(offset, n.Offset.Mid().Seconds(), at)
 			}

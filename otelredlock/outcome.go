@@ -114,5 +114,5 @@ func (t *Telemetry) failureOf(err error) string {
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection"
 	}
-	return other
+	return otherType
 }

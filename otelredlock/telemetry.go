@@ -21,6 +21,7 @@
 package otelredlock
 
 import (
+	"runtime/debug"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -32,6 +33,18 @@ import (
 
 // scope is the instrumentation scope of all that is told.
 const scope = "github.com/quorumlock/quorumlock/otelredlock"
+
+// version is that of this module in the program; "(devel)" where it is built from its own tree.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range append(info.Deps, &info.Main) {
+			if module.Path == scope && module.Version != "" {
+				return module.Version
+			}
+		}
+	}
+	return "(devel)"
+}
 
 // A Telemetry tells what Lockers do. Make one with [New] for a process, and share it: it is safe
 // for concurrent use.
@@ -57,11 +70,11 @@ func New(options ...Option) (*Telemetry, error) {
 		return nil, err
 	}
 	t := &Telemetry{
-		options: o, tracer: o.tracers.Tracer(scope),
-		names: vocabulary{most: mostNames}, codes: vocabulary{most: mostCodes},
+		options: o, tracer: o.tracers.Tracer(scope, trace.WithInstrumentationVersion(version())),
+		names: vocabulary{most: mostNames, other: other}, codes: vocabulary{most: mostCodes, other: otherType},
 		sets: make(map[attributes]metric.MeasurementOption), places: make(map[string]place),
 	}
-	meter := o.meters.Meter(scope)
+	meter := o.meters.Meter(scope, metric.WithInstrumentationVersion(version()))
 	if t.metrics, err = newInstruments(meter, o.clientMetrics); err != nil {
 		return nil, err
 	}

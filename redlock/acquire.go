@@ -93,13 +93,17 @@ func (l *Locker) acquire(ctx context.Context, key string, o *acquireOptions) (*l
 // later callers wait for the next, which asks for all of them. One of them gets the lock.
 //
 // Contenders that ask for a free key at the same moment may each get some of the votes and none
-// a quorum. The call settles that, for up to one node time-out: as a rule one of them gets
-// the key within two or three round trips, and the others fail with [ErrTaken]. This is not
-// promised. If nobody is known to have the key by then, the error is [ErrContended]: a caller
-// that skips a job on ErrTaken must not skip it on ErrContended, or no host may do it. If the
-// silent nodes may give another contender a quorum, and it still has the key at the next try,
-// the error is ErrTaken. A try with a token of your own ([WithToken]) releases no votes, and
-// only tries again.
+// a quorum. The call settles that among the nodes that answer, for about one node time-out: as a
+// rule one of them gets the key within a few round trips, also beside silent nodes, and the others
+// fail with [ErrTaken]. This is not promised. If nobody is known to have the key by then, the
+// error is [ErrContended]: a caller that skips a job on ErrTaken must not skip it on
+// ErrContended, or no host may do it.
+//
+// ErrTaken says that a quorum of the nodes names one token; or that one token was there for a
+// whole node time-out, and may have a quorum with the nodes that are silent: so a key that is held
+// at nodes of which some are silent may cost the call that time. The latter is not said of tokens
+// that are not of this library's making, because such votes stay though nobody holds the key: see
+// [WithToken].
 func (l *Locker) TryAcquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
 	return obtain(ctx, l, AcquireStart{Key: key, Kind: KindExclusive}, func(ctx context.Context) (*acquireOptions, error) {
 		return l.prepare(ctx, key, options)
@@ -132,6 +136,7 @@ func (l *Locker) configure(key string, options []AcquireOption) (*acquireOptions
 	o := &l.options.acquire
 	if len(options) > 0 {
 		own := *o
+		own.names = false // a name that all acquires have does no harm to a token
 		if err := apply(options, func(option AcquireOption) { option.acquire(&own) }); err != nil {
 			return nil, err
 		}
@@ -141,13 +146,24 @@ func (l *Locker) configure(key string, options []AcquireOption) (*acquireOptions
 		if err := own.check(); err != nil {
 			return nil, err
 		}
+		if err := l.checkLease(own.ttl); err != nil {
+			return nil, err
+		}
+		own.ttl = protocol.RoundUp(own.ttl)
 		o = &own
-	}
-	if err := l.checkLease(o.ttl); err != nil {
-		return nil, err
 	}
 	if err := l.options.checkKey(key); err != nil {
 		return nil, err
+	}
+	switch {
+	case l.options.fences:
+		return o, l.options.checkNames(key, "fences")
+	case l.options.detects:
+		return o, l.options.checkNames(key, "those who look for deadlocks")
+	case o.kind.Stands:
+		return o, l.options.checkNames(key, "locks that take turns")
+	case o.kind.Joins:
+		return o, l.options.checkNames(key, "shared locks")
 	}
 	return o, nil
 }
@@ -194,6 +210,14 @@ func (l *Locker) tryOne(ctx context.Context, key string, o *acquireOptions, wait
 	if err != nil {
 		return nil, err
 	}
+	if lock.attempt.Own && lock.attempt.IsStill() {
+		if err := l.sound(ctx, lock); err != nil {
+			return lock, err
+		}
+		if lock, err = l.newLock(ctx, key, o, waits); err != nil {
+			return nil, err
+		}
+	}
 	lock.acquire.Propose()
 	return l.launch(ctx, lock, bound)
 }
@@ -211,7 +235,7 @@ func (l *Locker) newLock(ctx context.Context, key string, o *acquireOptions, wai
 	}
 	kind, op := o.kind.Kind, &lock.acquire
 	lock.attempt.Stand, lock.attempt.Turn = o.stand, o.turn
-	op.Owner, op.Decided = lock, begin
+	op.Owner, op.Decided, op.Seen, op.Since = lock, begin, o.seen.Token, o.seen.Since
 	if o.token == nil {
 		lock.attempt.Init(l.board, kind, key, l.board.Random.Token(o.owner), o.ttl)
 		op.Prepare(&lock.attempt, kind.Acquire, o.ttl)
@@ -256,8 +280,9 @@ func (l *Locker) await(ctx context.Context, lock *lease, bound *clockdrift.Insta
 	case op.Outcome == quorum.Split:
 		return l.settle(ctx, lock, bound)
 	case lock.attempt.Own && taken(err):
-		l.awaitMore(ctx, op) // the late answers tell a holder from a contender
-		return l.cut(ctx, failed(op))
+		return l.lose(ctx, lock)
+	case lock.attempt.Own && err != nil:
+		op.Dismiss()
 	}
 	return err
 }
@@ -296,7 +321,8 @@ func (l *Locker) result(ctx context.Context, op *quorum.Operation) error {
 // key.
 func (l *Locker) awaitMore(ctx context.Context, op *quorum.Operation) {
 	if op.Full != nil {
-		l.awaitAll(ctx, op, max(4*l.board.Trip(), 2*time.Millisecond))
+		l.awaitAll(ctx, op, op.Late())
+		op.Dismiss()
 	}
 }
 
@@ -354,6 +380,8 @@ func (l *lease) hold(op *quorum.Operation, now clockdrift.Instant) bool {
 	switch {
 	case now >= l.until, op.Outlived(now):
 		l.ended = ErrExpired
+	case l.attempt.Spent(now): // while it was asked for
+		l.ended = ErrReleased
 	case !l.locker.holds.add(l):
 		l.ended = ErrClosed
 	case l.from != nil && !l.from.goesOn(l, now):

@@ -259,9 +259,11 @@ func warm(t *testing.T, locker *Locker) {
 	if err != nil {
 		t.Fatalf("TryAcquire = %v", err)
 	}
+	synctest.Wait() // or what has not left yet is not needed any more
 	if err := lock.Extend(t.Context(), time.Minute); err != nil {
 		t.Fatalf("Extend = %v", err)
 	}
+	synctest.Wait()
 	if err := lock.Release(t.Context()); err != nil {
 		t.Fatalf("Release = %v", err)
 	}

@@ -99,9 +99,9 @@ func TestAdmitAdmitsNobodyWhereANodeHoldsAKeyOfTheGuards(t *testing.T) {
 		for _, text := range []string{"v1 " + someNonce, "v2 new", "", aList} {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, 3, guard10(), WithKeyPrefix("p:"))
-				fakes[2].put("p:"+key, text)
+				fakes[2].put(key+":p:", text)
 				err := locker.AdmitNewNodes(t.Context())
-				if !errors.Is(err, ErrAdmitted) || !strings.Contains(err.Error(), `node-3 holds "p:`+key+`"`) || strings.Contains(err.Error(), "node-1") {
+				if !errors.Is(err, ErrAdmitted) || !strings.Contains(err.Error(), `node-3 holds "`+key+`:p:"`) || strings.Contains(err.Error(), "node-1") {
 					t.Errorf("Admit where node-3 holds %q under %q = %v, want ErrAdmitted that names both", text, key, err)
 				}
 				synctest.Wait()

@@ -9,12 +9,11 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
-	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Check asks all nodes at once whether they are fit to vote: whether they answer, are masters
+// Check asks all nodes at once, also one that has just failed and is not asked by others yet, whether they are fit to vote: whether they answer, are masters
 // and servers of their own, keep their keys, and are admitted under [WithRestartGuard]. It
 // returns nil if all are, and otherwise a [*CheckError] that names the unfit ones. That matches
 // [ErrNoQuorum] if the fit ones are no quorum, so that no lock can be taken.
@@ -28,6 +27,9 @@ import (
 func (l *Locker) Check(ctx context.Context) error {
 	op := l.aside(protocol.Check, append(slices.Clip(protocol.AskFitness), l.look()...))
 	op.Full = make(chan struct{})
+	for _, n := range l.board.Nodes {
+		n.AskNow()
+	}
 	if l.closed() || !op.AskAll() {
 		return fmt.Errorf("redlock: check: %w", ErrClosed)
 	}
@@ -78,9 +80,12 @@ func (l *Locker) unfit(v *quorum.Vote) error {
 	return v.Node.Gates().Look(look, l.clock.Fresh()).Doubt
 }
 
+// asideKey is the name, behind the prefix, for which a question stands in line that concerns no lock.
+const asideKey = "quorumlock:node"
+
 // aside makes a question to nodes that concerns no lock.
 func (l *Locker) aside(what *protocol.Op, cmds []driver.Command) *quorum.Operation {
-	op := l.about(gate.MarkerKey, what)
+	op := l.about(asideKey, what)
 	op.Cmds = cmds
 	return op
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
 func TestCheckNamesTheNodesThatHaveNoVote(t *testing.T) {
@@ -62,6 +63,70 @@ func TestCheckNamesTheNodesThatHaveNoVote(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A node that has just failed is asked by nobody else for up to a second.
+func TestCheckAsksANodeThatOthersDoNotAskYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		fakes[0].stop()
+		for range 2 {
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			time.Sleep(300 * time.Millisecond)
+		}
+		if _, err := locker.TryAcquire(t.Context(), "k"); err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		begun := time.Now()
+		if err := locker.Check(t.Context()); err == nil || strings.Contains(err.Error(), "not asked") {
+			t.Errorf("Check of a silent node = %v, want the silence of this question", err)
+		}
+		if took := time.Since(begun); took < 250*time.Millisecond {
+			t.Errorf("Check of a silent node took %v, so it has not asked", took)
+		}
+		fakes[0].resume()
+		synctest.Wait() // the probe is over, and the node cools down
+		if err := locker.Check(t.Context()); err != nil {
+			t.Errorf("Check of a node that answers again = %v", err)
+		}
+	})
+}
+
+// An error that says that a node gave no answer within a time does not come before that time: who was
+// not asked is told so.
+func TestAnErrorSaysForHowLongTheNodeWasAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		for i := range 2 {
+			fakes[i].stop()
+		}
+		early := 0
+		for i := range 40 {
+			_, err := locker.TryAcquire(t.Context(), "k")
+			var quorum *QuorumError
+			if !errors.As(err, &quorum) {
+				t.Fatalf("TryAcquire = %v, want a QuorumError", err)
+			}
+			for _, v := range quorum.Votes {
+				var silence *fault.SilenceError
+				switch {
+				case !errors.As(v.Err, &silence):
+				case strings.HasPrefix(v.Err.Error(), "not asked again yet") || strings.HasPrefix(v.Err.Error(), "its probe got"):
+					early++
+				case v.Latency < silence.After:
+					t.Errorf("%v contradicts itself", v)
+				}
+			}
+			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+		}
+		if early == 0 {
+			t.Error("each request has asked the nodes, so this test shows nothing")
+		}
+		for i := range 2 {
+			fakes[i].resume()
+		}
+	})
 }
 
 func TestCheckEndsWithItsContextAndTheLocker(t *testing.T) {

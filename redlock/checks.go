@@ -3,14 +3,13 @@ package redlock
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// check finds the first setting that is not valid.
+// check finds the first setting that is not valid. It looks at what was given: rounding up comes
+// after it, and makes no bad setting a good one.
 func (o *lockerOptions) check() error {
 	if err := o.acquire.check(); err != nil {
 		return err
@@ -22,24 +21,37 @@ func (o *lockerOptions) check() error {
 		return &OptionError{"DriftFactor", fmt.Sprintf("%v is not between 0 and %v", o.drift, maxDrift)}
 	case len(o.prefix) > maxKey:
 		return &OptionError{"KeyPrefix", fmt.Sprintf("%d bytes are more than %d", len(o.prefix), maxKey)}
+	case protocol.IsReserved("", o.prefix):
+		return &OptionError{"KeyPrefix", fmt.Sprintf("%.64q begins with %q, which is for what this library keeps beside locks: take another one", o.prefix, protocol.Reserved)}
 	case o.cleanup < 0:
 		return &OptionError{"CloseTimeout", fmt.Sprintf("%v is less than 0", o.cleanup)}
-	case o.fenceIdle <= 0 || o.fenceIdle > MaxTTL || o.fenceIdle%time.Millisecond != 0:
-		return &OptionError{"FenceIdle", fmt.Sprintf("%v is not a whole number of milliseconds above 0 and up to %v", o.fenceIdle, MaxTTL)}
-	case o.guard != 0 && (o.guard < o.acquire.ttl || o.guard > MaxTTL || o.guard%time.Millisecond != 0):
-		return &OptionError{"RestartGuard", fmt.Sprintf("%v is not a whole number of milliseconds from the TTL of %v to %v", o.guard, o.acquire.ttl, MaxTTL)}
+	case o.fenceIdle <= 0 || o.fenceIdle > MaxTTL:
+		return &OptionError{"FenceIdle", fmt.Sprintf("%v is not above 0 and up to %v", o.fenceIdle, MaxTTL)}
+	case o.idles && !o.fences:
+		return &OptionError{"FenceIdle", "there is no counter to keep without WithFences: give both"}
+	case o.guards && (o.guard < o.acquire.ttl || o.guard > MaxTTL):
+		return &OptionError{"RestartGuard", fmt.Sprintf("%v is not between the TTL of %v and %v", o.guard, o.acquire.ttl, MaxTTL)}
+	case o.clockGuards && (o.clockGuard < o.acquire.ttl || o.clockGuard > MaxTTL):
+		return &OptionError{"ClockGuard", fmt.Sprintf("%v is not between the TTL of %v and %v", o.clockGuard, o.acquire.ttl, MaxTTL)}
+	case o.guards && o.clockGuards && o.guard != o.clockGuard:
+		return &OptionError{"ClockGuard", fmt.Sprintf("%v is not the %v of RestartGuard: both are the longest TTL that any client uses", o.clockGuard, o.guard)}
 	case o.nodeSet != 0 && o.guard == 0:
 		return &OptionError{"NodeSet", "nobody looks at it without WithRestartGuard: give both"}
 	case o.nodeSet > math.MaxInt64:
 		return &OptionError{"NodeSet", fmt.Sprintf("%d is above %d", o.nodeSet, uint64(math.MaxInt64))}
-	case o.clockGuard != 0 && (o.clockGuard < o.acquire.ttl || o.clockGuard > MaxTTL):
-		return &OptionError{"ClockGuard", fmt.Sprintf("%v is not between the TTL of %v and %v", o.clockGuard, o.acquire.ttl, MaxTTL)}
 	case o.detects && (o.deadlocks < minDetection || o.deadlocks > maxDetection):
 		return &OptionError{"DeadlockDetection", fmt.Sprintf("%v is not between %v and %v", o.deadlocks, minDetection, maxDetection)}
 	case o.noEvents:
 		return &OptionError{"Events", "the function is nil"}
 	}
 	return o.checkDurability()
+}
+
+// roundUp makes whole milliseconds of what servers count.
+func (o *lockerOptions) roundUp() {
+	for _, d := range []*time.Duration{&o.acquire.ttl, &o.fenceIdle, &o.guard, &o.clockGuard} {
+		*d = protocol.RoundUp(*d)
+	}
 }
 
 // maxDrift is far beyond any real clock.
@@ -62,6 +74,8 @@ func (o *acquireOptions) check() error {
 		return &OptionError{"MaxHold", fmt.Sprintf("%v is less than the TTL of %v", o.maxHold, o.ttl)}
 	case o.token != nil && (*o.token == "" || len(*o.token) > maxToken):
 		return &OptionError{"Token", fmt.Sprintf("want 1 to %d bytes, not %d", maxToken, len(*o.token))}
+	case o.token != nil && o.names:
+		return &OptionError{"Token", "a token of one's own carries no name, and WithOwner (or an election) gives one: leave one of them out"}
 	case o.token != nil && protocol.Marked(*o.token):
 		return &OptionError{"Token", fmt.Sprintf("it begins with %q, as the tokens do that this library makes: take another one", protocol.TokenMark)}
 	case o.owner != "" && !protocol.IsName(o.owner):
@@ -91,11 +105,8 @@ func (l *Locker) checkLease(ttl time.Duration) error {
 }
 
 func checkTTL(ttl time.Duration) error {
-	switch {
-	case ttl < MinTTL || ttl > MaxTTL:
+	if ttl < MinTTL || ttl > MaxTTL {
 		return &OptionError{"TTL", fmt.Sprintf("%v is not between %v and %v", ttl, MinTTL, MaxTTL)}
-	case ttl%time.Millisecond != 0:
-		return &OptionError{"TTL", fmt.Sprintf("%v is not a whole number of milliseconds, which servers count in", ttl)}
 	}
 	return nil
 }
@@ -104,10 +115,18 @@ func (o *lockerOptions) checkKey(key string) error {
 	switch {
 	case key == "" || len(o.prefix)+len(key) > maxKey:
 		return &OptionError{"key", fmt.Sprintf("want 1 to %d bytes, the prefix included, not %d", maxKey, len(o.prefix)+len(key))}
-	case o.guard != 0 && slices.Contains(gate.RecordKeys[:], key):
-		return &OptionError{"key", fmt.Sprintf("under %q WithRestartGuard keeps what admits a node: take another one", key)}
+	case protocol.IsReserved(o.prefix, key):
+		return &OptionError{"key", fmt.Sprintf("%.64q begins with %q, which is for what this library keeps beside locks: take another one", o.prefix+key, protocol.Reserved)}
 	}
 	return nil
+}
+
+// checkNames refuses a key that cannot have keys beside it, for what needs them.
+func (o *lockerOptions) checkNames(key, what string) error {
+	if protocol.HasNames(o.prefix + key) {
+		return nil
+	}
+	return &OptionError{"key", fmt.Sprintf("%s keep other keys beside %.64q, which no Redis Cluster would have on the same server: take a key without a closing brace, or with a hash tag as {orders}:42 has", what, o.prefix+key)}
 }
 
 // outage is how long an acquire goes on without a quorum.

@@ -7,13 +7,16 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
 // A contest is a key whose votes are split: several attempts asked for it at the same moment,
 // and none has a quorum. SET NX GET tells each contender which node has which token. The
 // one with the most votes leads; among equals, the one with the greatest token. The leader
-// keeps its votes and asks all nodes again; the others release theirs.
+// keeps its votes and asks all nodes again; the others release theirs. Nodes that have not answered
+// are not waited for: see [quorum.Operation.Early].
 //
 // Ranking is advice: views may differ, and then two contenders lead, or none does. Safety
 // does not depend on it. Every round collects all votes anew, and the lease counts from the
@@ -35,7 +38,11 @@ func (l *Locker) settle(ctx context.Context, lock *lease, bound *clockdrift.Inst
 		if *bound == 0 {
 			*bound = decided.Add(op.Patience())
 		}
-		l.awaitMore(ctx, op)
+		if op.Early {
+			op.Dismiss()
+		} else {
+			l.awaitMore(ctx, op)
+		}
 		trip := l.roundTrip(op)
 		mine, leads := op.Standing()
 		if stalls++; mine > most {
@@ -65,7 +72,7 @@ func (l *Locker) settle(ctx context.Context, lock *lease, bound *clockdrift.Inst
 // acquires any more.
 func (l *lease) askAgain() *quorum.Operation {
 	a := &l.attempt
-	op := &quorum.Operation{Ask: l.acquire.Ask, Lease: l.acquire.Lease, Attempt: a, Owner: l, Decided: begin}
+	op := &quorum.Operation{Ask: l.acquire.Ask, Lease: l.acquire.Lease, Attempt: a, Owner: l, Decided: begin, Seen: l.acquire.Seen, Since: l.acquire.Since}
 	op.ProposeAgain() // all votes of a lock are for one number
 	if op.Waits {
 		op.Full = make(chan struct{})
@@ -88,34 +95,89 @@ func (l *lease) last() *quorum.Operation {
 	return &l.acquire
 }
 
-// insist repeats a try while the votes are split, until it has the key, somebody holds it, or one
-// node time-out has passed. Silent nodes may hide whether a token has a quorum: it has one if the
-// next try finds it again, because a contender would have released it.
+// insist repeats a try while the votes are split, until it has the key, a quorum says that somebody
+// else has it, or one node time-out has passed. Silent nodes may hide whether a token has a quorum:
+// it is taken for one if it is there all that time, because a contender would have released it.
 func (l *Locker) insist(ctx context.Context, key string, o *acquireOptions) (*lease, error) {
-	var bound clockdrift.Instant
-	var before string
+	var bound, ends clockdrift.Instant
+	var seen waiting.Sighting
+	timeout := l.options.timeout(o.ttl)
 	for i := 0; ; i++ {
 		lock, err := l.try(ctx, key, o, false, &bound)
-		if err == nil || lock == nil || !taken(err) || ctx.Err() != nil || l.closed() {
+		if !errors.Is(err, ErrContended) || lock == nil || ctx.Err() != nil || l.closed() {
 			return lock, err
 		}
-		holder, certain := lock.last().Rival()
-		if certain || errors.Is(err, ErrTaken) && holder == before {
+		now := l.clock.Now()
+		if ends == 0 {
+			ends = now.Add(timeout)
+		}
+		switch {
+		case seen.Stays(lock.last(), now, timeout):
+			return lock, heldBy(lock)
+		case now >= ends:
 			return lock, err
 		}
-		before = holder
+		o = o.behind(&seen)
 		// After about this time the leader has the key, or has released its votes as well.
-		if bound == 0 { // another caller's try
-			bound = l.clock.Now().Add(l.options.timeout(o.ttl))
-		}
 		trip := l.roundTrip(lock.last())
 		pause := 2*trip + l.board.Jitter(2*trip<<min(i, 8))
-		if l.clock.Now().Add(pause) > bound {
-			return lock, err
-		}
-		if !l.rest(ctx, pause) {
+		if !l.rest(ctx, min(pause, ends.Sub(now))) {
 			return lock, l.cut(ctx, err)
 		}
+	}
+}
+
+// behind returns the options of a try after tries that have seen that.
+func (o *acquireOptions) behind(seen *waiting.Sighting) *acquireOptions {
+	if o.seen == *seen {
+		return o
+	}
+	own := *o
+	own.seen = *seen
+	return &own
+}
+
+// heldBy is the failure of a try to which a token has stayed in the way.
+func heldBy(lock *lease) error {
+	lock.attempt.Mu.Lock()
+	defer lock.attempt.Mu.Unlock()
+	return failure(lock.last(), ErrTaken)
+}
+
+// Nobody may delete a token of the user's own: a retry may have it, anywhere. So its votes stay, and a
+// split of such votes ends when those have ended that do not lead. Each try of the one that leads
+// prolongs its votes; the others sound the nodes, for a lease of no length, and ask for a lease only
+// if a quorum would grant it.
+
+// lose ends a try with a token of the user's own that somebody else has the votes for.
+func (l *Locker) lose(ctx context.Context, lock *lease) error {
+	op := &lock.acquire
+	l.awaitMore(ctx, op) // the late answers tell a holder from a contender
+	err := failed(op)
+	if _, leads := op.Standing(); !leads && errors.Is(err, ErrContended) {
+		lock.attempt.BeStill()
+	}
+	return l.cut(ctx, err)
+}
+
+// sound asks whether a quorum would grant an acquire with a token of the user's own. It takes the
+// key where it is free, for a millisecond, and prolongs nothing.
+func (l *Locker) sound(ctx context.Context, lock *lease) error {
+	op := &lock.acquire
+	op.Decided, op.TTL, op.Full = nil, protocol.Milliseconds(time.Millisecond), make(chan struct{})
+	op.Encode(&lock.memory)
+	op.Propose()
+	if !op.AskAll() {
+		return &fault.StateError{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
+	}
+	switch err := l.result(ctx, op); {
+	case op.Outcome == quorum.Carried, op.Outcome == quorum.Outbid:
+		return nil
+	case taken(err):
+		return l.lose(ctx, lock)
+	default:
+		op.Dismiss()
+		return err
 	}
 }
 

@@ -24,11 +24,17 @@ type scene struct {
 	delay, jitter    time.Duration // of the way there and back
 	late             time.Duration // the processes begin within so much time
 	dead             int           // nodes
+	hung             int           // nodes that stopped before the rounds
+	stops            bool          // the last node stops right before each round, and goes on behind it
 	options          []Option
 }
 
 func (s scene) String() string {
-	return fmt.Sprintf("%d processes, %d nodes (%d dead), %v+%v, within %v", s.processes, s.nodes, s.dead, s.delay, s.jitter, s.late)
+	silent := fmt.Sprintf("%d dead, %d hung", s.dead, s.hung)
+	if s.stops {
+		silent += ", one stops"
+	}
+	return fmt.Sprintf("%d processes, %d nodes (%s), %v+%v, within %v", s.processes, s.nodes, silent, s.delay, s.jitter, s.late)
 }
 
 // trip is the mean round trip.
@@ -53,16 +59,23 @@ func (s scene) play(t *testing.T, rounds int) (sum tally) {
 	}
 	for i, f := range fakes {
 		f.change(func(f *fakeNode) { f.delay, f.jitter = s.delay, s.jitter })
-		if i < s.dead {
+		switch {
+		case i < s.dead:
 			f.change(refuse)
+		case i < s.dead+s.hung:
+			f.stop()
 		}
 	}
+	stopped := fakes[s.nodes-1]
 	for range 3 { // the distance of the nodes becomes known
 		for _, l := range lockers {
 			warm(t, l)
 		}
 	}
 	for round := range rounds {
+		if s.stops {
+			stopped.stop()
+		}
 		began := time.Now()
 		var mu sync.Mutex
 		var won []*Lock
@@ -83,7 +96,7 @@ func (s scene) play(t *testing.T, rounds int) (sum tally) {
 					won = append(won, lock)
 				case errors.Is(err, ErrTaken):
 					held++
-				case !errors.Is(err, ErrContended):
+				case !errors.Is(err, ErrContended) && !errors.Is(err, ErrNoQuorum):
 					t.Errorf("%v, round %d: TryAcquire = %v", s, round+1, err)
 				}
 			})
@@ -103,6 +116,13 @@ func (s scene) play(t *testing.T, rounds int) (sum tally) {
 			}
 		default:
 			t.Fatalf("%v, round %d: %d have the lock", s, round+1, len(won))
+		}
+		if s.stops {
+			stopped.resume()
+			time.Sleep(2 * time.Second) // until it is reached again
+			for _, l := range lockers {
+				warm(t, l)
+			}
 		}
 		time.Sleep(time.Second) // all clean-ups are done
 		synctest.Wait()
@@ -132,16 +152,48 @@ func TestOfAllWhoTryAtTheSameMomentOneGetsTheKey(t *testing.T) {
 					if sum.none > 0 {
 						t.Errorf("%v: in %d of %d rounds nobody got the key, and in %d of these somebody was told that it is held", s, sum.none, *rounds, sum.lies)
 					}
-					if n := len(sum.took); n > 0 && testing.Verbose() {
-						trip := float64(s.trip())
-						in := func(d time.Duration) float64 { return float64(d) / trip }
-						t.Logf("%v: none %d; winner after %.1f round trips, 99%% %.1f, at most %.1f; all know after %.1f, 99%% %.1f, at most %.1f", s, sum.none,
-							in(sum.took[n/2]), in(sum.took[n*99/100]), in(sum.took[n-1]), in(sum.losers[n/2]), in(sum.losers[n*99/100]), in(sum.losers[n-1]))
-					}
+					t.Logf("%v: %s", s, sum.describe(s.trip()))
 				})
 			}
 		}
 	}
+}
+
+// A call that begins beside a node which has just stopped must not wait for that node.
+func TestOfAllWhoTryAtTheSameMomentOneGetsTheKeyBesideASilentNode(t *testing.T) {
+	for _, nodes := range []int{3, 5} {
+		for _, processes := range []int{2, 3, 4} {
+			for _, s := range []scene{
+				{stops: true},
+				{stops: true, jitter: time.Millisecond, late: time.Millisecond},
+				{hung: 1, jitter: time.Millisecond},
+				{dead: 1, jitter: time.Millisecond},
+				{dead: (nodes - 3) / 2, stops: true, jitter: time.Millisecond},
+			} {
+				s.processes, s.nodes, s.delay = processes, nodes, time.Millisecond
+				t.Run(s.String(), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						sum := s.play(t, *rounds)
+						t.Logf("%v: %s", s, sum.describe(s.trip()))
+						if sum.lies > 0 || sum.none*1000 > *rounds {
+							t.Errorf("%v: in %d of %d rounds nobody got the key, and in %d of these somebody was told that it is held", s, sum.none, *rounds, sum.lies)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// describe says what came of the rounds, in round trips.
+func (sum tally) describe(trip time.Duration) string {
+	n := len(sum.took)
+	if n == 0 {
+		return fmt.Sprintf("none %d", sum.none)
+	}
+	in := func(d time.Duration) float64 { return float64(d) / float64(trip) }
+	return fmt.Sprintf("none %d; winner after %.1f round trips, 99%% %.1f, at most %.1f; all know after %.1f, 99%% %.1f, at most %.1f", sum.none,
+		in(sum.took[n/2]), in(sum.took[n*99/100]), in(sum.took[n-1]), in(sum.losers[n/2]), in(sum.losers[n*99/100]), in(sum.losers[n-1]))
 }
 
 // rivals puts tokens at nodes, as the votes of others who asked at the same moment.
@@ -235,7 +287,7 @@ func TestASettledLockHasOneFenceAtAQuorum(t *testing.T) {
 		accepted := 0
 		for _, f := range fakes {
 			f.change(func(f *fakeNode) {
-				if f.fences["{k}:fence"].number == lock.Fence() {
+				if f.fences["ql:fence:{k}"].number == lock.Fence() {
 					accepted++
 				}
 			})
@@ -316,10 +368,84 @@ func TestAHolderWhoseVoteASilentNodeHidesHolds(t *testing.T) {
 		far(fakes, time.Millisecond)
 		began := time.Now()
 		_, err := locker.TryAcquire(t.Context(), "k")
-		if took := time.Since(began); !errors.Is(err, ErrTaken) || took > 20*time.Millisecond {
-			t.Errorf("TryAcquire = %v after %v, want ErrTaken after a few round trips of 1ms", err, took)
+		if took := time.Since(began); !errors.Is(err, ErrTaken) || took < defaultNodeTimeout || took > defaultNodeTimeout+20*time.Millisecond {
+			t.Errorf("TryAcquire = %v after %v, want ErrTaken after a node time-out, for which no contender keeps its votes", err, took)
 		}
 	})
+}
+
+func TestASplitBesideASilentNodeIsSettledWithoutIt(t *testing.T) {
+	for _, options := range [][]Option{nil, {WithFences()}} {
+		for _, nodes := range []int{3, 5} {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, nodes, options...)
+				far(fakes, time.Millisecond)
+				warm(t, locker)
+				rivals(fakes, []string{small, "", small}[:nodes/2]...)
+				fakes[nodes-1].stop()
+				time.AfterFunc(3*time.Millisecond, func() {
+					for _, f := range fakes[:nodes/2] {
+						f.change(leave)
+					}
+				})
+				began := time.Now()
+				lock, err := locker.TryAcquire(t.Context(), "k")
+				if took := time.Since(began); err != nil || took > 10*time.Millisecond {
+					t.Fatalf("%d nodes, one of which is silent: TryAcquire whose rivals let go = %v after %v, want it after a few round trips of 1ms", nodes, err, took)
+				}
+				if want := began.Add(10*time.Second - 102*time.Millisecond); !lock.Until().Equal(want) {
+					t.Errorf("Until = start + %v, want start + TTL − 1%% − 2ms", lock.Until().Sub(began))
+				}
+				fakes[nodes-1].resume()
+				mustRelease(t, lock)
+				time.Sleep(time.Second)
+				if left := stray(fakes, "k"); left != nil {
+					t.Errorf("%d nodes, one of which was silent: after the release the key is left at %v", nodes, left)
+				}
+			})
+		}
+	}
+}
+
+func TestTokensThatNobodyReleasesKeepNobodyFromNodesThatAreFarAway(t *testing.T) {
+	for _, trip := range []time.Duration{20 * time.Millisecond, 200 * time.Millisecond} {
+		for _, token := range []string{small, great} {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3)
+				far(fakes, time.Millisecond)
+				fakes[2].change(func(f *fakeNode) { f.delay = trip })
+				warm(t, locker)
+				time.Sleep(time.Second)
+				rivals(fakes, token)
+				began := time.Now()
+				lock, err := locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute))
+				if took := time.Since(began); err != nil || took > 8*trip { // what the tries before have sent there goes first
+					t.Errorf("with a token left at one node and another node %v away, Acquire = %v after %v, want the lock within eight of its round trips", trip, err, took)
+				} else {
+					mustRelease(t, lock)
+				}
+			})
+		}
+	}
+}
+
+// The distance that is known is that of before.
+func TestTokensThatNobodyReleasesKeepNobodyFromANodeThatHasBecomeSlow(t *testing.T) {
+	for _, token := range []string{small, great} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3)
+			far(fakes, time.Millisecond)
+			warm(t, locker)
+			rivals(fakes, token)
+			fakes[2].change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+			lock, err := locker.TryAcquire(t.Context(), "k")
+			if err != nil {
+				t.Errorf("with a token left at one node and another node that has become slow, TryAcquire = %v", err)
+			} else {
+				mustRelease(t, lock)
+			}
+		})
+	}
 }
 
 func TestARivalWhoseVotesASilentNodeMightMakeUpToAQuorumIsAskedForTwice(t *testing.T) {
@@ -406,6 +532,98 @@ func TestASplitTryThatIsGivenUpLeavesNothing(t *testing.T) {
 				if left := stray(fakes, "k"); len(left) != 2 {
 					t.Errorf("%s %dms after the start: the key is at %v, want the rivals' nodes", name, after, left)
 				}
+			})
+		}
+	}
+}
+
+// Nobody may delete a token of a user's own, so a split of such votes ends when those of all but one have ended. Each
+// caller tries again and again, as a user of such a token does.
+func TestASplitOfTokensOfOnesOwnIsSettledWithinOneTTL(t *testing.T) {
+	const ttl, trip = 2 * time.Second, time.Millisecond
+	own := func(i int) AcquireOption { return WithToken(fmt.Sprint("request ", i)) }
+	try := func(ctx context.Context, l *Locker, i int) error {
+		_, err := l.TryAcquire(ctx, "k", own(i))
+		return err
+	}
+	for name, tt := range map[string]struct {
+		nodes, callers int
+		options        []Option
+		try            func(ctx context.Context, l *Locker, i int) error
+	}{
+		"two of a free key":     {nodes: 3, callers: 2, try: try},
+		"three of a free key":   {nodes: 3, callers: 3, try: try},
+		"four, over five nodes": {nodes: 5, callers: 4, try: try},
+		"three, with fences":    {nodes: 3, callers: 3, options: []Option{WithFences()}, try: try},
+		"three of several keys": {nodes: 3, callers: 3, try: func(ctx context.Context, l *Locker, i int) error {
+			_, err := l.TryAcquireAll(ctx, []string{"k", "another"}, own(i))
+			return err
+		}},
+		"two readers and a writer": {nodes: 3, callers: 3, try: func(ctx context.Context, l *Locker, i int) error {
+			if i > 0 {
+				_, err := l.TryAcquireShared(ctx, "k", own(i))
+				return err
+			}
+			_, err := l.TryAcquire(ctx, "k", own(i))
+			return err
+		}},
+		"three that wait": {nodes: 3, callers: 3, try: func(ctx context.Context, l *Locker, i int) error {
+			_, err := l.Acquire(ctx, "k", own(i))
+			return err
+		}},
+		"two with a token of their own, and one without": {nodes: 3, callers: 3, try: func(ctx context.Context, l *Locker, i int) error {
+			if i > 1 {
+				_, err := l.TryAcquire(ctx, "k")
+				return err
+			}
+			_, err := l.TryAcquire(ctx, "k", own(i))
+			return err
+		}},
+	} {
+		for range *rounds {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					_, fakes := newLocker(t, tt.nodes)
+					var lockers []*Locker
+					for range tt.callers {
+						lockers = append(lockers, another(t, fakes, append(tt.options, WithTTL(ttl))...))
+						warm(t, lockers[len(lockers)-1])
+					}
+					far(fakes, trip)
+					for _, f := range fakes {
+						f.change(func(f *fakeNode) { f.jitter = trip })
+					}
+					fakes[tt.nodes-1].change(refuse)
+					ctx, end := context.WithTimeout(t.Context(), 3*ttl)
+					defer end()
+					began := time.Now()
+					var group sync.WaitGroup
+					var mu sync.Mutex
+					var won, held time.Duration // when somebody had it, and was first said to
+					for i, l := range lockers {
+						group.Go(func() {
+							for ctx.Err() == nil {
+								err := tt.try(ctx, l, i)
+								mu.Lock()
+								if at := time.Since(began); err == nil && won == 0 {
+									won = at
+									end()
+								} else if errors.Is(err, ErrTaken) && ctx.Err() == nil && held == 0 {
+									held = at
+								}
+								mu.Unlock()
+								sleep(ctx, time.Duration(rand.N(100))*time.Millisecond+1) //nolint:gosec // it is no secret
+							}
+						})
+					}
+					group.Wait()
+					switch {
+					case won == 0 || won > ttl+500*time.Millisecond:
+						t.Errorf("somebody got the key after %v, want that within one TTL of %v; 0: nobody", won, ttl)
+					case held != 0 && held < won-10*trip:
+						t.Errorf("somebody was told that the key is held %v before that was so", won-held)
+					}
+				})
 			})
 		}
 	}

@@ -17,8 +17,8 @@ import (
 // [WithMaxHold]. The nodes prolong the lease to the TTL of the acquire.
 //
 // With an error there may be a SharedLock as well: then the hold is shared, and its lease was not
-// prolonged, because too few nodes have agreed ([ErrNoQuorum]) or ctx has ended. Release it in any
-// case. Without a SharedLock nothing has changed: the error matches [ErrLost], [ErrReleased] or
+// prolonged, because too few nodes have agreed ([ErrNoQuorum]), others have the key at too many
+// ([ErrLost]: it is lost at the end of its lease), or ctx has ended. Release it in any case. Without a SharedLock nothing has changed: the error matches [ErrLost], [ErrReleased] or
 // [ErrClosed] if the lock was over, the context's error if ctx had ended, or [ErrNode] if too many
 // nodes may not run scripts. A view (see [WithReentry]) cannot be downgraded: that is an [OptionError].
 func (l *Lock) Downgrade(ctx context.Context) (*SharedLock, error) {
@@ -31,6 +31,9 @@ func (l *Lock) Downgrade(ctx context.Context) (*SharedLock, error) {
 // downgrade is Downgrade.
 func (l *Lock) downgrade(ctx context.Context, told *acquisition) (*SharedLock, error) {
 	a := &l.attempt
+	if err := l.locker.options.checkNames(a.Key, "shared locks"); err != nil {
+		return nil, err
+	}
 	switch {
 	case l.view != nil:
 		return nil, &OptionError{"Reentry", fmt.Sprintf("this is a view of the lock on %q: downgrade the lock itself, which ends its views", a.Key)}
@@ -47,6 +50,7 @@ func (l *Lock) downgrade(ctx context.Context, told *acquisition) (*SharedLock, e
 	if op.AskAll() {
 		l.locker.lines.Call(a.Key)
 		op.Await(ctx)
+		a.Clear() // where nothing came of it
 	}
 	r.attempt.Mu.Lock()
 	defer r.attempt.Mu.Unlock()
@@ -61,7 +65,7 @@ func (l *Lock) downgrade(ctx context.Context, told *acquisition) (*SharedLock, e
 	case r.ended != nil:
 		return reader, failure(op, r.ended)
 	}
-	return reader, failure(op, op.FailureReason())
+	return reader, failure(op, notProlonged(op))
 }
 
 // turn ends the hold as a writer, and begins it as a reader with another token. Its acquire is the
@@ -78,20 +82,20 @@ func (l *Lock) turn(told *acquisition) (*lease, error) {
 
 	now := l.observe()
 	if l.ended != nil {
-		defer a.Unlock()
+		defer a.Mu.Unlock()
 		return nil, &fault.StateError{Op: "downgrade", Key: a.Key, Why: l.ended}
 	}
 	r.until, r.ends, r.fence = l.until, l.ends, l.fence
 	ttl = max(MinTTL, min(ttl, l.ends.Sub(now).Truncate(time.Millisecond)))
 	if !l.locker.holds.add(r) {
-		defer a.Unlock()
+		defer a.Mu.Unlock()
 		return nil, &fault.StateError{Op: "downgrade", Key: a.Key, Why: ErrClosed}
 	}
 	l.given = true
 	l.end(WhyConverted, now)
-	a.Unlock()
+	a.Mu.Unlock()
 	l.locker.holds.remove(l.lease)
-	a.Spend()
+	l.spend(WhyConverted)
 	a.Convert(&r.attempt)
 
 	r.attempt.Mu.Lock()
@@ -104,8 +108,7 @@ func (l *Lock) turn(told *acquisition) (*lease, error) {
 		r.renewal.begin(now)
 	}
 	op := &r.acquire
-	op.Owner, op.Decided, op.Converts = r, prolong, a
-	op.Complete = func(*quorum.Operation) { a.CleanUp() }
+	op.Owner, op.Decided, op.Beside = r, prolong, a
 	op.Prepare(&r.attempt, protocol.Downgrade, ttl)
 	op.Ends, op.Old = r.until, l.acquire.Token
 	if r.fence != 0 {
@@ -126,7 +129,7 @@ func (l *Lock) turn(told *acquisition) (*lease, error) {
 func (l *SharedLock) TryUpgrade(ctx context.Context) (*Lock, error) {
 	told := l.converts(KindExclusive)
 	writer, err := l.upgrade(ctx, told)
-	ends(told, writer, err)
+	ends(told, writer, err) //nolint:contextcheck // what is told of a conversion has the context of the acquire
 	return writer, err
 }
 
@@ -155,7 +158,9 @@ func (l *SharedLock) upgrade(ctx context.Context, told *acquisition) (*Lock, err
 	if err != nil {
 		return nil, err
 	}
-	a.Spend()
+	for _, twin := range l.spend(WhyConverted) {
+		twin.attempt.Clear()
+	}
 	a.Clear()
 	return any(w.public).(*Lock), nil
 }
@@ -168,7 +173,7 @@ func (l *SharedLock) raised(ctx context.Context, told *acquisition) (*lease, err
 	ended, other := l.ended, l.other
 	busy := l.raises
 	l.raises = true
-	a.Unlock()
+	a.Mu.Unlock()
 	switch {
 	case busy:
 		return nil, errUpgrading(a.Key)
@@ -193,14 +198,14 @@ func (l *SharedLock) raised(ctx context.Context, told *acquisition) (*lease, err
 	if ended = l.ended; ended == nil {
 		l.other = &w.attempt
 	}
-	a.Unlock()
+	a.Mu.Unlock()
 	if ended != nil {
 		return nil, l.stays(&fault.StateError{Op: "upgrade", Key: a.Key, Why: ended})
 	}
 	op := &w.acquire
 	op.Owner, op.Decided = w, begin
 	op.Prepare(&w.attempt, protocol.Upgrade, ttl)
-	op.Old = l.acquire.Token
+	op.Old, op.Beside = l.acquire.Token, a
 	op.Encode(nil)
 	op.Propose()
 	return w, nil
@@ -234,7 +239,7 @@ func (l *SharedLock) stays(why error) error {
 // w.attempt.Mu is held.
 func (l *lease) goesOn(w *lease, now clockdrift.Instant) bool {
 	l.attempt.Mu.Lock()
-	defer func() { w.attempt.Then(l.attempt.UnlockOnly()) }()
+	defer l.attempt.Mu.Unlock()
 	l.check(now)
 	if l.ended != nil {
 		return false

@@ -294,3 +294,117 @@ func TestADowngradeWakesTheReadersThatWait(t *testing.T) {
 		}
 	})
 }
+
+// upgradeGivenUp asks for an upgrade, and gives up before a node has answered.
+func upgradeGivenUp(t *testing.T, reader *SharedLock) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := reader.TryUpgrade(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("TryUpgrade that was given up = %v", err)
+	}
+}
+
+// farAway makes a round trip to the nodes take 10ms.
+func farAway(fakes []*fakeNode) {
+	for _, f := range fakes {
+		f.change(func(f *fakeNode) { f.delay = 10 * time.Millisecond })
+	}
+}
+
+func TestAReaderIsExtendedRightBehindAnUpgradeThatWasGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		reader := mustShare(t, locker, "k")
+		farAway(fakes)
+		upgradeGivenUp(t, reader)
+		if err := reader.Extend(t.Context(), time.Minute); err != nil {
+			t.Errorf("Extend behind it = %v", err)
+		}
+		upgradeGivenUp(t, reader)
+		if held, err := reader.Held(t.Context()); !held || err != nil {
+			t.Errorf("Held behind it = %v, %v", held, err)
+		}
+		upgradeGivenUp(t, reader)
+		mustRelease(t, reader)
+		if names := stray(fakes, "k"); names != nil {
+			t.Errorf("when Release has returned the key is left at %v", names)
+		}
+	})
+}
+
+func TestAHoldIsNotLostToItsOwnUpgradeThatRunsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		reader := mustShare(t, locker, "k")
+		farAway(fakes)
+		upgradeGivenUp(t, reader)
+		time.Sleep(time.Second)
+		for _, f := range fakes {
+			f.plant("k", reader.other.Token, time.Minute)
+		}
+		if err := reader.Extend(t.Context(), time.Minute); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
+			t.Errorf("Extend at nodes that have the writer = %v, want ErrNoQuorum and not ErrLost", err)
+		}
+		if held, err := reader.Held(t.Context()); held || !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("Held at nodes that have the writer = %v, %v; want ErrNoQuorum", held, err)
+		}
+	})
+}
+
+func TestAnUpgradeThatWasGivenUpFreesNoKeyThatIsAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		reader := mustShare(t, locker, "k")
+		farAway(fakes)
+		upgradeGivenUp(t, reader)
+		if err := reader.Abandon(); err != nil {
+			t.Fatalf("Abandon = %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if names := stray(fakes, "k"); len(names) != 3 {
+			t.Errorf("the abandoned key is at %v, want all nodes", names)
+		}
+	})
+}
+
+func TestAReaderWhoseDowngradeWasGivenUpIsExtendedAndReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		farAway(fakes)
+		for _, extends := range []bool{true, false} {
+			writer := mustAcquire(t, locker, "k")
+			go func() { _ = writer.Extend(t.Context(), time.Minute) }() // it is what the downgrade waits behind
+			time.Sleep(time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			reader, err := writer.Downgrade(ctx)
+			cancel()
+			if reader == nil || !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("Downgrade that was given up = %v, %v", reader, err)
+			}
+			if extends {
+				if err := reader.Extend(t.Context(), time.Minute); err != nil {
+					t.Errorf("Extend behind it = %v", err)
+				}
+			}
+			mustRelease(t, reader)
+			if names := stray(fakes, "k"); names != nil {
+				t.Errorf("when Release has returned the key is left at %v", names)
+			}
+		}
+	})
+}
+
+func TestADowngradeOfALockThatOthersHaveIsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		writer := mustAcquire(t, locker, "k")
+		for _, f := range fakes {
+			f.plant("k", "another", time.Minute)
+		}
+		reader, err := writer.Downgrade(t.Context())
+		if !errors.Is(err, ErrLost) || errors.Is(err, ErrTaken) || reader == nil {
+			t.Errorf("Downgrade = %v, %v; want ErrLost, not ErrTaken, and a reader", reader, err)
+		}
+	})
+}

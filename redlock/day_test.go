@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -74,6 +75,21 @@ const (
 	// dayCleanUps bounds the clean-ups that a Locker has to try again: those of a TTL, in
 	// which a node flaps five times at the most.
 	dayCleanUps = (dayWorkers + dayCallers) * 5
+	// dayThrong is how long dayCrowd callers of each Locker contend for one key, and one asks for a key
+	// of its own. The first have 1,400 to 1,750 locks, by how often the key changes processes, and each
+	// of the others 1,000; a minority that is far away changes nothing. Some runs have half of that, for
+	// a Locker that was told nothing by nodes until just now may still rely on being told. Each lock may cost a node dayCommands, with the tries
+	// of who waits for it: twice what it does. In a second of rest a node may be asked dayIdle: for its
+	// clock, what it is, and by those who wait for other keys.
+	dayThrong     = 2 * time.Second
+	dayCrowd      = 2
+	dayContended  = 500
+	dayAlone      = 750
+	dayCommands   = 16
+	dayIdle       = 200
+	dayGoroutines = 100
+	// dayInstants is for how many keys all Lockers ask at one moment.
+	dayInstants = 10
 	// dayWait is within what time a waiter is served while a majority of the nodes is well:
 	// everybody else may go first, and one may leave the key to its TTL.
 	dayWait = dayWorkers*dayLockers*dayHold + 2*dayTTL
@@ -165,8 +181,10 @@ func seeded(seed, locker uint64) Option {
 func newDay(t *testing.T, seed uint64, size int) *day {
 	fakes, _ := fakeNodes(size)
 	d := &day{t: t, seed: seed, nodes: fakes, who: newRegister(t), ends: time.Now().Add(time.Duration(*dayHours * float64(time.Hour))), sick: make([]time.Time, size)}
-	for _, f := range fakes {
-		f.delay = time.Millisecond
+	away := d.distances(rand.New(rand.NewPCG(seed, 2))) //nolint:gosec // it has to be repeatable
+	for i, f := range fakes {
+		f.away = time.Millisecond + away[i]
+		f.delay = f.away
 		if *exact {
 			f.ran = &d.ran
 		}
@@ -179,6 +197,18 @@ func newDay(t *testing.T, seed uint64, size int) *day {
 		mustRelease(t, mustAcquire(t, locker, "k"))
 	}
 	return d
+}
+
+// distances are how much farther each node is than the nearest: on half of the days none, and
+// otherwise one or two of them by as much as answers may take in time.
+func (d *day) distances(rng *rand.Rand) []time.Duration {
+	away := make([]time.Duration, len(d.nodes))
+	if rng.IntN(2) == 0 {
+		for _, i := range rng.Perm(len(away))[:1+rng.IntN((len(away)-1)/2)] {
+			away[i] = []time.Duration{2 * time.Millisecond, 30 * time.Millisecond, 200 * time.Millisecond}[rng.IntN(3)]
+		}
+	}
+	return away
 }
 
 // heapInUse is the memory that is in use. It is 0 where a day has to repeat exactly.
@@ -202,6 +232,10 @@ func (d *day) faults() {
 	for round := 0; time.Now().Before(d.ends); round++ {
 		if round%dayRounds == 0 {
 			d.flap(rng.IntN(len(d.nodes)), rng)
+		}
+		if round%dayRounds == 1 { // all nodes are well
+			d.throng()
+			d.together(rng.IntN(len(d.nodes)), round)
 		}
 		count, lasts := 1+rng.IntN(most), time.Second+some(time.Minute)
 		if rng.IntN(20) == 0 {
@@ -265,6 +299,127 @@ func (d *day) flap(which int, rng *rand.Rand) {
 		time.Sleep(3*time.Second + time.Duration(rng.IntN(3000))*time.Millisecond)
 	}
 	callers.Wait()
+}
+
+// throng has callers of all Lockers contend for one key, and others ask for keys of their own, while all
+// nodes are well. It counts locks, commands for each of them, goroutines, and what still arrives when it
+// is over: a node that is farther away changes none of that.
+func (d *day) throng() {
+	var (
+		began      = make([]int, len(d.nodes))
+		goroutines = runtime.NumGoroutine()
+		had        = map[bool]int{} // by whether others want the key
+	)
+	commands := func(f *fakeNode) (n int) {
+		f.change(func(f *fakeNode) { n = len(f.log) })
+		return n
+	}
+	for i, f := range d.nodes {
+		began[i] = commands(f)
+	}
+	var callers sync.WaitGroup
+	ends := time.Now().Add(dayThrong)
+	for i, locker := range d.lockers {
+		for j := range dayCrowd + 1 {
+			key, alone := "throng", j == dayCrowd
+			if alone {
+				key = fmt.Sprint("alone", i)
+			}
+			callers.Go(func() {
+				for time.Now().Before(ends) {
+					lock, err := locker.Acquire(d.t.Context(), key, WithMaxWait(dayWait))
+					if err != nil {
+						d.t.Errorf("Acquire in a throng = %v", err)
+						return
+					}
+					d.mu.Lock()
+					had[alone]++
+					d.mu.Unlock()
+					if err := lock.Release(d.t.Context()); err != nil {
+						d.t.Errorf("Release in a throng = %v", err)
+					}
+				}
+			})
+		}
+	}
+	time.Sleep(dayThrong)
+	if more := runtime.NumGoroutine() - goroutines; more > dayGoroutines {
+		d.t.Errorf("a throng takes %d goroutines, want at most %d", more, dayGoroutines)
+	}
+	callers.Wait()
+	if had[false] < dayContended || had[true] < dayAlone*dayLockers {
+		d.t.Errorf("in %v there were %d locks of a key that %d callers want, and %d of keys that one wants each, want %d and %d; the nodes are at %v",
+			dayThrong, had[false], dayCrowd*dayLockers, had[true], dayContended, dayAlone*dayLockers, d.away())
+	}
+	time.Sleep(4 * defaultNodeTimeout)
+	for i, f := range d.nodes {
+		count, locks := commands(f)-began[i], had[false]+had[true]
+		if most := dayCommands * locks; count > most {
+			d.t.Errorf("%s, at %v, has run %d commands for %d locks, want at most %d", f.name, f.away, count, locks, most)
+		}
+		began[i] += count
+	}
+	time.Sleep(4 * defaultNodeTimeout)
+	for i, f := range d.nodes {
+		if late := commands(f) - began[i]; late > dayIdle {
+			d.t.Errorf("%s, at %v, ran %d commands in the second second after a throng, want at most %d", f.name, f.away, late, dayIdle)
+		}
+	}
+}
+
+// away is how far each node is.
+func (d *day) away() (all []time.Duration) {
+	for _, f := range d.nodes {
+		all = append(all, f.away)
+	}
+	return all
+}
+
+// together has all Lockers ask for new keys at one moment in which a node has just been stopped: by
+// tries, of which one has the key or nobody is told that it is taken, and by tokens of their own, of
+// which all have it in turns.
+func (d *day) together(stopped, round int) {
+	d.note(stopped, time.Now().Add(dayTTL+2*node.MaxCooldown+2*dayTTL))
+	d.nodes[stopped].stop()
+	defer heal(d.nodes[stopped])
+	for i := range dayInstants {
+		var asking sync.WaitGroup
+		errs := make([]error, len(d.lockers)+1) // two of one Locker
+		for j := range errs {
+			asking.Go(func() {
+				lock, err := d.lockers[j%len(d.lockers)].TryAcquire(d.t.Context(), fmt.Sprint("instant", round, ".", i))
+				if errs[j] = err; err == nil {
+					err = lock.Release(d.t.Context())
+				}
+				if err != nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrContended) && !errors.Is(err, ErrNoQuorum) {
+					d.t.Errorf("a try at one moment with others = %v", err)
+				}
+			})
+		}
+		asking.Wait()
+		if slices.Contains(errs, nil) {
+			continue
+		}
+		for _, err := range errs {
+			if errors.Is(err, ErrTaken) && !errors.Is(err, ErrContended) {
+				d.t.Errorf("of %d who asked for a new key at one moment nobody has it, and one was told: %v", len(errs), err)
+				break
+			}
+		}
+	}
+	var asking sync.WaitGroup
+	for i, locker := range d.lockers {
+		asking.Go(func() {
+			key := fmt.Sprint("own", round)
+			lock, err := locker.Acquire(d.t.Context(), key, WithToken(fmt.Sprint("own", d.seed, round, i)), WithMaxWait(2*dayTTL))
+			if err != nil {
+				d.t.Errorf("Acquire by one of %d own tokens = %v; the nodes have %v", len(d.lockers), err, d.holders(key))
+			} else if err := lock.Release(d.t.Context()); err != nil {
+				d.t.Errorf("Release of an own token = %v", err)
+			}
+		})
+	}
+	asking.Wait()
 }
 
 // note says that a node is sick until then.
@@ -333,7 +488,7 @@ func (d *day) fail(f *fakeNode, rng *rand.Rand) (recovers time.Duration) {
 // heal ends all faults of a node.
 func heal(f *fakeNode) {
 	f.change(func(f *fakeNode) {
-		f.delay, f.jitter, f.cuts, f.lose, f.refused, f.mute, f.deaf = time.Millisecond, 0, 0, nil, nil, false, false
+		f.delay, f.jitter, f.cuts, f.lose, f.refused, f.mute, f.deaf = f.away, 0, 0, nil, nil, false, false
 	})
 	f.resume()
 }

@@ -29,8 +29,8 @@ import (
 // writer that waits, through more than 64 locks, through contexts that carry no lock (see [Detach]), and
 // those where a majority of the nodes does not answer. They end with a lease, or with [WithMaxWait].
 //
-// The nodes must run scripts (+eval +evalsha), and keep {KEY}:waits; [NodeLimited] says which do not. On a
-// Redis Cluster the keys need a hash tag, or no closing brace.
+// The nodes must run scripts (+eval +evalsha), and keep ql:waits:{KEY}; [NodeLimited] says which do not. The
+// keys need a hash tag, or no closing brace.
 //
 // The method is edge chasing (Chandy, Misra and Haas, Distributed deadlock detection, ACM TOCS 1983),
 // with a nonce that each wait of the ring has to echo: test/model/deadlock.pml searches it.

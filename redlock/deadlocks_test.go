@@ -248,7 +248,7 @@ func TestAWaitThatIsNotToGiveUpAsksNobody(t *testing.T) {
 			own := mustAcquire(t, lockers[1], "a")
 			for _, f := range fakes {
 				f.change(func(f *fakeNode) {
-					f.waits["{b}:waits"] = map[string]fakeKey{"wait:another": {tt.edge, f.now().Add(time.Hour)}}
+					f.waits["ql:waits:{b}"] = map[string]fakeKey{"wait:another": {tt.edge, f.now().Add(time.Hour)}}
 				})
 			}
 			result := make(chan error, 1)
@@ -268,7 +268,7 @@ func TestAWaitThatIsNotToGiveUpAsksNobody(t *testing.T) {
 			time.Sleep(1400 * time.Millisecond)
 			asks := false
 			fakes[0].change(func(f *fakeNode) {
-				for field := range f.waits["{b}:waits"] {
+				for field := range f.waits["ql:waits:{b}"] {
 					asks = asks || strings.HasPrefix(field, "nonce:")
 				}
 			})
@@ -300,7 +300,7 @@ func TestANodeThatKeepsNoEdgesIsReportedOnce(t *testing.T) {
 		held := mustAcquire(t, another(t, fakes, WithTTL(time.Hour)), "b")
 		fakes[2].change(func(f *fakeNode) {
 			f.answer = func(args []any) *driver.Reply {
-				if strings.Contains(fmt.Sprint(args...), ":waits") {
+				if strings.Contains(fmt.Sprint(args...), "ql:waits") {
 					return &driver.Reply{Kind: driver.Failure, Str: "NOPERM No permissions to access a key"}
 				}
 				return nil
@@ -315,7 +315,7 @@ func TestANodeThatKeepsNoEdgesIsReportedOnce(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		limited := slices.DeleteFunc(events, func(e Event) bool { return e.Kind != NodeLimited })
-		if len(limited) != 1 || limited[0].Node != "node-3" || !strings.Contains(limited[0].Err.Error(), "~{KEYS}:waits") {
+		if len(limited) != 1 || limited[0].Node != "node-3" || !strings.Contains(limited[0].Err.Error(), "~ql:waits:{KEYS} ~ql:waits=KEYS") {
 			t.Errorf("the events are %v, want one of node-3 that says what to allow", limited)
 		}
 	})

@@ -28,7 +28,6 @@ func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context
 	held := lock.Context()
 	err = fn(held) //nolint:contextcheck // it descends from ctx
 	returned = true
-	lock.Valid()                // if its time is up, it ends now
 	fate := context.Cause(held) //nolint:contextcheck // before the release, which is an end as well
 	released := lock.Release(context.WithoutCancel(ctx))
 	switch {

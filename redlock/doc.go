@@ -51,18 +51,17 @@
 //
 //	locks                  ~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time
 //	waiters are woken      &ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo
-//	WithFairness           ~{KEYS}:line ~{KEYS}:live +zadd +zrem +zscore +zcard +zrange +exists
-//	WithDeadlockDetection  ~{KEYS}:waits +hset +hdel +hgetall
-//	AcquireAll             ~{KEYS}:wanted
-//	Semaphore              ~{KEYS}:slot:* ~{KEYS}:permits ~{KEYS}:wanted +exists
-//	AcquireShared          ~{KEYS}:readers ~{KEYS}:writer +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +pexpireat +unlink
-//	WithFences             ~{KEYS}:fence +zadd +zscore
-//	WithRestartGuard       ~PREFIXql:* +mget
+//	WithFairness           ~ql:line:{KEYS} ~ql:line=KEYS ~ql:live:{KEYS} ~ql:live=KEYS +zadd +zrem +zscore +zcard +zrange +exists
+//	WithDeadlockDetection  ~ql:waits:{KEYS} ~ql:waits=KEYS +hset +hdel +hgetall
+//	AcquireAll             ~ql:wanted:{KEYS} ~ql:wanted=KEYS
+//	Semaphore              ~ql:slot:{KEYS}* ~ql:slot=KEYS ~ql:permits:{KEYS} ~ql:permits=KEYS ~ql:wanted:{KEYS} ~ql:wanted=KEYS +exists
+//	AcquireShared          ~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:writer:{KEYS} ~ql:writer=KEYS +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +pexpireat +unlink
+//	WithFences             ~ql:fence:{KEYS} ~ql:fence=KEYS ~ql:fence=ql:slot:{KEYS}* ~ql:fence=ql:slot=KEYS +zadd +zscore
+//	WithRestartGuard       ~ql:epoch:PREFIX ~ql:admitted:PREFIX ~ql:set:PREFIX +mget
 //	WithReplicatedVotes    +wait
 //	WithDurableVotes       +waitaof
 //
-// {KEYS}:x is KEYS:x for a key that has a hash tag, and PREFIX is that of
-// [WithKeyPrefix]. Without channels waiters poll, and [NodeMuted] reports it. Without scripts the
+// KEYS is PREFIX*, and PREFIX that of [WithKeyPrefix]; without one, ":PREFIX" falls away. Without channels waiters poll, and [NodeMuted] reports it. Without scripts the
 // server's own commands (DELIFEQ, DELEX, CAD, CAS, SET with IFEQ) replace them, if it has them
 // and they are allowed; otherwise [NodeLimited] says what does not work.
 //

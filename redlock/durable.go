@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // WithReplicatedVotes lets a node's vote count only when the given number of its replicas have
@@ -44,9 +45,10 @@ func WithDurableVotes(replicas int) Option {
 }
 
 // WithDurableTimeout sets how long a vote may wait for replicas or disks ([WithReplicatedVotes],
-// [WithDurableVotes]), beside the node time-out. It is a whole number of milliseconds, and
+// [WithDurableVotes]), beside the node time-out. It is above 0 and rounded up to milliseconds, and
 // every TTL must have room for both. The default is 2s, or half of what the default TTL
-// leaves beside the node time-out if that is less.
+// leaves beside the node time-out if that is less. Without one of the two options it is an
+// [OptionError].
 func WithDurableTimeout(d time.Duration) Option {
 	return option(func(o *lockerOptions) { o.durableTimeout = d })
 }
@@ -60,8 +62,10 @@ func (o *lockerOptions) checkDurability() error {
 		return &OptionError{"DurableVotes", fmt.Sprintf("%d replicas are fewer than 0", *o.synced)}
 	case o.replicated != nil && o.synced != nil:
 		return &OptionError{"ReplicatedVotes", "it does not go with DurableVotes, which counts replicas too: give all of them there"}
-	case o.durableTimeout != byTTL && (o.durableTimeout <= 0 || o.durableTimeout%time.Millisecond != 0):
-		return &OptionError{"DurableTimeout", fmt.Sprintf("%v is not a whole number of milliseconds above 0", o.durableTimeout)}
+	case o.durableTimeout != byTTL && (o.durableTimeout <= 0 || o.durableTimeout > MaxTTL):
+		return &OptionError{"DurableTimeout", fmt.Sprintf("%v is not above 0 and up to %v", o.durableTimeout, MaxTTL)}
+	case o.durableTimeout != byTTL && o.replicated == nil && o.synced == nil:
+		return &OptionError{"DurableTimeout", "no vote waits without WithReplicatedVotes or WithDurableVotes: give one of them, too"}
 	}
 	if d := o.durability(); !d.Fits(o.acquire.ttl, o.timeout(o.acquire.ttl), o.drift) {
 		return &OptionError{"DurableTimeout", fmt.Sprintf("%v and the node time-out of %v leave nothing of the TTL of %v: take a longer TTL or a shorter time-out",
@@ -84,7 +88,9 @@ func (o *lockerOptions) durability() *gate.Durability {
 	default:
 		return nil
 	}
-	if d.Timeout = o.durableTimeout; d.Timeout == byTTL {
+	if o.durableTimeout != byTTL {
+		d.Timeout = protocol.RoundUp(o.durableTimeout)
+	} else {
 		ttl := o.acquire.ttl
 		half := (ttl - o.timeout(ttl)) / 2
 		d.Timeout = max(min(defaultDurableTimeout, half).Truncate(time.Millisecond), time.Millisecond)

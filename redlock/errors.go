@@ -54,7 +54,8 @@ var (
 	ErrFence = fault.ErrFence
 
 	// ErrQuarantine says that a node may have forgotten votes, and does not vote for the
-	// longest TTL: see [WithRestartGuard] and [WithClockGuard]. Wait.
+	// longest TTL: see [WithRestartGuard] and [WithClockGuard]. Wait. Where nobody has ever
+	// admitted the nodes, call [Locker.AdmitNewNodes] instead, once.
 	ErrQuarantine = fault.ErrQuarantine
 
 	// ErrNodeSet says that a node belongs to another node set than this client, or was
@@ -247,12 +248,16 @@ func (e *QuorumError) Error() string {
 			lines[i] = vote.text("deleted")
 		}
 	}
+	return fmt.Sprintf("%s (%d of %d nodes must agree): %s", e.summary(), e.Need, len(e.Votes), strings.Join(lines, "; "))
+}
+
+// summary is the text without the nodes' answers.
+func (e *QuorumError) summary() string {
 	reason := e.Reason.Error()
 	if owner := e.Owner(); owner != "" && e.Reason == ErrTaken { //nolint:errorlint // one that wraps it has a text of its own
 		reason = "taken by " + owner
 	}
-	return fmt.Sprintf("redlock: %s %q: %s (%d of %d nodes must agree): %s",
-		e.Op, e.Key, reason, e.Need, len(e.Votes), strings.Join(lines, "; "))
+	return fmt.Sprintf("redlock: %s %q: %s", e.Op, e.Key, reason)
 }
 
 // Owner returns who has the key, by [WithOwner], if a quorum of the nodes says so; "" if none

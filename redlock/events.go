@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/fault"
@@ -41,17 +40,24 @@ const (
 	// that replace them. Err says what does not work there, and what to allow. A node without
 	// scripts is asked again once a second while it is used.
 	NodeLimited = EventKind(fault.NodeLimited)
+	// HooksLost: calls of [Hooks] were left out, because one of them has not returned for long, and
+	// too many wait. Err is a [*HookError], and says how many since the last such event. There is at
+	// most one a second.
+	HooksLost = EventKind(fault.HooksLost)
+	// HookPanicked: a function of [Hooks], [OnEvent] or [OnRenewal] has panicked, and the Locker goes
+	// on. Err is a [*HookError], with what it has panicked with, and where.
+	HookPanicked = EventKind(fault.HookPanicked)
 )
 
 func (k EventKind) String() string {
 	return fault.Name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted", "node's clock stepped", "node's clock drifts",
-		"node quarantined", "node admitted", "node limited")
+		"node quarantined", "node admitted", "node limited", "hooks lost", "hook panicked")
 }
 
-// Event is news of a node for an operator, which no call returns.
+// Event is news for an operator, of a node or of the hooks, which no call returns.
 type Event struct {
 	Kind EventKind
-	Node string // its name
+	Node string // its name; "": it is about hooks
 	Err  error  // why; nil for NodeUp and NodeAdmitted
 	Time time.Time
 	// Lasted is how long the node had been in the state that it leaves: of NodeUp down, of NodeDown
@@ -60,8 +66,12 @@ type Event struct {
 }
 
 func (e Event) String() string {
-	if e.Err == nil {
-		return fmt.Sprintf("%v: %s", e.Kind, e.Node)
+	text := e.Kind.String()
+	if e.Node != "" {
+		text += ": " + e.Node
 	}
-	return fmt.Sprintf("%v: %s: %v", e.Kind, e.Node, e.Err)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
 }

@@ -18,7 +18,7 @@ func (l *lease) Extend(ctx context.Context, ttl time.Duration) error {
 		until := l.Until()
 		l.attempt.Mu.Lock()
 		e := l.extended(op, err)
-		l.attempt.Unlock()
+		l.attempt.Mu.Unlock()
 		e.Until = until
 		l.told.extends(e)
 	}
@@ -31,6 +31,7 @@ func (l *lease) extend(ctx context.Context, ttl time.Duration) (*quorum.Operatio
 	if err := l.locker.checkLease(ttl); err != nil {
 		return nil, err
 	}
+	ttl = protocol.RoundUp(ttl)
 	if ctx.Err() != nil {
 		return nil, &fault.StateError{Op: "extend", Key: a.Key, Why: fault.EndOf(ctx)}
 	}
@@ -53,14 +54,14 @@ func (l *lease) extend(ctx context.Context, ttl time.Duration) (*quorum.Operatio
 	case op.Outcome == quorum.Dropped:
 		return op, fmt.Errorf("%w: %w", failure(op, op.FailureReason()), fault.EndOf(ctx))
 	}
-	return op, failure(op, lostIfHeld(op.FailureReason()))
+	return op, failure(op, notProlonged(op))
 }
 
 // prepareExtend makes the operation that asks for ttl, cut to the longest hold.
 func (l *lease) prepareExtend(ttl time.Duration) (*quorum.Operation, error) {
 	a := &l.attempt
 	now := l.observe()
-	defer a.Unlock()
+	defer a.Mu.Unlock()
 	if l.ended != nil {
 		return nil, &fault.StateError{Op: "extend", Key: a.Key, Why: l.ended}
 	}
@@ -86,12 +87,16 @@ func (l *lease) extension(what *protocol.Op, decided func(*quorum.Operation, clo
 	return op
 }
 
-// lostIfHeld turns ErrTaken, which means a loss to a holder, into ErrLost.
-func lostIfHeld(reason error) error {
-	if reason == ErrTaken { //nolint:errorlint // FailureReason returns the sentinel itself
+// notProlonged is why an extension has failed: the lock is lost once other tokens have its key at so
+// many nodes that the rest are no quorum. attempt.Mu is held.
+func notProlonged(op *quorum.Operation) error {
+	switch reason := op.FailureReason(); {
+	case reason != ErrTaken: //nolint:errorlint // FailureReason returns the sentinel itself
+		return reason
+	case op.Beaten():
 		return ErrLost
 	}
-	return reason
+	return ErrNoQuorum
 }
 
 // prolong takes the deciding vote of an extension. attempt.Mu is held, as in [Lock.expire]: one of
@@ -110,6 +115,7 @@ func prolong(op *quorum.Operation, now clockdrift.Instant) {
 	}
 	if op.Outcome == quorum.Carried {
 		l.until = max(l.until, min(op.Deadline(), l.ends))
+		l.due.Store(int64(l.until))
 	} else {
 		l.excess = true
 	}

@@ -157,6 +157,10 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 		{"taken over at a minority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
 			fakes[0].plant("k", "another", time.Minute)
 		}, nil, nil},
+		{"taken over at a minority, unknown at another", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
+			fakes[0].plant("k", "another", time.Minute)
+			fakes[1].change(refuse)
+		}, only(ErrNoQuorum), nil},
 		{"unknown at a minority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
 			fakes[0].change(refuse)
 		}, nil, nil},

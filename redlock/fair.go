@@ -23,11 +23,12 @@ var inLine = &kind{Kind: protocol.InLine, lease: exclusive.lease}
 // order.
 //
 // It is for [Lock]. Clients that take no part (other libraries, Lockers without the option, and acquires
-// with [WithToken]) see the same key and no line: whenever the key is free they may have it first. A
-// [Locker.TryAcquire] fails with [ErrTaken] while somebody waits.
+// with [WithToken]) see the same key and no line: whenever the key is free they may have it first, so
+// give all Lockers of a key the option. Readers, sets and they are told of every ninth release of a
+// process, whose own waiters pause then. A [Locker.TryAcquire] fails with [ErrTaken] while somebody waits.
 //
 // An acquire takes the nodes a script in place of one SET, also while nobody waits: they must run
-// scripts (+eval +evalsha), and use {KEY}:line and {KEY}:live. On a Redis Cluster the key needs a hash
+// scripts (+eval +evalsha), and use ql:line:{KEY} and ql:live:{KEY}. The key needs a hash
 // tag, or no closing brace.
 func WithFairness() Option {
 	return option(func(o *lockerOptions) { o.acquire.kind = inLine })
@@ -42,7 +43,8 @@ const MaxPriority = 1000
 // WithPriority lets an acquire wait, in the line of [WithFairness], as if it had begun so many times
 // [PriorityStep] earlier, or later if levels is negative. So nobody is overtaken by those who come
 // more than the difference of their levels after him, however urgent they are. It is from
-// -[MaxPriority] to [MaxPriority]; the default is 0. Without WithFairness it is an [OptionError].
+// -[MaxPriority] to [MaxPriority]; the default is 0. Where nobody stands in that line it is an
+// [OptionError]: without WithFairness, with [WithToken], and for shared locks, several keys and permits.
 func WithPriority(levels int) AcquireOption {
 	return acquireOption(func(o *acquireOptions) { o.priority = levels })
 }
@@ -53,7 +55,7 @@ func (o *acquireOptions) checkPriority() error {
 	case o.priority < -MaxPriority || o.priority > MaxPriority:
 		return &OptionError{"priority", fmt.Sprintf("want -%d to %[1]d, not %d", MaxPriority, o.priority)}
 	case o.priority != 0 && o.kind != inLine:
-		return &OptionError{"priority", "is for Lockers WithFairness, and for Acquire without WithToken"}
+		return &OptionError{"priority", "is for the line of a Locker WithFairness, in which an Acquire without WithToken waits: shared locks, several keys and permits have none, so leave it out there"}
 	}
 	return nil
 }

@@ -1,29 +1,70 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 )
 
-func TestLocksThatTakeTurnsNeedScriptsAndOneServer(t *testing.T) {
+func TestLocksThatTakeTurnsNeedScripts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, tt := range []struct {
-			node func(f *fakeNode)
-			key  string
-			want string
-		}{
-			{func(f *fakeNode) { f.scriptless = true }, "a", "allow +eval +evalsha"},
-			{func(f *fakeNode) { f.info += "redis_mode:cluster\r\n" }, "a}", "hash tag"},
+		locker, fakes := newLocker(t, 3, WithFairness())
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.scriptless = true })
+		}
+		if _, err := locker.Acquire(t.Context(), "a"); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "allow +eval +evalsha") {
+			t.Errorf("Acquire = %v, want ErrNode with what to allow", err)
+		}
+	})
+}
+
+func TestAPriorityIsRefusedWhereNobodyStandsInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fair, fakes := newLocker(t, 3, WithFairness())
+		permits, err := fair.Semaphore("s", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, priority := t.Context(), WithPriority(1)
+		for name, acquire := range map[string]func() error{
+			"AcquireShared":            func() error { _, err := fair.AcquireShared(ctx, "k", priority); return err },
+			"AcquireAll":               func() error { _, err := fair.AcquireAll(ctx, []string{"k", "l"}, priority); return err },
+			"a permit":                 func() error { _, err := permits.Acquire(ctx, priority); return err },
+			"several permits":          func() error { _, err := permits.AcquireN(ctx, 2, priority); return err },
+			"Acquire WithToken":        func() error { _, err := fair.Acquire(ctx, "k", priority, ownToken); return err },
+			"Acquire without fairness": func() error { _, err := another(t, fakes).Acquire(ctx, "k", priority); return err },
 		} {
-			locker, fakes := newLocker(t, 3, WithFairness())
-			for _, f := range fakes {
-				f.change(tt.node)
+			var option *OptionError
+			if err := acquire(); !errors.As(err, &option) || option.Option != "priority" {
+				t.Errorf("%s WithPriority = %v, want an OptionError", name, err)
 			}
-			if _, err := locker.Acquire(t.Context(), tt.key); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Acquire of %q = %v, want ErrNode with %q", tt.key, err, tt.want)
+		}
+	})
+}
+
+func TestReentryWorksUnderAnUpgradedLockOfAFairLocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3, WithFairness())
+		for name, hold := range map[string]func() *Lock{
+			"upgraded":   func() *Lock { return mustUpgrade(t, mustShare(t, locker, "k")) },
+			"of a token": func() *Lock { return mustAcquire(t, locker, "k", ownToken) },
+		} {
+			lock := hold()
+			for kind, acquire := range map[string]func(ctx context.Context) (interface{ Token() string }, error){
+				"Acquire": func(ctx context.Context) (interface{ Token() string }, error) {
+					return locker.Acquire(ctx, "k", WithReentry())
+				},
+				"AcquireShared": func(ctx context.Context) (interface{ Token() string }, error) {
+					return locker.AcquireShared(ctx, "k", WithReentry())
+				},
+			} {
+				if view, err := acquire(lock.Context()); err != nil || view.Token() != lock.Token() {
+					t.Errorf("%s under a lock that is %s = %v, %v; want a view of it", kind, name, view, err)
+				}
 			}
+			mustRelease(t, lock)
 		}
 	})
 }

@@ -76,7 +76,7 @@ func (f *fakeNode) native(args []any) *driver.Reply {
 	}
 	const wrong = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	switch {
-	case name == "PEXPIRE" && !strings.HasSuffix(key, ":fence"): // PEXPIRE key ms GT
+	case name == "PEXPIRE" && !strings.HasPrefix(key, "ql:fence"): // PEXPIRE key ms GT
 		until := f.expiry(args[2].(string))
 		if !ok || args[3] == "GT" && !until.After(held.until) {
 			return integer(0)

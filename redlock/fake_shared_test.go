@@ -179,7 +179,7 @@ func (f *fakeNode) sharers() (tokens []string) {
 	if held, _ := f.get("k"); held.token != protocol.SharedValue {
 		return nil
 	}
-	for token, until := range f.readers["{k}:readers"] {
+	for token, until := range f.readers["ql:readers:{k}"] {
 		if until.After(f.now()) {
 			tokens = append(tokens, token)
 		}

@@ -31,6 +31,7 @@ type fakeNode struct {
 	loaded     map[string]bool // digests
 	info       string
 	delay      time.Duration
+	away       time.Duration                     // the delay of a day's node that is well
 	jitter     time.Duration                     // up to so much is added to the delay
 	hung       chan struct{}                     // closed on resume; nil: not hung
 	buffer     []func()                          // what reached a hung server

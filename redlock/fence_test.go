@@ -31,7 +31,7 @@ func fenced(t *testing.T, lock *Lock) int64 {
 func (f *fakeNode) accepted() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.fences["{k}:fence"].number
+	return f.fences["ql:fence:{k}"].number
 }
 
 // kept is for how long a node keeps the counter of key "k": 0 if it has none.
@@ -39,7 +39,7 @@ func (f *fakeNode) kept(t *testing.T) time.Duration {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	counter, there := f.fence("{k}:fence")
+	counter, there := f.fence("ql:fence:{k}")
 	if there && counter.until.IsZero() {
 		t.Fatalf("%s keeps the counter for ever", f.name)
 	}
@@ -48,7 +48,7 @@ func (f *fakeNode) kept(t *testing.T) time.Duration {
 
 func setFence(fakes []*fakeNode, number int64) {
 	for _, f := range fakes {
-		f.change(func(f *fakeNode) { f.fences["{k}:fence"] = fakeFence{number, f.now().Add(time.Hour)} })
+		f.change(func(f *fakeNode) { f.fences["ql:fence:{k}"] = fakeFence{number, f.now().Add(time.Hour)} })
 	}
 }
 
@@ -473,7 +473,7 @@ func TestTheNextTryGivesACounterAnExpiryThatHasNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
 		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.fences["{k}:fence"] = fakeFence{number: 1} })
+			f.change(func(f *fakeNode) { f.fences["ql:fence:{k}"] = fakeFence{number: 1} })
 		}
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
@@ -591,7 +591,7 @@ func TestACounterAtItsEndIsAnErrorAndNoLock(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
 		setFence(fakes, protocol.MaxFence-1)
 		_, err := locker.Acquire(t.Context(), "k")
-		if !errors.Is(err, ErrFence) || !strings.Contains(err.Error(), "{k}:fence") {
+		if !errors.Is(err, ErrFence) || !strings.Contains(err.Error(), "ql:fence:{k}") {
 			t.Errorf("Acquire = %v, want ErrFence that names the counter", err)
 		}
 		synctest.Wait()
@@ -625,48 +625,6 @@ func TestARaiseEndsWithItsContext(t *testing.T) {
 		time.Sleep(time.Second)
 		if names := stray(fakes, "k"); len(names) > 0 {
 			t.Errorf("the attempt that was given up left its key at %v", names)
-		}
-	})
-}
-
-func TestFenceKeys(t *testing.T) {
-	for key, want := range map[string]struct {
-		name   string
-		tagged bool
-	}{
-		"orders:42":   {"{orders:42}:fence", true},
-		"{orders}:42": {"{orders}:42:fence", true},
-		"a{b":         {"{a{b}:fence", true},
-		"a}b":         {"a}b:fence", false},
-		"{}b":         {"{}b:fence", false},
-		"a{}{b}":      {"a{}{b}:fence", false},
-		"a}{b}":       {"a}{b}:fence", true},
-	} {
-		if name, tagged := protocol.FenceKey(key); name != want.name || tagged != want.tagged {
-			t.Errorf("protocol.FenceKey(%q) = %q, %v, want %q, %v", key, name, tagged, want.name, want.tagged)
-		}
-	}
-}
-
-func TestAClusterWantsATaggedKeyForAFence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fakes, nodes := fakeNodes(3)
-		for _, f := range fakes {
-			f.info += "redis_mode:cluster\r\n"
-		}
-		locker, err := New(nodes, WithFences())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = locker.Close() }()
-		if _, err := locker.TryAcquire(t.Context(), "a}b"); !errors.Is(err, ErrFence) || !strings.Contains(err.Error(), "hash tag") {
-			t.Errorf("TryAcquire = %v, want ErrFence that asks for a hash tag", err)
-		}
-		if n := fakes[0].count("ZADD"); n != 0 {
-			t.Errorf("the node was sent %d ZADD, want none", n)
-		}
-		if _, err := locker.TryAcquire(t.Context(), "a{b}"); err != nil {
-			t.Errorf("a key with a hash tag: %v", err)
 		}
 	})
 }

@@ -187,3 +187,55 @@ func TestANodeWhoseUserMayNoLongerAskIsReportedOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestANodeThatIsDownIsAskedAgainWhileStatsAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		fakes[2].change(func(f *fakeNode) { f.refused = driver.ErrNotSent }) // so there is nothing to clean up
+		for range 2 {
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			time.Sleep(2 * time.Second)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		calls := func() (calls int) {
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { calls += f.calls })
+			}
+			return calls
+		}
+		before := calls()
+		const seconds = 60
+		for range 10 * seconds {
+			if s := locker.Stats().Nodes[2].State; s != HealthDown {
+				t.Fatalf("a node that refuses is %v", s)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if asked := calls() - before; asked < 1 || asked > seconds/5 {
+			t.Errorf("in a minute of readings the nodes were asked %d times, want at most once in 5s, and only the one that is down", asked)
+		}
+		fakes[2].change(func(f *fakeNode) { f.refused = nil })
+		fakes[2].stop()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		locker.Stats()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("Stats has waited %v for a node that hangs", took)
+		}
+		fakes[2].resume()
+		time.Sleep(time.Minute)
+		locker.Stats()
+		synctest.Wait()
+		if s := locker.Stats().Nodes[2].State; s != HealthUp {
+			t.Errorf("a node that is back is %v at the second reading", s)
+		}
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		if left := locker.Stats().Nodes[2]; left.InFlight != 0 || left.Queue != 0 {
+			t.Errorf("%+v", left)
+		}
+	})
+}

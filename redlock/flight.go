@@ -49,8 +49,10 @@ func (l *Locker) boards(ctx context.Context, lock *lease) (f *quorum.Flight, goe
 		return f, f == nil, nil
 	}
 	err = l.pass(ctx, "acquire", lock.attempt.Key, ahead.Done)
-	if contest := ahead.Attempt.Contest; err == nil && contest != nil {
-		err = l.pass(ctx, "acquire", lock.attempt.Key, contest.Over)
+	if err == nil { // else it is still under way, and may write what is read here
+		if contest := ahead.Attempt.Contest; contest != nil {
+			err = l.pass(ctx, "acquire", lock.attempt.Key, contest.Over)
+		}
 	}
 	keys.Depart(op, err == nil)
 	return f, err == nil, err

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -296,6 +297,34 @@ func TestNobodyOfAProcessTriesWhileItSettlesASplit(t *testing.T) {
 		}
 		if tries := fakes[0].count("SET"); tries != 4 { // warming, two rounds, one try behind them
 			t.Errorf("a node has seen %d tries, want 4", tries)
+		}
+	})
+}
+
+// The votes of the try before are split at the very moment: what it writes then is not yet for those
+// whose contexts end.
+func TestWhoLeavesAFlightReadsNothingOfATryThatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trip = 10 * time.Millisecond
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		rivals(fakes, small+"a", small+"b")
+		far(fakes, trip)
+		for range 200 {
+			var group sync.WaitGroup
+			for i := range 4 {
+				group.Go(func() {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					if i > 0 {
+						time.AfterFunc(trip/2*time.Duration(rand.N(5)), cancel) //nolint:gosec // who leaves is no secret
+					}
+					if _, err := locker.TryAcquire(ctx, "k"); !errors.Is(err, context.Canceled) && !taken(err) {
+						t.Errorf("TryAcquire of a key whose votes others have = %v, want its context's end or ErrContended", err)
+					}
+				})
+			}
+			group.Wait()
 		}
 	})
 }

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -52,7 +53,7 @@ func hashed(key string) string {
 func FuzzKeys(f *testing.F) {
 	huge := strings.Repeat("k{\x00}", 1<<18)
 	for _, key := range []string{
-		"", "k", "{}", "{", "}", "}{", "{a", "a}", "{a}", "{{a}}", "{a}{b}", "{}{a}", "a{b}c", "a{}b", "{a}:fence", "ql:admitted", "ql:free:", "ql:free:k",
+		"", "k", "{}", "{", "}", "}{", "{a", "a}", "{a}", "{{a}}", "{a}{b}", "{}{a}", "a{b}c", "a{}b", "ql:fence:{a}", "ql:admitted", "ql:free:", "ql:free:k",
 		" ", "\n", "\r\n", "\x00", "\xff\xfe", "a b", "€", huge[:maxKey], huge[:maxKey+1], huge,
 	} {
 		for _, prefix := range []string{"", "p:", "{p}:", "{", "}", huge} {
@@ -90,10 +91,7 @@ func FuzzKeys(f *testing.F) {
 					refused(t, err, node.calls-calls)
 					continue
 				case err != nil:
-					if !cluster || !errors.Is(err, ErrFence) || hashed(fenceName(prefix+key)) == hashed(prefix+key) {
-						t.Fatalf("TryAcquire of a free key = %v", err)
-					}
-					continue
+					t.Fatalf("TryAcquire of a free key = %v", err)
 				}
 				if has, _ := node.token(prefix + key); lock.Key() != key || has != lock.Token() || option != nil && lock.Token() != token {
 					t.Fatalf("the lock of key %q is that of %q, and the node has %q", key, lock.Key(), has)
@@ -101,12 +99,12 @@ func FuzzKeys(f *testing.F) {
 				mustRelease(t, lock)
 			}
 			synctest.Wait()
-			known := []string{prefix + key, fenceName(prefix + key), prefix + gate.EpochKey, prefix + gate.MarkerKey, prefix + gate.SetKey, prefix}
+			known := []string{prefix + key, fenceName(prefix + key), gate.RecordKey(prefix, gate.EpochKey), gate.RecordKey(prefix, gate.MarkerKey), gate.RecordKey(prefix, gate.SetKey), prefix + asideKey}
 			for _, name := range node.names {
 				if !slices.Contains(known, name) {
-					t.Errorf("the node was asked for %q, want only %q", name, known[:5])
+					t.Errorf("the node was asked for %q, want only %q", name, known)
 				}
-				if cluster && name != prefix && hashed(name) != hashed(prefix+key) {
+				if cluster && name != prefix+asideKey && hashed(name) != hashed(prefix+key) {
 					t.Errorf("a cluster was asked for %q, which is on another server than %q", name, prefix+key)
 				}
 			}
@@ -117,10 +115,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-func fenceName(key string) string {
-	name, _ := protocol.FenceKey(key)
-	return name
-}
+func fenceName(key string) string { return protocol.Beside(protocol.RoleFence, key) }
 
 // refused fails the test if an error does not say what is wrong with an option, or if
 // something was sent all the same.
@@ -132,20 +127,40 @@ func refused(t *testing.T, err error, sent int) {
 	}
 }
 
-// FuzzTwoKeys holds two keys at once. They share nothing, but for a key and the same in
-// braces, which may count their fences together.
+// besides are all names of keys beside a key, those of its first and last slots included.
+func besides(key string) iter.Seq[string] {
+	roles := []string{
+		protocol.RoleFence, protocol.RoleReaders, protocol.RoleWriter, protocol.RoleWanted,
+		protocol.RolePermits, protocol.RoleLine, protocol.RoleLive, protocol.RoleWaits,
+	}
+	return func(yield func(string) bool) {
+		for _, role := range roles {
+			if !yield(protocol.Beside(role, key)) {
+				return
+			}
+		}
+		for _, slot := range []int{0, 1, 11, MaxPermits - 1} {
+			name := protocol.SlotKey(key, slot)
+			if !yield(name) || !yield(protocol.Beside(protocol.RoleFence, name)) {
+				return
+			}
+		}
+	}
+}
+
+// FuzzTwoKeys holds two keys at once. They share nothing.
 func FuzzTwoKeys(f *testing.F) {
 	for _, keys := range [][2]string{
 		{"a", "b"},
 		{"a", "{a}"},
 		{"{a}", "{{a}}"},
 		{"{a", "a}"},
-		{"{}", "{}:fence"},
+		{"{}", "ql:fence:{}"},
 		{"a", "a:fence"},
-		{"a", "{a}:fence"},
+		{"a", "ql:fence:{a}"},
 		{"{a}x", "{a}y"},
 		{"}", "{}}"},
-		{"{a}", "{a}:fence"},
+		{"{a}", "ql:fence:{a}"},
 		{"ql:free:a", "a"},
 		{"\x00", ""},
 		{"a ", "a"},
@@ -155,18 +170,22 @@ func FuzzTwoKeys(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, one, other string) {
 		o := defaults()
-		if one == other || o.checkKey(one) != nil || o.checkKey(other) != nil {
+		if one == other || o.checkKey(one) != nil || o.checkKey(other) != nil || o.checkNames(one, "") != nil || o.checkNames(other, "") != nil {
 			return
 		}
-		name, tagged := protocol.FenceKey(one)
-		if tagged != (hashed(name) == hashed(one)) {
-			t.Errorf("the fence of %q is %q, which is on its server: %t, and not %t", one, name, !tagged, tagged)
-		}
-		if name == one {
-			t.Errorf("the fence of %q has the name of the key", one)
-		}
-		if name == fenceName(other) && one != "{"+other+"}" && other != "{"+one+"}" {
-			t.Errorf("%q and %q have one fence, %q", one, other, name)
+		names := make(map[string]string)
+		for _, key := range []string{one, other} {
+			for name := range besides(key) {
+				if was, there := names[name]; there {
+					t.Errorf("%q is a name of %q, and of %q", name, key, was)
+				}
+				if names[name] = key; o.checkKey(name) == nil {
+					t.Errorf("%q is a name of %q, and a lock may have it", name, key)
+				}
+				if hashed(name) != hashed(key) {
+					t.Errorf("%q is on another server of a Redis Cluster than %q", name, key)
+				}
+			}
 		}
 		synctest.Test(t, func(t *testing.T) {
 			ours, fakes := newLocker(t, 3, WithFences())

@@ -65,8 +65,16 @@ func (s *tape) chosen() (options []Option) {
 	lease(WithTTL)
 	length(WithNodeTimeout)
 	length(WithFenceIdle)
-	length(WithRestartGuard)
-	length(WithClockGuard)
+	longest, guarded := s.next()
+	if guarded {
+		options = append(options, WithRestartGuard(time.Duration(longest)))
+	}
+	if n, set := s.next(); set {
+		if guarded && n%2 == 0 { // both have one time, or New refuses them
+			n = longest
+		}
+		options = append(options, WithClockGuard(time.Duration(n)))
+	}
 	length(WithDurableTimeout)
 	length(WithCloseTimeout)
 	lease(WithMaxOutage)
@@ -102,7 +110,8 @@ func exactly(ttl time.Duration, drift float64) *big.Float {
 }
 
 // FuzzOptions gives New, Acquire and Extend any lengths. Each is refused as an OptionError,
-// or works: no lease is longer than its TTL without the drift, and none is over when it begins.
+// or works: no lease is longer than its TTL, in milliseconds as nodes count, without the drift, and
+// none is over when it begins.
 func FuzzOptions(f *testing.F) {
 	f.Add([]byte{}, []byte{})
 	f.Add([]byte(tapeOf(int64(MinTTL))), []byte(tapeOf(int64(time.Hour))))
@@ -156,7 +165,8 @@ func FuzzOptions(f *testing.F) {
 				if err := lock.Extend(t.Context(), time.Duration(n)); err != nil {
 					refused(t, err, 0)
 				} else {
-					within("an extension", max(time.Duration(n), o.acquire.ttl))
+					sent := (time.Duration(n) + time.Millisecond - 1).Truncate(time.Millisecond)
+					within("an extension", max(sent, o.acquire.ttl))
 				}
 			}
 			left, held := lock.left(), lock.Context()

@@ -205,6 +205,50 @@ func TestWaitersOutlastAQuarantineOfAllNodes(t *testing.T) {
 	})
 }
 
+// Nobody has called AdmitNewNodes: a minute of silence would say nothing of that.
+func TestAWaitOnNewNodesSaysAtOnceWhatToDo(t *testing.T) {
+	for name, acquire := range kindsOfLocks {
+		for silent, most := range map[int]time.Duration{0: time.Second, 1: 11 * time.Second} { // the default of WithMaxOutage
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3, WithRestartGuard(time.Minute), WithFences())
+				far(fakes, time.Millisecond)
+				for _, f := range fakes[:silent] {
+					f.stop()
+				}
+				start := time.Now()
+				_, err := acquire(locker, t.Context())
+				if took := time.Since(start); took > most || !errors.Is(err, ErrQuarantine) || !errors.Is(err, ErrNoQuorum) {
+					t.Errorf("an acquire of %s on new nodes, %d of them silent = %v after %v, want ErrQuarantine within %v", name, silent, err, took, most)
+				}
+				for _, want := range []string{"nobody has admitted it", "votes again in ", "AdmitNewNodes"} {
+					if err == nil || !strings.Contains(err.Error(), want) {
+						t.Errorf("an acquire of %s on new nodes = %v, want an error with %q", name, err, want)
+					}
+				}
+				for _, f := range fakes[:silent] {
+					f.resume()
+				}
+			})
+		}
+	}
+}
+
+// What it has not seen yet may be admitted.
+func TestANewProcessOutlastsAQuarantineOfMostNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, fakes := admittedLocker(t, 3)
+		fakes[0].restart()
+		fakes[1].restart()
+		far(fakes[2:], 100*time.Millisecond)
+		start := time.Now()
+		lock, err := another(t, fakes, guard10()).Acquire(t.Context(), "k", WithMaxOutage(time.Second))
+		if err != nil {
+			t.Fatalf("Acquire = %v after %v, want it to wait for the nodes", err, time.Since(start))
+		}
+		mustRelease(t, lock)
+	})
+}
+
 func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
@@ -216,7 +260,7 @@ func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
-				if _, err := locker.TryAcquire(t.Context(), random.Token("")); err != nil {
+				if _, err := locker.TryAcquire(t.Context(), random.Token("")[len(protocol.TokenMark):]); err != nil {
 					t.Error(err)
 				}
 			})
@@ -318,9 +362,10 @@ func TestTheGuardBoundsLeases(t *testing.T) {
 	for _, options := range [][]Option{
 		{WithRestartGuard(5 * time.Second)},
 		{WithRestartGuard(-1)},
-		{WithRestartGuard(time.Minute + 1)},
+		{WithRestartGuard(MaxTTL + 1)},
 		{WithClockGuard(5 * time.Second)},
 		{WithClockGuard(-1)},
+		{WithClockGuard(MaxTTL + 1)},
 	} {
 		if _, err := New(nodes, options...); !errors.Is(err, ErrOption) {
 			t.Errorf("New with a guard that does not fit the TTL = %v, want ErrOption", err)

@@ -19,7 +19,9 @@ func (l *lease) Held(ctx context.Context) (bool, error) {
 		return false, &fault.StateError{Op: "held", Key: a.Key, Why: ErrClosed}
 	}
 	op := new(quorum.Operation)
-	op.Prepare(a, a.Kind.Look, a.LongestLease())
+	a.Mu.Lock()
+	op.Prepare(a, a.Kind.Look, a.Longest)
+	a.Mu.Unlock()
 	op.Encode(nil)
 	op.AskAll()
 	op.Await(ctx)

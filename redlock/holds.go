@@ -11,6 +11,7 @@ import (
 type holds struct {
 	mu     sync.Mutex
 	locks  map[holdName]*lease
+	owns   map[string][]*lease // those with tokens of their users' own, by token
 	closed bool
 	sleep  suspendDetector
 }
@@ -42,13 +43,43 @@ func (h *holds) add(l *lease) bool {
 		h.watch(l.locker.clock)
 	}
 	h.locks[l.holdName()] = l
+	if l.attempt.Own {
+		if h.owns == nil {
+			h.owns = make(map[string][]*lease)
+		}
+		h.owns[l.attempt.Token] = append(h.owns[l.attempt.Token], l)
+	}
 	return true
 }
 
 func (h *holds) remove(l *lease) {
 	h.mu.Lock()
-	delete(h.locks, l.holdName())
+	h.drop(l)
 	h.mu.Unlock()
+}
+
+// drop is remove. h.mu is held.
+func (h *holds) drop(l *lease) {
+	delete(h.locks, l.holdName())
+	if !l.attempt.Own {
+		return
+	}
+	own := slices.DeleteFunc(h.owns[l.attempt.Token], func(other *lease) bool { return other == l })
+	if h.owns[l.attempt.Token] = own; len(own) == 0 {
+		delete(h.owns, l.attempt.Token)
+	}
+}
+
+// twins returns the locks that have the key and the token of l, which is its user's own.
+func (h *holds) twins(l *lease) (twins []*lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, other := range h.owns[l.attempt.Token] {
+		if other != l && other.attempt.Key == l.attempt.Key {
+			twins = append(twins, other)
+		}
+	}
+	return twins
 }
 
 // with returns the lock that has a generated token, or nil.

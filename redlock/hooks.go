@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/fault"
@@ -11,15 +12,25 @@ import (
 
 // Hooks are functions that are told what a [Locker] does. Any of them may be nil.
 //
-// They are called on the path of the locks, at the same time for different locks, with no mutex of
-// the library held: they must be fast, must not block, and may call [Locker.Stats] and the methods
-// of the lock that they get. A function that is nil costs nothing.
+// AcquireStart, AcquireEnd, ReleaseEnd, and the ExtendEnd of an Extend are called by the goroutine that
+// has made the call, at the same time for different locks: they must be fast, for it waits for them. A
+// panic goes up to the caller. One in AcquireEnd first releases the lock, which the caller does not
+// get.
+//
+// All others are called one after the other, in order, by a goroutine of the Locker's own, on which no
+// lock depends: one that blocks delays the others, and costs no lock. A renewal or a batch is left out
+// while 4,096 calls wait, and the end of a hold or an event while 131,072 do: [HookStats] counts that,
+// and [HooksLost] tells it. A panic is told as [HookPanicked], and the next call goes on. If Node is
+// nil, or panics at that, both are logged by [slog.Default].
+//
+// No mutex of the library is held meanwhile: all of them may call anything, also Release and
+// [Locker.Close]. A function that is nil costs nothing.
 //
 // AcquireStart and AcquireEnd are told of each call that takes a lock of any kind, also of one that
 // is refused before anything is sent. Each start has exactly one end. AcquireEnd has a Lock if a
 // hold has begun, and each hold has exactly one HoldEnd, which comes after its AcquireEnd. It is
 // told within a second after a lock was lost whose Context nobody has asked for, and at once
-// otherwise.
+// otherwise. A Release does not wait for it.
 //
 // [Lock.Downgrade] and [SharedLock.TryUpgrade] are told as acquires that convert
 // ([AcquireStart.Converts]): the old hold ends ([WhyConverted]) and another begins, unless the
@@ -32,7 +43,7 @@ type Hooks struct {
 	AcquireStart func(ctx context.Context, a AcquireStart) context.Context
 	// AcquireEnd is told just before the call returns.
 	AcquireEnd func(ctx context.Context, a AcquireEnd)
-	// HoldEnd is told when the lock is released, lost or converted, or the Locker is closed.
+	// HoldEnd is told after the lock was released, lost or converted, or the Locker was closed.
 	HoldEnd func(ctx context.Context, h HoldEnd)
 	// ReleaseEnd is told just before a Release returns, if there was a hold to release. Neither
 	// Abandon, nor a second Release, nor that of a view is told.
@@ -42,7 +53,7 @@ type Hooks struct {
 	ExtendEnd func(ctx context.Context, e ExtendEnd)
 	// Batch is told of each batch of requests to a node when it is back, but not of probes.
 	Batch func(b Batch)
-	// Node is told what [OnEvent] tells: one call at a time for each node.
+	// Node is told what [OnEvent] tells.
 	Node func(e Event)
 }
 
@@ -200,15 +211,17 @@ type Batch struct {
 	Err      error         // why there are no replies; nil if there are
 	Attempt  int           // 1; 2 and more for what is sent once more, as after a broken connection
 
-	contexts func(most int) []context.Context
+	about []*acquisition // one for each of the requests that are about a lock
 }
 
 // Contexts returns the contexts, as AcquireStart has returned them, of the locks that the first
-// acquires and extensions in the batch are about: each once, and at most so many. It may be called
-// until the hook returns.
-func (b Batch) Contexts(most int) []context.Context {
-	if b.contexts == nil {
-		return nil
+// acquires and extensions in the batch are about: each once, and at most so many.
+func (b Batch) Contexts(most int) (all []context.Context) {
+	var seen []*acquisition
+	for _, a := range b.about {
+		if len(all) < most && !slices.Contains(seen, a) {
+			seen, all = append(seen, a), append(all, a.ctx)
+		}
 	}
-	return b.contexts(most)
+	return all
 }

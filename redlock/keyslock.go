@@ -50,7 +50,7 @@ const MaxKeys = protocol.MaxKeys
 // keys. Locks on single keys do not heed the marks: a key that is always taken by [Locker.Acquire]
 // may keep a KeysLock waiting for ever.
 //
-// Every node must run scripts (+eval +evalsha), and may use {KEY}:wanted for the marks. A node
+// Every node must run scripts (+eval +evalsha), and may use ql:wanted:{KEY} for the marks. A node
 // that is a Redis Cluster takes only keys that have one hash tag, as {account}:1 and {account}:2.
 // With [WithFences] all keys get one number, which is greater than those of all earlier holders of
 // each.
@@ -94,6 +94,9 @@ func (l *Locker) prepareAll(ctx context.Context, keys []string, options []Acquir
 		if err := l.options.checkKey(key); err != nil {
 			return nil, err
 		}
+		if err := l.options.checkNames(key, "locks on several keys"); err != nil {
+			return nil, err
+		}
 		if held := l.holder(ctx, key); held != nil && (chosen.token == nil || *chosen.token != held.attempt.Token) {
 			return nil, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: this context holds it already: work under the lock that it carries, or release that first", ErrDeadlock)}
 		}
@@ -103,7 +106,7 @@ func (l *Locker) prepareAll(ctx context.Context, keys []string, options []Acquir
 	if len(l.carries(ctx)) > 0 { // who waits before it may wait for what its context holds
 		o.kind.Many.Turn = protocol.Turn{}
 	}
-	return &o, nil
+	return &o, o.checkPriority()
 }
 
 // nameOf is how errors call several keys.
@@ -197,6 +200,7 @@ func (l *Locker) acquireAll(ctx context.Context, name string, o *acquireOptions)
 		if err == nil || lock == nil {
 			return lock, err
 		}
+		lock.last().Dismiss()
 		if w.Over(err) {
 			return nil, w.GiveUp(err)
 		}

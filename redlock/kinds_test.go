@@ -71,7 +71,9 @@ func onEachKind(t *testing.T, options []Option, acquire []AcquireOption, test fu
 				var lock heldLock
 				for i := range 2 { // at the first time the nodes do not know the scripts yet
 					var err error
-					if lock, err = take(locker, t.Context(), acquire...); err == nil && i == 0 {
+					lock, err = take(locker, t.Context(), acquire...)
+					synctest.Wait() // so that it leaves for all of them
+					if err == nil && i == 0 {
 						err = lock.Release(t.Context())
 					}
 					if err != nil {
@@ -121,7 +123,7 @@ func TestEveryKindKeepsThePromisesOfALock(t *testing.T) {
 			t.Errorf("Extend after Release = %v, want ErrReleased", err)
 		}
 		synctest.Wait()
-		for _, key := range []string{"k", "l", "m", "{k}:slot:0", "{k}:slot:1", "{k}:readers"} {
+		for _, key := range []string{"k", "l", "m", "ql:slot:{k}0", "ql:slot:{k}1", "ql:readers:{k}"} {
 			if at := stray(fakes, key); len(at) > 0 {
 				t.Errorf("%q is left at %v", key, at)
 			}
@@ -158,7 +160,7 @@ func TestPitfall21OfEveryKindNoRenewalLengthensALease(t *testing.T) {
 			for _, f := range fakes {
 				f.change(func(f *fakeNode) {
 					for key, held := range f.keys {
-						if left := held.until.Sub(f.now()); left > 10*time.Second && key != "{k}:permits" {
+						if left := held.until.Sub(f.now()); left > 10*time.Second && key != "ql:permits:{k}" {
 							t.Errorf("%s keeps %q for %v, the lease is 10s", f.name, key, left)
 						}
 					}
@@ -180,7 +182,7 @@ func TestCloseReleasesLocksOfEveryKind(t *testing.T) {
 		if err := locker.Close(); err != nil || !errors.Is(context.Cause(held), ErrClosed) {
 			t.Errorf("Close = %v, and the context ended because of %v", err, context.Cause(held))
 		}
-		for _, key := range []string{"k", "l", "m", "{k}:slot:0", "{k}:slot:1"} {
+		for _, key := range []string{"k", "l", "m", "ql:slot:{k}0", "ql:slot:{k}1"} {
 			if at := stray(fakes, key); len(at) > 0 {
 				t.Errorf("%q is left at %v", key, at)
 			}

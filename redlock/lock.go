@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -55,9 +56,12 @@ func (h *handle) over(what string) error {
 }
 
 // Context returns a context that descends from the one given to Acquire, and ends with the
-// lease, by a local timer whatever the network does, or just before a release is sent.
+// lease, by a local timer whatever the network does, or just before a release is sent. Its Err and
+// Done compare the clock as well, for a timer is late where the process was stopped: what is derived
+// from it by [context.WithCancel] waits for the timer, or for somebody who asks this one.
 // context.Cause then says why: [ErrLost], [ErrReleased] or [ErrClosed]; after failed renewals
-// a [*QuorumError] in it has each node's last answer. Give it to all work that the lock protects.
+// a [*QuorumError] in it has each node's last answer. Its Deadline is not the lease's, which moves: see
+// Until. Give it to all work that the lock protects.
 func (h *handle) Context() context.Context {
 	if h.view != nil {
 		return h.view.ctx
@@ -68,7 +72,8 @@ func (h *handle) Context() context.Context {
 // Valid reports whether the lease still runs. Run work that may outlast it under [Lock.Context].
 func (h *handle) Valid() bool { return h.over("") == nil && h.lease.Valid() }
 
-// Extend prolongs the lease to ttl from now, and never shortens it. Nodes that have lost the
+// Extend prolongs the lease to ttl from now, and never shortens it. A ttl such as
+// time.Until(moment) is rounded up to milliseconds, as that of [WithTTL]. Nodes that have lost the
 // key get it again. It counts only if a quorum agrees before the current lease ends; an Extend
 // that fails before that changes nothing, and may be repeated until then. Leases that it has
 // set at some nodes are deleted when the lock is lost, unless the token is the user's own (see
@@ -144,6 +149,7 @@ type lease struct {
 	maxHold time.Duration
 	from    *lease       // the hold that this one is to go on with; nil: none
 	told    *acquisition // what hooks are told of; nil: none are
+	due     atomic.Int64 // until, for its contexts, which are asked all the time
 
 	// Guarded by attempt.Mu.
 	until  clockdrift.Instant // the lease's end, drift taken off
@@ -151,8 +157,7 @@ type lease struct {
 	fence  int64
 	ended  error           // why the hold is over: ErrLost, ErrReleased or ErrClosed
 	cause  error           // the same with details, for ctx
-	ctx    context.Context //nolint:containedctx // handed out; nil until then
-	cancel context.CancelCauseFunc
+	ctx    *heldContext    // handed out; nil until then
 	timer  *time.Timer     // ends ctx at until
 	given  bool            // Release was called
 	excess bool            // an extension that does not count may have set a lease beyond until
@@ -193,7 +198,7 @@ func (l *lease) Valid() bool { return l.left() > 0 }
 // left is the rest of the lease, and at most 0 if the hold is over.
 func (l *lease) left() time.Duration {
 	now := l.observe()
-	defer l.attempt.Unlock()
+	defer l.attempt.Mu.Unlock()
 	return l.rest(now)
 }
 
@@ -205,7 +210,7 @@ func (l *lease) rest(now clockdrift.Instant) time.Duration {
 	return l.until.Sub(now)
 }
 
-// observe locks attempt.Mu, which the caller gives back by [quorum.Attempt.Unlock], and ends the hold if its deadline has passed
+// observe locks attempt.Mu, which the caller gives back, and ends the hold if its deadline has passed
 // at the returned moment.
 func (l *lease) observe() (now clockdrift.Instant) {
 	now = l.locker.clock.Fresh()
@@ -235,7 +240,9 @@ func (l *lease) end(why Why, now clockdrift.Instant) {
 		l.ended, l.cause = ErrReleased, ErrReleased
 	}
 	l.places.end(l)
-	l.attempt.End()
+	if why != WhyAbandoned { // its key stays, whichever token has it
+		l.attempt.End(why != WhyConverted)
+	}
 	if l.excess && why == WhyLost {
 		l.attempt.Abandon()
 	}
@@ -244,7 +251,7 @@ func (l *lease) end(why Why, now clockdrift.Instant) {
 	}
 	if l.ctx != nil {
 		l.timer.Stop()
-		l.cancel(l.cause)
+		l.ctx.cancel(l.cause)
 	}
 	if l.told != nil {
 		l.told.over(why, now)
@@ -262,26 +269,12 @@ func (l *lease) lossCause() error {
 	return ErrLost
 }
 
-// Context returns the hold's own context.
-func (l *lease) Context() context.Context {
-	now := l.observe()
-	defer l.attempt.Unlock()
-	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(context.WithValue(l.parent, lockKey{}, l.public))
-		if l.ended != nil {
-			l.cancel(l.cause)
-		} else {
-			l.timer = time.AfterFunc(l.until.Sub(now), l.expire)
-		}
-	}
-	return l.ctx
-}
-
 type lockKey struct{}
 
 // What is carried by a context is a lock of any kind, or a view of one.
 type carried interface {
 	LockInfo
+	Release(ctx context.Context) error
 	body() *lease
 }
 
@@ -334,15 +327,6 @@ func (l *Locker) carries(ctx context.Context) (all []*lease) {
 		}
 	}
 	return all
-}
-
-// expire is called by the timer. The lease may have been extended since.
-func (l *lease) expire() {
-	now := l.observe()
-	defer l.attempt.Unlock()
-	if l.ended == nil {
-		l.timer.Reset(l.until.Sub(now))
-	}
 }
 
 // Votes returns each node's answer to the acquire so far: some arrive after the deciding vote.

@@ -32,6 +32,7 @@ type Locker struct {
 
 	hooks   Hooks // all of them
 	watched bool  // some of them are about locks
+	teller  teller
 
 	met       atomic.Bool  // the clocks of a quorum are known
 	inLineAs  string       // its name where it stands in a key's line; "": it does not
@@ -45,7 +46,10 @@ type Locker struct {
 
 	closing chan struct{}
 	once    sync.Once
-	failure error              // of Close
+	quiet   time.Time // hooks are to be told of all until then
+	failure error     // of Close, but for hooks
+	hush    sync.Once
+	outcome error              // of Close
 	kill    context.CancelFunc // ends the context that all batches descend from
 	work    crew
 }
@@ -94,6 +98,7 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	o.roundUp()
 	if err := checkNodes(nodes); err != nil {
 		return nil, err
 	}
@@ -107,12 +112,12 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 		blind:   make([]atomic.Bool, len(nodes)),
 		closing: make(chan struct{}),
 	}
-	var batches bool
-	l.hooks, l.watched, batches = join(o.hooks)
+	l.hooks, l.watched = join(o.hooks)
+	l.teller.events = l.hooks.Node
 	l.renewals.clock = l.clock
 	l.renewals.wake = func() { l.work.start(l.renewals.begin) }
 	c := l.nodeConfig(len(nodes))
-	if batches {
+	if l.hooks.Batch != nil {
 		c.Sent = l.sent
 	}
 	c.Life, l.kill = context.WithCancel(context.Background())
@@ -135,7 +140,7 @@ func (l *Locker) nodeConfig(size int) node.Config {
 	c := node.Config{
 		Clock: l.clock, Random: o.random, Jitter: o.jitter, Go: l.work.start,
 		Emit: func(e fault.Event) {
-			l.hooks.Node(Event{Kind: EventKind(e.Kind), Node: e.Node, Err: e.Err, Time: e.Time, Lasted: e.Lasted})
+			l.emit(Event{Kind: EventKind(e.Kind), Node: e.Node, Err: e.Err, Time: e.Time, Lasted: e.Lasted})
 		},
 		Owe:     func(change int) { l.board.Keys.Await(change) },
 		Timeout: o.timeout(o.acquire.ttl), TTL: o.acquire.ttl, Drift: o.drift, Prefix: o.prefix, Quorum: majority,
@@ -191,12 +196,26 @@ func (l *Locker) GoString() string { return l.String() }
 // and expire by their TTL. Close closes the clients that the adapters made themselves, unless
 // another open Locker of this process has the same nodes, and never one that was given to them.
 //
+// It also waits until [Hooks] were told of all that has happened, within the same time; called by a
+// hook, it does not wait for hooks.
+//
 // The error is or wraps a [*CloseError] if a quorum did not confirm all releases: it names
-// the keys and the nodes. Further calls return the same.
+// the keys and the nodes. It is or wraps a [*HookError] if a hook has not returned. Further calls
+// return the same.
 func (l *Locker) Close() error {
-	l.once.Do(func() { l.failure = l.shut() })
-	return l.failure
+	l.once.Do(func() {
+		l.quiet = time.Now().Add(max(l.options.cleanup, lastCalls))
+		l.failure = l.shut()
+	})
+	if calledByHook() {
+		return l.failure
+	}
+	l.hush.Do(func() { l.outcome = errors.Join(l.failure, l.teller.drain(max(time.Until(l.quiet), lastCalls))) })
+	return l.outcome
 }
+
+// lastCalls is the least time that hooks get to be told of all.
+const lastCalls = time.Second
 
 func (l *Locker) shut() error {
 	l.board.Close()

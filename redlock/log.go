@@ -3,22 +3,23 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 )
 
 // LogTo returns hooks for [WithHooks] that log what an operator should know:
 //
-//	Error  a lock was lost: its key, why, and how long it was held
+//	Error  a lock was lost: its key, why, and how long it was held; a function of hooks has panicked
 //	Warn   a renewal that not all nodes have granted, with the nodes that have not; and news of a
-//	       node: it is down, in quarantine, its clock was set, …
+//	       node: it is down, in quarantine, its clock was set, …; calls of hooks were left out
 //	Info   a node is up again, or votes again
 //
 // Of each node it logs at most 10 pieces of news at once and then one in 6s, and the same of
 // renewals that it has not granted; what is left out is counted in the next record ("omitted"). A nil logger
-// is [slog.Default]. No record has a token.
+// is [slog.Default]. No record has a token. Durations are in seconds (held_s), and an error is a group,
+// with the [Summary] by which records can be counted, and each node's answer in "votes".
 func LogTo(log *slog.Logger) Hooks {
 	if log == nil {
 		log = slog.Default()
@@ -72,7 +73,7 @@ func (l *eventLog) allows(sort string) (omitted int, ok bool) {
 func (l *eventLog) holdEnd(ctx context.Context, h HoldEnd) {
 	if h.Why == WhyLost {
 		l.log.LogAttrs(ctx, slog.LevelError, "a lock was lost",
-			slog.String("key", h.Key), slog.String("kind", h.Kind.String()), slog.Duration("held", h.Held), slog.Int64("fence", h.Fence), slog.Any("error", h.Err))
+			slog.String("key", h.Key), slog.String("kind", h.Kind.String()), seconds("held", h.Held), slog.Int64("fence", h.Fence), slog.Any("error", parts(h.Err)))
 	}
 }
 
@@ -88,7 +89,7 @@ func (l *eventLog) extendEnd(ctx context.Context, e ExtendEnd) {
 		}
 	}
 	if some {
-		l.log.LogAttrs(ctx, slog.LevelWarn, "a renewal is short of votes", slog.Any("renewal", e.renewal()), slog.Int("omitted", omitted))
+		l.log.LogAttrs(ctx, slog.LevelWarn, "a renewal is short of votes", withOmitted([]slog.Attr{slog.Any("renewal", e.renewal())}, omitted)...)
 	}
 }
 
@@ -98,15 +99,29 @@ func (l *eventLog) node(e Event) {
 		return
 	}
 	level := slog.LevelWarn
-	if e.Kind == NodeUp || e.Kind == NodeAdmitted {
+	switch e.Kind {
+	case NodeUp, NodeAdmitted:
 		level = slog.LevelInfo
+	case HookPanicked:
+		level = slog.LevelError
 	}
-	l.log.LogAttrs(context.Background(), level, e.Kind.String(), slog.Any("event", e), slog.Int("omitted", omitted))
+	l.log.LogAttrs(context.Background(), level, e.Kind.String(), withOmitted([]slog.Attr{slog.Any("event", e)}, omitted)...)
 }
+
+// withOmitted appends how many records were left out, if any were.
+func withOmitted(attrs []slog.Attr, omitted int) []slog.Attr {
+	if omitted == 0 {
+		return attrs
+	}
+	return append(attrs, slog.Int("omitted", omitted))
+}
+
+// seconds shows a duration: not every handler writes the unit of one.
+func seconds(name string, d time.Duration) slog.Attr { return slog.Float64(name+"_s", d.Seconds()) }
 
 // LogValue shows the lock of any kind, without its token.
 func (l *lease) LogValue() slog.Value {
-	group := []slog.Attr{slog.String("key", l.Key()), slog.String("kind", l.kind().String()), slog.Duration("left", max(0, l.left()))}
+	group := []slog.Attr{slog.String("key", l.Key()), slog.String("kind", l.kind().String()), seconds("left", max(0, l.left()))}
 	switch {
 	case len(l.places) == 1:
 		group = append(group, slog.Int("slot", l.places[0].place))
@@ -121,16 +136,19 @@ func (l *lease) LogValue() slog.Value {
 
 // LogValue shows the event, without its time, which the record has.
 func (e Event) LogValue() slog.Value {
-	group := []slog.Attr{slog.String("kind", e.Kind.String()), slog.String("node", e.Node)}
+	group := []slog.Attr{slog.String("kind", e.Kind.String())}
+	if e.Node != "" {
+		group = append(group, slog.String("node", e.Node))
+	}
 	if e.Lasted != 0 {
-		group = append(group, slog.Duration("lasted", e.Lasted))
+		group = append(group, seconds("lasted", e.Lasted))
 	}
 	return slog.GroupValue(withError(group, e.Err)...)
 }
 
 // LogValue shows the vote.
 func (v Vote) LogValue() slog.Value {
-	group := []slog.Attr{slog.String("node", v.Node), slog.String("answer", v.Answer.String()), slog.Duration("latency", v.Latency)}
+	group := []slog.Attr{slog.String("node", v.Node), slog.String("answer", v.Answer.String()), seconds("latency", v.Latency)}
 	if v.Owner != "" {
 		group = append(group, slog.String("owner", v.Owner))
 	}
@@ -158,22 +176,33 @@ func (r Renewal) LogValue() slog.Value {
 	return slog.GroupValue(append(group, votesAttr(missing))...)
 }
 
-// LogValue shows the error in its parts: each vote by the name of its node.
+// LogValue shows the error in its parts: see [Summary].
 func (e *QuorumError) LogValue() slog.Value {
-	group := []slog.Attr{slog.String("op", e.Op), slog.String("key", e.Key), slog.String("reason", e.Reason.Error()), slog.Int("need", e.Need)}
+	group := []slog.Attr{
+		slog.String("summary", Summary(e)), slog.String("op", e.Op), slog.String("key", e.Key), slog.String("reason", e.Reason.Error()), slog.Int("need", e.Need),
+	}
 	if owner := e.Owner(); owner != "" {
 		group = append(group, slog.String("owner", owner))
 	}
 	return slog.GroupValue(append(group, votesAttr(e.Votes))...)
 }
 
-// LogValue shows the error in its parts.
+// LogValue shows the error in its parts: see [Summary].
 func (e *WaitError) LogValue() slog.Value {
-	group := []slog.Attr{slog.Int("tries", e.Tries), slog.Duration("waited", e.Waited)}
+	group := []slog.Attr{slog.String("summary", Summary(e)), slog.Int("tries", e.Tries), seconds("waited", e.Waited)}
 	if e.end != nil {
 		group = append(group, slog.String("end", e.end.Error()))
 	}
 	return slog.GroupValue(withError(group, e.last)...)
+}
+
+// LogValue shows the error in its parts.
+func (e *HookError) LogValue() slog.Value {
+	group := []slog.Attr{slog.String("summary", Summary(e)), slog.String("hook", e.Hook)}
+	if e.Panic != nil {
+		return slog.GroupValue(append(group, slog.String("panic", fmt.Sprint(e.Panic)), slog.String("stack", string(e.Stack)))...)
+	}
+	return slog.GroupValue(append(group, seconds("for", e.For), slog.Int64("lost", e.Lost))...)
 }
 
 // withError appends an error, if there is one.
@@ -181,17 +210,49 @@ func withError(group []slog.Attr, err error) []slog.Attr {
 	if err == nil {
 		return group
 	}
-	if quorum, ok := err.(slog.LogValuer); ok {
-		return append(group, slog.Any("error", quorum))
-	}
-	return append(group, slog.String("error", err.Error()))
+	return append(group, slog.Any("error", parts(err)))
 }
 
-// votesAttr shows votes by their nodes.
-func votesAttr(votes []Vote) slog.Attr {
-	group := make([]any, len(votes))
-	for i, v := range votes {
-		group[i] = slog.String(v.Node, strings.TrimPrefix(v.String(), v.Node+": "))
+// parts shows an error as a group, the summary of which is the same for all that are alike.
+func parts(err error) slog.Value {
+	if known, ok := err.(slog.LogValuer); ok {
+		return known.LogValue()
 	}
-	return slog.Group("votes", group...)
+	group := []slog.Attr{slog.String("summary", Summary(err))}
+	if text := err.Error(); text != Summary(err) {
+		group = append(group, slog.String("text", text))
+	}
+	return slog.GroupValue(group...)
+}
+
+// votesAttr shows what each node has said. No name of a node is a key, of which a log must not have
+// as many as there are nodes.
+func votesAttr(votes []Vote) slog.Attr {
+	said := make([]string, len(votes))
+	for i, v := range votes {
+		v.Latency = 0 // or no two records would be alike
+		said[i] = v.String()
+	}
+	return slog.Any("votes", said)
+}
+
+// Summary returns the beginning of an error's text: what has failed, of which key, and why. Nodes'
+// answers, latencies and how often it was tried are left out, so that errors which are alike have
+// one summary, by which logs can be counted. Show the whole text to whoever has to mend it.
+func Summary(err error) string {
+	var quorum *QuorumError
+	var hook *HookError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &quorum):
+		return quorum.summary()
+	case errors.As(err, &hook):
+		return hook.summary()
+	}
+	var wait *WaitError
+	if errors.As(err, &wait) {
+		return wait.last.Error()
+	}
+	return err.Error()
 }

@@ -55,7 +55,7 @@ func TestALostLockAndRenewalsThatAreShortOfVotesAreLoggedWithoutTokens(t *testin
 		for _, r := range records(t, &log) {
 			if r["msg"] == "a lock was lost" {
 				lost++
-				if r["level"] != "ERROR" || r["key"] != "k" || r["kind"] != "exclusive" || r["held"] == 0.0 || r["error"] == nil {
+				if r["level"] != "ERROR" || r["key"] != "k" || r["kind"] != "exclusive" || r["held_s"] == 0.0 || r["error"] == nil {
 					t.Errorf("the record of the loss is %v", r)
 				}
 			}
@@ -90,6 +90,62 @@ func TestNewsOfANodeAreLoggedAtMostSoOftenAndTheOthersAreCounted(t *testing.T) {
 		tell(Event{Kind: NodeDown, Node: at})
 		if all := records(t, &log); len(all) != 1 || all[0]["omitted"] != 15.0 {
 			t.Errorf("%v later the log is\n%swant one record more, that counts the 15 before it", logPause, &log)
+		}
+	})
+}
+
+func TestTheSummaryOfAnErrorIsItsBeginningAndTheSameWhateverTheNodesTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		other := another(t, fakes)
+		mustAcquire(t, other, "k", WithTTL(time.Hour))
+		summaries := make(map[string]int)
+		for i := range 5 {
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { f.delay = time.Duration(i) * time.Millisecond })
+			}
+			_, once := locker.TryAcquire(t.Context(), "k")
+			_, often := locker.Acquire(t.Context(), "k", WithMaxWait(time.Duration(i)*time.Second))
+			for _, err := range []error{once, often} {
+				summary := Summary(err)
+				summaries[summary]++
+				if !strings.HasPrefix(err.Error(), summary) || len(summary) > 60 {
+					t.Errorf("the summary of %q is %q", err, summary)
+				}
+			}
+		}
+		if len(summaries) != 1 {
+			t.Errorf("errors that are alike have the summaries %v", summaries)
+		}
+	})
+}
+
+func TestALogHasNoAddressesForKeysNoBareDurationsAndNoZeroes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		locker, fakes := newLocker(t, 3, WithTTL(3*time.Second), WithHooks(LogTo(slog.New(slog.NewJSONHandler(&log, nil)))))
+		mustAcquire(t, locker, "k", WithRenewal())
+		synctest.Wait()
+		for _, f := range fakes[1:] {
+			f.stop()
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		_, err := another(t, fakes).Acquire(t.Context(), "k", WithMaxWait(time.Second))
+		slog.New(slog.NewJSONHandler(&log, nil)).Error("no lock", "error", err)
+		text := log.String()
+		for _, want := range []string{`"held_s":`, `"lasted_s":`, `"waited_s":`, `"summary":"redlock: renew \"k\": lock lost"`, `"votes":["node-1: `} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the log has no %s:\n%s", want, text)
+			}
+		}
+		for _, wrong := range []string{`"omitted":0`, `"node-1":`, `"node-2":`, `"held":`, `"lasted":`, `"waited":`, `ms)`} {
+			if strings.Contains(text, wrong) {
+				t.Errorf("the log has %s:\n%s", wrong, text)
+			}
+		}
+		for _, f := range fakes[1:] {
+			f.resume()
 		}
 	})
 }

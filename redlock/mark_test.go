@@ -75,7 +75,7 @@ func TestAMarkIsWithdrawnByTheGrantAndByGivingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		other := another(t, fakes)
-		const name = "{k}:writer"
+		const name = "ql:writer:{k}"
 		for _, gives := range []bool{false, true} {
 			reader := mustShare(t, other, "k", WithTTL(time.Hour))
 			ctx, cancel := context.WithCancel(t.Context())
@@ -159,7 +159,7 @@ func TestATryOfAWriterLeavesNoMark(t *testing.T) {
 			t.Fatalf("TryAcquire = %v", err)
 		}
 		synctest.Wait()
-		if names := stray(fakes, "{k}:writer"); names != nil {
+		if names := stray(fakes, "ql:writer:{k}"); names != nil {
 			t.Errorf("there are marks at %v", names)
 		}
 		mustShare(t, locker, "k")

@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,8 +103,8 @@ func TestEachExtensionOfACommandIsJudgedByItsLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
 		var locks []*Lock
-		for range 8 {
-			locks = append(locks, mustAcquire(t, locker, random.Token("")))
+		for i := range 8 {
+			locks = append(locks, mustAcquire(t, locker, strconv.Itoa(i)))
 		}
 		synctest.Wait()
 		mergeNodes(fakes)
@@ -181,13 +182,40 @@ func TestANodeRefusesClientsThatItDoesNotList(t *testing.T) {
 	}
 }
 
+// It lists no configuration of others: a change of nodes that they tell of may not be over.
+func TestWhoEndsAQuarantineListsItsOwnConfigurationIfAnAdmittedNodeDoes(t *testing.T) {
+	for _, tt := range []struct{ set, want string }{
+		{"v1 0:3@1,7:3@1", "v1 7:3@1"},
+		{"v1 7:3@1 note=x", "v1 7:3@1"},
+		{"v1 0:3@1", ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, fakes := newLocker(t, 3)
+			for _, f := range fakes {
+				f.admitTo(10_000, tt.set)
+			}
+			locker := another(t, fakes, guard10(), WithNodeSet(7))
+			_, _ = locker.TryAcquire(t.Context(), "k")
+			fakes[0].restart()
+			for range 8 {
+				time.Sleep(3 * time.Second)
+				_, _ = locker.TryAcquire(t.Context(), "k")
+				synctest.Wait()
+			}
+			if set := fakes[0].records()[gate.SetKey]; set != tt.want {
+				t.Errorf("where others say %q the node that came back is given %q, want %q", tt.set, set, tt.want)
+			}
+		})
+	}
+}
+
 func TestTheFirstClientListsItsOwnConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, fakes := newLocker(t, 3)
 		locker := another(t, fakes, guard10(), WithNodeSet(42), WithKeyPrefix("p:"))
 		admit(t, locker)
 		mustAcquire(t, locker, "k")
-		if set, _ := fakes[0].token("p:" + gate.SetKey); set != "v1 42:3@1" {
+		if set, _ := fakes[0].token(gate.SetKey + ":p:"); set != "v1 42:3@1" {
 			t.Errorf("the node set is %q, want that of the client", set)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
 // The bounds of a TTL.
@@ -30,7 +31,8 @@ const defaultNodeTimeout = 250 * time.Millisecond
 // byTTL is an unset duration, whose default depends on the TTL.
 const byTTL = time.Duration(math.MinInt64)
 
-// Option is a setting of [New].
+// Option is a setting of [New]. Of one that is given twice the last counts, but for hooks and events,
+// of which all do.
 type Option interface{ locker(*lockerOptions) }
 
 // AcquireOption is a setting of one [Locker.Acquire] or [Locker.TryAcquire].
@@ -51,13 +53,16 @@ type lockerOptions struct {
 	evictingOK  bool
 	fences      bool
 	fenceIdle   time.Duration
+	idles       bool          // it was given
 	guard       time.Duration // the longest TTL; 0: none
+	guards      bool          // it was given
 	nodeSet     uint64        // the configuration's id
 	deadlocks   time.Duration // how long a wait under a lock takes until a ring is looked for
 	detects     bool          // it is
 	clockGuard  time.Duration // the same for steps of a node's clock
-	replicated  *int          // replicas that must have a vote; nil: none
-	synced      *int          // replicas whose disks must have it, beside the node's; nil: none
+	clockGuards bool
+	replicated  *int // replicas that must have a vote; nil: none
+	synced      *int // replicas whose disks must have it, beside the node's; nil: none
 
 	durableTimeout time.Duration
 	hooks          []Hooks
@@ -79,6 +84,8 @@ type acquireOptions struct {
 	maxOutage              time.Duration
 	token                  *string
 	owner                  string
+	names                  bool             // the owner was given
+	seen                   waiting.Sighting // by the tries before
 	reenters               bool
 	within                 *lease // the hold that it enters; nil: none
 	renews                 bool
@@ -138,21 +145,22 @@ func (set leaseOption) acquire(o *acquireOptions)   { set(o) }
 func (set acquireOption) acquire(o *acquireOptions) { set(o) }
 
 // WithTTL sets the lease: how long nodes keep a key that its holder neither extends nor
-// releases. Work that may take longer has to extend it. It is a whole number of milliseconds
-// from [MinTTL] to [MaxTTL]. The default is 10s.
+// releases. Work that may take longer has to extend it. It is from [MinTTL] to [MaxTTL], and
+// rounded up to milliseconds, which servers count in; the lock's deadline is that of the rounded
+// time. The default is 10s.
 func WithTTL(d time.Duration) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.ttl = d })
 }
 
-// WithMaxWait bounds how long Acquire waits for the key; then the error is that of the last
-// try, such as [ErrTaken]. A try under way is not cut short. 0 means one attempt, without
+// WithMaxWait bounds how long Acquire waits for the key, and for its turn to ask the nodes where
+// many ask; then the error is that of the last try, such as [ErrTaken]. A try under way is not cut short. 0 means one attempt, without
 // queueing. By default only the context bounds the wait; but the lock's own context descends
 // from it, so a time-out there would also cut the hold short.
 func WithMaxWait(d time.Duration) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.maxWait = d })
 }
 
-// WithRetryLimit bounds how often Acquire tries again after the first try. A waiter may have no
+// WithRetryLimit bounds how often Acquire tries again after the first try; 0 means one try. A waiter may have no
 // reason to try before the holder releases the key; to bound the time, use [WithMaxWait]. The
 // look every 4 to 6s whether an announcement was lost does not count. By default there is no
 // limit.
@@ -172,7 +180,9 @@ func WithBackoff(least, most time.Duration) LeaseOption {
 
 // WithMaxOutage sets how long an Acquire goes on while no quorum answers. 0 means that it
 // fails at the first such try. The default is the TTL. Errors that waiting cannot mend (a
-// wrong password, a replica among the nodes, a full memory) fail at once in any case.
+// wrong password, a replica among the nodes, a full memory, nodes that nobody has ever admitted
+// under [WithRestartGuard]) fail at once in any case. A quarantine of nodes that were admitted
+// is waited through, however long it takes.
 func WithMaxOutage(d time.Duration) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.maxOutage = d })
 }
@@ -204,9 +214,10 @@ func WithMaxHold(d time.Duration) LeaseOption {
 }
 
 // OnRenewal sets a function that receives the result of each renewal: it shows that only
-// 4 or 3 of 5 nodes hold the lock before the lock is lost. It is called from the library's
-// own goroutines and must not block; with a silent node it is called up to a node time-out late.
-// It is short for [Hooks.ExtendEnd], and can be set for one lock. By default results are dropped.
+// 4 or 3 of 5 nodes hold the lock before the lock is lost. It is called in turn with the other
+// functions of [Hooks]; with a silent node it is called up to a node time-out late.
+// It is short for [Hooks.ExtendEnd], and can be set for one lock; nil ends the Locker's default for
+// it. By default results are dropped.
 func OnRenewal(tell func(Renewal)) LeaseOption {
 	return leaseOption(func(o *acquireOptions) {
 		if o.renewals = nil; tell != nil {
@@ -218,13 +229,24 @@ func OnRenewal(tell func(Renewal)) LeaseOption {
 // WithToken sets the token of this acquire, so that a request that is repeated after a
 // crash or a lost answer finds the lock it already has: where the token holds the key, the
 // acquire prolongs it. Whoever knows the token holds the lock, so it must be unguessable,
-// and no two requests may share one. It is 1 to 4096 bytes, and does not begin with "ql:".
+// and no two requests may share one. It is 1 to 4096 bytes, and does not begin with "ql:". An
+// acquire that is also given [WithOwner] is refused, for such a token carries no name.
 //
 // Only [Lock.Release] and [Locker.Close] delete such a token, and only of a lock that is
-// held: locks with one token are one lock, and are released together. Keys of a failed
-// acquire or a lost lock belong to a retry, or expire by their TTL; to delete them, acquire
-// the lock again with the token, and release it. After a release this Locker refuses the
-// token for one TTL.
+// held. Keys of a failed acquire or a lost lock belong to a retry, or expire by their TTL; to
+// delete them, acquire the lock again with the token, and release it. After a release this
+// Locker refuses the token for one TTL.
+//
+// So votes for such a token stay where several ask for a key at the same moment and none has a
+// quorum. They are ranked as others are. Each try of the one that leads prolongs its votes; those of
+// the others end by their TTL, and until then their tries take nothing. So if all try
+// again, one of them has the key within one TTL; until then their errors match [ErrContended].
+//
+// The locks of one Locker on a key with one token are one lock: a release of one of them ends
+// all, with the cause [ErrReleased]; so does Abandon, or a conversion. A lock of another Locker,
+// or process, with the token does not know of it. The key is gone from under it, somebody else
+// may have it, and its renewal or Extend sets the key again where it is free. Release no lock
+// whose request another process may still work for.
 func WithToken(token string) AcquireOption {
 	return acquireOption(func(o *acquireOptions) { o.token = &token })
 }
@@ -232,9 +254,9 @@ func WithToken(token string) AcquireOption {
 // WithOwner names who takes the lock: "orders@web-7/4211". The name stands in the key's value on
 // the nodes, behind the token's random part, where anybody who may GET the key reads it. Others
 // find it in their errors ([QuorumError.Owner]) and with [Locker.Inspect]. It is up to 1 KiB of
-// printable characters. A token of [WithToken] carries no name. The default is none.
+// printable characters. A token of [WithToken] carries no name. The default is none, as with "".
 func WithOwner(name string) LeaseOption {
-	return leaseOption(func(o *acquireOptions) { o.owner = name })
+	return leaseOption(func(o *acquireOptions) { o.owner, o.names = name, name != "" })
 }
 
 // WithNodeTimeout sets how long one node may take for one operation. It should be far
@@ -246,20 +268,23 @@ func WithNodeTimeout(d time.Duration) Option {
 
 // WithDriftFactor sets how far the clocks of this machine and a node may run apart,
 // as a part of the time that passes. TTL × factor + 2ms is taken off every lease.
-// The default is 0.01, ten times what a clock under NTP needs.
+// The default is 0.01, ten times what a clock under NTP needs; 0 says that they do not.
 func WithDriftFactor(factor float64) Option {
 	return option(func(o *lockerOptions) { o.drift = factor })
 }
 
 // WithKeyPrefix sets the prefix of every key on the nodes. [Lock.Key] and errors show keys
 // without it. Locks under different prefixes are independent, and nothing reports it: all
-// clients of a key need the same. The default is none.
+// clients of a key need the same. No key begins with "ql:", the prefix included: these are the keys
+// of this library. The default is none.
 func WithKeyPrefix(prefix string) Option {
 	return option(func(o *lockerOptions) { o.prefix = prefix })
 }
 
 // WithCloseTimeout sets how long [Locker.Close] waits until a quorum has confirmed all
-// releases. Keys without confirmation are in its [*CloseError]. The default is 2s.
+// releases, and until [Hooks] were told of all that has happened, for which they get at least 1s.
+// Keys without confirmation are in its [*CloseError]. 0 means that it does not wait for releases.
+// The default is 2s.
 func WithCloseTimeout(d time.Duration) Option {
 	return option(func(o *lockerOptions) { o.cleanup = d })
 }
@@ -275,7 +300,7 @@ func WithEvictingNodes() Option {
 // WithFences gives every lock a number greater than those of all earlier holders of the key:
 // see [Lock.Fence]. All clients of a key need the option. It costs the nodes four small
 // commands an acquire, in the same round trip; on nodes with an ACL allow +zadd +zscore +time
-// and the keys ~{KEYS}:fence as well.
+// and what the table of the package names as well. A key needs a hash tag, or no closing brace.
 //
 // The order holds whatever leases and clocks do, and with any minority of the nodes dead, but
 // not over nodes that lose their counters (by a restart, a flush or a promotion):
@@ -288,10 +313,10 @@ func WithFences() Option {
 // extends: at least d, and at least twice the lock's TTL. A number that is ahead of the
 // nodes' clocks is kept for as much longer as it is ahead. The order survives a forgotten
 // counter: numbers follow the nodes' clocks. Clients of a key may keep its counter for
-// different times: the longest counts. It is a whole number of milliseconds up to
-// [MaxTTL]. The default is a day.
+// different times: the longest counts. It is above 0 and up to [MaxTTL], and rounded up to
+// milliseconds. The default is a day. Without [WithFences] it is an [OptionError].
 func WithFenceIdle(d time.Duration) Option {
-	return option(func(o *lockerOptions) { o.fenceIdle = d })
+	return option(func(o *lockerOptions) { o.fenceIdle, o.idles = d, true })
 }
 
 // WithRestartGuard keeps a node that may have forgotten votes from voting, for the longest TTL
@@ -300,15 +325,17 @@ func WithFenceIdle(d time.Duration) Option {
 // within a lease, and fences lose their order. Such a node does not count for extensions
 // either: if a majority restarts at once, locks are lost at their deadline.
 //
-// All clients of a key need the option, with the same time. A longer lease is refused. A
-// client with a longer time than nodes were admitted for is refused there, with [ErrNodeSet].
+// All clients of a key need the option, with the same time, which is also that of a
+// [WithClockGuard] beside it. It is from the TTL to [MaxTTL], and rounded up to milliseconds: 0 does not
+// turn the guard off, but is an [OptionError]. A longer lease is refused. A client with a longer time than nodes were admitted for is refused there, with [ErrNodeSet].
 // To raise it, stop all clients and delete "ql:admitted" on all nodes.
 //
 // Nodes have to be admitted before they vote: call [Locker.AdmitNewNodes] at the first
-// deployment, or let the time pass once, with all nodes up but at most one. A process has to
+// deployment, or let the time pass once, with all nodes up but at most one. Until then an acquire
+// fails at once, with [ErrQuarantine]. A process has to
 // run for that time to end a quarantine, and to read another node that is admitted. The guard
 // costs a node two small commands a batch, and keeps three small keys there: "ql:epoch",
-// "ql:admitted" and "ql:set", behind the key prefix. Where an ACL forbids them, the error and
+// "ql:admitted" and "ql:set", with ":" and the key prefix at the end if there is one. Where an ACL forbids them, the error and
 // [NodeQuarantined] say what to allow. Nodes that do not report their master_replid (INFO
 // replication), and Redis Clusters, are refused.
 //
@@ -316,15 +343,16 @@ func WithFenceIdle(d time.Duration) Option {
 // has been there for repl-backlog-ttl: set repl-backlog-ttl 0. The guard does not see that a
 // machine was restored from a snapshot.
 func WithRestartGuard(longest time.Duration) Option {
-	return option(func(o *lockerOptions) { o.guard = longest })
+	return option(func(o *lockerOptions) { o.guard, o.guards = longest, true })
 }
 
 // WithNodeSet sets the id of this client's configuration of nodes: another id for each
 // list of nodes. Under [WithRestartGuard] each node lists the configurations that it is
 // part of, by id and number of nodes, and a client of another one takes no vote from it
 // ([ErrNodeSet]). So clients of three nodes and of five cannot hold one key at once, nor can
-// clients of as many other nodes with another id. A node that comes back empty copies the
-// list of the others. The default is 0, for nodes that never change.
+// clients of as many other nodes with another id. Who ends the quarantine of a node that came back
+// empty gives it the entry of its own configuration, and only if another node that is admitted lists
+// it, too. The default is 0, for nodes that never change.
 //
 // To change the list, stop all clients for the longest TTL, delete "ql:set" (behind the key
 // prefix) on all nodes, and start the clients with the new list and a new id.
@@ -333,8 +361,8 @@ func WithNodeSet(id uint64) Option {
 }
 
 // WithClockGuard keeps a node whose clock was set forward, which may have ended leases early,
-// from voting for the longest TTL that any client uses. A longer lease is refused. A vote
-// counts only if the clock cannot have gained more than leases of the default TTL allow for
+// from voting for the longest TTL that any client uses: from the TTL to [MaxTTL], the same as that of
+// [WithRestartGuard] beside it, and rounded up to milliseconds. A longer lease is refused. A vote counts only if the clock cannot have gained more than leases of the default TTL allow for
 // (see [WithDriftFactor]) within that time. So a node has no vote for that time after its clock
 // was not read for much longer than the TTL, because it was down or this machine slept. Nor has
 // one whose replies take longer than the drift allowance, which could hide a step of that
@@ -345,12 +373,12 @@ func WithNodeSet(id uint64) Option {
 // that is set back before the clock is read again. By default a step is reported as
 // [NodeClockStepped] and the node goes on to vote.
 func WithClockGuard(longest time.Duration) Option {
-	return option(func(o *lockerOptions) { o.clockGuard = longest })
+	return option(func(o *lockerOptions) { o.clockGuard, o.clockGuards = longest, true })
 }
 
-// OnEvent sets a function that receives the events of nodes. It is called from the library's
-// own goroutines, one call at a time for each node, and must not block. It is short for
-// [WithHooks] with [Hooks.Node]; [LogTo] logs them. By default events are dropped.
+// OnEvent sets a function that receives the events of nodes, and of hooks. It is called by a goroutine
+// of the Locker's own, one call at a time: see [Hooks]. It is short for [WithHooks] with
+// [Hooks.Node]; [LogTo] logs them. By default events of nodes are dropped.
 func OnEvent(tell func(Event)) Option {
 	return option(func(o *lockerOptions) {
 		o.noEvents = o.noEvents || tell == nil

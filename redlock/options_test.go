@@ -20,7 +20,9 @@ func TestBadOptionsAreRefusedByName(t *testing.T) {
 		{WithTTL(0), "TTL"},
 		{WithTTL(-time.Second), "TTL"},
 		{WithTTL(time.Microsecond), "TTL"},
-		{WithTTL(15*time.Millisecond + 1), "TTL"},
+		{WithTTL(999500 * time.Nanosecond), "TTL"},
+		{WithTTL(MinTTL - 1), "TTL"},
+		{WithTTL(MaxTTL + 1), "TTL"},
 		{WithTTL(math.MaxInt64), "TTL"},
 		{WithMaxWait(-1), "MaxWait"},
 		{WithRetryLimit(-1), "RetryLimit"},
@@ -45,6 +47,83 @@ func TestBadOptionsAreRefusedByName(t *testing.T) {
 			t.Errorf("New = %v, want an OptionError about %s", err, tt.name)
 		}
 	}
+}
+
+// What has no effect was meant to have one.
+func TestUselessOptionsAreRefusedByName(t *testing.T) {
+	for _, tt := range []struct {
+		options []Option
+		name    string
+	}{
+		{[]Option{WithRestartGuard(0)}, "RestartGuard"},
+		{[]Option{WithClockGuard(0)}, "ClockGuard"},
+		{[]Option{WithRestartGuard(time.Minute), WithRestartGuard(0)}, "RestartGuard"},
+		{[]Option{WithRestartGuard(time.Minute), WithClockGuard(30 * time.Second)}, "ClockGuard"},
+		{[]Option{WithClockGuard(30 * time.Second), WithRestartGuard(time.Minute)}, "ClockGuard"},
+		{[]Option{WithFenceIdle(time.Hour)}, "FenceIdle"},
+		{[]Option{WithFenceIdle(0), WithFences()}, "FenceIdle"},
+		{[]Option{WithFenceIdle(MaxTTL + 1), WithFences()}, "FenceIdle"},
+		{[]Option{WithDurableTimeout(time.Second)}, "DurableTimeout"},
+	} {
+		_, nodes := fakeNodes(3)
+		_, err := New(nodes, tt.options...)
+		var option *OptionError
+		if !errors.As(err, &option) || option.Option != tt.name || !errors.Is(err, ErrOption) {
+			t.Errorf("New = %v, want an OptionError about %s", err, tt.name)
+		}
+	}
+	_, nodes := fakeNodes(3)
+	locker, err := New(nodes, WithClockGuard(time.Minute), WithRestartGuard(time.Minute), WithFenceIdle(time.Hour), WithFences(), WithDurableTimeout(time.Second), WithDurableVotes(0))
+	if err != nil {
+		t.Fatalf("New with the same options, each of use = %v", err)
+	}
+	_ = locker.Close()
+}
+
+// What servers count is rounded up to milliseconds, which they count in. The deadline is that of what
+// they were sent.
+func TestTimesAreRoundedUpToMilliseconds(t *testing.T) {
+	const part = 10*time.Second + 250*time.Microsecond
+	sent := 10*time.Second + time.Millisecond
+	lasts := func(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
+	synctest.Test(t, func(t *testing.T) {
+		byOption, fakes := newLocker(t, 3, WithTTL(part), WithRestartGuard(part), WithClockGuard(part))
+		admit(t, byOption)
+		if _, err := byOption.TryAcquire(t.Context(), "k", WithTTL(sent+1)); !errors.Is(err, ErrOption) {
+			t.Errorf("TryAcquire with a TTL beyond the guard's = %v, want ErrOption", err)
+		}
+		locker := another(t, fakes, WithRestartGuard(sent))
+		for name, acquire := range map[string]func() (*Lock, error){
+			"by an option of New":        func() (*Lock, error) { return byOption.TryAcquire(t.Context(), "k") },
+			"by an option of an acquire": func() (*Lock, error) { return locker.TryAcquire(t.Context(), "k", WithTTL(part)) },
+			"by an extension": func() (*Lock, error) {
+				lock, err := locker.TryAcquire(t.Context(), "k", WithTTL(5*time.Second))
+				if err == nil {
+					err = lock.Extend(t.Context(), time.Until(time.Now().Add(part)))
+				}
+				return lock, err
+			},
+		} {
+			lock, err := acquire()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			synctest.Wait()
+			for _, f := range fakes {
+				if _, left := f.token("k"); left != sent {
+					t.Errorf("%s of %v %s has the key for %v, want %v", name, part, f.name, left, sent)
+				}
+			}
+			if left := time.Until(lock.Until()); left != lasts(sent) {
+				t.Errorf("%s of %v the lock is valid for %v, want %v, which goes with what was sent", name, part, left, lasts(sent))
+			}
+			if err := lock.Extend(t.Context(), MinTTL-1); !errors.Is(err, ErrOption) {
+				t.Errorf("Extend by less than MinTTL = %v, want ErrOption", err)
+			}
+			mustRelease(t, lock)
+			synctest.Wait() // until all nodes have answered
+		}
+	})
 }
 
 func TestBadNodesAreRefused(t *testing.T) {
@@ -75,6 +154,7 @@ func TestBadArgumentsOfAnAcquireSendNothing(t *testing.T) {
 		for name, try := range map[string]func() error{
 			"an empty key":             func() error { _, err := locker.Acquire(t.Context(), ""); return err },
 			"a key too long":           func() error { _, err := locker.Acquire(t.Context(), strings.Repeat("k", maxKey+1)); return err },
+			"a token and a name":       func() error { _, err := locker.Acquire(t.Context(), "k", WithOwner("me"), WithToken("t")); return err },
 			"an empty token":           func() error { _, err := locker.Acquire(t.Context(), "k", WithToken("")); return err },
 			"a TTL below the time-out": func() error { _, err := locker.Acquire(t.Context(), "k", WithTTL(time.Second)); return err },
 			"an option that is nil":    func() error { _, err := locker.Acquire(t.Context(), "k", nil); return err },

@@ -65,11 +65,11 @@ func TestSeveralPermitsAreOneLock(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, slot := range p.Slots() {
-			if _, left := fakes[0].token(fmt.Sprintf("{s}:slot:%d", slot)); left != time.Hour {
+			if _, left := fakes[0].token(fmt.Sprintf("ql:slot:{s}%d", slot)); left != time.Hour {
 				t.Errorf("after an extension to an hour slot %d is held for %v", slot, left)
 			}
 		}
-		if _, left := fakes[0].token("{s}:permits"); left != 2*time.Hour {
+		if _, left := fakes[0].token("ql:permits:{s}"); left != 2*time.Hour {
 			t.Errorf("the number of permits is kept for %v, want two hours", left)
 		}
 		if held, err := p.Held(t.Context()); !held || err != nil {
@@ -77,7 +77,7 @@ func TestSeveralPermitsAreOneLock(t *testing.T) {
 		}
 		// One of the slots is lost at a majority: no extension succeeds.
 		for _, f := range fakes[:2] {
-			f.plant(fmt.Sprintf("{s}:slot:%d", p.Slots()[1]), "theirs", 3*time.Hour)
+			f.plant(fmt.Sprintf("ql:slot:{s}%d", p.Slots()[1]), "theirs", 3*time.Hour)
 		}
 		if held, err := p.Held(t.Context()); held || err != nil {
 			t.Errorf("with a slot lost Held = %v, %v", held, err)
@@ -92,7 +92,7 @@ func TestSeveralPermitsAreOneLock(t *testing.T) {
 		synctest.Wait()
 		for _, slot := range p.Slots() {
 			for _, f := range fakes {
-				if token, _ := f.token(fmt.Sprintf("{s}:slot:%d", slot)); token == p.Token() {
+				if token, _ := f.token(fmt.Sprintf("ql:slot:{s}%d", slot)); token == p.Token() {
 					t.Errorf("after the release slot %d is held at %s", slot, f.name)
 				}
 			}
@@ -109,7 +109,7 @@ func TestSeveralPermitsAreRenewed(t *testing.T) {
 		p := mustTakeN(t, newSemaphore(t, locker, 4), 2, WithRenewal())
 		time.Sleep(time.Hour)
 		for _, slot := range p.Slots() {
-			if token, _ := fakes[0].token(fmt.Sprintf("{s}:slot:%d", slot)); token != p.Token() || !p.Valid() {
+			if token, _ := fakes[0].token(fmt.Sprintf("ql:slot:{s}%d", slot)); token != p.Token() || !p.Valid() {
 				t.Errorf("after an hour of renewals slot %d is not held", slot)
 			}
 		}
@@ -221,7 +221,7 @@ func TestNobodyHoldsPermitsWhileItWaitsForMore(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		for i := range 4 {
-			key := fmt.Sprintf("{s}:slot:%d", i)
+			key := fmt.Sprintf("ql:slot:{s}%d", i)
 			for _, f := range fakes {
 				if token, _ := f.token(key); token != "" && token != held[0].Token() && token != held[1].Token() {
 					t.Errorf("who waits for three permits holds %s", key)
@@ -405,7 +405,7 @@ func TestWhoWaitsForOnePermitLeavesAMarkBesideWhoWantsSeveral(t *testing.T) {
 		marks := map[string]bool{}
 		for range 300 {
 			time.Sleep(50 * time.Millisecond)
-			if mark, _ := fakes[0].token("{s}:wanted"); mark != "" {
+			if mark, _ := fakes[0].token("ql:wanted:{s}"); mark != "" {
 				marks[mark[strings.LastIndexByte(mark, ' '):]] = true
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -236,7 +237,7 @@ func TestPitfall09ATTLBelowTheMinimumIsRefused(t *testing.T) {
 		}
 		synctest.Wait()
 		calls := fakes[0].batches()
-		for _, ttl := range []time.Duration{-1, 0, 1, time.Microsecond, time.Millisecond, MinTTL - 1, MinTTL + 1, 1500 * time.Microsecond, MaxTTL + 1, 1 << 62} {
+		for _, ttl := range []time.Duration{-1, 0, 1, time.Microsecond, time.Millisecond, MinTTL - 1, 999500 * time.Nanosecond, 1500 * time.Microsecond, MaxTTL + 1, 1 << 62} {
 			if err := lock.Extend(t.Context(), ttl); !errors.Is(err, ErrOption) {
 				t.Errorf("Extend to %v = %v, want ErrOption", ttl, err)
 			}
@@ -565,6 +566,39 @@ func TestPitfall21NoTryAndNoRenewalLengthensALease(t *testing.T) {
 	})
 }
 
+// Where readers share one lease, those who read keep one alive that has crashed, and a writer out.
+func TestPitfall23AReaderThatHasCrashedAndAStreamOfOthersKeepNoWriterOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 2 * time.Second
+		locker, fakes := newLocker(t, 3)
+		crashed := mustShare(t, another(t, fakes), "k", WithTTL(ttl)) // it is neither renewed nor released
+		begun := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		reads, over := readers(ctx, t, []*Locker{another(t, fakes), locker}, 8, 50*time.Millisecond)
+		defer over.Wait()
+		defer cancel()
+		time.Sleep(ttl / 2)
+		if reads() < 100 {
+			t.Errorf("16 readers have read %d times in %v", reads(), ttl/2)
+		}
+		bounded, end := context.WithTimeout(ctx, time.Minute)
+		defer end()
+		writer, err := locker.Acquire(bounded, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took < ttl || took > ttl+ttl/4 {
+			t.Errorf("the writer has the key %v after a reader of %v has crashed, want it when that lease is over", took, ttl)
+		}
+		for _, f := range fakes {
+			if slices.Contains(f.sharers(), crashed.Token()) {
+				t.Errorf("%s still has the reader that has crashed", f.name)
+			}
+		}
+		mustRelease(t, writer)
+	})
+}
+
 // docs/pitfalls.md names the tests of each fault.
 func TestThePitfallsAndTheirTestsAreOneList(t *testing.T) {
 	text, err := os.ReadFile("../docs/pitfalls.md")
@@ -576,8 +610,14 @@ func TestThePitfallsAndTheirTestsAreOneList(t *testing.T) {
 	for _, name := range named {
 		missing[name[1]] = true
 	}
-	if len(missing) < 30 {
-		t.Fatalf("docs/pitfalls.md names %d tests", len(missing))
+	rows := regexp.MustCompile(`(?m)^\| (\d+) \|.*$`).FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 25 || len(missing) < 30 {
+		t.Fatalf("docs/pitfalls.md names %d faults and %d tests", len(rows), len(missing))
+	}
+	for _, row := range rows {
+		if name := fmt.Sprintf("`TestPitfall%02s", row[1]); !strings.Contains(row[0], name) {
+			t.Errorf("fault %s has no test that is named by it", row[1])
+		}
 	}
 	there := regexp.MustCompile(`(?m)^func (TestPitfall\d\w+)\(`)
 	err = filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {

@@ -182,21 +182,6 @@ func TestScriptsThatAreAllowedLaterAreUsed(t *testing.T) {
 	})
 }
 
-func TestAClusterRefusesReadersOfAKeyWithoutATag(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		for _, f := range fakes {
-			f.info += "redis_mode:cluster\r\n"
-		}
-		for key, refused := range map[string]bool{"k": false, "{k}": false, "a}": true, "{}a}": true} {
-			_, err := locker.AcquireShared(t.Context(), key)
-			if refused != errors.Is(err, ErrNode) || refused != (err != nil && strings.Contains(err.Error(), "hash tag")) {
-				t.Errorf("AcquireShared(%q) on a cluster = %v", key, err)
-			}
-		}
-	})
-}
-
 func TestReservedTokensAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)

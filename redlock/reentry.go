@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // WithReentry lets an Acquire under the context of a lock that has the key return a view of that
@@ -23,17 +24,23 @@ func WithReentry() LeaseOption {
 
 // A view is a hold that was acquired once more under its own context.
 type view struct {
-	ctx      context.Context //nolint:containedctx // handed out
-	cancel   context.CancelCauseFunc
-	unlink   func() bool // from the hold's context
+	ctx      *heldContext // handed out
+	unlink   func() bool  // from the hold's context
 	released atomic.Bool
 }
 
 // covered reports whether who has the lock held may do all that the acquire is for.
 func (o *acquireOptions) covered(held *lease) bool {
-	has := held.attempt.Kind
-	return has == o.kind.Kind || o.kind.joins() && (has.Joins || !has.Joins && has.Many == nil && has.Place == "")
+	has, wants := held.attempt.Kind, o.kind.Kind
+	if wants == nil || has == wants {
+		return wants != nil
+	}
+	return has.Joins && wants.Joins || plain(has) && (wants.Joins || plain(wants))
 }
+
+// plain reports whether a lock of the kind has the key itself, alone: whether those who wait for it
+// stand in line does not matter to who has it.
+func plain(k *protocol.Kind) bool { return !k.Joins && k.Many == nil && k.Place == "" }
 
 // enter returns a view, as a lock of the kind that the caller under ctx asks for, of the hold that
 // ctx carries.
@@ -49,9 +56,9 @@ func enter[L carried](ctx context.Context, o *acquireOptions, as func(handle) L)
 	}
 	v := &view{}
 	lock = as(handle{l, v})
-	v.ctx, v.cancel = context.WithCancelCause(context.WithValue(ctx, lockKey{}, lock))
+	v.ctx = under(ctx, lock)
 	hold := l.Context()
-	v.unlink = context.AfterFunc(hold, func() { v.cancel(context.Cause(hold)) }) //nolint:contextcheck // likewise
+	v.unlink = context.AfterFunc(hold, func() { v.ctx.cancel(context.Cause(hold)) }) //nolint:contextcheck // likewise
 	return lock, nil
 }
 
@@ -62,9 +69,9 @@ func (v *view) release(what string, hold *lease) error {
 		return &fault.StateError{Op: what, Key: hold.attempt.Key, Why: ErrReleased}
 	}
 	v.unlink()
-	v.cancel(ErrReleased)
+	v.ctx.cancel(ErrReleased)
 	hold.observe()
-	defer hold.attempt.Unlock()
+	defer hold.attempt.Mu.Unlock()
 	if hold.ended != nil {
 		return &fault.StateError{Op: what, Key: hold.attempt.Key, Why: hold.ended}
 	}

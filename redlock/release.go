@@ -34,9 +34,11 @@ func (l *lease) free(ctx context.Context, lost bool) (handedOver bool, err error
 	a := &l.attempt
 	if lost && a.Own {
 		l.locker.holds.remove(l)
+		l.locker.board.Keys.Await(-1)
 		return false, &fault.StateError{Op: "release", Key: a.Key, Why: ErrLost}
 	}
-	op, other, handedOver := l.giveBack(true)
+	op, other, handedOver := l.giveBack(WhyReleased)
+	l.locker.board.Keys.Await(-1) // the release itself is awaited from now on
 	select {
 	case <-op.Done:
 		if other != nil {
@@ -49,7 +51,9 @@ func (l *lease) free(ctx context.Context, lost bool) (handedOver bool, err error
 		}
 		return handedOver, fmt.Errorf("redlock: release %q goes on in the background: %w", a.Key, end)
 	}
-	l.lines().Hurry(a.Key)
+	if !handedOver { // or those who wait would be hurried by the end of another one's turn
+		l.lines().Hurry(a.Key)
+	}
 	deleted := other != nil && other.HasDeleted()
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
@@ -75,17 +79,38 @@ func (l *lease) Abandon() error {
 		return err
 	}
 	l.locker.holds.remove(l)
+	l.locker.board.Keys.Await(-1)
 	if lost {
 		return &fault.StateError{Op: "abandon", Key: a.Key, Why: ErrLost}
 	}
-	a.Spend()
+	l.spend(WhyAbandoned)
 	return nil
 }
 
-// giveUp ends the hold for its user, once.
+// spend refuses a token of the user's own from now on, and ends the other locks of the Locker that
+// have the key with it: what becomes of the key becomes of them. It returns them.
+func (l *lease) spend(why Why) (twins []*lease) {
+	a := &l.attempt
+	if !a.Own {
+		return nil
+	}
+	a.Spend()
+	twins = l.locker.holds.twins(l)
+	for _, twin := range twins {
+		now := twin.observe()
+		twin.given = twin.given || twin.ended == nil
+		twin.end(why, now)
+		twin.attempt.Mu.Unlock()
+		l.locker.holds.remove(twin)
+	}
+	return twins
+}
+
+// giveUp ends the hold for its user, once. Close waits from then on, until it is told not to: a release
+// that it does not find among the holds any more may not be under way yet.
 func (l *lease) giveUp(what string, why Why) (lost bool, err error) {
 	now := l.observe()
-	defer l.attempt.Unlock()
+	defer l.attempt.Mu.Unlock()
 	switch {
 	case l.given:
 		return false, &fault.StateError{Op: what, Key: l.attempt.Key, Why: ErrReleased}
@@ -93,6 +118,7 @@ func (l *lease) giveUp(what string, why Why) (lost bool, err error) {
 		return false, &fault.StateError{Op: what, Key: l.attempt.Key, Why: ErrClosed}
 	}
 	l.given = true
+	l.locker.board.Keys.Await(+1)
 	lost = l.ended != nil
 	l.end(why, now)
 	return lost, nil
@@ -103,20 +129,23 @@ func (l *lease) quit() {
 	now := l.observe()
 	over := l.ended != nil
 	l.end(WhyClosed, now)
-	l.attempt.Unlock()
+	l.attempt.Mu.Unlock()
 	if !over {
-		l.giveBack(false)
+		l.giveBack(WhyClosed)
 	}
 }
 
 // giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete it. If the
 // hold has another token that may be left, it asks them to delete that as well.
-func (l *lease) giveBack(handOver bool) (op, other *quorum.Operation, handedOver bool) {
+func (l *lease) giveBack(why Why) (op, other *quorum.Operation, handedOver bool) {
 	a := &l.attempt
 	l.locker.holds.remove(l)
-	a.Spend()
+	for _, twin := range l.spend(why) {
+		defer twin.attempt.Clear()
+	}
+	a.Recall()
 	var alone *waiting.Waiter
-	if handOver {
+	if why == WhyReleased {
 		if op, alone = l.handOver(); op != nil {
 			return op, nil, true
 		}
@@ -124,7 +153,7 @@ func (l *lease) giveBack(handOver bool) (op, other *quorum.Operation, handedOver
 	l.places.free(surely)
 	op = a.ToRelease(&l.release)
 	calls := a.Stand != nil || a.Kind.Stands && l.last().Crowded()
-	if calls { // the next in line, in place of all who listen
+	if calls && !l.lines().Yields(a.Key) { // the next in line, in place of all who listen
 		op.Loud = false
 	}
 	op.AskAll()

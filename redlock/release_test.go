@@ -3,9 +3,11 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +50,7 @@ func TestAReleaseDoesNotOvertakeItsAcquire(t *testing.T) {
 		if err != nil {
 			t.Fatalf("TryAcquire = %v", err)
 		}
+		synctest.Wait() // or it would not be sent there any more
 		if err := lock.Release(t.Context()); err != nil {
 			t.Errorf("Release = %v", err)
 		}
@@ -74,6 +77,7 @@ func TestAnAcquireThatAStoppedServerRunsAfterItsReleaseIsTakenBack(t *testing.T)
 		if err != nil {
 			t.Fatalf("TryAcquire = %v", err)
 		}
+		synctest.Wait() // or it would not be sent there any more
 		if err := lock.Release(t.Context()); err != nil {
 			t.Errorf("Release = %v", err)
 		}
@@ -296,6 +300,32 @@ func TestCloseReleasesWhatIsHeldAndEndsTheContexts(t *testing.T) {
 	})
 }
 
+func TestCloseLeavesNothingOfAcquiresAndReleasesThatItMeets(t *testing.T) {
+	const callers = 16
+	for range 300 {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3)
+			var work sync.WaitGroup
+			for i := range callers {
+				lock := mustAcquire(t, locker, fmt.Sprint("held ", i))
+				work.Go(func() { _ = lock.Release(t.Context()) })
+				work.Go(func() { _, _ = locker.Acquire(t.Context(), fmt.Sprint("free ", i)) })
+			}
+			if err := locker.Close(); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+			work.Wait()
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) {
+					if len(f.keys) != 0 {
+						t.Errorf("%s has %v", f.name, f.keys)
+					}
+				})
+			}
+		})
+	}
+}
+
 func TestCloseIsBoundedOverSilentNodesAndSaysWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
@@ -374,6 +404,7 @@ func TestCloseGivesUpOnADriverThatNeverReturns(t *testing.T) {
 		if _, err := locker.TryAcquire(t.Context(), "k"); err != nil {
 			t.Fatalf("TryAcquire = %v", err)
 		}
+		synctest.Wait() // it is called
 		if err := locker.Close(); err == nil || !strings.Contains(err.Error(), "did not return") {
 			t.Errorf("Close = %v, want that a driver did not return", err)
 		}

@@ -65,18 +65,18 @@ func (r *renewal) attempt() {
 	ttl := r.next(now)
 	switch {
 	case l.ended != nil || l.parent.Err() != nil || ttl < MinTTL:
-		a.Unlock()
+		a.Mu.Unlock()
 		return
-	case r.last != nil && r.last.Unsent(): // another request would only lengthen the queue
+	case r.last != nil && r.last.Outcome == quorum.Undecided && r.last.Unsent(): // another one would come no sooner
 		r.plan(now.Add(r.pause(now)))
-		a.Unlock()
+		a.Mu.Unlock()
 		return
 	}
 	op := l.extension(a.Kind.Renew, renewed, ttl)
 	op.Complete = report
 	op.Round = r.failures + 1
 	r.last = op
-	a.Unlock()
+	a.Mu.Unlock()
 	op.AskAll()
 }
 
@@ -134,6 +134,27 @@ func (r Renewal) String() string {
 	return fmt.Sprintf("renewed %q: held at %d of %d nodes, %d are needed", r.Key, r.Granted, r.Nodes, r.Need)
 }
 
+// autopsy asks the nodes who has the key of a lock that cannot be renewed, and ends the hold if it was
+// revoked: tombstones stay up to the deadline, so no later renewal would be granted.
+func (l *lease) autopsy() {
+	op := &quorum.Operation{Owner: l, Complete: revoked}
+	l.attempt.Mu.Lock()
+	op.Prepare(&l.attempt, l.attempt.Kind.Look, l.attempt.Longest)
+	l.attempt.Mu.Unlock()
+	op.Encode(nil)
+	op.AskAll()
+}
+
+// revoked ends a hold of which so many nodes have a tombstone that the others are no quorum.
+func revoked(op *quorum.Operation) {
+	l := op.Owner.(*lease)
+	now := l.observe()
+	defer l.attempt.Mu.Unlock()
+	if op.Buried() {
+		l.end(WhyLost, now)
+	}
+}
+
 // report tells the result of an attempt.
 func report(op *quorum.Operation) {
 	l := op.Owner.(*lease)
@@ -142,9 +163,12 @@ func report(op *quorum.Operation) {
 	if l.renewal.last == op {
 		l.renewal.last = nil
 	}
+	if l.ended == nil && op.Outcome == quorum.Failed && op.Beaten() {
+		defer l.autopsy()
+	}
 	tell := l.renewal.options.renewals
 	if tell == nil && l.told == nil {
-		l.attempt.Unlock()
+		l.attempt.Mu.Unlock()
 		return
 	}
 	var err error
@@ -152,13 +176,13 @@ func report(op *quorum.Operation) {
 	case l.ended != nil:
 		err = failure(op, l.ended)
 	case op.Outcome != quorum.Carried:
-		err = failure(op, lostIfHeld(op.FailureReason()))
+		err = failure(op, notProlonged(op))
 	}
 	e := l.extended(op, err)
-	l.attempt.Unlock()
+	l.attempt.Mu.Unlock()
 	e.Renewal, e.Attempt, e.Until = true, int(op.Round), until
 	if tell != nil {
-		tell(e)
+		l.locker.teller.put(hookRenewal, mostReports, func() { tell(e) })
 	}
 	if l.told != nil {
 		l.told.extends(e)

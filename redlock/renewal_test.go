@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 func TestRenewalKeepsALockAlive(t *testing.T) {
@@ -231,6 +232,33 @@ func TestALockerThatHoldsNothingHasNoTimer(t *testing.T) {
 		defer locker.holds.mu.Unlock()
 		if locker.holds.sleep.on || len(locker.holds.locks) > 0 {
 			t.Errorf("3s after the last hold it looks once a second still, and keeps %d locks", len(locker.holds.locks))
+		}
+	})
+}
+
+func TestARevokedLockEndsAtTheRenewalThatFindsTheTombstones(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithTTL(time.Minute), WithRenewal())
+		for name, hold := range map[string]func() handle{
+			"a writer": func() handle { return mustAcquire(t, locker, "k").handle },
+			"a reader": func() handle { return mustShare(t, locker, "k").handle },
+		} {
+			for graves := 2; graves <= 3; graves++ {
+				lock := hold()
+				ctx := lock.Context()
+				synctest.Wait()
+				fakes[2].plant("k", "another", time.Minute) // too many refuse in any case
+				for _, f := range fakes[:graves] {
+					f.plant("k", protocol.RevokedPrefix+"0123456789abcdef0123456789abcdef:it hangs", time.Minute)
+				}
+				time.Sleep(21 * time.Second) // a third of the TTL, in which a lock is renewed
+				revoked := graves == 3
+				if lost := errors.Is(context.Cause(ctx), ErrLost); lost != revoked || lock.Valid() == revoked {
+					t.Errorf("%s with tombstones at %d of 5 nodes is valid: %v, its context has ended by %v", name, graves, lock.Valid(), context.Cause(ctx))
+				}
+				_ = lock.Release(t.Context()) // it may have been lost
+				time.Sleep(time.Minute)
+			}
 		}
 	})
 }

@@ -46,25 +46,19 @@ func (h *holds) look(clock *clockdrift.Clock) {
 	h.mu.Lock()
 	w := &h.sleep
 	slept := w.slept(clock)
-	var ends []func()
-	for name, l := range h.locks {
+	for _, l := range h.locks {
 		// The goroutine that has an attempt's mutex may be waiting for ours.
 		if l.attempt.Mu.TryLock() {
 			if l.check(w.now); l.ended != nil {
-				delete(h.locks, name)
+				h.drop(l)
 			}
-			if end := l.attempt.UnlockOnly(); end != nil {
-				ends = append(ends, end)
-			}
+			l.attempt.Mu.Unlock()
 		}
 	}
 	if w.on = len(h.locks) > 0 && !h.closed; w.on {
 		w.timer.Reset(wakeCheck)
 	}
 	h.mu.Unlock()
-	for _, end := range ends {
-		end()
-	}
 	if slept {
 		for _, l := range h.all() {
 			l.resume()
@@ -75,7 +69,7 @@ func (h *holds) look(clock *clockdrift.Clock) {
 // resume sets the lock's timers right after a sleep, and ends the hold if its deadline has passed.
 func (l *lease) resume() {
 	now := l.observe()
-	defer l.attempt.Unlock()
+	defer l.attempt.Mu.Unlock()
 	if l.ended != nil {
 		return
 	}

@@ -3,9 +3,13 @@ package redlock
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
 // ownToken is a token of the user's own, for a request that is repeated.
@@ -150,5 +154,101 @@ func TestWhatALostLockWithATokenOfOnesOwnHasSetIsLeftToARetry(t *testing.T) {
 		_ = lock.Extend(ctx, 2*time.Hour)
 		time.Sleep(time.Until(lock.Until()))
 		retry(t, locker, fakes, nil)
+	})
+}
+
+func TestAReleaseEndsAllLocksOfItsTokenInOneLocker(t *testing.T) {
+	for name, give := range map[string]func(ctx context.Context, lock *Lock) error{
+		"Release": func(ctx context.Context, lock *Lock) error { return lock.Release(ctx) },
+		"Abandon": func(_ context.Context, lock *Lock) error { return lock.Abandon() },
+		"Downgrade": func(ctx context.Context, lock *Lock) error {
+			reader, err := lock.Downgrade(ctx)
+			if err == nil {
+				err = reader.Release(ctx)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3, WithTTL(time.Minute), WithRenewal())
+				first, second := mustAcquire(t, locker, "k", ownToken), mustAcquire(t, locker, "k", ownToken)
+				other := mustAcquire(t, locker, "another key", ownToken)
+				if err := give(t.Context(), second); err != nil {
+					t.Fatalf("%s = %v", name, err)
+				}
+				if first.Valid() || !errors.Is(context.Cause(first.Context()), ErrReleased) {
+					t.Errorf("the first lock is valid (%v), its context has ended by %v; want ErrReleased", first.Valid(), context.Cause(first.Context()))
+				}
+				if err := first.Extend(t.Context(), time.Minute); !errors.Is(err, ErrReleased) {
+					t.Errorf("Extend of the first = %v, want ErrReleased", err)
+				}
+				if err := first.Release(t.Context()); !errors.Is(err, ErrReleased) {
+					t.Errorf("Release of the first = %v, want ErrReleased", err)
+				}
+				if !other.Valid() {
+					t.Error("the lock on another key has ended as well")
+				}
+				time.Sleep(10 * time.Second)
+				names := stray(fakes, "k")
+				if kept := name == "Abandon"; (len(names) > 0) != kept {
+					t.Errorf("the key is at %v", names)
+				}
+			})
+		})
+	}
+}
+
+func TestNoExtensionOfASpentTokenLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		first, second := mustAcquire(t, locker, "k", ownToken), mustAcquire(t, locker, "k", ownToken)
+		if err := first.Extend(t.Context(), time.Minute); err != nil { // nodes know the script from now on
+			t.Fatalf("Extend = %v", err)
+		}
+		var extensions atomic.Int32
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) {
+				f.delay = 10 * time.Millisecond
+				f.answer = func(args []any) *driver.Reply {
+					if len(args) > 1 && (args[1] == scripts.Extend.Digest || args[1] == scripts.Hold.Digest) {
+						extensions.Add(1)
+					}
+					return nil
+				}
+			})
+		}
+		for range 2 { // the second stands behind the first at the nodes
+			go func() { _ = first.Extend(t.Context(), time.Minute) }()
+		}
+		time.Sleep(time.Millisecond)
+		mustRelease(t, second)
+		time.Sleep(time.Second)
+		if names := stray(fakes, "k"); names != nil {
+			t.Errorf("the key is left at %v", names)
+		}
+		synctest.Wait()
+		if count := int(extensions.Load()); count != len(fakes) {
+			t.Errorf("%d extensions have left, want one a node", count)
+		}
+	})
+}
+
+func TestALockThatIsGrantedWhileItsTokenIsReleasedIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		lock := mustAcquire(t, locker, "k", ownToken)
+		farAway(fakes)
+		result := make(chan error)
+		go func() { _, err := locker.Acquire(t.Context(), "k", ownToken); result <- err }()
+		time.Sleep(time.Millisecond)
+		mustRelease(t, lock)
+		if err := <-result; !errors.Is(err, ErrReleased) {
+			t.Errorf("Acquire = %v, want ErrReleased", err)
+		}
+		time.Sleep(time.Second)
+		if names := stray(fakes, "k"); names != nil {
+			t.Errorf("the key is left at %v", names)
+		}
 	})
 }

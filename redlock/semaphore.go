@@ -28,12 +28,16 @@ type Semaphore struct {
 // clients, wait for two TTLs, and start them with the new number.
 //
 // A key can be that of a semaphore and that of a lock at once, and these do not know of each other.
-// The nodes call the slots {KEY}:slot:0, {KEY}:slot:1, … and the number {KEY}:permits. Beside them is
-// {KEY}:wanted while somebody waits for several permits.
+// The nodes call the slots ql:slot:{KEY}0, ql:slot:{KEY}1, … and the number ql:permits:{KEY}. Beside them is
+// ql:wanted:{KEY} while somebody waits for several permits. Of a key with a hash tag they are ql:slot=KEY:0,
+// ql:permits=KEY and ql:wanted=KEY.
 //
 // The error is an [OptionError] for the key or for "permits".
 func (l *Locker) Semaphore(key string, permits int) (*Semaphore, error) {
 	if err := l.options.checkKey(key); err != nil {
+		return nil, err
+	}
+	if err := l.options.checkNames(key, "permits"); err != nil {
 		return nil, err
 	}
 	if permits < 1 || permits > MaxPermits {
@@ -177,7 +181,7 @@ func (s *Semaphore) prepare(ctx context.Context, of *kind, options []AcquireOpti
 	if len(s.locker.carries(ctx)) == 0 { // who waits before it may wait for what its context holds
 		o.turn = newcomer
 	}
-	return o, nil
+	return o, o.checkPriority()
 }
 
 // carried counts the valid permits of s that ctx carries.

@@ -46,7 +46,7 @@ func TestASemaphoreHasAsManyHoldersAsPermits(t *testing.T) {
 		permits := []*Permit{mustTake(t, s), mustTake(t, other), mustTake(t, s)}
 		for _, p := range permits {
 			slots[p.Slot()] = true
-			if key := fmt.Sprintf("{s}:slot:%d", p.Slot()); !p.Valid() || len(stray(fakes, key)) < 3 {
+			if key := fmt.Sprintf("ql:slot:{s}%d", p.Slot()); !p.Valid() || len(stray(fakes, key)) < 3 {
 				t.Errorf("the permit of slot %d is at %v, want a quorum to have it at %s", p.Slot(), stray(fakes, key), key)
 			}
 		}
@@ -77,8 +77,8 @@ func TestVotesForDifferentSlotsAreNotCountedTogether(t *testing.T) {
 		mustTake(t, s)
 		synctest.Wait()
 		// One place is free for each slot, at different nodes.
-		fakes[0].change(func(f *fakeNode) { delete(f.keys, "{s}:slot:0") })
-		fakes[1].change(func(f *fakeNode) { delete(f.keys, "{s}:slot:1") })
+		fakes[0].change(func(f *fakeNode) { delete(f.keys, "ql:slot:{s}0") })
+		fakes[1].change(func(f *fakeNode) { delete(f.keys, "ql:slot:{s}1") })
 		for range 10 {
 			if p, err := newSemaphore(t, another(t, fakes), 2).TryAcquire(t.Context()); !errors.Is(err, ErrTaken) {
 				t.Fatalf("with no quorum for any slot TryAcquire = %v, %v; want ErrTaken", p, err)
@@ -111,7 +111,7 @@ func TestATryAsksForTheSlotThatTheNodesSayIsFree(t *testing.T) {
 		for i := range 50 {
 			if i != 17 {
 				for _, f := range fakes {
-					f.plant(fmt.Sprintf("{s}:slot:%d", i), "another", time.Hour)
+					f.plant(fmt.Sprintf("ql:slot:{s}%d", i), "another", time.Hour)
 				}
 			}
 		}
@@ -196,7 +196,7 @@ func TestAWaiterTakesThePermitThatExpires(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		for i := range 3 {
 			for _, f := range fakes {
-				f.plant(fmt.Sprintf("{s}:slot:%d", i), "of a dead process", time.Hour-time.Duration(i)*20*time.Minute)
+				f.plant(fmt.Sprintf("ql:slot:{s}%d", i), "of a dead process", time.Hour-time.Duration(i)*20*time.Minute)
 			}
 		}
 		began := time.Now()
@@ -246,7 +246,7 @@ func TestANumberOfPermitsLivesAsLongAsAnyPermit(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if _, left := fakes[0].token("{s}:permits"); left < 2*time.Hour {
+		if _, left := fakes[0].token("ql:permits:{s}"); left < 2*time.Hour {
 			t.Errorf("after an extension to an hour the number is kept for %v, want two hours", left)
 		}
 		if err := q.Release(t.Context()); err != nil {
@@ -265,21 +265,21 @@ func TestAnExtensionFindsOutThatOthersCountAnotherNumber(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		p := mustTake(t, newSemaphore(t, locker, 3))
 		for _, f := range fakes[:2] {
-			f.change(func(f *fakeNode) { delete(f.keys, "{s}:permits") }) // evicted
-			f.plant("{s}:permits", "7", time.Hour)
+			f.change(func(f *fakeNode) { delete(f.keys, "ql:permits:{s}") }) // evicted
+			f.plant("ql:permits:{s}", "7", time.Hour)
 		}
 		if err := p.Extend(t.Context(), time.Minute); !errors.Is(err, ErrPermits) || !strings.Contains(err.Error(), "counts 3, and others 7") {
 			t.Errorf("Extend where a quorum counts 7 = %v, want ErrPermits with both numbers", err)
 		}
 		for _, f := range fakes[:2] {
-			f.change(func(f *fakeNode) { delete(f.keys, "{s}:permits") })
+			f.change(func(f *fakeNode) { delete(f.keys, "ql:permits:{s}") })
 		}
 		if err := p.Extend(t.Context(), time.Minute); err != nil {
 			t.Errorf("Extend where nobody counts = %v", err)
 		}
 		synctest.Wait()
 		for i, f := range fakes[:2] {
-			if count, _ := f.token("{s}:permits"); count != "3" {
+			if count, _ := f.token("ql:permits:{s}"); count != "3" {
 				t.Errorf("an extension left node %d counting %q, want 3", i, count)
 			}
 		}
@@ -290,7 +290,7 @@ func TestASlotThatHoldsSomethingElseIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		for _, f := range fakes {
-			f.plant("{s}:slot:1", aList, time.Hour)
+			f.plant("ql:slot:{s}1", aList, time.Hour)
 		}
 		s := newSemaphore(t, locker, 3)
 		if a, b := mustTake(t, s), mustTake(t, s); a.Slot() == 1 || b.Slot() == 1 {
@@ -300,7 +300,7 @@ func TestASlotThatHoldsSomethingElseIsLeftAlone(t *testing.T) {
 			t.Errorf("TryAcquire with a list at the last slot = %v, want ErrTaken", err)
 		}
 		for _, f := range fakes {
-			if token, _ := f.token("{s}:slot:1"); token != aList {
+			if token, _ := f.token("ql:slot:{s}1"); token != aList {
 				t.Errorf("%s has %q there, want the list", f.name, token)
 			}
 		}
@@ -360,7 +360,7 @@ func TestAFailedTryLeavesNoSlotBehind(t *testing.T) {
 		}
 		synctest.Wait()
 		for i := range 4 {
-			if left := stray(fakes, fmt.Sprintf("{s}:slot:%d", i)); len(left) > 0 {
+			if left := stray(fakes, fmt.Sprintf("ql:slot:{s}%d", i)); len(left) > 0 {
 				t.Errorf("slot %d is still taken at %v", i, left)
 			}
 		}
@@ -620,8 +620,8 @@ func TestAProcessGoesBackToTheSlotThatItReleased(t *testing.T) {
 				last[i] = p.Slot()
 				held = append(held, p)
 			}
+			synctest.Wait() // so that all of them have left
 			if turn == 0 {
-				synctest.Wait()
 				tries = 0
 			}
 			for _, p := range held {
@@ -735,7 +735,7 @@ func TestAPermitThatIsNotOnTheDisksIsNone(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		for i := range 2 {
-			if left := stray(plainNodes(fakes), fmt.Sprintf("{s}:slot:%d", i)); left != nil {
+			if left := stray(plainNodes(fakes), fmt.Sprintf("ql:slot:{s}%d", i)); left != nil {
 				t.Errorf("slot %d is left at %v", i, left)
 			}
 		}
@@ -760,8 +760,8 @@ func TestCloseEndsPermitsAndWhoeverWaitsForOne(t *testing.T) {
 		if err := <-waiting; !errors.Is(err, ErrClosed) {
 			t.Errorf("who waited for a permit has %v, want ErrClosed", err)
 		}
-		if !errors.Is(context.Cause(ctx), ErrClosed) || len(stray(fakes, "{s}:slot:0")) > 0 {
-			t.Errorf("after Close the permit's context has %v, and the slot is taken at %v", context.Cause(ctx), stray(fakes, "{s}:slot:0"))
+		if !errors.Is(context.Cause(ctx), ErrClosed) || len(stray(fakes, "ql:slot:{s}0")) > 0 {
+			t.Errorf("after Close the permit's context has %v, and the slot is taken at %v", context.Cause(ctx), stray(fakes, "ql:slot:{s}0"))
 		}
 		if _, err := s.TryAcquire(t.Context()); !errors.Is(err, ErrClosed) {
 			t.Errorf("TryAcquire after Close = %v, want ErrClosed", err)

@@ -44,9 +44,8 @@ func newShared() *lease {
 // [SharedLock.Fence] is at least the number of every writer before, and less than that of every
 // writer after. Readers may share one.
 //
-// Nodes need scripts for it (+eval +evalsha), and the keys {KEY}:readers and {KEY}:writer. A node
-// without is refused with [ErrNode]. On a Redis Cluster the key needs a hash tag, or no closing
-// brace. The other errors are those of [Locker.Acquire].
+// Nodes need scripts for it (+eval +evalsha), and the keys ql:readers:{KEY} and ql:writer:{KEY}. A node
+// without is refused with [ErrNode]. The key needs a hash tag, or no closing brace. The other errors are those of [Locker.Acquire].
 func (l *Locker) AcquireShared(ctx context.Context, key string, options ...AcquireOption) (*SharedLock, error) {
 	return obtain(ctx, l, AcquireStart{Key: key, Kind: KindShared, Waits: true}, func(ctx context.Context) (*acquireOptions, error) {
 		return l.prepareShared(ctx, key, options)

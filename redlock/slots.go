@@ -162,6 +162,7 @@ func (s *slots) try(ctx context.Context, key string, o *acquireOptions, waits bo
 		if at = s.begin(o.kind.permits, tried, false); at == nil {
 			return lock, err
 		}
+		lock.last().Dismiss()
 	}
 }
 

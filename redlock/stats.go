@@ -17,6 +17,15 @@ type Stats struct {
 	Owed          int         // clean-ups that wait to be tried again: one for each token and node that may still have it
 	Subscriptions int         // nodes that are listened to for announcements of releases
 	Nodes         []NodeStats // in the order given to [New]
+	Hooks         HookStats
+}
+
+// HookStats are the calls of [Hooks], and of [OnEvent] and [OnRenewal], that the Locker makes in a
+// goroutine of its own.
+type HookStats struct {
+	Queued int   // calls that wait for one before them to return
+	Lost   int64 // calls that were left out so far, because too many waited: see [HooksLost]
+	Panics int64 // calls so far that have panicked: see [HookPanicked]
 }
 
 // NodeStats is what a Locker knows of one node.
@@ -26,6 +35,7 @@ type NodeStats struct {
 	Since time.Time // when it came to that; zero: it was never asked
 
 	Queue     int           // requests that wait to leave
+	Behind    int           // further requests that wait for another one of their key, which has no answer from the node yet
 	InFlight  int           // batches that are out
 	RoundTrip time.Duration // the smallest of late; 0: not known
 
@@ -53,17 +63,19 @@ const (
 
 func (h Health) String() string { return fault.Name(h, "unknown", "up", "down", "quarantined") }
 
-// Stats returns what the Locker has and does at the moment. It asks no node, stops nothing while it
-// looks, and may be called at any time, also by hooks and of a Locker that is closed.
+// Stats returns what the Locker has and does at the moment. It waits for no node, stops nothing while
+// it looks, and may be called at any time, also by hooks and of a Locker that is closed. A node that
+// is down is asked again behind it, at most every 5s, so that who reads often has no old news.
 func (l *Locker) Stats() Stats {
 	s := Stats{
 		Held: l.holds.count(), Waiting: l.lines.Waiters() + l.slots.waiters(), Owed: l.board.Outstanding(),
-		Nodes: make([]NodeStats, len(l.board.Nodes)),
+		Hooks: l.teller.known(), Nodes: make([]NodeStats, len(l.board.Nodes)),
 	}
 	now := time.Now()
 	for i, n := range l.board.Nodes {
 		s.Subscriptions += int(n.Own())
 		s.Nodes[i] = nodeStats(n.Name(), n.Stats(), now)
+		n.Revisit()
 	}
 	return s
 }
@@ -72,7 +84,7 @@ func (l *Locker) Stats() Stats {
 func nodeStats(name string, n node.Stats, now time.Time) NodeStats {
 	const million = 1e6
 	s := NodeStats{
-		Name: name, Queue: n.Queue, InFlight: n.InFlight, RoundTrip: n.Trip,
+		Name: name, Queue: n.Queue, Behind: n.Behind, InFlight: n.InFlight, RoundTrip: n.Trip,
 		ClockKnown: n.OffsetKnown, Offset: n.Offset,
 		DriftKnown: n.DriftKnown, DriftLow: n.DriftLow / million, DriftHigh: n.DriftHigh / million,
 		QuarantineLeft: n.Left, Muted: n.Muted, Limited: n.Limited,

@@ -140,15 +140,11 @@ func (h host) Deadlock(ring []waiting.Block) error {
 	return e
 }
 
-// Try asks the nodes for the lock. Waiters that are woken at once take turns, or their tries would
-// wait for each other until they time out.
+// Places are those from which waiters try.
+func (h host) Places() chan struct{} { return h.tries }
+
+// Try asks the nodes for the lock.
 func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
-	select {
-	case h.tries <- struct{}{}:
-		defer func() { <-h.tries }()
-	case <-w.Context.Done():
-	case <-h.closing:
-	}
 	var bound clockdrift.Instant
 	o := w.Call.(*acquireOptions)
 	if w.Options.Stands {
@@ -161,13 +157,16 @@ func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 	if o.told != nil {
 		o.told.how = How(w.How)
 	}
-	lock, err := h.try(w.Context, w.Key, o, true, &bound)
+	lock, err := h.try(w.Context, w.Key, o.behind(&w.Seen), true, &bound)
 	if lock == nil {
 		return nil, err
 	}
 	if err != nil {
 		h.awaitMore(w.Context, lock.last())
 		h.told(lock.last().ClockOffset())
+	}
+	if w.Seen.Stays(lock.last(), h.clock.Now(), h.options.timeout(o.ttl)) && errors.Is(err, ErrContended) {
+		err = heldBy(lock)
 	}
 	return attempt{lock}, err
 }
@@ -188,16 +187,22 @@ func (h host) Refused(w *waiting.Waiter, a waiting.Attempt) (renews time.Duratio
 	return h.mark(w, a.(attempt).lease)
 }
 
-// Outlook says what a failed try means for waiters.
+// Outlook says what a failed try means for waiters. Nodes that nobody has admitted yet are new, as
+// a rule, and who has just set them up is told what to do. Before each of them was looked at, one that
+// is admitted may be found, so that the others are waited for as for any that was started anew.
 func (h host) Outlook(err error) waiting.Outlook {
-	return waiting.Outlook{Taken: taken(err), Quorum: taken(err) || waitsForQuarantine(err), Waiting: worthWaiting(err)}
+	o := waiting.Outlook{Taken: taken(err), Quorum: taken(err) || waitsForQuarantine(err), Waiting: worthWaiting(err)}
+	if !o.Taken && without(err, func(e error) bool { return errors.Is(e, fault.ErrUnadmitted) }) {
+		o.Quorum, o.Waiting = false, o.Waiting && !h.board.Restarts.Unadmitted()
+	}
+	return o
 }
 
 // attempt is a Lock as waiters see it.
 type attempt struct{ *lease }
 
-// Left ends no hold, even if its deadline has passed: the caller may have a mutex, under which no
-// hook may be called.
+// Left ends no hold, even if its deadline has passed: the caller may have the mutex of the lines, and
+// an end takes others.
 func (a attempt) Left() time.Duration {
 	now := a.locker.clock.Fresh()
 	a.attempt.Mu.Lock()
@@ -259,16 +264,22 @@ func worthWaiting(err error) bool {
 		return true
 	}
 	var quorum *QuorumError
+	return errors.As(err, &quorum) && !without(err, fault.Lasting)
+}
+
+// without reports whether the nodes that refuse for such a reason leave no quorum.
+func without(err error, such func(error) bool) bool {
+	var quorum *QuorumError
 	if !errors.As(err, &quorum) {
 		return false
 	}
-	refusals := 0
+	others := len(quorum.Votes)
 	for _, vote := range quorum.Votes {
-		if fault.Lasting(vote.Err) {
-			refusals++
+		if such(vote.Err) {
+			others--
 		}
 	}
-	return len(quorum.Votes)-refusals >= quorum.Need
+	return others < quorum.Need
 }
 
 // waitsForQuarantine reports whether a quorum answers, and will vote after the quarantine of some.

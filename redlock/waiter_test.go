@@ -48,7 +48,11 @@ func mustAcquire(t *testing.T, locker *Locker, key string, options ...AcquireOpt
 	return lock
 }
 
-func mustRelease(t *testing.T, lock *Lock) {
+type releaser interface {
+	Release(ctx context.Context) error
+}
+
+func mustRelease(t *testing.T, lock releaser) {
 	t.Helper()
 	if err := lock.Release(t.Context()); err != nil {
 		t.Fatalf("Release of a lock that is held = %v", err)
@@ -440,7 +444,7 @@ func TestAWaiterKnowsItsHolderWithAMinorityAway(t *testing.T) {
 func TestAWaiterIsNotWokenByTheEndOfItsOwnTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
-		fakes[0].plant("k", "left behind", time.Hour)
+		fakes[0].plant("k", protocol.TokenMark+"left behind", time.Hour)
 		fakes[1].change(func(f *fakeNode) { f.answer = failing("ZADD", "OOM no memory for a fence") })
 		for _, f := range fakes {
 			f.change(func(f *fakeNode) { f.delay = time.Millisecond })
@@ -561,4 +565,41 @@ func TestAWaitThatEndsWithItsFirstTrySaysBoth(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Who waits for a place among those who ask the nodes at once waits no longer than for the key.
+func TestTheLongestWaitIsHeededHoweverManyAskAtOnce(t *testing.T) {
+	const waiters, maxWait, trip = 2000, 2500 * time.Millisecond, 500 * time.Millisecond
+	for kind, acquire := range map[string]func(ctx context.Context, l *Locker, key string, options ...AcquireOption) error{
+		"a lock": func(ctx context.Context, l *Locker, key string, options ...AcquireOption) error {
+			_, err := l.Acquire(ctx, key, options...)
+			return err
+		},
+		"a lock on several keys": func(ctx context.Context, l *Locker, key string, options ...AcquireOption) error {
+			_, err := l.AcquireAll(ctx, []string{key, key + "/more"}, options...)
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithNodeTimeout(2*time.Second))
+			warm(t, locker)
+			far(fakes, trip)
+			for _, f := range fakes {
+				for i := range waiters {
+					f.plant(strconv.Itoa(i), "of another library", time.Hour)
+				}
+			}
+			var group sync.WaitGroup
+			began := time.Now()
+			for i := range waiters {
+				group.Go(func() {
+					err := acquire(t.Context(), locker, strconv.Itoa(i), WithMaxWait(maxWait))
+					if took := time.Since(began); took > maxWait+2*trip || !errors.Is(err, ErrTaken) || errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%s: %d wait for %v at most, and one ends after %v with %v, want ErrTaken", kind, waiters, maxWait, took, err)
+					}
+				})
+			}
+			group.Wait()
+		})
+	}
 }

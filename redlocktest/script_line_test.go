@@ -29,14 +29,14 @@ func stand(t *testing.T, node *Node, q queuer) driver.Reply {
 	if q.again {
 		again = "1"
 	}
-	return ask(t, node, "EVAL", scripts.Stand.Source, "3", "k", "{k}:line", "{k}:live",
+	return ask(t, node, "EVAL", scripts.Stand.Source, "3", "k", "ql:line:{k}", "ql:live:{k}",
 		"token of "+q.name, "10000", q.name, strconv.Itoa(q.place), stays, again, "ql:free:")
 }
 
 // leave takes a name out of the line, or moves it to a place.
 func leave(t *testing.T, node *Node, name string, place ...string) {
 	t.Helper()
-	call := []string{"EVAL", scripts.Leave.Source, "3", "k", "{k}:line", "{k}:live", name, "ql:free:"}
+	call := []string{"EVAL", scripts.Leave.Source, "3", "k", "ql:line:{k}", "ql:live:{k}", name, "ql:free:"}
 	if reply := ask(t, node, append(call, place...)...); reply.Int != 1 {
 		t.Errorf("leaving the line: %s", show(reply))
 	}
@@ -65,7 +65,7 @@ func refuses(t *testing.T, reply driver.Reply, holder string, first bool) {
 // inLine fails the test unless these names stand in line.
 func inLine(t *testing.T, node *Node, names ...string) {
 	t.Helper()
-	reply := ask(t, node, "ZRANGE", "{k}:line", "0", "-1")
+	reply := ask(t, node, "ZRANGE", "ql:line:{k}", "0", "-1")
 	if len(reply.Elems) != len(names) {
 		t.Errorf("in line are %s, want %q", show(reply), names)
 		return
@@ -135,8 +135,8 @@ func TestTheStandScriptPassesOverWhoDoesNotShowHimself(t *testing.T) {
 func TestTheStandScriptPassesOverAPlaceFromBeforeAClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		ask(t, node, "ZADD", "{k}:line", "1", "dead")
-		ask(t, node, "ZADD", "{k}:live", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), "dead")
+		ask(t, node, "ZADD", "ql:line:{k}", "1", "dead")
+		ask(t, node, "ZADD", "ql:live:{k}", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), "dead")
 		grants(t, stand(t, node, queuer{name: "late", place: 20}), false)
 	})
 }

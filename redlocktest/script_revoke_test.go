@@ -21,7 +21,7 @@ func revoke(t *testing.T, node *Node, value, least string) string {
 // revokeReaders does it with the readers of whom one has to be there.
 func revokeReaders(t *testing.T, node *Node, readers ...string) string {
 	t.Helper()
-	return listed(ask(t, node, append([]string{"EVAL", scripts.Revoke.Source, "2", "k", "{k}:readers", "ql:shared", tombstone, "60000", "0"}, readers...)...))
+	return listed(ask(t, node, append([]string{"EVAL", scripts.Revoke.Source, "2", "k", "ql:readers:{k}", "ql:shared", tombstone, "60000", "0"}, readers...)...))
 }
 
 func TestTheRevokeScriptLeavesATombstoneForAsLongAsTheKeyWouldBeThere(t *testing.T) {
@@ -90,7 +90,7 @@ func TestTheRevokeScriptTakesAKeyFromAllItsReaders(t *testing.T) {
 		has(t, node, "k", tombstone, 5*time.Second)
 		time.Sleep(5*time.Second + time.Millisecond)
 		says(t, "the first one behind it", share(t, node, "10000", "join", "c"), "[1 - - 0]")
-		if members := ask(t, node, "ZRANGE", "{k}:readers", "0", "-1"); len(members.Elems) != 1 {
+		if members := ask(t, node, "ZRANGE", "ql:readers:{k}", "0", "-1"); len(members.Elems) != 1 {
 			t.Errorf("behind the tombstone there are %s, want c alone", listed(members))
 		}
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 // What shares a key, "k", beside it.
-var sides = []string{"k", "{k}:readers", "{k}:writer"}
+var sides = []string{"k", "ql:readers:{k}", "ql:writer:{k}"}
 
 // share runs the script that shares the key, and shows its reply.
 func share(t *testing.T, node *Node, args ...string) string {
@@ -41,12 +41,12 @@ func listed(reply driver.Reply) string {
 
 func unshare(t *testing.T, node *Node, args ...string) int64 {
 	t.Helper()
-	return run(t, node, scripts.Unshare, 2, append([]string{"k", "{k}:readers"}, args...)...)
+	return run(t, node, scripts.Unshare, 2, append([]string{"k", "ql:readers:{k}"}, args...)...)
 }
 
 func raise(t *testing.T, node *Node, args ...string) string {
 	t.Helper()
-	return listed(ask(t, node, append([]string{"EVAL", scripts.Raise.Source, "2", "k", "{k}:readers"}, args...)...))
+	return listed(ask(t, node, append([]string{"EVAL", scripts.Raise.Source, "2", "k", "ql:readers:{k}"}, args...)...))
 }
 
 func says[T comparable](t *testing.T, what string, got, want T) {
@@ -65,7 +65,7 @@ func TestTheShareScriptLetsTokensShare(t *testing.T) {
 		has(t, node, "k", "ql:shared", 10*time.Second)
 		says(t, "a longer one", share(t, node, "20000", "join", "c"), "[1 - - 0]")
 		has(t, node, "k", "ql:shared", 20*time.Second)
-		if got := node.TTL("{k}:readers"); got != 20*time.Second {
+		if got := node.TTL("ql:readers:{k}"); got != 20*time.Second {
 			t.Errorf("the readers are kept for %v, want as long as the key", got)
 		}
 		says(t, "the longest goes", unshare(t, node, "1", "c"), 1)
@@ -126,12 +126,12 @@ func TestTheMarkKeepsNewcomersOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
 		share(t, node, "10000", "join", "a")
-		node.Set("{k}:writer", "ql:w", time.Second)
+		node.Set("ql:writer:{k}", "ql:w", time.Second)
 		says(t, "a newcomer and one who is there", share(t, node, "10000", "join", "b", "a"), "[2 - ql:w 1000]")
 		says(t, "an extension", share(t, node, "10000", "stay", "a"), "[1 - - 0]")
 		says(t, "the last goes", unshare(t, node, "1", "a"), 1)
 		says(t, "a newcomer where the key is free", share(t, node, "10000", "join", "b"), "[0 - ql:w 1000]")
-		if keys := fmt.Sprint(node.Keys()); keys != "[{k}:writer]" {
+		if keys := fmt.Sprint(node.Keys()); keys != "[ql:writer:{k}]" {
 			t.Errorf("who was refused has left %s", keys)
 		}
 		time.Sleep(1100 * time.Millisecond)
@@ -169,12 +169,12 @@ func TestReadersGetACounterAndDoNotRaiseIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
 		counted := func(args ...string) string {
-			return listed(ask(t, node, append(append([]string{"EVAL", scripts.Share.Source, "4"}, append(sides, "{k}:fence")...), args...)...))
+			return listed(ask(t, node, append(append([]string{"EVAL", scripts.Share.Source, "4"}, append(sides, "ql:fence:{k}")...), args...)...))
 		}
 		says(t, "where there is none", counted("1000", "join", "1763715001134567", "60000", "a"), "[1 1763715001134567 - 0]")
 		says(t, "where there is one", counted("1000", "join", "1763715001134568", "60000", "b"), "[1 1763715001134567 - 0]")
 		says(t, "a number that is to be there", counted("1000", "stay", "1763715001134569", "30000", "b"), "[1 1763715001134569 - 0]")
-		if ttl := node.TTL("{k}:fence"); ttl != time.Minute {
+		if ttl := node.TTL("ql:fence:{k}"); ttl != time.Minute {
 			t.Errorf("the counter is kept for %v, want a minute", ttl)
 		}
 	})
@@ -183,13 +183,13 @@ func TestReadersGetACounterAndDoNotRaiseIt(t *testing.T) {
 func TestTheShareScriptsDestroyNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		node.Set("{k}:readers", "somebody's", 0)
+		node.Set("ql:readers:{k}", "somebody's", 0)
 		for _, reply := range []string{share(t, node, "1000", "join", "a"), raise(t, node, "a", "b", "1000")} {
-			if keys := fmt.Sprint(node.Keys()); reply[0] == '[' || keys != "[{k}:readers]" {
+			if keys := fmt.Sprint(node.Keys()); reply[0] == '[' || keys != "[ql:readers:{k}]" {
 				t.Errorf("where the readers are a string the script says %s, and leaves %s", reply, keys)
 			}
 		}
-		node.Del("{k}:readers")
+		node.Del("ql:readers:{k}")
 		ask(t, node, "RPUSH", "k", "item")
 		for _, reply := range []string{share(t, node, "1000", "join", "a"), raise(t, node, "a", "b", "1000")} {
 			if keys := fmt.Sprint(node.Keys()); reply[0] == '[' || keys != "[k]" {

@@ -12,7 +12,7 @@ import (
 // waits runs the script beside the key "k", and returns what it says but for the time.
 func waits(t *testing.T, node *Node, args ...string) (found []string) {
 	t.Helper()
-	reply := ask(t, node, append([]string{"EVAL", scripts.Waits.Source, "1", "{k}:waits"}, args...)...)
+	reply := ask(t, node, append([]string{"EVAL", scripts.Waits.Source, "1", "ql:waits:{k}"}, args...)...)
 	if len(reply.Elems)%2 != 1 {
 		t.Fatalf("the script returned %s, want the time, and fields with what they say", show(reply))
 	}
@@ -36,7 +36,7 @@ func TestTheWaitsScriptKeepsEachFieldForItsTime(t *testing.T) {
 			}
 		}
 		left := func() time.Duration {
-			return time.Duration(ask(t, node, "PTTL", "{k}:waits").Int) * time.Millisecond
+			return time.Duration(ask(t, node, "PTTL", "ql:waits:{k}").Int) * time.Millisecond
 		}
 		want(waits(t, node))
 		want(waits(t, node, "wait:1", "says one", "3000"), "wait:1=says one")
@@ -47,19 +47,19 @@ func TestTheWaitsScriptKeepsEachFieldForItsTime(t *testing.T) {
 		want(waits(t, node, "wait:1", "says 1", "3000"), "nonce:2=two", "wait:1=says 1")
 		time.Sleep(1500 * time.Millisecond)
 		want(waits(t, node), "wait:1=says 1")
-		if n := ask(t, node, "HLEN", "{k}:waits").Int; n != 2 {
+		if n := ask(t, node, "HLEN", "ql:waits:{k}").Int; n != 2 {
 			t.Errorf("to read changes nothing, and there are %d fields, want 2", n)
 		}
 		want(waits(t, node, "wait:3", "x", "9000"), "wait:1=says 1", "wait:3=x")
-		if n := ask(t, node, "HLEN", "{k}:waits").Int; n != 2 {
+		if n := ask(t, node, "HLEN", "ql:waits:{k}").Int; n != 2 {
 			t.Errorf("a field whose time is over stays: there are %d, want 2", n)
 		}
 		want(waits(t, node, "wait:3", "", "0"), "wait:1=says 1")
 		want(waits(t, node, "wait:1", "", "0"))
-		if n := ask(t, node, "EXISTS", "{k}:waits").Int; n != 0 {
+		if n := ask(t, node, "EXISTS", "ql:waits:{k}").Int; n != 0 {
 			t.Error("behind the last field something is left")
 		}
-		ask(t, node, "HSET", "{k}:waits", "wait:4", "9999999999999999 far ahead", "wait:5", "nothing")
+		ask(t, node, "HSET", "ql:waits:{k}", "wait:4", "9999999999999999 far ahead", "wait:5", "nothing")
 		want(waits(t, node))
 	})
 }

@@ -59,8 +59,8 @@ func TestTheHoldAllScriptTakesAllKeysOrNone(t *testing.T) {
 func TestTheHoldAllScriptCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		keys := []string{"a", "b", "{a}:fence", "{b}:fence"}
-		ask(t, node, "ZADD", "{b}:fence", "7", "f")
+		keys := []string{"a", "b", "ql:fence:{a}", "ql:fence:{b}"}
+		ask(t, node, "ZADD", "ql:fence:{b}", "7", "f")
 		for _, tt := range []struct {
 			number string
 			want   int64
@@ -80,14 +80,14 @@ func TestTheHoldAllScriptCounts(t *testing.T) {
 func TestTheHoldAllScriptHeedsTheMarksOfThoseWhoCameBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		keys := []string{"a", "b", "{a}:wanted", "{b}:wanted"}
+		keys := []string{"a", "b", "ql:wanted:{a}", "ql:wanted:{b}"}
 		try := func(token, ticket, name, stays string) driver.Reply {
 			return holdAll(t, node, keys, token, "10000", "2", "0", "0", ticket, name, stays)
 		}
 		node.Take("b", time.Minute)
 		theirs, _ := node.Get("b")
 		refusedBy(t, try("first", "100", "aa", "750"), 2, theirs)
-		if left := node.TTL("{a}:wanted"); left != 750*time.Millisecond {
+		if left := node.TTL("ql:wanted:{a}"); left != 750*time.Millisecond {
 			t.Errorf("a mark stays for %v, want 750 ms", left)
 		}
 		refusedBy(t, try("later", "200", "bb", "750"), 2, theirs)
@@ -99,20 +99,20 @@ func TestTheHoldAllScriptHeedsTheMarksOfThoseWhoCameBefore(t *testing.T) {
 			t.Errorf("to who came before the script returned %s, want 1", show(got))
 		}
 		ask(t, node, "DEL", "a", "b")
-		if got := try("first", "100", "aa", "750"); got.Int != 1 || node.TTL("{a}:wanted") != 750*time.Millisecond {
-			t.Errorf("to who has marked the keys the script returned %s, and keeps the mark for %v; want 1 and 750 ms", show(got), node.TTL("{a}:wanted"))
+		if got := try("first", "100", "aa", "750"); got.Int != 1 || node.TTL("ql:wanted:{a}") != 750*time.Millisecond {
+			t.Errorf("to who has marked the keys the script returned %s, and keeps the mark for %v; want 1 and 750 ms", show(got), node.TTL("ql:wanted:{a}"))
 		}
 		if got := try("first", "100", "aa", "0"); got.Int != 1 {
 			t.Errorf("to its holder the script returned %s, want 1", show(got))
 		}
-		if mark, ok := node.Get("{a}:wanted"); ok {
+		if mark, ok := node.Get("ql:wanted:{a}"); ok {
 			t.Errorf("who does not stay has left the mark %q", mark)
 		}
-		ask(t, node, "SET", "{a}:wanted", "a lock of that name")
+		ask(t, node, "SET", "ql:wanted:{a}", "a lock of that name")
 		ask(t, node, "DEL", "a", "b")
 		node.Take("b", time.Minute)
 		try("other", "300", "dd", "750")
-		if value, _ := node.Get("{a}:wanted"); value != "a lock of that name" {
+		if value, _ := node.Get("ql:wanted:{a}"); value != "a lock of that name" {
 			t.Errorf("a mark has replaced what is none by %q", value)
 		}
 	})

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -128,6 +129,24 @@ func state(pid int) string {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return rest[:min(1, len(rest))]
+}
+
+// descendants are the processes that run and have the folder of a script in their environment, as all
+// that it has started do, and nothing else on the machine does.
+func descendants(t *testing.T, folder string) (pids []int) {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("/proc shows no process: %v", err)
+	}
+	for _, name := range names {
+		environ, _ := os.ReadFile(name) //nolint:gosec // it has ended, or is another user's: none of the script
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if bytes.Contains(environ, []byte("D="+folder+"\x00")) && runs(state(pid)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // runs reports whether a process in this state can still do anything.

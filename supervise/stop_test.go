@@ -68,6 +68,9 @@ func TestDescendantsOfTheirOwnDieWithTheProgram(t *testing.T) {
 		l := holdFor(long)
 		over := begin(t, l, p, Options{TTL: roomy, Grace: 100 * time.Millisecond})
 		pid := awaitPid(t, folder, "pid")
+		if len(descendants(t, folder)) == 0 {
+			t.Errorf("%s: no descendant is seen while it runs", name)
+		}
 		l.extend(-1)
 		got := await(t, over)
 		if s := state(pid); runs(s) {
@@ -77,9 +80,10 @@ func TestDescendantsOfTheirOwnDieWithTheProgram(t *testing.T) {
 		if !got.Lost || got.err != nil {
 			t.Errorf("%s: Run = %+v, %v, want it lost", name, got.Result, got.err)
 		}
-	}
-	if out, err := exec.Command("sh", "-c", "ps -eo args | grep '^sleep 100$'").Output(); err == nil { //nolint:noctx // it ends by itself
-		t.Errorf("descendants have outlived Run:\n%s", out)
+		for _, pid := range descendants(t, folder) {
+			t.Errorf("%s: the descendant %d has outlived Run", name, pid)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }
 

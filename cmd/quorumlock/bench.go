@@ -45,7 +45,7 @@ func benchVerb(t *tool) *cobra.Command {
 	verb := t.overNodes(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure locks on your own nodes, and say which settings follow",
-		Long: `bench acquires and releases keys of its own, PREFIXql:bench:<random>…, with 1, 16 and 128 goroutines that have a key
+		Long: `bench acquires and releases keys of its own, PREFIXquorumlock:bench:<random>…, with 1, 16 and 128 goroutines that have a key
 each, and with 4 clients that contend for one key. Times are of acquire and release together, waiting included. It
 uses the settings of the clients, so it measures what they get; run it where they run.
 
@@ -97,7 +97,7 @@ func (b *benching) bench(ctx context.Context) (err error) {
 		return err
 	}
 	defer closeNodes(nodes)
-	b.keys = "ql:bench:" + rand.Text() + ":"
+	b.keys = "quorumlock:bench:" + rand.Text() + ":"
 	b.report = benchReport{Schema: "quorumlock.bench/v1", Time: time.Now().UTC(), For: b.long.Seconds(), TTL: b.settings.TTL.Seconds(), NodeTimeout: b.nodeTimeout().Seconds()}
 	b.report.Nodes = make([]benchNode, len(nodes))
 	var group errgroup.Group

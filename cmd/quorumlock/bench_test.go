@@ -74,7 +74,7 @@ func TestBenchWithFencesLeavesTheirCountersForAWhile(t *testing.T) {
 		for _, key := range w.keys(server + 1) {
 			counters++
 			left := time.Duration(ask(t, w.servers[server].Addr, "PTTL", key).Int) * time.Millisecond
-			if !strings.HasSuffix(key, ":fence") || !strings.HasPrefix(key, "{orders:ql:bench:") || left <= 0 || left > 3*time.Minute {
+			if !strings.HasPrefix(key, "ql:fence:{orders:quorumlock:bench:") || left <= 0 || left > 3*time.Minute {
 				t.Errorf("server %d has %q for %v, want nothing but counters of fences that expire", server+1, key, left)
 			}
 		}

@@ -35,7 +35,7 @@ in REDISCLI_AUTH, and --user if he is not the default user.
 
 What the user of the nodes may not ask is "cannot tell", never fit. It exits with 0 if all is fit, 1 if there are
 warnings, 2 if something is unfit, and 3 if something cannot be told. It writes nothing but scratch keys
-PREFIXql:doctor:<random>, which live for 10 s at most.`,
+PREFIXquorumlock:doctor:<random>, which live for 10 s at most.`,
 		Example: `  quorumlock doctor --nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
   quorumlock doctor --profile prod --for 30s -o json
   quorumlock doctor --profile prod --accept same-host,scripts -o nagios`,

@@ -258,6 +258,7 @@ func TestAnErrorHasTheExitCodeOfWhatItMatches(t *testing.T) {
 		{&redlock.QuorumError{Reason: redlock.ErrTaken, Votes: []redlock.Vote{{Err: refused}}}, exitTaken},
 		{&redlock.QuorumError{Reason: redlock.ErrNoQuorum}, exitUnavailable},
 		{&redlock.QuorumError{Reason: redlock.ErrNoQuorum, Votes: []redlock.Vote{{Err: refused}}}, exitForbidden},
+		{&redlock.QuorumError{Reason: redlock.ErrContended}, exitUnavailable},
 		{refused, exitForbidden},
 		{redlock.ErrNodeSet, exitConfig},
 		{redlock.ErrLost, exitLost},

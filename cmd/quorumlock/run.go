@@ -57,9 +57,9 @@ See "quorumlock help exit-codes".`,
 		},
 	})
 	flags := verb.Flags()
-	flags.DurationVarP(&r.wait, "wait", "w", forEver, "how `long` to wait for the key; 0: one try")
+	flags.DurationVarP(&r.wait, "wait", "w", forEver, "how `long` to wait for the key; 0: not for a holder")
 	flags.Lookup("wait").DefValue = "for ever"
-	flags.BoolVarP(&r.once, "no-wait", "n", false, "one try, as --wait 0")
+	flags.BoolVarP(&r.once, "no-wait", "n", false, "do not wait for a holder, as --wait 0")
 	flags.IntVarP(&r.heldExit, "held-exit", "E", exitTaken, "the exit `code` if somebody else has the key; 0 says nothing, either")
 	flags.DurationVar(&r.atLeast, "at-least", 0, "keep the key for so `long` even if the program ends sooner, so that a host whose clock is behind does not run it again")
 	flags.BoolVar(&r.restart, "restart", false, "when the lock was lost and the program stopped, wait for the key and run it again")

@@ -112,6 +112,19 @@ func TestR4DescendantsAreStoppedAndNoShellIsBetween(t *testing.T) {
 	}
 }
 
+func TestPitfall24NothingOfAProgramOutlivesTheCommandThatHasLostItsLock(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	w := start(t, s.nodes, script("--ttl 6s --grace 2s", // a busy shell runs its trap later
+		`trap 'echo > $D/asked' TERM; (setsid sh -c 'echo $$ > $D/child; trap "" TERM; while :; do sleep 0.01; done' &); echo $$ > $D/pid; while :; do sleep 0.01; done`))
+	pids := map[string]int{"the program": w.pid("pid"), "a child that it has left": w.pid("child")}
+	defer s.freeze()()
+	if code := w.code(); code != exitLost || !w.exists("asked") {
+		t.Errorf("run ended with %d, and the program was asked to end: %t; want %d, and that it was", code, w.exists("asked"), exitLost)
+	}
+	gone(t, w.until(), pids) // how long before the deadline, make deadlines measures
+}
+
 func TestR5QuitIsPassedOn(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 1)

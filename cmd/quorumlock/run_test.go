@@ -67,6 +67,28 @@ func TestNodesThatAreAwayAtTheStart(t *testing.T) {
 	}
 }
 
+// Two processes have crashed with a vote each.
+func TestOneTryGoesOnWhileNobodyIsKnownToHaveTheKey(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		flags string
+		left  []string // how long the votes stay
+		want  int
+	}{
+		{"-n -E 0 --node-timeout 1s", []string{"PX", "3000"}, 0},
+		{"-w 0 -E 0 --node-timeout 1s", []string{"PX", "3000"}, 0},
+		{"-n -E 0 --node-timeout 1s --ttl 3s --grace 100ms", nil, exitUnavailable},
+	} {
+		s := newMasters(t, 3)
+		do(t, s.servers[0].Addr, append([]string{"SET", "k", "ql:~one"}, tt.left...)...)
+		do(t, s.servers[1].Addr, append([]string{"SET", "k", "ql:~two"}, tt.left...)...)
+		w := start(t, s.nodes, script(tt.flags, `echo > $D/ran`))
+		if code := w.code(); code != tt.want || w.exists("ran") != (code == 0) || (w.talk.Len() > 0) != (code != 0) {
+			t.Errorf("run %s of a key that nobody has ended with %d and said %q, ran: %v; want %d, and 0 only if it ran", tt.flags, code, w.talk.String(), w.exists("ran"), tt.want)
+		}
+	}
+}
+
 func TestAKeyThatIsHeldHasACodeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 3)

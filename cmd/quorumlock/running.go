@@ -52,13 +52,25 @@ func (r *running) run(ctx context.Context, args []string) error {
 		}
 		r.notify("STATUS=waiting for " + r.key)
 		lock, err := r.acquire(ctx, func() (*redlock.Lock, error) {
-			return locker.Acquire(ctx, r.key, append(r.options(), redlock.WithOwner(r.owner()))...)
+			return r.take(ctx, locker)
 		})
 		if err != nil {
 			return err
 		}
 		return lead(lock)
 	})
+}
+
+// take takes the key, or waits for it. One try goes on while nobody is known to have the key: some
+// host has to get it. After one TTL, what crashed hosts have left is gone.
+func (r *running) take(ctx context.Context, locker *redlock.Locker) (*redlock.Lock, error) {
+	options := append(r.options(), redlock.WithOwner(r.owner()))
+	for began := time.Now(); ; {
+		lock, err := locker.Acquire(ctx, r.key, options...)
+		if !errors.Is(err, redlock.ErrContended) || r.wait > 0 && !r.once || ctx.Err() != nil || time.Since(began) > r.settings.TTL {
+			return lock, err
+		}
+	}
 }
 
 // over gives a verb a Locker and the signals, and tells how it ends.
@@ -98,7 +110,7 @@ func (r *running) over(ctx context.Context, do func(context.Context, *redlock.Lo
 // held gives the code that the user wants to the error that somebody else has the key.
 func (r *running) held(err error) error {
 	switch {
-	case err == nil || codeOf(err) != exitTaken || !errors.Is(err, redlock.ErrTaken) && !errors.Is(err, redlock.ErrContended):
+	case err == nil || codeOf(err) != exitTaken || !errors.Is(err, redlock.ErrTaken):
 		return err
 	case r.heldExit == 0:
 		return nil // whoever wants that wants to hear nothing

@@ -46,7 +46,8 @@ make a quorum, if nobody renews; of what is left over, when the last one has. FE
 node has accepted. Of a token four digits are shown.
 
 To list keys each node goes through its whole database (SCAN), whatever the prefix: at --rate, and with more than
-1 million keys only with --full. A Redis Cluster shows one of its masters only: name the keys.
+1 million keys only with --full. Up to 1000 keys are in the order of their names; more are printed as they are found.
+A Redis Cluster shows one of its masters only: name the keys.
 
 It exits with 0; 1 if --check finds a fault; 64 if there are too many keys; 69 if too few nodes answer; 77 if too many
 forbid it; 130 if --watch is interrupted. If nobody holds anything it prints nothing, and says so on stderr.
@@ -79,7 +80,7 @@ What each state means is in docs/operations.md.`,
 	})
 	flags := verb.Flags()
 	flags.BoolVar(&r.Full, "full", false, "list keys also where a node has more than 1 million")
-	flags.IntVar(&r.Rate, "rate", 50_000, "go through so many `keys` a second at each node, at most")
+	flags.IntVar(&r.Rate, "rate", 100_000, "go through so many `keys` a second at each node, at most")
 	flags.DurationVar(&r.watch, "watch", 0, "look again after `each`, until it is interrupted (default: 2s)")
 	flags.Lookup("watch").NoOptDefVal = watchPause.String()
 	flags.BoolVar(&r.check, "check", false, "for monitors: show only keys that are split, held at exactly a quorum, unclear, or left over for longer than --ttl, twice within a second; exit with 1 if there are any")
@@ -87,49 +88,53 @@ What each state means is in docs/operations.md.`,
 	return verb
 }
 
-// once looks and prints.
+// once looks, and prints keys as they are found.
 func (r *statusRun) once(ctx context.Context) error {
-	report, err := inspect.Status(ctx, r.nodes, r.StatusOptions)
-	if err == nil && r.check {
-		err = r.lookAgain(ctx, &report)
+	var report inspect.StatusReport
+	var err error
+	var faults []inspect.KeyStatus
+	out := r.printer()
+	for report, err = range inspect.StatusParts(ctx, r.nodes, r.StatusOptions) {
+		if r.check {
+			faults = append(faults, slices.DeleteFunc(report.Keys, fine)...)
+		} else if err := out.add(&report); err != nil {
+			return err
+		}
+	}
+	if report.Keys = nil; err == nil && faults != nil {
+		report.Keys, err = r.lookAgain(ctx, faults)
 	}
 	if err != nil {
 		return err
 	}
 	if !r.check || len(report.Keys) > 0 {
-		err = r.writeStatus(&report)
+		err = out.end(&report)
 	}
-	for _, line := range statusNotes(&report, r.check) {
+	for _, line := range statusNotes(&report, out.held || r.check) {
 		_, _ = fmt.Fprintln(r.talk, line)
 	}
-	if err == nil && r.check && len(report.Keys) > 0 {
+	if err == nil && len(report.Keys) > 0 {
 		return &verdict{1}
 	}
 	return err
 }
 
-// lookAgain keeps those faults of a report that are still there a second later: who contends for a
-// key splits votes for a moment, and an acquire under way is a minority.
-func (r *statusRun) lookAgain(ctx context.Context, report *inspect.StatusReport) error {
-	fine := func(k inspect.KeyStatus) bool { return k.Fault == "" }
-	var keys []string
-	for _, k := range slices.DeleteFunc(slices.Clone(report.Keys), fine) {
-		keys = append(keys, k.Key)
-	}
-	if keys == nil {
-		report.Keys = nil
-		return nil
-	}
+// fine reports whether a key has no fault.
+func fine(k inspect.KeyStatus) bool { return k.Fault == "" }
+
+// lookAgain returns those of the keys with faults that still have one a second later: who contends for
+// a key splits votes for a moment, and an acquire under way is a minority.
+func (r *statusRun) lookAgain(ctx context.Context, faults []inspect.KeyStatus) ([]inspect.KeyStatus, error) {
 	if !sleep(ctx, secondLook) {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	again := r.StatusOptions
-	again.Keys = keys
-	others := report.Others
-	var err error
-	*report, err = inspect.Status(ctx, r.nodes, again)
-	report.Others, report.Keys = others, slices.DeleteFunc(report.Keys, fine)
-	return err
+	again.Keys = nil
+	for _, k := range faults {
+		again.Keys = append(again.Keys, k.Key)
+	}
+	report, err := inspect.Status(ctx, r.nodes, again)
+	return slices.DeleteFunc(report.Keys, fine), err
 }
 
 // sleep waits for so long. It reports whether it did, and ctx has not ended.
@@ -146,13 +151,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // writeStatus prints a report in the format that was asked for.
 func (r *statusRun) writeStatus(report *inspect.StatusReport) error {
-	switch r.format {
-	case formatJSON:
-		return r.writeJSON(report)
-	case formatJSONL:
-		return writeLines(r.tool, report.Keys)
-	}
-	return statusPage{report, r.screen()}.write(r.out)
+	return r.printer().end(report)
 }
 
 // watching looks again and again. It ends with the context, or with what it prints to.
@@ -202,7 +201,7 @@ func (r *statusRun) redraw(terminal *os.File, report *inspect.StatusReport, fail
 	width, height, _ := term.GetSize(int(terminal.Fd())) // unknown: 0
 	var page strings.Builder
 	fmt.Fprintf(&page, "%s  every %v\n\n", report.Time.Format("15:04:05 MST"), r.watch)
-	notes := statusNotes(report, false)
+	notes := statusNotes(report, slices.ContainsFunc(report.Keys, isHeld))
 	if failed != nil {
 		notes = strings.Split(failed.Error(), "\n")
 	}
@@ -210,9 +209,7 @@ func (r *statusRun) redraw(terminal *os.File, report *inspect.StatusReport, fail
 		page.WriteString(strings.Join(screen{width: width}.wrap(note, 0), "\n") + "\n")
 	}
 	if failed == nil {
-		if err := (statusPage{report, r.screen()}).write(&page); err != nil {
-			return err
-		}
+		(&statusPage{nodes: len(report.Nodes), screen: r.screen()}).write(&page, report.Keys, false)
 	}
 	return r.print(frame(page.String(), height, first))
 }

@@ -3,19 +3,21 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock/inspect"
 )
 
 // A statusPage is who holds what as a terminal shows it: a row for each key, and below it one for
-// each slot, reader or wait.
+// each slot, reader or wait. Its columns are as wide as the first rows want them.
 type statusPage struct {
-	*inspect.StatusReport
+	nodes  int
 	screen screen
+	widths *[columns]int // nil: nothing was written yet
+	fences bool          // the column is shown
 }
 
 // A statusRow is one row. Its votes are as many as there are nodes, or none.
@@ -23,6 +25,7 @@ type statusRow struct {
 	cells  [columns]string
 	votes  []inspect.VoteStatus
 	colour colour
+	head   bool
 }
 
 // The columns of the page.
@@ -44,32 +47,61 @@ var stateColours = map[inspect.KeyState]colour{
 	inspect.KeySplit: red, inspect.KeyLeftOver: yellow, inspect.KeyForeign: cyan, inspect.KeyRevoked: cyan, inspect.KeyFree: grey,
 }
 
-func (p statusPage) write(w io.Writer) error {
-	head := statusRow{cells: [columns]string{"KEY", "HOLDER", "LEFT", "FENCE", "", "STATE"}, colour: plain}
-	rows := []statusRow{head}
-	for i := range p.Keys {
-		if p.Keys[i].State != inspect.KeyFree {
-			rows = p.add(rows, &p.Keys[i])
+// write adds the rows of keys. Without any the page is empty. If more may follow, columns whose cells
+// grow with time have room for it.
+func (p *statusPage) write(w *strings.Builder, keys []inspect.KeyStatus, more bool) {
+	var rows []statusRow
+	for i := range keys {
+		if isHeld(keys[i]) {
+			rows = p.add(rows, &keys[i])
 		}
 	}
-	if len(rows) == 1 {
-		return nil
+	if len(rows) == 0 {
+		return
 	}
-	fences := p.fit(rows)
-	var out table
+	if p.widths == nil {
+		head := statusRow{cells: [columns]string{"KEY", "HOLDER", "LEFT", "FENCE", "", "STATE"}, colour: plain, head: true}
+		rows = append([]statusRow{head}, rows...)
+		p.fit(rows)
+		if more {
+			p.widths[columnLeft] = max(p.widths[columnLeft], len("1m40.5s"))
+		}
+	}
 	for i := range rows {
-		r := &rows[i]
-		line := append([]string{}, r.cells[:columnFence]...)
-		if fences {
-			line = append(line, r.cells[columnFence])
-		}
-		out = append(out, append(line, p.marks(r, i == 0), p.screen.paint(r.colour, r.cells[columnState])))
+		p.line(w, &rows[i])
 	}
-	return out.write(w)
+}
+
+// line writes a row.
+func (p *statusPage) line(w *strings.Builder, r *statusRow) {
+	var line strings.Builder
+	for j, cell := range r.cells {
+		switch {
+		case j == columnFence && !p.fences:
+			continue
+		case j == columnVotes:
+			line.WriteString(p.marks(r) + "  ")
+			continue
+		case j == columnState:
+			line.WriteString(p.screen.paint(r.colour, p.cut(j, cell)))
+			continue
+		}
+		cell = p.cut(j, cell)
+		line.WriteString(cell + strings.Repeat(" ", max(0, p.widths[j]-utf8.RuneCountInString(cell))+2))
+	}
+	w.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+}
+
+// cut shortens a cell to its column, where the screen has a bound.
+func (p *statusPage) cut(column int, cell string) string {
+	if p.screen.width == 0 || least[column] == 0 {
+		return cell
+	}
+	return shorten(cell, p.widths[column])
 }
 
 // add adds the rows of a key.
-func (p statusPage) add(rows []statusRow, k *inspect.KeyStatus) []statusRow {
+func (p *statusPage) add(rows []statusRow, k *inspect.KeyStatus) []statusRow {
 	rows = append(rows, p.row(k))
 	for i := range k.Slots {
 		r := p.row(&k.Slots[i])
@@ -83,7 +115,7 @@ func (p statusPage) add(rows []statusRow, k *inspect.KeyStatus) []statusRow {
 			rows = append(rows, r)
 			break
 		}
-		r.cells[columnHolder], r.cells[columnState] = holderName(&reader), fmt.Sprintf("at %d of %d nodes", reader.Nodes, len(p.Nodes))
+		r.cells[columnHolder], r.cells[columnState] = holderName(&reader), fmt.Sprintf("at %d of %d nodes", reader.Nodes, p.nodes)
 		rows = append(rows, r)
 	}
 	for i, wait := range k.Waits {
@@ -100,7 +132,7 @@ func (p statusPage) add(rows []statusRow, k *inspect.KeyStatus) []statusRow {
 }
 
 // row is that of a key or a slot.
-func (p statusPage) row(k *inspect.KeyStatus) statusRow {
+func (p *statusPage) row(k *inspect.KeyStatus) statusRow {
 	r := statusRow{votes: k.Votes, colour: stateColours[k.State]}
 	holder := "–"
 	switch k.State {
@@ -161,13 +193,13 @@ func visible(text string) string {
 	}, text)
 }
 
-// marks are the votes of a row, or in the first one the numbers of the nodes, each in a column.
-func (p statusPage) marks(r *statusRow, head bool) string {
-	cells := make([]string, len(p.Nodes))
+// marks are the votes of a row, or in the head the numbers of the nodes, each in a column.
+func (p *statusPage) marks(r *statusRow) string {
+	cells := make([]string, p.nodes)
 	for i := range cells {
 		number, mark, c := fmt.Sprint(i+1), " ", plain
 		switch {
-		case head:
+		case r.head:
 			mark = number
 		case len(r.votes) > 0:
 			mark, c = vote(r.votes[i])
@@ -190,24 +222,21 @@ func vote(v inspect.VoteStatus) (mark string, c colour) {
 	return "○", yellow
 }
 
-// The least widths to which cells are cut.
-const (
-	leastKey    = 12
-	leastHolder = 9
-	leastState  = 10
-)
+// least are the widths to which the cells of some columns are cut at most.
+var least = [columns]int{columnKey: 12, columnHolder: 9, columnState: 10}
 
-// fit cuts cells so that the rows fit the screen: fences go first, then the widest of keys, holders
-// and states lose characters. It reports whether fences are shown.
-func (p statusPage) fit(rows []statusRow) (fences bool) {
+// fit sets the widths so that the rows fit the screen: fences go first, then the widest of keys,
+// holders and states lose characters.
+func (p *statusPage) fit(rows []statusRow) {
 	var widths [columns]int
+	p.widths = &widths
 	for i := range rows {
 		for j, cell := range rows[i].cells {
-			widths[j] = max(widths[j], len([]rune(cell)))
+			widths[j] = max(widths[j], utf8.RuneCountInString(cell))
 		}
-		fences = fences || i > 0 && rows[i].cells[columnFence] != "–" && rows[i].cells[columnFence] != ""
+		p.fences = p.fences || i > 0 && rows[i].cells[columnFence] != "–" && rows[i].cells[columnFence] != ""
 	}
-	for i := range p.Nodes {
+	for i := range p.nodes {
 		widths[columnVotes] += len(fmt.Sprint(i+1)) + 1
 	}
 	widths[columnVotes]--
@@ -217,12 +246,11 @@ func (p statusPage) fit(rows []statusRow) (fences bool) {
 		total += width
 	}
 	if p.screen.width == 0 {
-		return fences
+		return
 	}
-	if !fences || total > p.screen.width {
-		total, fences = total-widths[columnFence]-gap, false
+	if !p.fences || total > p.screen.width {
+		total, p.fences = total-widths[columnFence]-gap, false
 	}
-	least := map[int]int{columnKey: leastKey, columnHolder: leastHolder, columnState: leastState}
 	for ; total > p.screen.width; total-- {
 		wide := slices.DeleteFunc([]int{columnState, columnKey, columnHolder}, func(j int) bool { return widths[j] <= least[j] })
 		if len(wide) == 0 {
@@ -231,12 +259,6 @@ func (p statusPage) fit(rows []statusRow) (fences bool) {
 		widest := slices.MaxFunc(wide, func(a, b int) int { return cmp.Compare(widths[a], widths[b]) })
 		widths[widest]--
 	}
-	for i := range rows {
-		for j := range least {
-			rows[i].cells[j] = shorten(rows[i].cells[j], widths[j])
-		}
-	}
-	return fences
 }
 
 // shorten cuts a text in its middle: the end of a key tells it from others, and so does that of a
@@ -251,7 +273,7 @@ func shorten(text string, width int) string {
 }
 
 // statusNotes are what is to be said beside the table.
-func statusNotes(r *inspect.StatusReport, check bool) (notes []string) {
+func statusNotes(r *inspect.StatusReport, held bool) (notes []string) {
 	for i, n := range r.Nodes {
 		if n.Error != "" {
 			notes = append(notes, fmt.Sprintf("node %d (%s): %s", i+1, n.Name, n.Error))
@@ -263,11 +285,7 @@ func statusNotes(r *inspect.StatusReport, check bool) (notes []string) {
 	if r.Others > 0 {
 		notes = append(notes, fmt.Sprintf("keys that hold no lock, and are not shown: %d", r.Others))
 	}
-	held := false
-	for _, k := range r.Keys {
-		held = held || k.State != inspect.KeyFree
-	}
-	if !held && !check {
+	if !held {
 		notes = append(notes, "nothing is held")
 	}
 	return notes

@@ -17,6 +17,7 @@ var connectCases = []testCase{
 	{"a refused port fails at once", refusedPort},
 	{"a deadline ends a call while connecting", silentHandshake},
 	{"a server that wants a password is heard", passwordWanted},
+	{"a server that takes no connection is heard, whether it was asked or not", turnedAway},
 }
 
 // attempts is enough to get past connections that have gone.
@@ -86,4 +87,31 @@ func passwordWanted(tr *trial) {
 	if last := publication[len(publication)-1]; !strings.Contains(last, "NOAUTH") {
 		tr.Errorf("the server said %q to every command, but Do says %q", noAuth, last)
 	}
+}
+
+// Servers say why they take no connection before anybody has asked, and hang up.
+func turnedAway(tr *trial) {
+	const tail = "and so on"
+	denied := "DENIED Redis is running in protected mode\a " + strings.Repeat("because it is ", 80) + tail
+	for _, asked := range []bool{false, true} {
+		tr.server.turnAway(denied, asked)
+		tr.server.cut()
+		var last outcome
+		for range attempts {
+			last = tr.doPatient(keyed("SET", "turned away", "1"), keyed("GET", "turned away"))
+			if last.late > 0 || last.err == nil {
+				tr.Fatalf("a server that takes no connection: Do = %d replies, %v after %v, want an error at once", len(last.replies), last.err, last.took)
+			}
+		}
+		switch text := last.err.Error(); {
+		case tr.Deaf:
+		case len(last.replies) == 1 && strings.HasPrefix(last.replies[0].Str, "DENIED"): // the core puts it into the error
+		case !strings.Contains(text, "DENIED Redis is running in protected mode"):
+			tr.Errorf("the server said %.60q and hung up (asked: %t), but Do says %q", denied, asked, text)
+		case strings.Contains(text, "\a") || strings.Contains(text, tail):
+			tr.Errorf("Do repeats all that the server says, want 200 printable bytes: %q", text)
+		}
+	}
+	tr.server.turnAway("", false)
+	tr.recovers("a server that took no connection")
 }

@@ -141,6 +141,14 @@ func (s *server) guard() {
 	s.guarded = true
 }
 
+// turnAway makes the server say a line to who connects, at once or in place of the first reply, and
+// hang up. With "" it takes connections again.
+func (s *server) turnAway(line string, asked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away, s.asked = line, asked
+}
+
 // cut closes the connections that are open now. What is published from now on does
 // not count them any more.
 func (s *server) cut() {

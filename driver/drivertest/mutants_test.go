@@ -128,6 +128,9 @@ var mutants = []mutant{
 	{"hides what the server said", hidesRefusal, map[string]string{
 		"a server that wants a password is heard": "but Do says",
 	}},
+	{"hides what the server said when it hung up", hidesLastWord, map[string]string{
+		"a server that takes no connection is heard, whether it was asked or not": "but Do says",
+	}},
 	{"keeps dead connections", keepsDead, map[string]string{
 		"an idle connection that the server closed is replaced": "on a server that is well again",
 		"a reply that arrives before the close counts":          "on a server that is well again",

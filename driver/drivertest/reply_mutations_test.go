@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 
@@ -103,6 +104,16 @@ func losesNil(p *pool) driver.Driver {
 
 func trimsValues(p *pool) driver.Driver {
 	return changed(p, func(r *driver.Reply) { r.Str = strings.TrimSpace(r.Str) })
+}
+
+func hidesLastWord(p *pool) driver.Driver {
+	return do(func(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+		replies, err := p.Do(ctx, cmds)
+		if err != nil && len(replies) == 1 && replies[0].Kind == driver.Failure {
+			return nil, io.EOF
+		}
+		return replies, err
+	})
 }
 
 func hidesRefusal(p *pool) driver.Driver {

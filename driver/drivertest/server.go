@@ -25,6 +25,8 @@ type server struct {
 	faults   map[string]*fault // by the argument that calls it up
 	gate     chan struct{}     // not nil: the server is frozen until it is closed
 	guarded  bool              // a password is wanted, and no password is right
+	away     string            // what is said to who connects, before the server hangs up; "": nothing, it goes on
+	asked    bool              // it is said in place of the first reply
 	polite   *conn             // has answered in place of a hostility that comes later
 }
 
@@ -99,9 +101,21 @@ func (s *server) serve(c *conn) {
 		s.changed.Broadcast()
 		s.mu.Unlock()
 	}()
+	s.mu.Lock()
+	away, asked := s.away, s.asked
+	s.mu.Unlock()
+	if away != "" && !asked {
+		_, _ = c.net.Write([]byte(failure(away)))
+		return
+	}
 	for {
 		args, err := c.commands.Command()
 		if err != nil || len(args) == 0 {
+			return
+		}
+		if away != "" {
+			_, _ = c.net.Write([]byte(failure(away)))
+			c.hangUp()
 			return
 		}
 		s.note(c, args)

@@ -16,6 +16,10 @@ type Subject struct {
 	// beside the lock does, and returns its error. It is nil where the driver made
 	// its client itself.
 	Stranger func(ctx context.Context, args ...string) error
+
+	// Deaf says that the connections are those of a client library which forgets what a
+	// server has said when it hangs up, so that no driver can know it.
+	Deaf bool
 }
 
 // Run runs the suite, one subtest a case. open returns a driver for the server at

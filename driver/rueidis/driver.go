@@ -64,6 +64,9 @@
 //	$99999999999, *2147483647            allocates that, which is beyond most machines
 //	a million arrays in each other       reads them by recursion until the stack is full
 //
+// Over them it is not known either what a server says that takes no connection and hangs up
+// (protected mode, or as many clients as it takes): rueidis forgets it, and the error is EOF.
+//
 // Prefer FromOptions to clients of your own where a node, or a proxy before it, may send such
 // replies. It takes all of a client's options.
 package rueidis

@@ -156,7 +156,7 @@ func TestNothingIsLeftInRedis(t *testing.T) {
 	}
 	for _, server := range servers {
 		for _, key := range server.Keys() {
-			if key != "{examples:fencing}:fence" { // the counter stays, or the order would not outlive the lock
+			if key != "ql:fence:{examples:fencing}" { // the counter stays, or the order would not outlive the lock
 				t.Errorf("node %s still has %q", server.Addr(), key)
 			}
 		}

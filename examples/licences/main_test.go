@@ -102,7 +102,7 @@ func TestAnInterruptEndsAllWorkers(t *testing.T) {
 			}
 		}
 		for _, node := range embedded {
-			if held, found := node.Get("{" + key + "}:slot:0"); found {
+			if held, found := node.Get("ql:slot:{" + key + "}0"); found {
 				t.Errorf("node %s still has %q in slot 0 after the interrupt", node.Addr(), held)
 			}
 		}

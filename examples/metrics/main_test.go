@@ -102,7 +102,7 @@ func TestThePageHasWhatTheWorkersDid(t *testing.T) {
 			t.Errorf("%s{%s=%q} is %v in %d time series, want %v", tt.metric, tt.label, tt.value, got, series, tt.want)
 		}
 	}
-	if up, series := sum(families["redlock_node_up_ratio"], "server_address", "127.0.0.1"); up < 3 || series != 5 {
+	if up, series := sum(families["redlock_node_up"], "server_address", "127.0.0.1"); up < 3 || series != 5 {
 		t.Errorf("of %d nodes %v are up, want 5, and at least the quorum that the locks had", series, up)
 	}
 	if held := families["redlock_hold_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleSum(); held <= 0 {

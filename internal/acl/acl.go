@@ -10,9 +10,8 @@ import "strings"
 type Feature struct {
 	Name string // as users know it
 
-	// Keys and Channels are patterns. KEYS stands for that of the users' keys with their
-	// prefix, {KEYS}:x for the keys beside them (KEYS:x for a key that has a hash tag), and
-	// PREFIX for the prefix.
+	// Keys and Channels are patterns. KEYS stands for that of the users' keys with their prefix,
+	// PREFIX for the prefix, and :PREFIX for nothing if there is none.
 	Keys, Channels []string
 
 	// Commands are names in lower case; "client|info" is a subcommand.
@@ -33,24 +32,24 @@ var (
 		Commands: []string{"publish", "subscribe", "unsubscribe", "pubsub", "ping", "echo"},
 	}
 	Turns = &Feature{
-		Name: "WithFairness", Keys: []string{"{KEYS}:line", "{KEYS}:live"},
+		Name: "WithFairness", Keys: beside("line", "live"),
 		Commands: []string{"zadd", "zrem", "zscore", "zcard", "zrange", "exists"},
 	}
 	Deadlocks = &Feature{
-		Name: "WithDeadlockDetection", Keys: []string{"{KEYS}:waits"}, Commands: []string{"hset", "hdel", "hgetall"},
+		Name: "WithDeadlockDetection", Keys: beside("waits"), Commands: []string{"hset", "hdel", "hgetall"},
 	}
-	Sets      = &Feature{Name: "AcquireAll", Keys: []string{"{KEYS}:wanted"}}
+	Sets      = &Feature{Name: "AcquireAll", Keys: beside("wanted")}
 	Semaphore = &Feature{
-		Name: "Semaphore", Keys: []string{"{KEYS}:slot:*", "{KEYS}:permits", "{KEYS}:wanted"}, Commands: []string{"exists"},
+		Name: "Semaphore", Keys: beside("slot", "permits", "wanted"), Commands: []string{"exists"},
 	}
 	Shared = &Feature{
-		Name: "AcquireShared", Keys: []string{"{KEYS}:readers", "{KEYS}:writer"},
+		Name: "AcquireShared", Keys: beside("readers", "writer"),
 		Commands: []string{"zadd", "zrem", "zscore", "zcard", "zcount", "zrange", "zrangebyscore", "pexpireat", "unlink"},
 	}
 	Fences = &Feature{
-		Name: "WithFences", Keys: []string{"{KEYS}:fence"}, Commands: []string{"zadd", "zscore"},
+		Name: "WithFences", Keys: beside("fence"), Commands: []string{"zadd", "zscore"},
 	}
-	RestartGuard = &Feature{Name: "WithRestartGuard", Keys: []string{"PREFIXql:*"}, Commands: []string{"mget"}}
+	RestartGuard = &Feature{Name: "WithRestartGuard", Keys: []string{"ql:epoch:PREFIX", "ql:admitted:PREFIX", "ql:set:PREFIX"}, Commands: []string{"mget"}}
 	Replicated   = &Feature{Name: "WithReplicatedVotes", Commands: []string{"wait"}}
 	Durable      = &Feature{Name: "WithDurableVotes", Commands: []string{"waitaof"}}
 
@@ -59,21 +58,21 @@ var (
 
 	// Revoke is what the command `quorumlock release --force` does.
 	Revoke = &Feature{
-		Name: "`quorumlock release --force`", Keys: []string{"KEYS", "{KEYS}:slot:*", "{KEYS}:readers"}, Channels: []string{"ql:free:*"}, Optional: true,
+		Name: "`quorumlock release --force`", Keys: append([]string{"KEYS"}, beside("slot", "readers")...), Channels: []string{"ql:free:*"}, Optional: true,
 		Commands: []string{"eval", "evalsha", "get", "set", "pttl", "pexpire", "del", "zrange", "zscore", "time", "publish", "pubsub"},
 	}
 
 	// Status is what the command `quorumlock status` asks. To see keys that are named it needs
 	// neither scan nor dbsize.
 	Status = &Feature{
-		Name: "`quorumlock status`", Keys: []string{"KEYS", "{KEYS}:slot:*", "{KEYS}:permits", "{KEYS}:readers", "{KEYS}:fence", "{KEYS}:waits"}, Optional: true,
+		Name: "`quorumlock status`", Keys: append([]string{"KEYS"}, beside("slot", "permits", "readers", "fence", "waits")...), Optional: true,
 		Commands: []string{"get", "pttl", "zrange", "zscore", "hgetall", "time", "info", "scan", "dbsize", "acl|whoami"},
 	}
 
 	// Doctor is what the command `quorumlock doctor` asks beside what locks do. What is
 	// forbidden it cannot tell.
 	Doctor = &Feature{
-		Name: "`quorumlock doctor`", Keys: []string{"PREFIXql:doctor:*"}, Optional: true,
+		Name: "`quorumlock doctor`", Keys: []string{"PREFIXquorumlock:doctor:*"}, Optional: true,
 		Commands: []string{"client|info", "latency", "config|get", "acl|whoami", "acl|dryrun", "cluster|info", "scan", "type"},
 	}
 )
@@ -81,6 +80,22 @@ var (
 // Features are all of them, in the order in which tables show them.
 var Features = []*Feature{
 	Locks, WakeUps, Turns, Deadlocks, Sets, Semaphore, Shared, Fences, RestartGuard, Replicated, Durable, Native, Revoke, Status, Doctor,
+}
+
+// beside are the patterns of keys beside the users', by their roles. A slot is a key like any, and has
+// a fence, too.
+func beside(roles ...string) (all []string) {
+	for _, role := range roles {
+		switch role {
+		case "slot":
+			all = append(all, "ql:slot:{KEYS}*", "ql:slot=KEYS")
+		case "fence":
+			all = append(all, "ql:fence:{KEYS}", "ql:fence=KEYS", "ql:fence=ql:slot:{KEYS}*", "ql:fence=ql:slot=KEYS")
+		default:
+			all = append(all, "ql:"+role+":{KEYS}", "ql:"+role+"=KEYS")
+		}
+	}
+	return all
 }
 
 // String shows the rights as an ACL takes them: "~KEYS +set +get".
@@ -91,7 +106,11 @@ func (f *Feature) String() string {
 // Rules returns the rules of an ACL SETUSER that allow features under a key prefix, each once.
 func Rules(prefix string, features ...*Feature) (all []string) {
 	literal := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(prefix)
-	named := strings.NewReplacer("KEYS", literal+"*", "PREFIX", literal)
+	behind := ":" + literal
+	if prefix == "" {
+		behind = ""
+	}
+	named := strings.NewReplacer("KEYS", literal+"*", ":PREFIX", behind, "PREFIX", literal)
 	seen := make(map[string]bool)
 	for _, f := range features {
 		for _, rule := range rules(f, named.Replace) {

@@ -41,7 +41,7 @@ func TestTheDocumentationShowsThisTable(t *testing.T) {
 
 func TestRulesNameThePrefixAndNothingTwice(t *testing.T) {
 	got := Rules("orders:", Locks, Fences, RestartGuard)
-	for _, want := range []string{"~orders:*", "~{orders:*}:fence", "~orders:ql:*", "+evalsha", "+zadd", "+mget"} {
+	for _, want := range []string{"~orders:*", "~ql:fence:{orders:*}", "~ql:fence=orders:*", "~ql:epoch:orders:", "~ql:admitted:orders:", "~ql:set:orders:", "+evalsha", "+zadd", "+mget"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("the rules of prefix orders: are %q, want %q among them", got, want)
 		}
@@ -51,10 +51,13 @@ func TestRulesNameThePrefixAndNothingTwice(t *testing.T) {
 	if len(slices.Compact(sorted)) != len(got) {
 		t.Errorf("the rules %q have one twice", got)
 	}
-	if got := strings.Join(Rules("a*[b]?\\", Sets), " "); got != `~{a\*\[b]\?\\*}:wanted` {
+	if got := strings.Join(Rules("a*[b]?\\", Sets), " "); got != `~ql:wanted:{a\*\[b]\?\\*} ~ql:wanted=a\*\[b]\?\\*` {
 		t.Errorf("the rule of a prefix with wildcards is %s, want them escaped", got)
 	}
-	if got := Rules("KEYS", RestartGuard)[0]; got != "~KEYSql:*" {
-		t.Errorf("a prefix KEYS makes the rule %s, want ~KEYSql:*", got)
+	if got := Rules("", RestartGuard)[0]; got != "~ql:epoch" {
+		t.Errorf("no prefix makes the rule %s, want ~ql:epoch", got)
+	}
+	if got := Rules("KEYS", RestartGuard)[0]; got != "~ql:epoch:KEYS" {
+		t.Errorf("a prefix KEYS makes the rule %s, want ~ql:epoch:KEYS", got)
 	}
 }

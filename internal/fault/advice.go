@@ -18,6 +18,7 @@ var advice = map[string]string{
 	"READONLY":  "the node is a replica: give the master's address",
 	"OOM":       "the node is out of memory: raise its maxmemory, or give locks a node of their own",
 	"NOPERM":    "the user's ACL forbids it: allow " + acl.Locks.String(),
+	"DENIED":    "the server takes connections from its own machine only: give it a password (requirepass) or users, and bind it to the addresses that clients may use; on a network of its own, protected-mode no will do",
 	"NOAUTH":    "the node wants a password: give one in the URL or the client's options",
 	"WRONGPASS": "user or password is wrong",
 	"WRONGTYPE": "the key holds something that is not a lock: use another key or a key prefix",
@@ -38,6 +39,9 @@ func ofServer(reply *driver.ServerError) string {
 		case strings.Contains(reply.Message, " key"):
 			return "the user's ACL forbids the key: allow ~KEYS, the pattern of your keys, with their prefix"
 		}
+	}
+	if strings.HasPrefix(reply.Message, "max number of clients") {
+		return "the node has as many connections as it takes: raise its maxclients, or see who keeps so many (CLIENT LIST)"
 	}
 	return advice[reply.Code]
 }

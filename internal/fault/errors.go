@@ -29,6 +29,10 @@ var (
 	ErrPermits    = errors.New("another number of permits")
 )
 
+// ErrUnadmitted marks the quarantine of a node that nobody has admitted, where no node that was
+// admitted is known either.
+var ErrUnadmitted = errors.New("never admitted")
+
 // StateError is an operation that was not possible any more, or not yet.
 type StateError struct {
 	Op, Key string
@@ -40,7 +44,7 @@ func (e *StateError) Error() string { return fmt.Sprintf("redlock: %s %q: %v", e
 // Unwrap returns why it was not possible.
 func (e *StateError) Unwrap() error { return e.Why }
 
-// SilenceError is a node that gave no answer in time. It does not match the context's errors:
+// SilenceError is a node that gave no answer in time: for so long it was asked. It does not match the context's errors:
 // those speak of the caller's context.
 type SilenceError struct {
 	After time.Duration
@@ -48,7 +52,7 @@ type SilenceError struct {
 }
 
 func (e *SilenceError) Error() string {
-	text := fmt.Sprintf("no answer within %v: is the node up, and the way to it?", e.After)
+	text := fmt.Sprintf("no answer within %v: is the node up, and the way to it?", e.After.Round(10*time.Microsecond))
 	if e.First {
 		text += " And does it speak TLS at this port (rediss://), or not (redis://)?"
 	}

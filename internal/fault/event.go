@@ -17,6 +17,8 @@ const (
 	NodeQuarantined
 	NodeAdmitted
 	NodeLimited
+	HooksLost
+	HookPanicked
 )
 
 // An Event is something that an operator may want to know and that no call returns.

@@ -59,7 +59,7 @@ func (a *Admission) readInquiry(c *Candidate, replies []driver.Reply) error {
 	var held []string
 	for i, record := range replies[1:] {
 		if record.Kind != driver.Nil {
-			held = append(held, fmt.Sprintf("%q", a.all.Prefix+RecordKeys[i]))
+			held = append(held, fmt.Sprintf("%q", RecordKey(a.all.Prefix, RecordKeys[i])))
 		}
 	}
 	if held != nil {
@@ -93,7 +93,7 @@ func (a *Admission) readPreparation(c *Candidate, replies []driver.Reply) error 
 	records := replies[:len(RecordKeys)]
 	for i, record := range records {
 		if record.Kind != driver.Nil && !a.Force {
-			return &admittedError{[]string{fmt.Sprintf("%s was given %q meanwhile", c.restart.node.Name(), a.all.Prefix+RecordKeys[i])}}
+			return &admittedError{[]string{fmt.Sprintf("%s was given %q meanwhile", c.restart.node.Name(), RecordKey(a.all.Prefix, RecordKeys[i]))}}
 		}
 	}
 	s := &Condition{}

@@ -246,6 +246,7 @@ type quarantineError struct {
 	left   time.Duration
 	advice string
 	cause  error // what keeps the quarantine from ending
+	fresh  bool  // no node is known that was admitted
 }
 
 func (e *quarantineError) Error() string {
@@ -264,8 +265,10 @@ func (e *quarantineError) Error() string {
 	return text
 }
 
-func (e *quarantineError) Is(target error) bool { return target == fault.ErrQuarantine }
-func (e *quarantineError) Unwrap() error        { return e.cause }
+func (e *quarantineError) Is(target error) bool {
+	return target == fault.ErrQuarantine || e.fresh && target == fault.ErrUnadmitted
+}
+func (e *quarantineError) Unwrap() error { return e.cause }
 
 // SitOut is how long a node sits out by our clock, so that leases of at most the longest TTL have
 // ended by their holders'.

@@ -78,7 +78,7 @@ func (c *Condition) read(all *Restarts, records []driver.Reply) {
 			continue
 		}
 		if err := parse(c.texts[i]); err != nil {
-			c.Fault = &RecordError{all.Prefix + RecordKeys[i], err}
+			c.Fault = &RecordError{RecordKey(all.Prefix, RecordKeys[i]), err}
 			return
 		}
 	}
@@ -151,7 +151,7 @@ func (r *Restart) tooLong() error {
 // shorterLeases is a marker for shorter leases than another node's.
 func shorterLeases(ms, greatest int64, prefix string) error {
 	return fmt.Errorf("%w: it is admitted for leases up to %v, and another node for up to %v: give all clients the same WithRestartGuard, and delete %q here",
-		fault.ErrNodeSet, ofMilliseconds(ms), ofMilliseconds(greatest), prefix+MarkerKey)
+		fault.ErrNodeSet, ofMilliseconds(ms), ofMilliseconds(greatest), RecordKey(prefix, MarkerKey))
 }
 
 // noteMarker notes the marker that the node has shown.

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// The guard keeps three records on each node, behind the key prefix:
+// The guard keeps three records on each node, of the clients of one key prefix: see [RecordKey].
 //
 //	ql:epoch    = "v1" SP nonce *ext                    set where it is missing
 //	ql:admitted = "v1" SP replid SP nonce SP ms *ext    set by who has sat out a quarantine
@@ -35,7 +35,15 @@ const (
 	SetKey    = "ql:set"
 )
 
-// RecordKeys are the keys in the order in which they are read.
+// RecordKey names a record of the clients with this key prefix: ql:set:PREFIX, and ql:set if there is none.
+func RecordKey(prefix, record string) string {
+	if prefix == "" {
+		return record
+	}
+	return record + ":" + prefix
+}
+
+// RecordKeys are the records in the order in which they are read.
 var RecordKeys = [...]string{EpochKey, MarkerKey, SetKey}
 
 const recordVersion = "v1"

@@ -70,7 +70,7 @@ type watch struct {
 func (all *Restarts) Init() *Restarts {
 	args := []any{"MGET"}
 	for _, key := range RecordKeys {
-		args = append(args, all.Prefix+key)
+		args = append(args, RecordKey(all.Prefix, key))
 	}
 	all.look = []driver.Command{
 		{Args: []any{"INFO", "replication"}},
@@ -123,6 +123,19 @@ func (r *Restart) Judge(replies []driver.Reply, s *Sending) Verdict {
 	}
 	r.endWatch()
 	return v
+}
+
+// Unadmitted reports whether all nodes have been looked at, and none has ever shown a marker.
+func (all *Restarts) Unadmitted() bool {
+	for _, r := range all.nodes {
+		r.gates.mu.Lock()
+		shown := r.shown != nil
+		r.gates.mu.Unlock()
+		if !shown {
+			return false
+		}
+	}
+	return all.greatest.Load() == 0
 }
 
 // shorter returns a node whose marker is for shorter leases than this client may take.
@@ -290,6 +303,7 @@ func (r *Restart) sitsOut(c *Condition, now clockdrift.Instant) error {
 	case lost && r.all.greatest.Load() > 0:
 		e.why, e.advice = "nobody has admitted it, as others are: it came back empty, or is new", "do not admit it"
 	case lost:
+		e.fresh = true
 		e.why, e.advice = "nobody has admitted it, or it came back empty", "only if all nodes are new, call Locker.AdmitNewNodes before the first lock"
 	default:
 		e.why = "it was started anew, promoted or flushed, and may have forgotten locks"

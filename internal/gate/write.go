@@ -71,7 +71,7 @@ func refusedRecord(reply driver.Reply) error {
 
 // record is a command on one of the guard's records.
 func (all *Restarts) record(name, key string, args ...any) driver.Command {
-	return driver.Command{Args: append([]any{name, all.Prefix + key}, args...), FirstKey: 1, Keys: 1}
+	return driver.Command{Args: append([]any{name, RecordKey(all.Prefix, key)}, args...), FirstKey: 1, Keys: 1}
 }
 
 // looking puts a look behind commands.

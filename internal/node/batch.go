@@ -91,7 +91,7 @@ func (b *batch) send(ctx context.Context) {
 		}
 	} else {
 		if broken = ctx.Err() == nil && !b.wire.Last; !broken {
-			err = n.explain(ctx, err, b.channel.timeout)
+			err = n.explain(ctx, err, min(took, b.channel.timeout))
 			n.fails(err)
 			b.sending.Err = err
 		}
@@ -278,17 +278,19 @@ func (n *Node) Explain(ctx context.Context, err error) error {
 }
 
 // explain words a failed batch for the user. The context's own errors are left out: a user who
-// looks for them means the context of the call.
-func (n *Node) explain(ctx context.Context, err error, timeout time.Duration) error {
+// looks for them means the context of the call. Took is for how long the node was asked.
+func (n *Node) explain(ctx context.Context, err error, took time.Duration) error {
+	var said *driver.ServerError
 	switch {
 	case n.set.Life.Err() != nil:
 		return fault.ErrClosed
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
-		silence := &fault.SilenceError{After: timeout, First: n.stranger()}
+		silence := &fault.SilenceError{After: took, First: n.stranger()}
 		if errors.Is(err, driver.ErrNotSent) {
 			return driver.NotSent(silence)
 		}
 		return silence
+	case errors.As(err, &said):
 	case n.stranger() && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
 		return fault.With(err, "the server has hung up at the first command: does it speak TLS at this port (rediss://)?")
 	}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"container/heap"
-	"slices"
 	"sync"
 	"time"
 )
@@ -111,13 +110,14 @@ func (c *channel) room() int {
 	return c.window.size()
 }
 
-// least is the time that r must have left when it is sent. One whose vote waits needs all of it,
-// for so long the node may take.
+// least is the time that r must have left when it is sent: half of what it had, and more if the node
+// is farther away. One whose vote waits needs all of it, for so long the node may take. node.mu is
+// held.
 func (c *channel) least(r *Request) time.Duration {
 	if c.durable {
 		return r.Patience()
 	}
-	return r.Patience() / 2
+	return min(r.Patience(), max(r.Patience()/2, c.window.trip()+r.Patience()/4))
 }
 
 // A queue is the requests that are to leave next. In a batch that has not room for all of them,
@@ -125,16 +125,27 @@ func (c *channel) least(r *Request) time.Duration {
 // rest keeps a quarter of the room, or releases would starve.
 type queue struct {
 	extensions leaseHeap
-	others     []*Request
+	others     placeList // of requests that are in front of the queues of all their keys
 }
 
-func (q *queue) len() int { return len(q.extensions) + len(q.others) }
+func (q *queue) len() int { return len(q.extensions) + q.others.count }
 
 func (q *queue) push(r *Request) {
 	if r.Op.Prolongs {
 		heap.Push(&q.extensions, r)
 	} else {
-		q.others = append(q.others, r)
+		r.place.Request = r
+		q.others.push(&r.place)
+	}
+}
+
+// remove takes r out, if it is there.
+func (q *queue) remove(r *Request) {
+	switch {
+	case r.heap > 0:
+		heap.Remove(&q.extensions, r.heap-1)
+	case r.place.list == &q.others:
+		r.place.leave()
 	}
 }
 
@@ -142,14 +153,14 @@ func (q *queue) push(r *Request) {
 func (q *queue) take(taken []*Request) []*Request {
 	first := len(q.extensions)
 	if q.len() > MaxBatch {
-		first = min(first, max(MaxBatch-MaxBatch/4, MaxBatch-len(q.others)))
+		first = min(first, max(MaxBatch-MaxBatch/4, MaxBatch-q.others.count))
 	}
 	for range first {
 		taken = append(taken, heap.Pop(&q.extensions).(*Request))
 	}
-	rest := min(len(q.others), MaxBatch-first)
-	taken = append(taken, q.others[:rest]...)
-	q.others = slices.Delete(q.others, 0, rest)
+	for range min(q.others.count, MaxBatch-first) {
+		taken = append(taken, q.others.pop().Request)
+	}
 	return taken
 }
 
@@ -158,16 +169,22 @@ func (q *queue) key() any {
 	switch {
 	case len(q.extensions) > 0:
 		return q.extensions[0].Key
-	case len(q.others) > 0:
-		return q.others[0].Key
+	case q.others.count > 0:
+		return q.others.first.Key
 	}
 	return nil
 }
 
 // all removes and returns all requests.
-func (q *queue) all() []*Request {
-	all := slices.Concat(q.others, q.extensions)
-	*q = queue{}
+func (q *queue) all() (all []*Request) {
+	for p := q.others.pop(); p != nil; p = q.others.pop() {
+		all = append(all, p.Request)
+	}
+	for _, r := range q.extensions {
+		r.heap = 0
+		all = append(all, r)
+	}
+	q.extensions = nil
 	return all
 }
 
@@ -176,13 +193,22 @@ type leaseHeap []*Request
 
 func (h leaseHeap) Len() int           { return len(h) }
 func (h leaseHeap) Less(i, j int) bool { return h[i].Ends < h[j].Ends }
-func (h leaseHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *leaseHeap) Push(r any)        { *h = append(*h, r.(*Request)) }
+
+func (h leaseHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].heap, h[j].heap = i+1, j+1
+}
+
+func (h *leaseHeap) Push(r any) {
+	*h = append(*h, r.(*Request))
+	(*h)[len(*h)-1].heap = len(*h)
+}
 
 func (h *leaseHeap) Pop() any {
 	last := len(*h) - 1
 	r := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
+	r.heap = 0
 	return r
 }

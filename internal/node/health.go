@@ -17,6 +17,7 @@ type health struct {
 	cause  error              // why it is down
 	met    bool               // it was up before
 	until  clockdrift.Instant // until then it is not asked again
+	probed clockdrift.Instant // when a probe last failed
 	since  clockdrift.Instant // when it came to its state
 	shut   clockdrift.Instant // since when a gate keeps it from voting; 0: none does
 	reborn clockdrift.Instant // when it was first seen with another run_id than before
@@ -52,6 +53,7 @@ func (h *health) turn(to state, cause error, now clockdrift.Instant) {
 // coolDown follows a probe that failed at the cost of so much time.
 func (h *health) coolDown(now clockdrift.Instant, cost time.Duration) {
 	h.until = now.Add(min(max(cost*cooldownFactor, MinCooldown), MaxCooldown))
+	h.probed = now
 }
 
 // unknown reports whether the node was never probed.

@@ -53,6 +53,7 @@ func (n *Node) stand(r *Request) {
 		q, _ := r.at(n, i)
 		r.late = q.tries.has(r)
 	}
+	n.behind++
 	for i := range r.width() {
 		q, p := r.at(n, i)
 		p.Request = r
@@ -60,9 +61,7 @@ func (n *Node) stand(r *Request) {
 		case q.front == nil:
 			n.lead(q, p)
 		case !r.late && q.yields(r):
-			q.front.stage = waiting // the queue of the next batch drops it when it comes to it
-			q.front.fronts--
-			q.tries.unpop(q.front)
+			n.stepBack(q)
 			n.lead(q, p)
 		case r.late:
 			q.tries.push(p)
@@ -75,28 +74,60 @@ func (n *Node) stand(r *Request) {
 // lead makes p the front of its queue. A request that is in front of all its queues goes in that
 // for the next batch. n.mu is held.
 func (n *Node) lead(q *keyQueue, p *place) {
-	q.front = p
-	if p.fronts++; p.fronts == p.width() {
+	if n.come(q, p) {
 		n.enqueue(p.Request)
 	}
 }
 
-// withdraw takes r, which has its answer, from the front of its queues, and lets those behind it
-// go ahead. It returns those that a closed node strands. Where r never came to the front it stays
-// until the queue comes to it. n.mu is held.
+// come makes p the front of its queue, and reports whether its request is in front of all of them.
+// n.mu is held.
+func (n *Node) come(q *keyQueue, p *place) bool {
+	q.front = p
+	if p.fronts++; p.fronts < p.width() {
+		return false
+	}
+	n.behind--
+	return true
+}
+
+// stepBack puts the front of a queue, which has not left, before all tries that wait. n.mu is held.
+func (n *Node) stepBack(q *keyQueue) {
+	f := q.front
+	if f.stage == queued {
+		n.channel(f.Request).queue.remove(f.Request)
+		f.stage = waiting
+		n.behind++
+	}
+	f.fronts--
+	q.tries.unpop(f)
+}
+
+// withdraw takes r, which has its answer, out of its queues, and lets those go ahead that stand
+// behind it where it is in front. It returns those that a closed node strands. Among the holders it
+// stays until the queue comes to it: while it is there no later one goes before the try that it stood
+// behind, in any of its queues, or requests about several keys could wait for each other. n.mu is
+// held.
 func (n *Node) withdraw(r *Request) (stranded []*Request) {
-	for i := 0; r.fronts > 0 && i < r.width(); i++ {
+	if r.place.Request == nil { // it never stood there
+		return nil
+	}
+	n.channel(r).queue.remove(r)
+	if r.fronts < r.width() {
+		n.behind--
+	}
+	for i := range r.width() {
 		q, p := r.at(n, i)
 		if q.front != p {
+			if p.list == &q.tries {
+				p.leave()
+			}
 			continue
 		}
-		r.fronts--
 		switch next := q.next(); {
 		case next == nil:
 			q.front = nil
 		case n.closed:
-			q.front = next
-			next.fronts++
+			n.come(q, next)
 			stranded = append(stranded, next.Request)
 		default:
 			n.lead(q, next)
@@ -120,7 +151,8 @@ type keyQueue struct {
 // A place is a request's in one queue.
 type place struct {
 	*Request
-	behind *place // the next that waits
+	list          *placeList // it waits in this one; nil: it does not wait
+	ahead, behind *place     // who waits there before and after it
 }
 
 // yields reports whether the request in front makes way for r, which is a holder's: a try that has
@@ -130,8 +162,8 @@ func (q *keyQueue) yields(r *Request) bool {
 	return f.late && (f.stage == queued || f.stage == waiting) && !f.Concerns(&r.Part) && !q.holders.has(f.Request)
 }
 
-// next takes out the place whose turn is next, or nil. Requests that ran out of time are stepped
-// over.
+// next takes out the place whose turn is next, or nil. Requests that have an answer, and are about
+// to be taken out, are stepped over.
 func (q *keyQueue) next() *place {
 	for {
 		p := q.holders.pop()
@@ -144,38 +176,60 @@ func (q *keyQueue) next() *place {
 	}
 }
 
-// A placeList is a first-in, first-out list of the requests that wait.
-type placeList struct{ first, last *place }
-
-func (l *placeList) push(p *place) {
-	p.behind = nil
-	if l.last == nil {
-		l.first = p
-	} else {
-		l.last.behind = p
-	}
-	l.last = p
+// A placeList is a first-in, first-out list of the requests that wait. One that is not needed any
+// more is taken out wherever it stands: those that wait for a node that is far away would keep their
+// locks in memory, and everybody who comes would look at them.
+type placeList struct {
+	first, last *place
+	count       int
 }
 
+func (l *placeList) push(p *place) { l.insert(p, l.last, nil) }
+
 // unpop puts p in front.
-func (l *placeList) unpop(p *place) {
-	p.behind = l.first
-	l.first = p
-	if l.last == nil {
-		l.last = p
+func (l *placeList) unpop(p *place) { l.insert(p, nil, l.first) }
+
+func (l *placeList) insert(p, ahead, behind *place) {
+	p.list, p.ahead, p.behind = l, ahead, behind
+	if ahead == nil {
+		l.first = p
+	} else {
+		ahead.behind = p
 	}
+	if behind == nil {
+		l.last = p
+	} else {
+		behind.ahead = p
+	}
+	l.count++
 }
 
 func (l *placeList) pop() *place {
 	p := l.first
-	if p == nil {
-		return nil
+	if p != nil {
+		p.leave()
 	}
-	if l.first = p.behind; l.first == nil {
-		l.last = nil
-	}
-	p.behind = nil
 	return p
+}
+
+// leave takes p out of the list in which it waits, if there is one.
+func (p *place) leave() {
+	l := p.list
+	if l == nil {
+		return
+	}
+	if p.ahead == nil {
+		l.first = p.behind
+	} else {
+		p.ahead.behind = p.behind
+	}
+	if p.behind == nil {
+		l.last = p.ahead
+	} else {
+		p.behind.ahead = p.ahead
+	}
+	l.count--
+	p.list, p.ahead, p.behind = nil, nil, nil
 }
 
 // has reports whether a request with the token of r waits.

@@ -33,6 +33,7 @@ type Node struct {
 
 	mu       sync.Mutex
 	channels []channel // the last is that of the votes: see [Node.channel]
+	behind   int       // requests that wait in the queues of their keys, behind others
 	probing  bool      // one of the batches that are out is the probe
 	apart    bool      // it does not take several keys in one command
 	cluster  bool      // it is a Redis Cluster
@@ -80,14 +81,15 @@ func (n *Node) Gates() *gate.Gates { return n.gates }
 // errBusy fails what a node that does not answer has no room for.
 var errBusy = errors.New("too many operations wait for this node already")
 
-// maxPending bounds what waits for a node that has stopped answering.
+// maxPending bounds what waits for a node that has stopped answering. Extensions are bounded by the
+// locks that are held: see [Node.refuses].
 const maxPending = 1024
 
 // Submit takes r in. It may fail it at once: see [health].
 func (n *Node) Submit(r *Request) {
 	now := r.Asked
 	n.mu.Lock()
-	err := n.refuses(now)
+	err := n.refuses(r, now)
 	if err != nil {
 		r.stage = final
 		n.mu.Unlock()
@@ -100,14 +102,30 @@ func (n *Node) Submit(r *Request) {
 	n.mu.Unlock()
 }
 
-// refuses says why the node takes nothing in. n.mu is held.
-func (n *Node) refuses(now clockdrift.Instant) error {
+// Recall ends r if it has not left: there is no need of it any more.
+func (n *Node) Recall(r *Request) {
+	n.mu.Lock()
+	if r.place.Request == nil || r.stage != waiting && r.stage != queued {
+		n.mu.Unlock()
+		return
+	}
+	r.stage = final
+	n.channel(r).deadlines.remove(r)
+	n.mu.Unlock()
+	r.Question.Unanswered(r, nil, n.set.Clock.Now())
+	n.pass([]*Request{r})
+}
+
+// refuses says why the node does not take r in. An extension is taken in while the node is asked
+// whether it is up again: a process that holds many locks has more of them at once than others may
+// have, and each that is refused is a renewal that has failed. n.mu is held.
+func (n *Node) refuses(r *Request, now clockdrift.Instant) error {
 	switch {
 	case n.closed:
 		return fault.ErrClosed
 	case n.health.coolsDown(now):
 		return &cooldownError{n.health.cause}
-	case n.health.state == down && n.pending() >= maxPending:
+	case n.health.state == down && n.pending() >= maxPending && !r.Op.Prolongs:
 		return fmt.Errorf("%w: %w", errBusy, n.health.cause)
 	}
 	return nil
@@ -119,6 +137,20 @@ type cooldownError struct{ cause error }
 
 func (e *cooldownError) Error() string { return "not asked again yet: " + e.cause.Error() }
 func (e *cooldownError) Unwrap() error { return e.cause }
+
+// probeError is the fate of a request that waited for the probe of a node, which was silent: for
+// longer than the request, as a rule.
+type probeError struct{ silence *fault.SilenceError }
+
+func (e *probeError) Error() string { return "its probe got " + e.silence.Error() }
+func (e *probeError) Unwrap() error { return e.silence }
+
+// AskNow ends the node's cooldown, if it has one: the next request asks it.
+func (n *Node) AskNow() {
+	n.mu.Lock()
+	n.health.until = 0
+	n.mu.Unlock()
+}
 
 // enqueue puts r in the queue for the next batch. n.mu is held.
 func (n *Node) enqueue(r *Request) {
@@ -241,7 +273,7 @@ func (n *Node) probeAgain() {
 
 // Left is what a node still has, which is nothing when it is idle.
 type Left struct {
-	Requests int  // in queues and batches
+	Requests int  // in queues, those of keys included, and batches
 	Waits    bool // for an answer
 	Armed    bool // the timer of the requests' deadlines
 	Senders  int  // these stay, up to MaxWindow
@@ -255,7 +287,7 @@ func (n *Node) Left() (l Left) {
 	l.Channels, l.Listens = n.Subscriber.Left()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	l.Events = len(n.events)
+	l.Events, l.Requests = len(n.events), n.behind
 	for i := range n.channels {
 		c := &n.channels[i]
 		l.Requests += c.queue.len() + c.out + c.calls

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -30,7 +31,7 @@ func (n *Node) probe() {
 		timeout *= FirstProbe
 	}
 	ctx, cancel := context.WithTimeout(s.Life, timeout)
-	found, now, err := n.findOut(ctx, started)
+	found, now, err := n.findOut(ctx, started, timeout)
 	cancel()
 
 	n.mu.Lock()
@@ -40,6 +41,10 @@ func (n *Node) probe() {
 		}
 		n.health.turn(down, err, now)
 		n.health.coolDown(now, now.Sub(started))
+		var silence *fault.SilenceError
+		if errors.As(err, &silence) {
+			err = &probeError{silence}
+		}
 		n.fail(err)
 	} else {
 		for _, warning := range found.Warnings {
@@ -64,6 +69,31 @@ func (n *Node) probe() {
 	n.Emit()
 }
 
+// revisitPause is how often a node that is down is probed though no operation asks for it.
+const revisitPause = 5 * time.Second
+
+// Revisit probes the node in the background if it is down and was not probed of late: nobody else
+// finds out that it is back while there are no operations.
+func (n *Node) Revisit() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || n.health.state != down || n.probing || n.called() || n.set.Clock.Now() < n.health.probed.Add(revisitPause) {
+		return
+	}
+	n.probing = n.set.Go(n.revisit)
+}
+
+// revisit probes the node beside its senders.
+func (n *Node) revisit() {
+	n.probe()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.probing = false
+	for i := range n.channels { // what has come meanwhile waits for the probe's end
+		n.channels[i].call()
+	}
+}
+
 // Findings are what a probe has found.
 type Findings struct {
 	gate.Facts
@@ -75,7 +105,7 @@ type Findings struct {
 }
 
 // findOut asks the node what it is. What may not be is an error.
-func (n *Node) findOut(ctx context.Context, started clockdrift.Instant) (found Findings, now clockdrift.Instant, err error) {
+func (n *Node) findOut(ctx context.Context, started clockdrift.Instant, timeout time.Duration) (found Findings, now clockdrift.Instant, err error) {
 	s := n.set
 	one, other := s.Random.Token(""), s.Random.Token("")
 	n.mu.Lock()
@@ -83,7 +113,11 @@ func (n *Node) findOut(ctx context.Context, started clockdrift.Instant) (found F
 	n.mu.Unlock()
 	replies, err := n.Do(ctx, append(slices.Clip(probeCommands), protocol.Probes(key, one, other)...))
 	if err != nil {
-		return found, s.Clock.Fresh(), n.explain(ctx, err, s.Timeout)
+		if len(replies) == 1 && replies[0].Kind == driver.Failure { // and then it has hung up: it takes no connection
+			err = fmt.Errorf("%w: %w", driver.Refusal(replies[0].Str), err)
+		}
+		now = s.Clock.Fresh()
+		return found, now, n.explain(ctx, err, min(timeout, now.Sub(started)))
 	}
 	about, probes := replies[:len(probeCommands)], replies[len(probeCommands):]
 	found, err = n.Examine(about)

@@ -108,3 +108,37 @@ func TestTheWindowFollowsTheDistance(t *testing.T) {
 		t.Errorf("a node that moved away keeps a window of %d", moved.size())
 	}
 }
+
+// A heard question notes which of its requests were refused.
+type heard struct {
+	Question
+	refused []*Request
+}
+
+func (h *heard) Unanswered(r *Request, _ error, _ clockdrift.Instant) {
+	h.refused = append(h.refused, r)
+}
+func (h *heard) Passed(*Request) {}
+
+func TestANodeThatIsProbedTakesInAllExtensionsAndABoundedRest(t *testing.T) {
+	l := newLine(2 * maxPending)
+	l.node.set.Clock = clockdrift.New()
+	l.node.channels[0].deadlines.expire = func() {}
+	defer l.node.StopTimers()
+	h := &heard{}
+	for _, op := range []*protocol.Op{protocol.Exclusive.Release, protocol.Exclusive.Renew} {
+		for _, queues := range l.queues {
+			r := new(Request)
+			r.Init(&protocol.Ask{Op: op, Token: "t"}, &Terms{Question: h, Keys: queues, Due: clockdrift.Instant(time.Hour)}, l.node, 0)
+			l.node.Submit(r)
+		}
+	}
+	if len(h.refused) != maxPending {
+		t.Errorf("%d requests were refused, want %d of the releases", len(h.refused), maxPending)
+	}
+	for _, r := range h.refused {
+		if r.Op.Prolongs {
+			t.Fatal("an extension was refused")
+		}
+	}
+}

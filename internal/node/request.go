@@ -52,8 +52,9 @@ type Request struct {
 	// Guarded by Node.mu.
 	stage        stage
 	late         bool  // it goes behind holders: a try, or what has to stay behind one
-	place        place // in its key's queue
+	place        place // in its key's queue, or in that of the next batch
 	fronts       int   // it has come to the front of so many of its keys' queues
+	heap         int   // its place among the extensions of the next batch, from 1; 0: it is not there
 	list         uint8 // its own of [deadlines.lists]
 	due          clockdrift.Instant
 	older, newer *Request // in the channel's requests by deadline

@@ -69,7 +69,7 @@ func (c *channel) serve() {
 		}
 		c.calls = max(0, c.calls-1)
 		if n.health.coolsDown(n.set.Clock.Now()) {
-			n.fail(n.health.cause)
+			n.fail(&cooldownError{n.health.cause})
 			continue
 		}
 		known := n.health.state == up

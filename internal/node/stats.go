@@ -15,6 +15,7 @@ type Stats struct {
 	Left        time.Duration // of the quarantine, as far as that is known
 
 	Queue, InFlight     int // requests, batches
+	Behind              int // requests that wait for another one of their key
 	Trip                time.Duration
 	Offset              clockdrift.Bounds // of its wall clock to ours
 	OffsetKnown         bool
@@ -32,7 +33,7 @@ func (n *Node) Stats() Stats {
 	defer n.mu.Unlock()
 	s := Stats{
 		Asked: n.health.state != fresh, Up: n.health.state == up, Quarantined: n.health.shut != 0, Left: left,
-		Queue: n.pending(), Trip: n.channels[0].window.trip(), Muted: n.muted || fails, Limited: n.dialect.Limits() != nil,
+		Queue: n.pending(), Behind: n.behind, Trip: n.channels[0].window.trip(), Muted: n.muted || fails, Limited: n.dialect.Limits() != nil,
 	}
 	switch since := max(n.health.since, n.health.shut); {
 	case s.Up:

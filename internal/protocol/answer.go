@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
@@ -43,6 +44,19 @@ func Unexpected(reply driver.Reply) error {
 		kind = kinds[reply.Kind]
 	}
 	return fmt.Errorf("the node answered with %s that is not an answer to this command: is it a Redis server?", kind)
+}
+
+// forbidden is [Unexpected] where f keeps keys of its own beside the user's: a server that forbids one
+// of them does not say which.
+func forbidden(a *Ask, reply driver.Reply, f *acl.Feature) error {
+	if !Says(reply, "NOPERM") || strings.Contains(reply.Str, "' command") {
+		return Unexpected(reply)
+	}
+	allow := f.String()
+	if a.Fence.Number != 0 {
+		allow += " " + acl.Fences.String()
+	}
+	return fault.With(reply.Err(), fmt.Sprintf("the user's ACL forbids the key, or one that %s keeps beside it: allow %s, and what locks need: %s", f.Name, allow, acl.Locks))
 }
 
 // Says reports whether the reply is an error with the code.

@@ -3,7 +3,6 @@ package protocol
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
@@ -21,31 +20,11 @@ import (
 type Fence struct {
 	Number int64 // 0: none
 	Key    any   // of the counter; nil: the Locker gives no fences
-	Tagged bool  // that key has the hash tag of the lock's
 	kept   any   // for so many milliseconds
 }
 
 // MaxFence is the first number that is none: a server counts in floats, which are exact below.
 const MaxFence = 1<<53 - 1
-
-// FenceKey names the counter of a key: see [sideKey].
-func FenceKey(key string) (name string, tagged bool) { return sideKey(key, ":fence") }
-
-// sideKey names what is kept beside a key. It has the key's hash tag, so that a node may be a
-// Redis Cluster; a key with a closing brace and no valid tag has no such name, and tagged is false.
-func sideKey(key, suffix string) (name string, tagged bool) {
-	if from := strings.IndexByte(key, '{'); from >= 0 && strings.IndexByte(key[from:], '}') > 1 {
-		return key + suffix, true
-	}
-	if strings.IndexByte(key, '}') >= 0 {
-		return key + suffix, false
-	}
-	return "{" + key + "}" + suffix, true
-}
-
-// errUntagged fails an acquire at a Redis Cluster that might keep the counter on another server
-// than the key.
-var errUntagged = fmt.Errorf("%w: on a Redis Cluster a fence wants a key with a hash tag, or without a closing brace", fault.ErrFence)
 
 // Unfit says why a node that takes parts in this manner cannot take p, or nil.
 func (m *Manner) Unfit(p *Part) error {
@@ -54,17 +33,13 @@ func (m *Manner) Unfit(p *Part) error {
 			return err
 		}
 	}
-	if p.Op.Sides {
-		return m.unfitToShare(p)
+	switch {
+	case !m.Scriptless:
+		return nil
+	case p.Op.Sides:
+		return errNoScripts
 	}
-	if p.Fence.Number != 0 && m.Cluster && !p.Fence.Tagged {
-		return errUntagged
-	}
-	if p.Op.unfit != nil {
-		manner := *m // or that of every batch would be allocated
-		return p.Op.unfit(p, &manner)
-	}
-	return nil
+	return p.Op.unscripted
 }
 
 // fenceMemory is the memory of an acquire's commands with a fence.
@@ -195,7 +170,7 @@ func decodeCarried(a *Ask, replies []driver.Reply) (Answer, error) {
 func fenceRefused(reply driver.Reply) error {
 	err := Unexpected(reply)
 	if fault.Lasting(err) {
-		return fmt.Errorf("the fence: %w (its counter is the key's name in braces and :fence; allow ~{KEYS}:fence with +zadd +zscore +pexpire)", err)
+		return fmt.Errorf("the fence: %w (its counter is ql:fence:{KEY}, or ql:fence=KEY of a key with a hash tag; allow ~ql:fence:{KEYS} ~ql:fence=KEYS with +zadd +zscore +pexpire)", err)
 	}
 	return fmt.Errorf("the fence: %w", err)
 }

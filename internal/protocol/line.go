@@ -15,7 +15,7 @@ import (
 var InLine = func() *Kind {
 	k := *Exclusive
 	k.Stands = true
-	k.Acquire = &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, encode: encodeStand, decode: decodeStand, fence: decodeFence, holder: holderAtLine, unfit: unfitForLine}
+	k.Acquire = &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, encode: encodeStand, decode: decodeStand, fence: decodeFence, holder: holderAtLine, unscripted: errScriptlessLine}
 	return &k
 }()
 
@@ -46,8 +46,7 @@ var standTTL = Milliseconds(StandTTL)
 
 // lineKeys appends the key and those of its line.
 func lineKeys(args []any, key any) []any {
-	line, _ := sideKey(key.(string), ":line")
-	live, _ := sideKey(key.(string), ":live")
+	line, live := Beside(RoleLine, key.(string)), Beside(RoleLive, key.(string))
 	return append(args, key, line, live)
 }
 
@@ -59,7 +58,7 @@ func decodeStand(_ *Ask, replies []driver.Reply) (Answer, error) {
 	case isLine(reply):
 		return Taken, nil
 	case Says(reply, "NOPERM"):
-		return Failed, fault.With(reply.Err(), "locks that take turns use {KEYS}:line and {KEYS}:live: allow ~{KEYS}:line ~{KEYS}:live with +eval +evalsha +get +set +pttl +pexpire +time +zadd +zrem +zrange +zscore +exists")
+		return Failed, fault.With(reply.Err(), "locks that take turns use ql:line:{KEYS} and ql:live:{KEYS}: allow ~ql:line:{KEYS} ~ql:line=KEYS ~ql:live:{KEYS} ~ql:live=KEYS with +eval +evalsha +get +set +pttl +pexpire +time +zadd +zrem +zrange +zscore +exists")
 	default:
 		return Failed, Unexpected(reply)
 	}
@@ -117,19 +116,4 @@ func LeaveLine(key, name string, next *Stand) []driver.Command {
 	return []driver.Command{{Args: args, FirstKey: 3, Keys: 3}}
 }
 
-var (
-	errScriptlessLine = fault.With(fmt.Errorf("%w: it runs no scripts, without which nobody takes turns", fault.ErrNode), "allow +eval +evalsha")
-	errUntaggedLine   = fmt.Errorf("%w: on a Redis Cluster locks that take turns want a key with a hash tag, or without a closing brace", fault.ErrNode)
-)
-
-// unfitForLine says why a node that takes parts in this manner keeps no line.
-func unfitForLine(p *Part, m *Manner) error {
-	_, tagged := sideKey(p.Key.(string), "")
-	switch {
-	case m.Scriptless:
-		return errScriptlessLine
-	case m.Cluster && !tagged:
-		return errUntaggedLine
-	}
-	return nil
-}
+var errScriptlessLine = fault.With(fmt.Errorf("%w: it runs no scripts, without which nobody takes turns", fault.ErrNode), "allow +eval +evalsha")

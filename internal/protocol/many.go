@@ -5,10 +5,10 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
@@ -44,10 +44,9 @@ type Many struct {
 type Keys struct {
 	Names                 []string // as their user named them
 	keys, counters, marks []any    // as the nodes know them
-	tagged                bool     // counters and marks have the hash tags of their keys
 	together              bool     // all keys have one hash tag
 
-	unfits func(*Manner) error // why a node cannot take them; nil: see [Keys.unfit]
+	unscripted error // why a node cannot take them that runs no scripts
 }
 
 // A Turn is when somebody began to wait for keys, which the nodes tell others of who wait for
@@ -58,23 +57,15 @@ type Turn struct {
 	Stays time.Duration // for so long a node keeps others off that refuses the keys; 0: it does not
 }
 
-// markOf names where the nodes keep who waits for a key and others, or for several permits.
-func markOf(key string) any {
-	mark, _ := sideKey(key, ":wanted")
-	return mark
-}
-
 // mark is what a turn leaves there.
 func (t *Turn) mark() string { return fmt.Sprintf("ql:wanted %d %s", t.Since, t.Name) }
 
 // NewKeys returns the keys of these names, which are in order, behind the prefix.
 func NewKeys(prefix string, names []string) *Keys {
-	k := &Keys{Names: names, tagged: true, together: true}
+	k := &Keys{Names: names, unscripted: errScriptlessSet, together: true}
 	for _, name := range names {
 		key := prefix + name
-		counter, tagged := FenceKey(key)
-		k.keys, k.counters, k.marks = append(k.keys, key), append(k.counters, counter), append(k.marks, markOf(key))
-		k.tagged = k.tagged && tagged
+		k.keys, k.counters, k.marks = append(k.keys, key), append(k.counters, Beside(RoleFence, key)), append(k.marks, Beside(RoleWanted, key))
 		k.together = k.together && hashTag(key) == hashTag(prefix+names[0])
 	}
 	return k
@@ -84,20 +75,10 @@ func NewKeys(prefix string, names []string) *Keys {
 func (k *Keys) First() any { return k.keys[0] }
 
 // Fence returns the fence that stands for those of all keys.
-func (k *Keys) Fence() Fence { return Fence{Key: k.counters[0], Tagged: k.tagged} }
+func (k *Keys) Fence() Fence { return Fence{Key: k.counters[0]} }
 
 // Others returns the further keys.
 func (k *Keys) Others() []any { return k.keys[1:] }
-
-// hashTag is the part of a key that says where a Redis Cluster keeps it.
-func hashTag(key string) string {
-	if from := strings.IndexByte(key, '{'); from >= 0 {
-		if length := strings.IndexByte(key[from+1:], '}'); length > 0 {
-			return key[from+1:][:length]
-		}
-	}
-	return key
-}
 
 // The reasons why a node takes no locks on several keys.
 var (
@@ -108,12 +89,9 @@ var (
 // unfit says why a node that takes parts in this manner cannot take several keys or none.
 func (k *Keys) unfit(m *Manner) error {
 	switch {
-	case k.unfits != nil:
-		manner := *m // or that of every batch would be allocated
-		return k.unfits(&manner)
 	case m.Scriptless:
-		return errScriptlessSet
-	case m.Cluster && (!k.together || !k.tagged):
+		return k.unscripted
+	case m.Cluster && !k.together:
 		return errApart
 	}
 	return nil
@@ -153,7 +131,7 @@ func decodeHoldAll(a *Ask, replies []driver.Reply) (Answer, error) {
 	case len(way) == 4:
 		return Taken, nil
 	}
-	return Failed, Unexpected(reply)
+	return Failed, forbidden(a, reply, acl.Sets)
 }
 
 // inTheWay reads a refusal, and the name of the key that is in the way; nil: it is none.

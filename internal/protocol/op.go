@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -50,8 +51,8 @@ type Op struct {
 	// holder reads the replies of a node that has refused: the other token that has the key, and
 	// for how long it has it at least; 0: the node does not say. It is nil where no reply says so.
 	holder func(p *Part) (token string, left time.Duration, ok bool)
-	// unfit says why a node that takes parts in this manner cannot take it; nil: every node can.
-	unfit func(p *Part, m *Manner) error
+	// unscripted is why a node that runs no scripts cannot take it; nil: it can.
+	unscripted error
 	// carries: its own commands carry the fence, and are written anew with each.
 	carries bool
 	// holds: its first command is the hold script, for which a node without scripts has a
@@ -139,7 +140,13 @@ func (a *Ask) Encode(m *Memory) {
 	a.Cmds = a.Op.encode(a, m)
 }
 
-// Milliseconds is a time as servers take it, boxed.
+// RoundUp is d in whole milliseconds, which servers count in. No lease is shorter than it was asked
+// for. D is at most [MaxTTL].
+func RoundUp(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+// Milliseconds is a time as servers take it, boxed. It is rounded already: see [RoundUp].
 func Milliseconds(d time.Duration) any { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // A Part is an ask at one node.
@@ -225,6 +232,19 @@ func (p *Part) Idle() bool { return p.half != nil && p.half.idle }
 
 // Concerns reports whether other is about the token of p, so that their order matters.
 func (p *Part) Concerns(other *Part) bool { return p.Token == other.Token || p.Token == other.Old }
+
+// Shows reports whether the node has named the token in its replies.
+func (p *Part) Shows(token any) bool {
+	return slices.ContainsFunc(p.Reply, func(r driver.Reply) bool { return r.Kind == driver.String && any(r.Str) == token })
+}
+
+// Tombstone reports whether the node has named a tombstone in its replies.
+func (p *Part) Tombstone() bool {
+	return slices.ContainsFunc(p.Reply, func(r driver.Reply) bool {
+		_, revoked := Revoked(r.Str)
+		return r.Kind == driver.String && revoked
+	})
+}
 
 // SetReply gives the part an answer of which the node speaks elsewhere: a hand-over is a
 // release as well.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
@@ -65,32 +66,15 @@ const SharedValue = TokenMark + "shared"
 type Sides struct {
 	Readers any // by their expiry
 	Mark    any // of a writer that waits
-	Tagged  bool
 }
 
 // NewSides names them.
 func NewSides(key string) *Sides {
-	readers, tagged := sideKey(key, ":readers")
-	mark, _ := sideKey(key, ":writer")
-	return &Sides{readers, mark, tagged}
+	return &Sides{Beside(RoleReaders, key), Beside(RoleWriter, key)}
 }
 
-// What keeps a node from sharing keys, and what to do.
-var (
-	errNoScripts    = fmt.Errorf("%w for shared locks: they need scripts, and its user may not run them: allow +eval +evalsha", fault.ErrNode)
-	errUntaggedSide = fmt.Errorf("%w for a shared lock on this key: a Redis Cluster might keep its readers on another server: take a key with a hash tag, or without a closing brace", fault.ErrNode)
-)
-
-// unfitToShare says why a node cannot take p, which uses the keys beside the key, or nil.
-func (m *Manner) unfitToShare(p *Part) error {
-	switch {
-	case m.Scriptless:
-		return errNoScripts
-	case m.Cluster && !p.Sides.Tagged:
-		return errUntaggedSide
-	}
-	return nil
-}
+// errNoScripts keeps a node from sharing keys.
+var errNoScripts = fmt.Errorf("%w for shared locks: they need scripts, and its user may not run them: allow +eval +evalsha", fault.ErrNode)
 
 // compare orders the readers' parts of a batch so that those of one command stand together.
 func compare(a, b *Part) int {
@@ -275,14 +259,14 @@ func (b *Batch) decodeUnshare(g []*Part, sum driver.Reply) {
 }
 
 // decodeShare reads whether a token shares the key now, or has it alone.
-func decodeShare(_ *Ask, replies []driver.Reply) (Answer, error) {
+func decodeShare(a *Ask, replies []driver.Reply) (Answer, error) {
 	switch reply := replies[0]; {
 	case reply.Kind == driver.Integer && reply.Int == 1:
 		return Granted, nil
 	case reply.Kind == driver.Integer && reply.Int == 0:
 		return Taken, nil
 	default:
-		return Failed, Unexpected(reply)
+		return Failed, forbidden(a, reply, acl.Shared)
 	}
 }
 
@@ -317,7 +301,7 @@ func decodeRaise(a *Ask, replies []driver.Reply) (Answer, error) {
 	if reply := replies[0]; reply.Kind == driver.Array && len(reply.Elems) > 0 {
 		return decodeShare(a, reply.Elems)
 	}
-	return Failed, Unexpected(replies[0])
+	return Failed, forbidden(a, replies[0], acl.Shared)
 }
 
 // holderAtRaise reads who keeps it out, and for how long.

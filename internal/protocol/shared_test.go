@@ -19,7 +19,7 @@ func (deafNode) OnNoDeletion()     {}
 func readers(op *Op, count int, number int64) (parts []*Part) {
 	for i := range count {
 		a := &Ask{Op: op, Key: "k", Token: fmt.Sprint("ql:", i), TTL: "1000", Sides: NewSides("k")}
-		a.Fence.Key = "{k}:fence"
+		a.Fence.Key = "ql:fence:{k}"
 		if op == Upgrade {
 			a.Old = "ql:old"
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
@@ -17,38 +18,27 @@ import (
 type Semaphore struct {
 	Slots []*Kind // of one permit: each slot
 
-	count  any   // the permits, as servers take them
-	key    any   // where the nodes keep that
-	mark   any   // where they keep who waits for several
-	slots  []any // the keys of all slots
-	tagged bool  // all keys have the hash tag of the semaphore's
+	count any   // the permits, as servers take them
+	key   any   // where the nodes keep that
+	mark  any   // where they keep who waits for several
+	slots []any // the keys of all slots
 }
 
 // MaxPermits is the most permits of a semaphore. Package redlock documents it.
 const MaxPermits = 128
 
-// SlotKey names a slot of a semaphore, whose own key is as the nodes know it.
-func SlotKey(key string, slot int) string {
-	name, _ := sideKey(key, ":slot:"+strconv.Itoa(slot))
-	return name
-}
-
-// PermitsKey names where the nodes keep the number of permits.
-func PermitsKey(key string) (name string, tagged bool) { return sideKey(key, ":permits") }
-
 // NewSemaphore returns the semaphore of a key as the nodes know it.
 func NewSemaphore(key string, permits int) *Semaphore {
 	s := &Semaphore{count: strconv.Itoa(permits)}
-	s.key, s.tagged = PermitsKey(key)
-	s.mark = markOf(key)
+	s.key, s.mark = Beside(RolePermits, key), Beside(RoleWanted, key)
 	for i := range permits {
 		s.slots = append(s.slots, SlotKey(key, i))
 	}
 	kind := Kind{
-		Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Ranks: true, encode: s.encodeTry, decode: s.decode(1, setAnew), fence: decodeFence, holder: holderOfSlot, unfit: s.unfitPart},
-		Inherit: &Op{Name: "acquire", Sets: true, Votes: true, encode: s.encode, decode: s.decode(1, takenOver), fence: decodeFence, unfit: s.unfitPart},
-		Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, encode: s.encode, decode: s.decode(1, setAnew), fence: decodeCarried, unfit: s.unfitPart},
-		Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, encode: s.encode, decode: s.decode(1, setAnew), fence: decodeCarried, unfit: s.unfitPart},
+		Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Ranks: true, encode: s.encodeTry, decode: s.decode(1, setAnew), fence: decodeFence, holder: holderOfSlot, unscripted: errScriptlessSlots},
+		Inherit: &Op{Name: "acquire", Sets: true, Votes: true, encode: s.encode, decode: s.decode(1, takenOver), fence: decodeFence, unscripted: errScriptlessSlots},
+		Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, encode: s.encode, decode: s.decode(1, setAnew), fence: decodeCarried, unscripted: errScriptlessSlots},
+		Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, encode: s.encode, decode: s.decode(1, setAnew), fence: decodeCarried, unscripted: errScriptlessSlots},
 		Release: Exclusive.Release,
 		Look:    Exclusive.Look,
 		Raise:   Exclusive.Raise,
@@ -64,11 +54,10 @@ func NewSemaphore(key string, permits int) *Semaphore {
 // Together is the kind of several permits: the slots at these places, which one token holds as the
 // keys of [Together].
 func (s *Semaphore) Together(places []int) *Kind {
-	keys := &Keys{unfits: s.unfit, tagged: s.tagged, together: true}
+	keys := &Keys{unscripted: errScriptlessSlots, together: true}
 	for _, place := range places {
 		slot := s.slots[place].(string)
-		counter, _ := FenceKey(slot)
-		keys.Names, keys.keys, keys.counters = append(keys.Names, slot), append(keys.keys, slot), append(keys.counters, counter)
+		keys.Names, keys.keys, keys.counters = append(keys.Names, slot), append(keys.keys, slot), append(keys.counters, Beside(RoleFence, slot))
 	}
 	several := s.decode(0, setAnew)
 	return &Kind{
@@ -123,7 +112,7 @@ func (s *Semaphore) command(a *Ask, m *Memory, look []any, turn *Turn) []driver.
 
 // decode reads what the nodes reply, from the least to the greatest that the op may get.
 func (s *Semaphore) decode(least, most int64) func(*Ask, []driver.Reply) (Answer, error) {
-	return func(_ *Ask, replies []driver.Reply) (Answer, error) {
+	return func(a *Ask, replies []driver.Reply) (Answer, error) {
 		switch reply := replies[0]; {
 		case reply.Kind == driver.Integer && reply.Int >= least && reply.Int <= most:
 			return Granted, nil
@@ -132,17 +121,9 @@ func (s *Semaphore) decode(least, most int64) func(*Ask, []driver.Reply) (Answer
 		case reply.Kind == driver.String:
 			return Failed, fmt.Errorf("%w: this client counts %s, and others %s: give all clients of the semaphore the same number, and wait for two TTLs after the last permit of the other", fault.ErrPermits, s.count, permits(reply.Str))
 		default:
-			return Failed, slotRefused(reply)
+			return Failed, forbidden(a, reply, acl.Semaphore)
 		}
 	}
-}
-
-// slotRefused words what keeps a node from giving a slot.
-func slotRefused(reply driver.Reply) error {
-	if err := Unexpected(reply); !Says(reply, "NOPERM") {
-		return err
-	}
-	return fault.With(reply.Err(), "the slots of a semaphore are {KEYS}:slot:0 and on, beside {KEYS}:permits and {KEYS}:wanted: allow ~{KEYS}:slot:* ~{KEYS}:permits ~{KEYS}:wanted with +eval +evalsha +get +set +del +exists +pttl +pexpire +time")
 }
 
 // permits words a number of permits that a node counts, unless it is none.
@@ -197,22 +178,5 @@ func (p *Part) Kept() time.Duration {
 	return timeLeft(p.Reply[0].Elems[4])
 }
 
-// The nodes that cannot count permits.
-var (
-	errScriptlessSlots = fmt.Errorf("%w: a semaphore wants scripts, which its user may not run: allow +eval +evalsha", fault.ErrNode)
-	errUntaggedSlots   = fmt.Errorf("%w: on a Redis Cluster a semaphore wants a key with a hash tag, or without a closing brace", fault.ErrNode)
-)
-
-// unfitPart is unfit of a part.
-func (s *Semaphore) unfitPart(_ *Part, m *Manner) error { return s.unfit(m) }
-
-// unfit says why a node that takes parts in this manner cannot count permits.
-func (s *Semaphore) unfit(m *Manner) error {
-	switch {
-	case m.Scriptless:
-		return errScriptlessSlots
-	case m.Cluster && !s.tagged:
-		return errUntaggedSlots
-	}
-	return nil
-}
+// errScriptlessSlots keeps a node from counting permits.
+var errScriptlessSlots = fmt.Errorf("%w: a semaphore wants scripts, which its user may not run: allow +eval +evalsha", fault.ErrNode)

@@ -19,8 +19,8 @@ func try(key string) *Part {
 
 func TestASemaphoresKeysHaveItsHashTag(t *testing.T) {
 	for key, want := range map[string]string{
-		"gpu":       "{gpu}:slot:2 {gpu}:permits {gpu}:wanted {gpu}:slot:0 {gpu}:slot:1 {gpu}:slot:2",
-		"{app}:gpu": "{app}:gpu:slot:2 {app}:gpu:permits {app}:gpu:wanted {app}:gpu:slot:0 {app}:gpu:slot:1 {app}:gpu:slot:2",
+		"gpu":       "ql:slot:{gpu}2 ql:permits:{gpu} ql:wanted:{gpu} ql:slot:{gpu}0 ql:slot:{gpu}1 ql:slot:{gpu}2",
+		"{app}:gpu": "ql:slot={app}:gpu:2 ql:permits={app}:gpu ql:wanted={app}:gpu ql:slot={app}:gpu:0 ql:slot={app}:gpu:1 ql:slot={app}:gpu:2",
 	} {
 		cmd := try(key).Cmds[0]
 		var keys []string
@@ -42,9 +42,6 @@ func TestANodeThatCannotCountPermitsSaysWhatItWants(t *testing.T) {
 		{"gpu", Manner{}, ""},
 		{"gpu", Manner{Cluster: true}, ""},
 		{"{app}gpu", Manner{Cluster: true}, ""},
-		{"gp}u", Manner{}, ""},
-		{"gp}u", Manner{Cluster: true}, "hash tag"},
-		{"{}gpu", Manner{Cluster: true}, "hash tag"},
 		{"gpu", Manner{Dialect: Dialect{Scriptless: true}}, "+eval"},
 	} {
 		err := tt.manner.Unfit(try(tt.key))
@@ -75,7 +72,7 @@ func TestTheRepliesToASlot(t *testing.T) {
 		{text("7"), Failed, "counts 3, and others 7", "", "???"},
 		{text("secret"), Failed, "others something that is no number", "", "???"},
 		{driver.Reply{}, Failed, "not an answer", "", "???"},
-		{driver.Reply{Kind: driver.Failure, Str: "NOPERM no"}, Failed, "allow ~{KEYS}:slot:*", "", "???"},
+		{driver.Reply{Kind: driver.Failure, Str: "NOPERM no"}, Failed, "allow ~ql:slot:{KEYS}* ~ql:slot=KEYS", "", "???"},
 		{driver.Reply{Kind: driver.Failure, Str: "WRONGTYPE no"}, Failed, "WRONGTYPE", "", "???"},
 	} {
 		p := try("gpu")

@@ -70,12 +70,8 @@ const (
 	nonceField = "nonce:"
 )
 
-// WaitsKey is where the edges of those stand who hold a key. It is tagged if a Redis Cluster has both
-// on one server.
-func WaitsKey(key string) (waits string, tagged bool) { return sideKey(key, ":waits") }
-
 // Waits keeps and reads edges. Nobody's vote is asked for.
-var Waits = &Op{Name: "waits", decode: decodeWaits, unfit: unfitForWaits}
+var Waits = &Op{Name: "waits", decode: decodeWaits, unscripted: errScriptlessWaits}
 
 // ReadWaits is the command that reads what stands beside a key.
 func ReadWaits(key string) []driver.Command { return waitsCommand(key) }
@@ -98,8 +94,7 @@ func PutNonce(key, wait, nonce string, life time.Duration) []driver.Command {
 func DropNonce(key, wait string) []driver.Command { return waitsCommand(key, nonceField+wait, "", "0") }
 
 func waitsCommand(key string, args ...any) []driver.Command {
-	waits, _ := WaitsKey(key)
-	return []driver.Command{{Args: append(append(scripts.Waits.Call(make([]any, 0, 7), 1), waits), args...), FirstKey: 3, Keys: 1}}
+	return []driver.Command{{Args: append(append(scripts.Waits.Call(make([]any, 0, 7), 1), Beside(RoleWaits, key)), args...), FirstKey: 3, Keys: 1}}
 }
 
 // Sight is what one node has beside a key.
@@ -155,25 +150,10 @@ func decodeWaits(_ *Ask, replies []driver.Reply) (Answer, error) {
 	case isWaits(reply):
 		return Granted, nil
 	case Says(reply, "NOPERM"):
-		return Failed, fault.With(reply.Err(), "deadlocks are found by {KEYS}:waits: allow ~{KEYS}:waits with +eval +evalsha +hset +hdel +hgetall +pttl +pexpire +time")
+		return Failed, fault.With(reply.Err(), "deadlocks are found by ql:waits: allow ~ql:waits:{KEYS} ~ql:waits=KEYS with +eval +evalsha +hset +hdel +hgetall +pttl +pexpire +time")
 	default:
 		return Failed, Unexpected(reply)
 	}
 }
 
-var (
-	errScriptlessWaits = fault.With(fmt.Errorf("%w: it runs no scripts, without which no deadlocks are found", fault.ErrNode), "allow +eval +evalsha")
-	errUntaggedWaits   = fmt.Errorf("%w: on a Redis Cluster deadlocks are found only for keys with a hash tag, or without a closing brace", fault.ErrNode)
-)
-
-// unfitForWaits says why a node that takes parts in this manner keeps no edges.
-func unfitForWaits(p *Part, m *Manner) error {
-	_, tagged := WaitsKey(p.Key.(string))
-	switch {
-	case m.Scriptless:
-		return errScriptlessWaits
-	case m.Cluster && !tagged:
-		return errUntaggedWaits
-	}
-	return nil
-}
+var errScriptlessWaits = fault.With(fmt.Errorf("%w: it runs no scripts, without which no deadlocks are found", fault.ErrNode), "allow +eval +evalsha")

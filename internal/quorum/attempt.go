@@ -32,8 +32,11 @@ type Attempt struct {
 	awaited bool     // Close waits for its clean-ups: see [Attempt.weigh]
 	nodes   []nodeState
 	sides   *protocol.Sides // where its kind has keys beside the key, or it is converted
+	other   any             // the hold's other token, where it was converted: see [Attempt.Convert]
 	within  *Attempt        // whose hold it was or was to be: see [Attempt.Convert]
-	then    func()          // see [Attempt.Then]
+	asked   *Operation      // the last of its operations that may set the key and have open requests
+	// unwanted: its hold is over, and was neither abandoned nor did it go on with another token.
+	unwanted bool
 
 	over atomic.Bool // the hold that it began has ended
 }
@@ -62,26 +65,8 @@ func (a *Attempt) Init(b *Board, kind *protocol.Kind, key, token string, ttl tim
 	case a.Many != nil:
 		a.fence = a.Many.Fence()
 	default:
-		a.fence.Key, a.fence.Tagged = protocol.FenceKey(b.Place(kind, key))
+		a.fence.Key = protocol.Beside(protocol.RoleFence, b.Place(kind, key))
 	}
-}
-
-// Then puts something off that must not be done under Mu, until [Attempt.Unlock]. Mu is held.
-func (a *Attempt) Then(do func()) { a.then = do }
-
-// Unlock gives back Mu, and does what was put off.
-func (a *Attempt) Unlock() {
-	if then := a.UnlockOnly(); then != nil {
-		then()
-	}
-}
-
-// UnlockOnly gives back Mu, and returns what was put off, for a caller who cannot do it yet; nil:
-// nothing was.
-func (a *Attempt) UnlockOnly() (then func()) {
-	then, a.then = a.then, nil
-	a.Mu.Unlock()
-	return then
 }
 
 // Names are the keys' names.
@@ -190,8 +175,8 @@ func (s *nodeState) outlast(reborn, released clockdrift.Instant) {
 // forget leaves what is at the node to the TTL.
 func (s *nodeState) forget() { s.open, s.lost, s.there = 0, 0, false }
 
-// SpentTokens are users' own tokens that were released. A late retry of the request that had one
-// would take a lock that nobody will release.
+// SpentTokens are users' own tokens that may not be used for some time. Those that were released are:
+// a late retry of the request that had one would take a lock that nobody will release.
 type SpentTokens struct {
 	mu    sync.Mutex
 	until map[string]clockdrift.Instant
@@ -232,6 +217,23 @@ func (a *Attempt) Spend() {
 		now := a.Board.Clock.Now()
 		a.Board.Spent.Add(a.Token, now.Add(a.LongestLease()), now)
 	}
+}
+
+// BeStill lets tries with a token of the user's own ask for no lease, until what they have asked for
+// by now has ended.
+func (a *Attempt) BeStill() {
+	now := a.Board.Clock.Now()
+	a.Board.Still.Add(a.lane+"\x00"+a.Token, now.Add(a.LongestLease()), now)
+}
+
+// IsStill reports whether it does.
+func (a *Attempt) IsStill() bool {
+	return a.Board.Still.Has(a.lane+"\x00"+a.Token, a.Board.Clock.Now())
+}
+
+// Spent reports whether the attempt's token is the user's own and was released.
+func (a *Attempt) Spent(now clockdrift.Instant) bool {
+	return a.Own && a.Board.Spent.Has(a.Token, now)
 }
 
 // Len is the number of tokens that are kept.

@@ -19,6 +19,8 @@ type Board struct {
 	*node.Set
 	Keys  Keys
 	Spent SpentTokens
+	// Still are tokens of users' own that did not lead a split: see [Attempt.BeStill].
+	Still SpentTokens
 
 	usualTTL  any // the default TTL as servers take it, boxed once
 	usualKeep any // how long the counter of a usual fence is kept, likewise

@@ -15,7 +15,7 @@ import (
 func (a *Attempt) ToRelease(op *Operation) *Operation {
 	a.Mu.Lock()
 	op.Prepare(a, a.releasing(), a.Longest)
-	if a.within != nil {
+	if op.Beside = a.within; a.within != nil {
 		op.Old = a.within.token
 	}
 	op.Loud = a.Loud
@@ -29,7 +29,7 @@ func (a *Attempt) ToRelease(op *Operation) *Operation {
 // any other time a retry may have it: what a failed attempt or a late extension has set belongs to
 // that retry, or to the TTL.
 func (a *Attempt) deletable(now clockdrift.Instant) bool {
-	return !a.Own || a.Board.Spent.Has(a.Token, now)
+	return !a.Own || a.Spent(now)
 }
 
 // Clear takes the attempt's token away wherever it is or may come to be. It does not wait, and

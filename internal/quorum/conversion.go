@@ -1,6 +1,10 @@
 package quorum
 
 import (
+	"errors"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -9,19 +13,29 @@ import (
 // the hold runs, its other token is never deleted at a node, for it may be what keeps others out
 // there. Its clean-ups turn it into the token that the hold goes on with. When the hold is over
 // they delete both.
+//
+// A command that is about both tokens stands in the lines of both: where a release or an extension
+// of the one went ahead of what makes the other one into it, it would not find its token.
 
 // Convert makes a the other token of the hold that goes on with the attempt as.
 func (a *Attempt) Convert(as *Attempt) {
 	a.Mu.Lock()
-	defer a.Mu.Unlock()
 	a.within, a.sides = as, as.sides
+	a.Mu.Unlock()
+	as.Mu.Lock()
+	as.other = a.token
+	as.Mu.Unlock()
 }
 
 // Converted makes a a token of its own again, whose hold goes on with it. Mu is held.
 func (a *Attempt) Converted() { a.within = nil }
 
-// End notes that the hold which the attempt began is over.
-func (a *Attempt) End() { a.over.Store(true) }
+// End notes that the hold which the attempt began is over. Unwanted: nodes that do not have the
+// token yet need not get it. Mu is held.
+func (a *Attempt) End(unwanted bool) {
+	a.over.Store(true)
+	a.unwanted = unwanted
+}
 
 // releasing is how the token is taken away. Mu is held.
 func (a *Attempt) releasing() *protocol.Op {
@@ -34,19 +48,43 @@ func (a *Attempt) releasing() *protocol.Op {
 	return protocol.TurnBack
 }
 
-// onConverted notes that the token is not at the node any more, because another one has its place.
-func (a *Attempt) onConverted(n *node.Node) {
+// beside notes what a command that is about two tokens has made of the other one. Done: the node has
+// done what it asks for. Lost: nobody knows whether it has.
+func (op *Operation) beside(n *node.Node, done, lost bool, now clockdrift.Instant) {
+	switch turns := op.Op == protocol.TurnBack; {
+	case turns && (done || lost):
+		op.Beside.onTurned(n, op.Lease, now)
+	case !turns && done:
+		op.Beside.onTaken(n)
+	}
+}
+
+// onTaken notes that the token is not at the node any more.
+func (a *Attempt) onTaken(n *node.Node) {
 	a.Mu.Lock()
 	a.nodes[n.Index].onRelease(false)
 	a.Mu.Unlock()
 }
 
-// CleanUp lets the nodes be cleaned of the token, soon.
-func (a *Attempt) CleanUp() {
+// onTurned notes that the token is at the node, or may be, where the hold's other one was: for ttl at
+// the most. If the hold is over it is taken away again.
+func (a *Attempt) onTurned(n *node.Node, ttl time.Duration, now clockdrift.Instant) {
 	a.Mu.Lock()
-	defer a.Mu.Unlock()
-	a.Abandon()
+	s := &a.nodes[n.Index]
+	s.there, s.since = true, now
+	a.Longest = max(a.Longest, ttl)
+	a.Mu.Unlock()
+	if a.over.Load() {
+		a.ToRelease(new(Operation)).AskOf([]*node.Node{n}, 1)
+	}
 }
+
+// errOther is why a node does not agree that has the hold's other token.
+var errOther = errors.New("the lock's other token has the key there: a conversion is under way, or what it left is not cleaned up yet")
+
+// hasOther reports whether a node has refused because of the hold's other token, which is nobody
+// else's. Mu is held.
+func (a *Attempt) hasOther(r *node.Request) bool { return a.other != nil && r.Shows(a.other) }
 
 // Clean reports whether the token is at no node, and can appear at none.
 func (a *Attempt) Clean() bool {

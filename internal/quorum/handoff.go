@@ -26,7 +26,7 @@ func (op *Operation) HandOver(release *Operation) bool {
 func (op *Operation) handOn(r *node.Request, answered bool) {
 	old := &op.Handoff.votes[r.Index].Request
 	if !answered {
-		r.Node.Submit(old)
+		op.Handoff.put(old)
 		return
 	}
 	old.SetReply(r.TookOver())

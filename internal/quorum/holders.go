@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -58,13 +59,15 @@ func (op *Operation) has(need int) (token string, ok bool) {
 	return "", false
 }
 
-// Rival returns the token that has the key at the most nodes, and whether these are a quorum.
-func (op *Operation) Rival() (token string, quorum bool) {
+// Rival returns the token that has the key at the most nodes, and whether these may be a quorum
+// with those that have not said.
+func (op *Operation) Rival() (token string, may bool) {
 	op.Attempt.Mu.Lock()
 	defer op.Attempt.Mu.Unlock()
+	silent := op.Answers(protocol.Failed) + op.Answers(protocol.Pending)
 	for count := len(op.holders); count > 0; count-- {
 		if token, ok := op.has(count); ok {
-			return token, count >= op.need
+			return token, count+silent >= op.need
 		}
 	}
 	return "", false
@@ -157,21 +160,21 @@ func (a *Attempt) value() string {
 func (op *Operation) Sees(token string) bool {
 	op.Attempt.Mu.Lock()
 	defer op.Attempt.Mu.Unlock()
-	for _, h := range op.holders {
-		if h.token == token {
-			return true
-		}
-	}
-	return false
+	return op.names(token)
 }
 
-// Standing counts the operation's votes, and reports whether it leads: it has the most votes, and
-// among equals the greatest token, and a quorum if the others let go. Only tokens of this
-// library's making lead and let go.
+// Standing counts the operation's votes, and reports whether it leads: no other token ranks before
+// it, and a token of this library's making has a quorum if the others let go. Those do; a user's
+// own, and those of other libraries, stay.
 func (op *Operation) Standing() (mine int, leads bool) {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	return op.standing()
+}
+
+// standing is Standing. Attempt.Mu is held.
+func (op *Operation) standing() (mine int, leads bool) {
 	a := op.Attempt
-	a.Mu.Lock()
-	defer a.Mu.Unlock()
 	mine = op.Answers(protocol.Granted)
 	free := mine + op.Answers(protocol.Pending)
 	for _, h := range op.holders {
@@ -181,16 +184,30 @@ func (op *Operation) Standing() (mine int, leads bool) {
 				count++
 			}
 		}
-		if h.void || !protocol.Marked(h.token) {
+		if h.void || !h.taken || !a.Own && !protocol.Marked(h.token) {
 			continue
 		}
-		if count > mine || count == mine && h.token > a.value() {
+		if cmp.Or(cmp.Compare(count, mine), compareRank(h.token, a.value())) > 0 {
 			return mine, false
 		}
 		free++
 	}
+	if a.Own {
+		return mine, mine > 0
+	}
 	// Where votes have to be durable, asking again would write nothing, and prove nothing.
 	return mine, mine > 0 && free >= op.need && a.Board.Durability == nil
+}
+
+// compareRank compares tokens with equally many votes: those that do not let go rank first.
+func compareRank(a, b string) int {
+	switch ours := protocol.Marked(a); {
+	case ours == protocol.Marked(b):
+		return cmp.Compare(a, b)
+	case ours:
+		return -1
+	}
+	return 1
 }
 
 // Behind makes op the attempt that comes right behind one that has the lock: it is refused where

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // A keyState is what the operations on one key share: the order of its commands at each node, and its
@@ -42,12 +41,11 @@ func (ks *Keys) enter(key string, nodes int, sets bool) *keyState {
 	return l
 }
 
-// enterOthers returns the queues and the states of the further keys of an operation that has
-// entered with the first, and has so many requests.
-func (ks *Keys) enterOthers(m *protocol.Many, nodes, requests int) (*node.More, []*keyState) {
+// enterOthers returns the queues and the states of the further keys, or lanes, of an operation that
+// has entered with the first, and has so many requests.
+func (ks *Keys) enterOthers(others []any, nodes, requests int) (*node.More, []*keyState) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
-	others := m.Others()
 	states, queues := make([]*keyState, len(others)), make([]*node.KeyQueues, len(others))
 	for i, key := range others {
 		states[i] = ks.of(key.(string), nodes)

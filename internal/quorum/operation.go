@@ -19,11 +19,13 @@ type Operation struct {
 	protocol.Ask
 	node.Terms
 	Attempt *Attempt
-	Owner   any           // whose it is: see Decided
-	Lease   time.Duration // what it asks for, or the attempt's
-	Done    chan struct{} // closed when decided
-	Full    chan struct{} // closed when all nodes have answered; nil: nobody waits for that
-	Round   int32         // of a renewal, since the last that was carried
+	Owner   any                // whose it is: see Decided
+	Lease   time.Duration      // what it asks for, or the attempt's
+	Done    chan struct{}      // closed when decided
+	Full    chan struct{}      // closed when all nodes have answered, or of a failed acquire the near: see Late; nil: nobody waits
+	Round   int32              // of a renewal, since the last that was carried
+	Seen    string             // of an acquire: the token that was in the way of the call's last tries; "": none
+	Since   clockdrift.Instant // the first of them
 
 	// Decided, if there is one, is called once, under Attempt.Mu, with the deciding vote.
 	Decided func(op *Operation, now clockdrift.Instant)
@@ -31,8 +33,9 @@ type Operation struct {
 	Complete func(op *Operation)
 	// Handoff is the release that a hand-over stands for.
 	Handoff *Operation
-	// Converts is the attempt whose token a grant takes away; nil: none.
-	Converts *Attempt
+	// Beside is the attempt of the hold's other token, which a conversion or its clean-up is about as
+	// well; nil: it is about one.
+	Beside *Attempt
 
 	state  *keyState
 	others []*keyState // of its further keys
@@ -43,18 +46,28 @@ type Operation struct {
 	Start   clockdrift.Instant // of the votes that agreed, the earliest that left
 	Over    clockdrift.Instant // when the deciding vote was counted
 	Clears  bool               // the attempt is to be cleared when Attempt.Mu is free
+	Early   bool               // it has failed without nodes that have not answered
 
 	votes      []vote
 	agreed     int
 	open       int  // requests without a final answer
+	spared     int  // releases that agree unasked; they decide only if no other answer is to come
 	decided    bool // Done is to be closed when Attempt.Mu is free
+	recalls    bool // what has not left is to be recalled when Attempt.Mu is free
 	submitted  bool // to all nodes
+	superseded bool // by a later operation of its attempt
+	dismissed  bool // nobody waits for the answers that have not come yet
 	complete   bool // all nodes have answered, and that is to be told
+	full       bool // Full is to be closed when Attempt.Mu is free
+	filled     bool // it was
 	unanswered bool // a release was sent and got no answer
 	holders    []holderView
-	placed     int   // nodes that have set the key, whether or not that is a vote
-	outbid     int   // nodes that have granted the key and accepted a greater fence before
-	counter    int64 // the greatest fence that a node was asked for
+	early      *time.Timer // to that; nil: it was not contested
+	placed     int         // nodes that have set the key, whether or not that is a vote
+	outbid     int         // nodes that have granted the key and accepted a greater fence before
+	counter    int64       // the greatest fence that a node was asked for
+
+	before *Operation // of its attempt, asked before: see [Attempt.Recall]
 }
 
 // A vote is a request, and what came of it. All but the request is guarded by Attempt.Mu.
@@ -118,8 +131,8 @@ func (op *Operation) AskOf(nodes []*node.Node, need int) bool {
 // decided before it is in all of them, by nodes that refuse at once. What it has set is cleared
 // only behind its last request, or the clean-up would be before that in the key's queue.
 func (op *Operation) submit(nodes []*node.Node) {
-	for i, n := range nodes {
-		n.Submit(&op.votes[i].Request)
+	for i := range nodes {
+		op.put(&op.votes[i].Request)
 	}
 	if op.Op.Sets {
 		op.Attempt.Mu.Lock()
@@ -140,8 +153,11 @@ func (op *Operation) enter(nodes []*node.Node, need int) bool {
 		return false
 	}
 	op.Question, op.Keys, op.Asked = op, &op.state.queues, b.Clock.Now()
-	if op.Many != nil {
-		op.More, op.others = b.Keys.enterOthers(op.Many, len(b.Nodes), len(nodes))
+	switch {
+	case op.Many != nil:
+		op.More, op.others = b.Keys.enterOthers(op.Many.Others(), len(b.Nodes), len(nodes))
+	case op.Beside != nil:
+		op.More, op.others = b.Keys.enterOthers([]any{op.Beside.lane}, len(b.Nodes), len(nodes))
 	}
 	op.need, op.open = need, len(nodes)
 	if op.votes == nil {
@@ -156,12 +172,14 @@ func (op *Operation) enter(nodes []*node.Node, need int) bool {
 		*v = vote{}
 		v.Init(&op.Ask, &op.Terms, n, i)
 	}
-	if op.Op.Sets {
+	if op.Op.Sets || op.Op.Frees {
 		a.Mu.Lock()
-		for _, n := range nodes {
-			a.nodes[n.Index].asked++
-		}
+		op.list(nodes)
+		earlier := op.before != nil
 		a.Mu.Unlock()
+		if earlier {
+			a.Recall()
+		}
 	}
 	return true
 }
@@ -178,10 +196,10 @@ func (op *Operation) Leaves(r *node.Request, now clockdrift.Instant) bool {
 	switch {
 	case op.Op.Frees && (s.clean() || !a.deletable(now)):
 		return false
-	case !op.Op.Sets:
-	case op.Outcome == Dropped, op.Outcome == Failed && op.Full == nil && op.Complete == nil:
+	case op.needless() && (v.start == 0 || op.Outcome != Carried), // the second sending of a grant teaches the node a script
+		op.Op.Prolongs && a.Spent(now):
 		return false
-	default:
+	case op.Op.Sets:
 		s.onLeave(now)
 	}
 	if v.start == 0 {
@@ -227,6 +245,9 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 		// is of long ago. The time of all its sendings counts.
 		answer, err = protocol.Failed, &fault.SilenceError{After: op.Patience()}
 	}
+	if answer == protocol.Taken && a.hasOther(r) {
+		answer, err = protocol.Failed, errOther
+	}
 	s := &a.nodes[r.Node.Index]
 	unsent := errors.Is(err, driver.ErrNotSent)
 	if r.Reply != nil && !r.Refused() {
@@ -257,8 +278,8 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 		op.tally(v, answer, err, now)
 	}
 	op.unlock()
-	if set && op.Converts != nil {
-		op.Converts.onConverted(r.Node)
+	if op.Beside != nil {
+		op.beside(r.Node, set, r.Reply == nil && !unsent, now)
 	}
 	if counts && op.Handoff != nil {
 		op.handOn(r, set || answer != protocol.Failed)
@@ -276,10 +297,16 @@ func (op *Operation) Unanswered(r *node.Request, err error, now clockdrift.Insta
 		err = errNeedless
 	}
 	op.Attempt.Mu.Lock()
+	switch {
+	case answer == protocol.Absent:
+		op.spared++
+	case err == errNeedless && op.Outcome == Dropped: //nolint:errorlint // the sentinel itself
+		answer, err = protocol.Pending, nil // it says nothing of the node: the caller's time was up before
+	}
 	op.tally(op.vote(r), answer, err, now)
 	op.unlock()
 	if op.Handoff != nil {
-		op.handOn(r, answer != protocol.Failed)
+		op.handOn(r, false)
 	}
 }
 
@@ -294,16 +321,22 @@ func (op *Operation) Passed(r *node.Request) {
 // must find the clean-up in the key's queue before him, or his own previous try would refuse him:
 // so he is told of the decision last.
 func (op *Operation) unlock() {
-	decided, clears, complete := op.decided, op.Clears && op.submitted, op.complete
-	op.decided, op.Clears, op.complete = false, op.Clears && !op.submitted, false
-	op.Attempt.Unlock()
+	decided, clears, recalls := op.decided, op.Clears && op.submitted, op.recalls && op.submitted
+	op.decided, op.Clears, op.recalls = false, op.Clears && !op.submitted, op.recalls && !op.submitted
+	complete, full := op.complete, op.full
+	op.complete, op.full = false, false
+	op.Attempt.Mu.Unlock()
+	if recalls { // or the clean-up would find requests to clean up behind
+		op.Attempt.Recall()
+	}
 	if clears {
 		op.Attempt.Clear()
+		op.board().Keys.Await(-1)
 	}
 	if decided {
 		close(op.Done)
 	}
-	if complete && op.Full != nil {
+	if full {
 		close(op.Full)
 	}
 	if complete && op.Complete != nil {

@@ -35,7 +35,7 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 	}
 	if op.Outcome == Undecided {
 		switch {
-		case op.agreed >= op.need && op.stands():
+		case op.agreed >= op.need && (op.agreed-op.spared >= op.need || op.open == 0) && op.stands():
 			op.decide(op.carried(), now)
 		case op.agreed+op.open >= op.need: // a quorum is in reach
 		case op.agreed+op.outbid >= op.need:
@@ -44,11 +44,24 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 			op.decide(Failed, now)
 		}
 	}
+	switch {
+	case op.Outcome != Undecided:
+	case op.contested():
+		op.hurry(now)
+	case op.outbid > 0 && op.agreed+op.outbid >= op.need && op.far():
+		op.decide(Outbid, now) // a greater number is there before the answer of a node that is far away
+	}
 	if op.Op.Frees {
 		a.onReleased(v, now)
 	}
 	v.last = op.open == 0
 	op.complete = v.last
+	if op.Full != nil && !op.filled && (v.last || op.Op.Sets && (op.Outcome == Failed || op.Outcome == Split) && op.far()) {
+		op.full, op.filled = true, true
+	}
+	if v.last && (op.Op.Sets || op.Op.Frees) {
+		op.unlist()
+	}
 }
 
 // carried says what a quorum of votes has come to: where they are for the greatest counter that
@@ -92,11 +105,18 @@ func (op *Operation) Number() int64 {
 
 // decide ends the operation. Attempt.Mu is held.
 func (op *Operation) decide(how Outcome, now clockdrift.Instant) {
+	if op.early != nil {
+		op.early.Stop()
+	}
 	op.Outcome, op.Over = how, now
 	if op.Decided != nil {
 		op.Decided(op, now)
 	}
+	if op.Clears { // for Close, the last answer may come before the clean-up is asked for
+		op.board().Keys.Await(+1)
+	}
 	op.decided = true
+	op.recalls = op.open > 0 && op.needless()
 }
 
 // Await waits until the operation is decided, and drops it if ctx ends first.
@@ -181,8 +201,8 @@ func (op *Operation) stands() bool {
 func (op *Operation) judged(v *vote) bool { return op.Op.Agrees(v.answer) && v.Evidence != nil }
 
 // FailureReason is why too few nodes agreed: too many nodes cannot say, or somebody else has the
-// key. Of an acquire it is also said if several ask for the key and nobody has it: no token would
-// have a quorum even with all nodes that have not said. Attempt.Mu is held.
+// key. Of an acquire it is also said if several may ask for the key and nobody have it: the nodes
+// name no token that has a quorum of them. Attempt.Mu is held.
 func (op *Operation) FailureReason() error {
 	silent := op.Answers(protocol.Failed)
 	switch {
@@ -191,11 +211,26 @@ func (op *Operation) FailureReason() error {
 	case op.Outcome == Dropped, silent > len(op.votes)-op.need:
 		return fault.ErrNoQuorum
 	case op.Op.Tells():
-		if _, ok := op.has(op.need - silent - op.Answers(protocol.Pending)); !ok {
+		if _, held := op.has(op.need); !held {
 			return fault.ErrContended
 		}
 	}
 	return fault.ErrTaken
+}
+
+// Beaten reports whether something else has the key at so many nodes that the others are no quorum.
+// Attempt.Mu is held.
+func (op *Operation) Beaten() bool { return op.Answers(protocol.Taken) > len(op.votes)-op.need }
+
+// Buried is Beaten by tombstones, where the op reads what the key holds. Attempt.Mu is held.
+func (op *Operation) Buried() bool {
+	count := 0
+	for i := range op.votes {
+		if v := &op.votes[i]; v.answer == protocol.Taken && v.Tombstone() {
+			count++
+		}
+	}
+	return count > len(op.votes)-op.need
 }
 
 // Answers counts the nodes that have said this. Attempt.Mu is held.

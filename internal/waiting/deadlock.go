@@ -35,41 +35,39 @@ func (ls *Lines) rests(w *Waiter) {
 	}
 }
 
-// judge looks for rings through a waiter of l, whose holder may be another one. ls.mu is held.
+// judge looks for rings through l, of which the holder or the last waiter is new: it follows who works
+// for the holder, for the holder that they wait for, and so on, and comes to those waiters of l who are
+// part of a ring. So it costs what is behind the holder, however many stand in l.
+//
+// Nothing else closes a ring. A waiter that comes is its last part, and so is a lock for which all of a
+// line wait from now on. Who changes his place in line waits for the same lock. A lock that was just got,
+// by hand-over too, has nobody who works for it yet. Who is left out here, because he is promised a lock,
+// has no holder before him: if the promise comes to nothing he tries, and finds one.
+// ls.mu is held.
 func (ls *Lines) judge(l *line) {
-	if l.holder == nil || len(ls.workers) == 0 {
-		return
-	}
-	for e := l.waiters.Front(); e != nil; e = e.Next() {
-		w := e.Value.(*Waiter)
-		if len(w.carries) == 0 || w.ring != nil {
-			continue
-		}
-		if w.ring = ls.ring(w, w, make(map[*Waiter]bool)); w.ring != nil {
-			w.nudge()
-		}
+	if l.holder != nil {
+		ls.follow(l, Block{l.first().Key, l.holder}, nil, make(map[Holder]bool))
 	}
 }
 
-// ring returns the parts from w to a lock that first works for, or nil. ls.mu is held.
-func (ls *Lines) ring(first, w *Waiter, seen map[*Waiter]bool) []Block {
-	holder := w.line.holder
-	if seen[w] || w.state == promised || w.ring != nil || w.verdict != nil || holder == nil || w.Context.Err() != nil {
-		return nil
+// follow goes on with a part behind those of a way that begins in l. ls.mu is held.
+func (ls *Lines) follow(l *line, part Block, way []Block, been map[Holder]bool) {
+	workers := ls.workers[part.By]
+	if len(workers) == 0 || been[part.By] || part.By.Left() <= 0 {
+		return
 	}
-	seen[w] = true
-	switch {
-	case holder.Left() <= 0:
-		return nil
-	case slices.Contains(first.carries, holder):
-		return []Block{{w.Key, holder}}
-	}
-	for _, next := range ls.workers[holder] {
-		if rest := ls.ring(first, next, seen); rest != nil {
-			return append([]Block{{w.Key, holder}}, rest...)
+	been[part.By] = true
+	way = append(way, part)
+	for _, w := range workers {
+		switch {
+		case w.state == promised, w.ring != nil, w.verdict != nil, w.line.holder == nil, w.Context.Err() != nil:
+		case w.line == l:
+			w.ring = slices.Clone(way)
+			w.nudge()
+		default:
+			ls.follow(l, Block{w.Key, w.line.holder}, way, been)
 		}
 	}
-	return nil
 }
 
 // verdictOn is what w is to give up for, or nil.

@@ -27,6 +27,8 @@ type Host interface {
 	// GaveUp words the end of a wait: what was wrong at the last try, and what ended the waiting if
 	// that was not an option; nil: it was.
 	GaveUp(last error, tries int, waited time.Duration, end error) error
+	// Places has room for [MaxTries].
+	Places() chan struct{}
 	// Try asks the nodes for the lock once. Without an attempt nothing was asked.
 	Try(w *Waiter) (Attempt, error)
 	// Await waits for what comes of an attempt that was handed over.
@@ -66,6 +68,8 @@ type Attempt interface {
 // A Try is one question to all nodes.
 type Try interface {
 	Holder() string // the token that has the key at a quorum, or ""
+	// Rival: the token that has it at the most nodes, and whether it may have a quorum.
+	Rival() (token string, may bool)
 	SelfWoken() bool
 	Frees() clockdrift.Instant // when the nodes will have forgotten the holder; 0: they do not say
 	Free(do func(node int))    // the nodes that were found free

@@ -21,6 +21,7 @@ type line struct {
 	yields   clockdrift.Instant // until then the first lets other processes go ahead
 	watch    *KeyWatch          // nil: nothing that is announced was waited for yet
 	last     error              // what the first was refused with last
+	asked    *list.Element      // up to here those were called who may have the key beside who has it now
 }
 
 // MaxHandoffs is how many hand-overs there may be in a row. Then it is other processes' turn.
@@ -75,6 +76,9 @@ func (l *line) enter(w *Waiter) {
 	before := l.waiters.Back()
 	for before != nil && w.Options.Stands && before.Value.(*Waiter).Rank > w.Rank {
 		before = before.Prev()
+	}
+	if before != l.waiters.Back() {
+		l.asked = nil // it may be in the way of those who were called
 	}
 	if before != nil {
 		w.place = l.waiters.InsertAfter(w, before)
@@ -133,11 +137,17 @@ func (ls *Lines) leave(w *Waiter, lock Holder) {
 	ls.mu.Lock()
 	l := w.line
 	wasFirst := l.waiters.Front() == w.place
+	if l.asked == w.place {
+		l.asked = w.place.Prev()
+	}
 	l.waiters.Remove(w.place)
 	ls.rests(w)
 	switch {
 	case lock == nil || w.Options.Several:
 	case lock.Joins():
+		if !w.wasCalled {
+			l.asked = nil
+		}
 		l.call()
 	default:
 		l.holder = lock // nobody works for it yet
@@ -171,18 +181,21 @@ func (ls *Lines) Call(key string) {
 	if l := ls.byKey[key]; l != nil {
 		l.holder = nil
 		l.first().nudge()
+		l.asked = nil
 		l.call()
 	}
 }
 
-// call calls the waiters at the front of the line that join, up to the first that does not.
+// call calls the waiters at the front of the line that join, up to the first that does not: each once
+// while one of them after the other gets the key, or each would call all behind it.
 func (l *line) call() {
-	for e := l.waiters.Front(); e != nil; e = e.Next() {
-		w := e.Value.(*Waiter)
-		if !w.Joins {
-			return
-		}
-		w.called = true
+	next := l.waiters.Front()
+	if l.asked != nil {
+		next = l.asked.Next()
+	}
+	for ; next != nil && next.Value.(*Waiter).Joins; next = next.Next() {
+		w := next.Value.(*Waiter)
+		w.called, l.asked = true, next
 		w.nudge()
 	}
 }
@@ -194,7 +207,7 @@ func (ls *Lines) calls(w *Waiter) bool {
 	if !w.called || w.state == promised {
 		return false
 	}
-	w.called, w.missed, w.state = false, false, trying
+	w.called, w.wasCalled, w.missed, w.state = false, true, false, trying
 	return true
 }
 
@@ -217,20 +230,29 @@ func (ls *Lines) Next(key string) *Waiter {
 	case w == nil:
 		l.first().missed = true
 		return nil
-	case w.Options.Stands:
-		if w != l.first() || l.watch == nil || !l.watch.first() {
-			l.first().nudge() // it is for whom the nodes tell, by the announcement of the release
-			return nil
-		}
 	case l.handoffs >= MaxHandoffs:
 		l.handoffs = 0
 		l.yields = w.Host.Now().Add(yield(w.Host))
 		l.first().nudge()
 		return nil
+	case w.Options.Stands && (w != l.first() || l.watch == nil || !l.watch.first()):
+		l.first().nudge() // it is for whom the nodes tell, by the announcement of the release
+		return nil
 	}
 	l.handoffs++
 	w.state = promised
 	return w
+}
+
+// Yields reports whether it is other processes' turn: also of those that stand in no line.
+func (ls *Lines) Yields(key string) bool {
+	if ls.count.Load() == 0 {
+		return false
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.byKey[key]
+	return l != nil && l.yields > l.first().Host.Now()
 }
 
 // next is the first waiter who is not about to leave, or nil if the first of all is asking the
@@ -336,9 +358,9 @@ func (ls *Lines) failed(w *Waiter, token string, err error) (watch *KeyWatch, lo
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := w.line
-	w.state, l.last = parked, err
+	w.state, w.wasCalled, l.last = parked, false, err
 	missed, w.missed = w.missed, false
-	if lock := w.Host.HolderOf(token); lock != nil {
+	if lock := w.Host.HolderOf(token); lock != nil && lock != l.holder {
 		l.holder = lock
 		ls.judge(l)
 	}

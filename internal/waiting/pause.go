@@ -14,10 +14,11 @@ func yield(h Host) time.Duration {
 	return max(16*h.Trip(), 2*time.Millisecond) + h.Jitter(max(8*h.Trip(), time.Millisecond))
 }
 
-// splitBackoff is the pause after so many tries in a row that nobody may have won: full jitter over
-// a bound that begins with the time of one try and doubles.
+// splitBackoff is the pause after so many tries in a row that nobody may have won: the time in which
+// the one that leads has the key, or has let go; and full jitter over a bound that begins with as much
+// and doubles.
 func splitBackoff(h Host, splits int) time.Duration {
-	return h.Jitter(min(max(2*h.Trip(), time.Millisecond)<<min(splits, 16), MaxSplitBackoff))
+	return 2*h.Trip() + h.Jitter(min(max(2*h.Trip(), time.Millisecond)<<min(splits, 16), MaxSplitBackoff))
 }
 
 // MaxSplitBackoff bounds the pauses between tries for which the votes were split.
@@ -50,4 +51,30 @@ func (o *Options) backoff(h Host, poll int) time.Duration {
 		bound = min(bound, o.BackoffMin<<poll)
 	}
 	return h.Jitter(bound) + 1
+}
+
+// A Sighting is the token that is most in the way of a call's tries.
+type Sighting struct {
+	Token string             // "": none
+	Since clockdrift.Instant // the first of them
+
+	hidden clockdrift.Instant // since when it might have a quorum
+}
+
+// Stays notes what a try has seen, and reports whether a token has been there for so long, and might
+// have had a quorum all the time: a contender would have released it, but not one of a user's own.
+func (s *Sighting) Stays(try Try, now clockdrift.Instant, long time.Duration) bool {
+	token, may := try.Rival()
+	if try.Holder() != "" { // what is left of it at the next try is being released
+		*s = Sighting{}
+		return false
+	}
+	if token == "" || token != s.Token {
+		*s = Sighting{token, now, now}
+		return false
+	}
+	if !may {
+		s.hidden = now // by now it had no quorum: what a node hides at a later try says nothing of before
+	}
+	return protocol.Marked(token) && now >= s.hidden.Add(long)
 }

@@ -109,7 +109,12 @@ func (w *SetWaiter) Wait(failed Attempt) (lock Attempt, err error) {
 		for _, watch := range w.watches {
 			watch.Arm() // before the try: what is announced meanwhile counts
 		}
+		leave, end := w.enter(bound.C)
+		if leave == nil {
+			return nil, w.stop(end)
+		}
 		attempt, err := w.Ask(life)
+		leave()
 		if err == nil {
 			return attempt, nil
 		}
@@ -167,12 +172,17 @@ func (w *SetWaiter) stand(alarm *time.Timer, bound <-chan time.Time) error {
 		case <-w.Host.Closing():
 			end = fault.ErrClosed
 		}
-		last := w.last
-		if last == nil {
-			last = &fault.StateError{Op: "acquire", Key: w.Key, Why: fault.ErrTaken}
-		}
-		return w.gaveUp(last, end)
+		return w.stop(end)
 	}
+}
+
+// stop words the end of the waiting.
+func (w *SetWaiter) stop(end error) error {
+	last := w.last
+	if last == nil {
+		last = &fault.StateError{Op: "acquire", Key: w.Key, Why: fault.ErrTaken}
+	}
+	return w.gaveUp(last, end)
 }
 
 // plan says when to try again after a try that has failed. A lock of this Locker that is in the

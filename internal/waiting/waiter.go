@@ -26,6 +26,7 @@ type Waiter struct {
 	Joins   bool               // it may have the key beside others that do
 	Mark    string             // by which the host keeps others from joining while it waits; "": none
 	How     How                // it came to its last try
+	Seen    Sighting           // by its tries
 	Place   atomic.Int64       // in the key's line, in microseconds of the nodes' clocks; 0: not known yet
 
 	turn   chan struct{} // closed when it is the first in its line
@@ -56,8 +57,9 @@ type Waiter struct {
 	state   state
 	missed  bool // a lock on the key was released while it tried
 	called  bool // it is to try once before its turn
-
-	relieves bool // it has taken the place of another in the key's line at the nodes
+	// wasCalled: it tries, or has the lock, because it was called.
+	wasCalled bool
+	relieves  bool // it has taken the place of another in the key's line at the nodes
 }
 
 // A state says what a waiter can take.
@@ -110,7 +112,12 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 				w.looks++
 			}
 			w.relies = false
+			leave, end := w.enter(bound.C)
+			if leave == nil {
+				return w.stop(end)
+			}
 			attempt, err = w.Host.Try(w)
+			leave()
 		} else {
 			w.How = HandedOver
 			err = w.Host.Await(w, attempt)
@@ -194,6 +201,23 @@ func (w *Waiter) stand(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 	}
 }
 
+// enter waits for a place among those who try at once: tries of all who are woken at one moment would
+// wait for each other until they time out. Leave gives the place up; nil: the waiting is over, and what
+// ended it is end, or the bound.
+func (w *Waiter) enter(bound <-chan time.Time) (leave func(), end error) {
+	places := w.Host.Places()
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-bound:
+		return nil, nil
+	case <-w.Context.Done():
+		return nil, fault.EndOf(w.Context)
+	case <-w.Host.Closing():
+		return nil, fault.ErrClosed
+	}
+}
+
 // look says how long the first in the line has to wait until it tries, and what would be news
 // meanwhile.
 func (w *Waiter) look() (wait time.Duration, news <-chan struct{}) {
@@ -206,6 +230,7 @@ func (w *Waiter) look() (wait time.Duration, news <-chan struct{}) {
 			return left, nil // until then it is handed over, or extended
 		}
 		w.Lines.forget(w, holder)
+		return max(w.Host.Trip(), w.due.Sub(w.Host.Now())), nil // its release may be about to leave
 	}
 	if watch != nil && (w.last == nil || w.outlook.Taken) && !w.selfWoken {
 		news = watch.News // where nobody holds it, the news would be of our own tries

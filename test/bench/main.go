@@ -39,6 +39,7 @@ func main() {
 	flag.StringVar(&o.contenders, "contenders", "", "take only contenders whose name matches this `pattern`")
 	flag.IntVar(&o.bench.Rounds, "rounds", 5, "how often the contenders take turns in throughput; other cases have about half as many")
 	flag.DurationVar(&o.bench.Duration, "duration", 500*time.Millisecond, "how long one measurement takes")
+	flag.DurationVar(&o.bench.Far, "far", time.Minute, "how long one turn of the case far takes")
 	flag.IntVar(&o.bench.Goroutines, "goroutines", mostGoroutines, "take at most so many goroutines")
 	flag.BoolVar(&o.bench.Quick, "quick", false, "one short round with a part of it all, whose figures mean little")
 	flag.BoolVar(&o.bench.Long, "long", false, "renew locks for ten minutes, and stop a node for one")

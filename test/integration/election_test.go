@@ -5,9 +5,11 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/election"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -36,6 +38,37 @@ func (r *terms) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leads = ""
+}
+
+// An observer would see a leader without a value: a token of one's own has no room for it.
+func TestACampaignWithATokenOfOnesOwnIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	asked := new(atomic.Int32)
+	locker, err := redlock.New([]driver.Node{{Name: "none", Driver: counted{asked}}}, redlock.WithOwner("a default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locker.Close()
+	e := election.New(locker, "leader")
+	options := []redlock.AcquireOption{redlock.WithToken("request-42")}
+	lead := func(context.Context, *election.Term) error { return errors.New("elected") }
+	_, campaign := e.Campaign(t.Context(), "a default", options...)
+	for how, err := range map[string]error{"Campaign": campaign, "Run": e.Run(t.Context(), "web-7", lead, options...)} {
+		var option *redlock.OptionError
+		if !errors.As(err, &option) || option.Option != "Token" {
+			t.Errorf("%s WithToken = %v, want an OptionError about Token", how, err)
+		}
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("the node was sent %d batches", n)
+	}
+}
+
+// A counted node is asked for nothing but how often.
+type counted struct{ asked *atomic.Int32 }
+
+func (c counted) Do(context.Context, []driver.Command) ([]driver.Reply, error) {
+	c.asked.Add(1)
+	return nil, driver.ErrNotSent
 }
 
 // Five candidates in as many processes lead one after the other, each once, while a node dies.

@@ -60,7 +60,7 @@ func (q *queue) awaitLine(length int) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		var lengths []int64
 		for _, look := range q.looks {
-			lengths = append(lengths, look.ZCard(context.Background(), "{"+q.key+"}:line").Val())
+			lengths = append(lengths, look.ZCard(context.Background(), "ql:line:{"+q.key+"}").Val())
 		}
 		if !slices.ContainsFunc(lengths, func(n int64) bool { return n != int64(length) }) {
 			return
@@ -83,7 +83,7 @@ func TestWaitersOfManyProcessesAreServedInTheOrderInWhichTheyCame(t *testing.T) 
 			before := s.looks[0].Time(s.Context()).Val()
 			q.join(s.locker(redlock.WithFairness()), i, i+1)
 			after := s.looks[0].Time(s.Context()).Val()
-			for _, z := range s.looks[0].ZRangeWithScores(s.Context(), "{"+s.key+"}:line", 0, -1).Val() {
+			for _, z := range s.looks[0].ZRangeWithScores(s.Context(), "ql:line:{"+s.key+"}", 0, -1).Val() {
 				name := z.Member.(string)
 				if _, is := places[name]; is {
 					continue
@@ -126,8 +126,8 @@ func TestAWaiterThatDiesIsPassedOver(t *testing.T) {
 		began := time.Now()
 		for _, look := range s.looks { // one who came before, and is not there any more
 			now := look.Time(s.Context()).Val()
-			look.Do(s.Context(), "ZADD", "{"+s.key+"}:live", now.UnixMilli()+1500, "d1ed")
-			look.Do(s.Context(), "ZADD", "{"+s.key+"}:line", 1, "d1ed")
+			look.Do(s.Context(), "ZADD", "ql:live:{"+s.key+"}", now.UnixMilli()+1500, "d1ed")
+			look.Do(s.Context(), "ZADD", "ql:line:{"+s.key+"}", 1, "d1ed")
 		}
 		q.release(held)
 		if took := time.Since(began); took > 10*time.Second {
@@ -247,5 +247,49 @@ func TestAPriorityWantsALine(t *testing.T) {
 				s.Errorf("Acquire = %v, want ErrOption", err)
 			}
 		}
+	})
+}
+
+// Readers, sets and other libraries stand in no line.
+func TestABusyFairLockerLeavesTheKeyToThoseWhoStandInNoLine(t *testing.T) {
+	onEach(t, func(s *site) {
+		busy, other := s.locker(redlock.WithFairness()), s.locker()
+		ctx, cancel := context.WithCancel(s.Context())
+		var callers sync.WaitGroup
+		for range 3 {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					if lock, err := busy.Acquire(ctx, s.key); err == nil {
+						time.Sleep(20 * time.Millisecond) // the work
+						_ = lock.Release(context.WithoutCancel(ctx))
+					}
+				}
+			})
+		}
+		s.eventually("the fair locker has the key", func() bool { return busy.Stats().Held > 0 && busy.Stats().Waiting > 1 })
+		for name, acquire := range map[string]func(context.Context) (interface{ Release(context.Context) error }, error){
+			"a reader": func(ctx context.Context) (interface{ Release(context.Context) error }, error) {
+				return other.AcquireShared(ctx, s.key)
+			},
+			"a set": func(ctx context.Context) (interface{ Release(context.Context) error }, error) {
+				return other.AcquireAll(ctx, []string{s.key})
+			},
+			"who takes no turns": func(ctx context.Context) (interface{ Release(context.Context) error }, error) {
+				return other.Acquire(ctx, s.key)
+			},
+		} {
+			for range 2 {
+				within, done := context.WithTimeout(ctx, 30*time.Second)
+				lock, err := acquire(within)
+				done()
+				if err != nil {
+					s.Errorf("%s beside a busy fair Locker: %v", name, err)
+				} else if err := lock.Release(ctx); err != nil {
+					s.Errorf("release of %s: %v", name, err)
+				}
+			}
+		}
+		cancel()
+		callers.Wait()
 	})
 }

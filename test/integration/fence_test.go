@@ -16,7 +16,7 @@ import (
 // counter is the fence that node i has accepted for the site's key.
 func (s *site) counter(i int) int64 {
 	s.Helper()
-	score, err := s.looks[i].ZScore(context.Background(), "{"+s.key+"}:fence", "f").Result()
+	score, err := s.looks[i].ZScore(context.Background(), "ql:fence:{"+s.key+"}", "f").Result()
 	if err != nil && err != redis.Nil { //nolint:errorlint // go-redis returns the sentinel itself
 		s.Fatalf("looking at node %d: %v", i+1, err)
 	}
@@ -62,7 +62,7 @@ func TestAFenceThatIsTooSmallIsRaised(t *testing.T) {
 		ahead := time.Now().Add(time.Hour).UnixMicro()
 		for i := 1; i < 4; i++ {
 			member := redis.Z{Score: float64(ahead), Member: "f"}
-			if err := s.looks[i].ZAdd(context.Background(), "{"+s.key+"}:fence", member).Err(); err != nil {
+			if err := s.looks[i].ZAdd(context.Background(), "ql:fence:{"+s.key+"}", member).Err(); err != nil {
 				s.Fatal(err)
 			}
 		}
@@ -138,7 +138,7 @@ func TestPitfall22IdleCountersExpire(t *testing.T) {
 // kept is for how long node i keeps the counter of the site's key.
 func (s *site) kept(i int) time.Duration {
 	s.Helper()
-	left, err := s.looks[i].PTTL(context.Background(), "{"+s.key+"}:fence").Result()
+	left, err := s.looks[i].PTTL(context.Background(), "ql:fence:{"+s.key+"}").Result()
 	if err != nil {
 		s.Fatalf("looking at node %d: %v", i+1, err)
 	}
@@ -176,7 +176,7 @@ func TestACounterIsKeptForAsLongAsItsNumberNeeds(t *testing.T) {
 
 		member := redis.Z{Score: float64(time.Now().Add(ahead).UnixMicro()), Member: "f"}
 		for i := range five {
-			if err := s.looks[i].ZAdd(context.Background(), "{"+s.key+"}:fence", member).Err(); err != nil {
+			if err := s.looks[i].ZAdd(context.Background(), "ql:fence:{"+s.key+"}", member).Err(); err != nil {
 				s.Fatal(err)
 			}
 		}

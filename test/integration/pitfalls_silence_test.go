@@ -83,12 +83,12 @@ func TestPitfallStoppedServerRunsAcquireAfterItsRelease(t *testing.T) {
 		sets := s.sets(0)
 		s.pause(0)
 		lock := s.acquire(locker)
+		s.eventually("the locker has given the paused node up", func() bool { // what had not left would not be sent
+			return lock.Votes()[0].Answer == redlock.Failed
+		})
 		if err := lock.Release(s.Context()); err != nil {
 			s.Errorf("Release with one of five paused: %v", err)
 		}
-		s.eventually("the locker has given the paused node up", func() bool {
-			return lock.Votes()[0].Answer == redlock.Failed
-		})
 		s.resume(0)
 		if s.kind.real && s.sets(0) == sets {
 			s.Error("the node that went on has not run the acquire: the test proves nothing")

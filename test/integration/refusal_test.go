@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -211,4 +212,113 @@ func TestPitfallEviction(t *testing.T) {
 		}
 		must(t, lock.Release(t.Context()))
 	})
+}
+
+// A server that takes no connection says why, though nobody has asked, and hangs up. That line is in
+// the error, every time, whichever client it is and whenever it came: before the client's first
+// command, in place of its reply, or behind it.
+func TestWhatAServerSaysUnaskedIsInTheError(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+		far  bool // not by loopback
+		says []string
+	}{
+		{
+			name: "protected mode", args: []string{"--protected-mode", "yes", "--bind", "*"}, far: true,
+			says: []string{"DENIED Redis is running in protected mode", "requirepass"},
+		},
+		{
+			name: "the most clients", args: []string{"--maxclients", "1"},
+			says: []string{"ERR max number of clients reached", "maxclients"},
+		},
+	} {
+		onProcesses(t, tt.name, func(t *testing.T, c client) {
+			p := process(t, tt.args...)
+			addr := p.Addr()
+			if tt.far {
+				addr = net.JoinHostPort(farAddress(t), strconv.Itoa(p.Port()))
+			} else {
+				must(t, look(t, p).Ping(t.Context()).Err()) // and stays
+			}
+			ways := map[string]func() []driver.Node{
+				"by a URL": func() []driver.Node {
+					nodes, err := c.open("redis://" + addr)
+					must(t, err)
+					return nodes
+				},
+			}
+			if c.name != "rueidis" { // whose client is not made at all then
+				ways["by a client of the application's own"] = func() []driver.Node { return c.nodes(t, []string{addr}) }
+			}
+			for how, open := range ways {
+				for range 20 {
+					locker, err := redlock.New(open(), redlock.WithNodeTimeout(generous))
+					must(t, err)
+					_, err = locker.TryAcquire(t.Context(), t.Name())
+					_ = locker.Close()
+					if !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, tt.says...) || mentions(err, "TLS") {
+						t.Errorf("%s: TryAcquire = %v, want ErrNoQuorum that says %q", how, err, tt.says)
+					}
+					var refusal *driver.ServerError
+					if !errors.As(err, &refusal) || len(refusal.Error()) > 200 {
+						t.Errorf("%s: the error has the refusal %v, want a *driver.ServerError of at most 200 bytes", how, refusal)
+					}
+				}
+			}
+		})
+	}
+}
+
+// farAddress is an address of this machine that is not on loopback.
+func farAddress(t *testing.T) string {
+	t.Helper()
+	addrs, err := net.InterfaceAddrs()
+	must(t, err)
+	for _, addr := range addrs {
+		if ip, ok := addr.(*net.IPNet); ok && !ip.IP.IsLoopback() && ip.IP.To4() != nil {
+			return ip.IP.String()
+		}
+	}
+	t.Fatal("this machine has no address but loopback's, to which protected mode does not apply")
+	return ""
+}
+
+// A user who may use the keys but not what lies beside them is told what that is.
+func TestAUserWithoutTheKeysBesideTheKeysIsToldWhichTheyAre(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		take func(*testing.T, *redlock.Locker) error
+		says []string
+	}{
+		{"readers", func(t *testing.T, l *redlock.Locker) error {
+			_, err := l.AcquireShared(t.Context(), "job:1")
+			return err
+		}, []string{"AcquireShared", "~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:writer:{KEYS} ~ql:writer=KEYS"}},
+		{"several keys", func(t *testing.T, l *redlock.Locker) error {
+			_, err := l.AcquireAll(t.Context(), []string{"job:1", "job:2"})
+			return err
+		}, []string{"AcquireAll", "~ql:wanted:{KEYS} ~ql:wanted=KEYS"}},
+		{"permits", func(t *testing.T, l *redlock.Locker) error {
+			s, err := l.Semaphore("job:1", 3)
+			must(t, err)
+			_, err = s.Acquire(t.Context())
+			return err
+		}, []string{"Semaphore", "~ql:slot:{KEYS}* ~ql:slot=KEYS", "~ql:permits:{KEYS} ~ql:permits=KEYS"}},
+	} {
+		onProcesses(t, tt.name, func(t *testing.T, c client) {
+			p := process(t, "--user", "locker", "on", ">secret", "~job:*", "&*", "+@all")
+			nodes, err := c.open("redis://locker:secret@" + p.Addr())
+			must(t, err)
+			locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous), redlock.WithMaxWait(generous))
+			must(t, err)
+			defer locker.Close()
+			lock, err := locker.Acquire(t.Context(), "job:1")
+			must(t, err)
+			must(t, lock.Release(t.Context()))
+			if err := tt.take(t, locker); !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, append(tt.says, "NOPERM")...) {
+				t.Errorf("the error is %v, want ErrNoQuorum that says %q", err, tt.says)
+			}
+		})
+	}
 }

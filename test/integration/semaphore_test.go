@@ -22,7 +22,7 @@ func (s *site) semaphore(permits int, options ...redlock.Option) *redlock.Semaph
 }
 
 // slot is what the nodes call a slot of the site's semaphore.
-func (s *site) slot(i int) string { return fmt.Sprintf("{%s}:slot:%d", s.key, i) }
+func (s *site) slot(i int) string { return fmt.Sprintf("ql:slot:{%s}%d", s.key, i) }
 
 func TestSemaphore(t *testing.T) {
 	onEach(t, func(s *site) {
@@ -50,12 +50,12 @@ func TestSemaphore(t *testing.T) {
 
 		// A node forgets all, and an extension gives it back: the first one that comes behind the
 		// tries above, and what clears them.
-		must(s.T, s.looks[0].Del(s.Context(), s.slot(one.Slot()), "{"+s.key+"}:permits").Err())
+		must(s.T, s.looks[0].Del(s.Context(), s.slot(one.Slot()), "ql:permits:{"+s.key+"}").Err())
 		for i, look := range s.looks {
 			s.eventually(fmt.Sprintf("node %d has the permit and the number", i+1), func() bool {
 				must(s.T, one.Extend(s.Context(), time.Minute))
-				return look.Get(s.Context(), s.slot(one.Slot())).Val() == one.Token() && look.Get(s.Context(), "{"+s.key+"}:permits").Val() == "2" &&
-					look.PTTL(s.Context(), "{"+s.key+"}:permits").Val() > 100*time.Second
+				return look.Get(s.Context(), s.slot(one.Slot())).Val() == one.Token() && look.Get(s.Context(), "ql:permits:{"+s.key+"}").Val() == "2" &&
+					look.PTTL(s.Context(), "ql:permits:{"+s.key+"}").Val() > 100*time.Second
 			})
 		}
 		if held, err := one.Held(s.Context()); !held || err != nil {
@@ -186,7 +186,7 @@ func TestSemaphoreWeights(t *testing.T) {
 			}
 		}
 		for _, look := range s.looks {
-			s.eventually("no mark is left", func() bool { return look.Exists(s.Context(), "{"+s.key+"}:wanted").Val() == 0 })
+			s.eventually("no mark is left", func() bool { return look.Exists(s.Context(), "ql:wanted:{"+s.key+"}").Val() == 0 })
 		}
 	})
 }

@@ -167,7 +167,7 @@ func TestAWaitingSetIsNotOvertakenByLaterOnes(t *testing.T) {
 			served <- err
 		}()
 		marked := func() bool { // at a node that the other lock has reached too late, it had the keys
-			nodes := slices.DeleteFunc(s.holders("{"+keys[0]+"}:wanted"), func(mark string) bool { return mark == "" })
+			nodes := slices.DeleteFunc(s.holders("ql:wanted:{"+keys[0]+"}"), func(mark string) bool { return mark == "" })
 			return len(nodes) > five/2
 		}
 		for end := time.Now().Add(patience); !marked(); {

@@ -103,3 +103,31 @@ func TestAWaitingWriterIsServedUnderAStreamOfReaders(t *testing.T) {
 		s.eventuallyFree()
 	})
 }
+
+// The lease is longer than the site's patience: what is left would be seen.
+func TestReadersWhoseUpgradesFailLeaveNothing(t *testing.T) {
+	onEach(t, func(s *site) {
+		var over sync.WaitGroup
+		for range 2 {
+			locker := s.locker(redlock.WithTTL(time.Minute))
+			over.Go(func() {
+				for range 100 {
+					reader, err := locker.AcquireShared(s.Context(), s.key)
+					if err != nil {
+						s.Errorf("AcquireShared: %v", err)
+						return
+					}
+					release := reader.Release
+					if writer, err := reader.TryUpgrade(s.Context()); err == nil {
+						release = writer.Release
+					}
+					if err := release(s.Context()); err != nil {
+						s.Errorf("Release: %v", err)
+					}
+				}
+			})
+		}
+		over.Wait()
+		s.eventuallyFree()
+	})
+}

@@ -47,9 +47,9 @@ func TestAnOldMasterThatWasCutOff(t *testing.T) {
 				}
 			}
 			on := func(addrs ...string) *redlock.Locker {
-				options := []redlock.Option{redlock.WithRestartGuard(longest), redlock.WithTTL(longest), redlock.WithNodeTimeout(brief), redlock.WithDurableTimeout(brief)}
+				options := []redlock.Option{redlock.WithRestartGuard(longest), redlock.WithTTL(longest), redlock.WithNodeTimeout(brief)}
 				if tt.option != nil {
-					options = append(options, tt.option)
+					options = append(options, tt.option, redlock.WithDurableTimeout(brief))
 				}
 				locker, err := redlock.New(clients[0].nodes(t, addrs), options...)
 				must(t, err)

@@ -2,6 +2,12 @@ package main
 
 // Nodes that may have forgotten, or whose clocks were set forward.
 var guards = []mutant{
+	wrong("who waits for new nodes is not told that somebody has to admit them",
+		in("host.Outlook", never(`!o.Taken`))),
+	wrong("nodes are taken for new before each of them was looked at",
+		in("Restarts.Unadmitted", never(`!shown`))),
+	wrong("new nodes are waited for, however long that takes, while one of them is silent",
+		in("host.Outlook", replace(`o.Quorum, o.Waiting = false,`, `o.Quorum, o.Waiting = o.Quorum,`))),
 	wrong("a node in quarantine votes",
 		in("Gates.Judge", replace(`sum = sum.done(g)`, `if sum = sum.done(g); sum.Closed { sum.Doubt = nil }`))),
 	wrong("a marker admits whatever history it is for",

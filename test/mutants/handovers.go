@@ -4,7 +4,7 @@ package main
 var handovers = []mutant{
 	wrong("no release follows a hand-over that a node did not answer",
 		in("Operation.handOn", replace(
-			`r.Node.Submit(old)`,
+			`op.Handoff.put(old)`,
 			`op.Handoff.Unanswered(old, nil, op.board().Clock.Now()); op.Handoff.Passed(old)`))),
 	wrong("a hand-over hides that the lock was lost",
 		in("Part.TookOver", replace(`== takenOver`, `> 0`))),

@@ -30,6 +30,33 @@ var nodes = []mutant{
 		in("Node.identify", drop(`s.runs[n.Index] = ""`))),
 	wrong("closing a Locker closes the drivers that another one shares",
 		in("driverUsers.leave", never(`u.of[d] > 0`))),
+	wrong("each reading of the numbers asks a node that is down",
+		in("Node.Revisit", replace(`.Add(revisitPause)`, ``)), suite{pkg: "./redlock", run: "WhileStatsAreRead"}),
+	wrong("a node that is down stays so while nobody takes locks",
+		in("Locker.Stats", drop(`n.Revisit()`)), suite{pkg: "./redlock", run: "WhileStatsAreRead"}),
 	wrong("a Locker on nodes that were closed waits for them to come back",
 		in("lasting", never(`errors.Is(err, driver.ErrClosed)`))),
+	wrong("Check leaves out a node that has just failed",
+		in("Locker.Check", drop(`n.AskNow()`))),
+	wrong("a request that its node's probe has failed says that it was under way for as long itself",
+		in("Node.probe", never(`errors.As(err, &silence)`))),
+	wrong("a lock may have the name of what stands beside others",
+		in("IsReserved", replace(`strings.HasPrefix(key, Reserved[n:])`, `false`)), inNames),
+	wrong("a prefix may be the beginning of such a name",
+		in("IsReserved", replace(`prefix[:n] == Reserved[:n]`, `prefix == ""`)), inNames),
+	wrong("a key with a hash tag is put in braces, as one without",
+		in("Beside", always(`strings.IndexByte(key, '}') < 0`)), inNames),
+	wrong("a key without a hash tag and with a closing brace has names all the same",
+		in("HasNames", always(`strings.IndexByte(key, '}') < 0`)), inNames),
+	wrong("slots of keys with a hash tag are not told from keys that end with a number",
+		in("SlotKey", replace(`name + ":" + number`, `name + number`)), inNames),
+	wrong("nobody asks whether a key may have others beside it",
+		in("lockerOptions.checkNames", always(`protocol.HasNames(o.prefix + key)`)), inOddKeys),
+	wrong("a plain lock is refused that nothing stands beside",
+		in("Locker.configure", always(`o.kind.Stands`)), inOddKeys),
 }
+
+var (
+	inNames   = suite{pkg: "./internal/protocol", run: "Names|Library"}
+	inOddKeys = suite{pkg: "./redlock", run: "OddKeys"}
+)

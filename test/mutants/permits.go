@@ -41,9 +41,7 @@ var permits = []mutant{
 	wrong("a permit is taken for a lock of its semaphore's name",
 		in("Locker.holder", replace(`lock.places == nil`, `true`))),
 	wrong("a node without scripts is asked for a permit",
-		in("Semaphore.unfit", drop(`case m.Scriptless`))),
-	wrong("a Redis Cluster gets a semaphore whose keys are on several servers",
-		in("Semaphore.unfit", drop(`case m.Cluster`))),
+		in("Manner.Unfit", replace(`p.Op.unscripted`, `nil`))),
 
 	// Several at once.
 	wrong("a node gives some of several slots",

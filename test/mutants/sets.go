@@ -17,7 +17,7 @@ var sets = []mutant{
 	wrong("a grant takes the marks of a wait away, though the try may fail elsewhere",
 		in("holdall.lua", line(`local stays = tonumber(ARGV[8]) > 0`, `local stays = way and tonumber(ARGV[8]) > 0`)), inRedlocktest),
 	wrong("a command about several keys leaves when it is in front for one of them",
-		in("Node.lead", always(`p.fronts == p.width()`))),
+		in("Node.come", never(`p.fronts < p.width()`))),
 	wrong("what stays behind a try is not displaced with it",
 		in("keyQueue.yields", replace(`f.late`, `f.Op.Tries`)), suite{pkg: "./internal/node"}),
 	wrong("a holder's command goes before what stays behind a try, where the try is",

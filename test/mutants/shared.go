@@ -25,9 +25,23 @@ var shared = []mutant{
 	wrong("a downgrade forgets the writer's deadline",
 		in("Lock.turn", replace(`r.until, r.ends, r.fence = l.until, l.ends, l.fence`, `r.ends, r.fence = l.ends, l.fence`)), inSharing),
 	wrong("a node where a downgrade came to nothing keeps the writer",
-		in("Lock.turn", replace(`a.CleanUp()`, `_ = a`)), inSharing),
+		in("Lock.downgrade", drop(`a.Clear()`)), inSharing),
 	wrong("what an upgrade has left is deleted while the reader holds",
 		in("Attempt.releasing", always(`a.within.over.Load()`)), inSharing),
+	wrong("a clean-up that makes a token a reader again stands in one line",
+		in("Operation.enter", never(`op.Beside != nil`)), inSharing),
+	wrong("nobody knows that a clean-up has put a reader back",
+		in("Attempt.onTurned", replace(`s.there, s.since = true, now`, `_ = s`)), inSharing),
+	wrong("a reader that a late clean-up puts back stays there",
+		in("Attempt.onTurned", never(`a.over.Load()`)), inSharing),
+	wrong("a clean-up of a conversion frees a key that is abandoned",
+		in("lease.end", always(`why != WhyAbandoned`)), inSharing),
+	wrong("a hold takes its own other token for somebody else's",
+		in("Operation.Answered", never(`answer == protocol.Taken && a.hasOther(r)`)), inSharing),
+	wrong("an extension is lost to others that have the key at a minority",
+		in("notProlonged", always(`op.Beaten()`))),
+	wrong("a downgrade of a lost lock says that the key is taken",
+		in("Lock.downgrade", replace(`failure(op, notProlonged(op))`, `failure(op, op.FailureReason())`)), inSharing),
 	wrong("what an upgrade has left is never deleted",
 		in("lease.giveBack", never(`converted != nil && !converted.Clean()`)), inSharing),
 	wrong("an upgrade counts behind the reader's deadline",
@@ -80,4 +94,4 @@ var shared = []mutant{
 var ofReaders = suite{pkg: "./redlocktest", run: "Share|Reader|Mark|Turns"}
 
 // The tests of redlock that share a key.
-var inSharing = suite{pkg: "./redlock", run: "^Test.*(Reader|Writer|Share|Downgrade|Upgrade|Mark|Number|Reserved)"}
+var inSharing = suite{pkg: "./redlock", run: "^Test.*(Reader|Writer|Share|Downgrade|Upgrade|Conversion|Mark|Number|Reserved)"}

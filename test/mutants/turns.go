@@ -21,7 +21,7 @@ var turns = []mutant{
 	wrong("a priority is worth nothing",
 		in("acquireOptions.rank", replace(`time.Duration(o.priority)`, `time.Duration(0*o.priority)`)), suite{pkg: "./test/integration", run: "TestTheUrgent"}),
 	wrong("a lock is handed over within the process, whoever is before",
-		in("Lines.Next", never(`w != l.first() || l.watch == nil || !l.watch.first()`)), suite{pkg: "./test/integration", run: "InTurnWithOthers"}),
+		in("Lines.Next", never(`w.Options.Stands && (w != l.first() || l.watch == nil || !l.watch.first())`)), suite{pkg: "./test/integration", run: "InTurnWithOthers"}),
 	wrong("the next waiter of a process takes no place when the first is served",
 		in("Lines.relieves", never(`e != nil && w.line.watch != nil && e.Value.(*Waiter).Options.Stands`)), suite{pkg: "./test/integration", run: "InTurnWithOthers"}),
 	wrong("who is first no longer is not told",

@@ -174,6 +174,7 @@ func TestEachOutcomeOfAReleaseIsMeasured(t *testing.T) {
 			wantErr(l.t, lock.Release(l.t.Context()), redlock.ErrLost)
 		}},
 		{"redlock.handed_over=false,redlock.outcome=no_quorum", func(l *lab, lock *redlock.Lock) {
+			synctest.Wait() // all nodes have it
 			l.nodes[1:].Stop()
 			wantErr(l.t, lock.Release(l.t.Context()), redlock.ErrNoQuorum)
 		}},

@@ -105,8 +105,10 @@ func must[T any](value T, err error) func(testing.TB) T {
 }
 
 // release releases a lock that is held.
+// release releases a lock that all nodes have: what has not left for one by then is not sent there.
 func release(t testing.TB, lock interface{ Release(context.Context) error }) {
 	t.Helper()
+	synctest.Wait()
 	if err := lock.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -78,7 +80,9 @@ func TestRequestsThatQueueForANodeShow(t *testing.T) {
 		release(t, l.acquire("warm"))
 		l.nodes[0].Hang()
 		for _, key := range []string{"a", "b", "c"} {
-			release(t, l.acquire(key))
+			lock := l.acquire(key)
+			synctest.Wait() // so that it has left
+			release(t, lock)
 		}
 		if p, ok := l.find("redlock.node.queue.length", l.at(0)); !ok || p.Value == 0 {
 			t.Errorf("behind a node that hangs no request waits: %v", l.points("redlock.node.queue.length"))
@@ -107,7 +111,9 @@ func TestCleanUpsShow(t *testing.T) {
 func TestClocksOfNodesShow(t *testing.T) {
 	inBubble(t, settings{locker: []redlock.Option{redlock.WithFences()}}, func(t *testing.T, l *lab) {
 		for range 200 { // drift is known after the clocks were read for long enough
-			release(t, l.acquire("k"))
+			lock := l.acquire("k")
+			synctest.Wait() // so that it has left for all nodes
+			release(t, lock)
 			time.Sleep(10 * time.Second)
 		}
 		for i := range size {
@@ -131,7 +137,9 @@ func TestBatchesAreMeasuredByNodeAndFailure(t *testing.T) {
 	} {
 		t.Run(tt.failure, func(t *testing.T) {
 			inBubble(t, settings{}, func(t *testing.T, l *lab) {
-				release(t, l.acquire("k"))
+				lock := l.acquire("k")
+				synctest.Wait() // so that all nodes have it
+				release(t, lock)
 				synctest.Wait()
 				for i := range size {
 					for _, name := range []string{"redlock.node.batch.duration", "redlock.node.batch.size"} {
@@ -141,7 +149,9 @@ func TestBatchesAreMeasuredByNodeAndFailure(t *testing.T) {
 					}
 				}
 				tt.strike(l)
-				release(t, l.acquire("k"))
+				lock = l.acquire("k")
+				synctest.Wait()
+				release(t, lock)
 				time.Sleep(time.Second)
 				synctest.Wait()
 				if p, ok := l.find("redlock.node.batch.duration", l.at(node, "error.type="+tt.failure)); !ok || p.Count == 0 {
@@ -178,7 +188,7 @@ func TestFailuresOfBatchesAreFewWords(t *testing.T) {
 		for _, failure := range []string{"closed", "protocol", "unfit"} {
 			l.want("redlock.node.batch.duration", "error.type="+failure+",server.address=cache", 1)
 		}
-		if p, ok := l.find("redlock.node.batch.duration", "error.type=_other,server.address=cache"); !ok || p.Count < 50 {
+		if p, ok := l.find("redlock.node.batch.duration", "error.type=_OTHER,server.address=cache"); !ok || p.Count < 50 {
 			t.Errorf("of 100 codes the others are %v, want at least 50", p)
 		}
 		l.want("redlock.node.batch.duration", "server.address=::1,server.port=6380", 1)
@@ -188,6 +198,44 @@ func TestFailuresOfBatchesAreFewWords(t *testing.T) {
 		release(t, l.acquire("k"))
 		if _, ok := l.collect()["db.client.operation.duration"]; ok {
 			t.Error("without WithClientMetrics there is db.client.operation.duration, which clients measure themselves")
+		}
+	})
+}
+
+func TestANodeThatIsBackShowsInAProcessThatTakesNoLocks(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, l *lab) {
+		release(t, l.acquire("k"))
+		l.nodes[0].Stop()
+		for range 2 {
+			release(t, l.acquire("k"))
+			time.Sleep(time.Second)
+		}
+		l.wantValue("redlock.node.up", l.at(0), 0)
+		if err := l.nodes[0].Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // nobody takes locks
+		l.collect()
+		synctest.Wait()
+		l.wantValue("redlock.node.up", l.at(0), 1)
+	})
+}
+
+func TestTheScopeHasAVersion(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, l *lab) {
+		release(t, l.acquire("k"))
+		var read metricdata.ResourceMetrics
+		if err := l.reader.Collect(t.Context(), &read); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range read.ScopeMetrics {
+			if m.Scope.Version == "" {
+				t.Errorf("the metrics' scope is %+v", m.Scope)
+			}
+		}
+		spans := l.spans.GetSpans()
+		if len(read.ScopeMetrics) == 0 || len(spans) == 0 || spans[0].InstrumentationScope.Version == "" {
+			t.Errorf("of %d scopes and %d spans one has no version", len(read.ScopeMetrics), len(spans))
 		}
 	})
 }

@@ -146,8 +146,10 @@ func TestHoldsHaveSpansIfTheyAreAskedFor(t *testing.T) {
 func TestBatchesHaveSpansThatLeadToTheirAcquiresIfTheyAreAskedFor(t *testing.T) {
 	with := settings{telemetry: []otelredlock.Option{otelredlock.WithBatchSpans()}}
 	inBubble(t, with, func(t *testing.T, l *lab) {
-		release(t, l.acquire("k"))
+		lock := l.acquire("k")
 		synctest.Wait() // until all nodes have answered
+		release(t, lock)
+		synctest.Wait()
 		acquire := l.named("redlock.acquire")[0].SpanContext
 		linked := 0
 		for _, b := range l.named("redlock.batch") {

@@ -57,7 +57,7 @@ var table = map[string]struct {
 	"redlock.cleanups":                  {"up-down counter", "{cleanup}", ""},
 	"redlock.node.batch.duration":       {"histogram", "s", "error.type server.address server.port"},
 	"redlock.node.batch.size":           {"histogram", "{request}", "error.type server.address server.port"},
-	"redlock.node.up":                   {"gauge", "1", "server.address server.port"},
+	"redlock.node.up":                   {"up-down counter", "{node}", "server.address server.port"},
 	"redlock.node.quarantine.remaining": {"gauge", "s", "server.address server.port"},
 	"redlock.node.queue.length":         {"gauge", "{request}", "server.address server.port"},
 	"redlock.node.clock.offset":         {"gauge", "s", "server.address server.port"},

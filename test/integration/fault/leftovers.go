@@ -29,13 +29,15 @@ func reproach(name string, said worker.Farewell) (remains []string) {
 	return remains
 }
 
-// leftovers says what the clients, which have closed all, have left on the nodes.
-func (r *running) leftovers() (remains []string) {
+// leftovers says what the clients, which have released all, have left on the nodes that look finds. It
+// gives it so much time to go.
+func (r *running) leftovers(when string, patience time.Duration, look func(addr string) ([]string, error)) (remains []string) {
+	deadline := time.Now().Add(patience)
 	for i, addr := range r.cluster.Masters() {
 		var found []string
-		for deadline := time.Now().Add(lingering); ; time.Sleep(10 * time.Millisecond) {
+		for ; ; time.Sleep(10 * time.Millisecond) {
 			var err error
-			if found, err = leftOn(addr); err != nil {
+			if found, err = look(addr); err != nil {
 				return append(remains, err.Error())
 			}
 			if found == nil || time.Now().After(deadline) {
@@ -43,7 +45,7 @@ func (r *running) leftovers() (remains []string) {
 			}
 		}
 		for _, what := range found {
-			remains = append(remains, fmt.Sprintf("node %d has %s left", i+1, what))
+			remains = append(remains, fmt.Sprintf("node %d has %s left%s", i+1, what, when))
 		}
 	}
 	return remains
@@ -52,29 +54,39 @@ func (r *running) leftovers() (remains []string) {
 // guardKeys are the records of the restart guard.
 var guardKeys = []string{"ql:epoch", "ql:admitted", "ql:set"}
 
-// leftOn returns what there is on a node beside counters that will expire and the records
-// of the restart guard.
-func leftOn(addr string) (found []string, err error) {
-	keys, err := server.Do(addr, "KEYS", "*")
+// allKeys returns all keys, each behind its PTTL.
+const allKeys = `local all = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  all[#all + 1] = redis.call('PTTL', key) .. ' ' .. key
+end
+return all`
+
+// keysOn returns the keys on a node beside records that will expire, which are the counters of fences
+// and the numbers of permits, and the records of the restart guard.
+func keysOn(addr string) (found []string, err error) {
+	keys, err := server.Do(addr, "EVAL", allKeys, "0")
 	if err != nil {
 		return nil, err
 	}
-	for key := range strings.Lines(keys) {
-		key = strings.TrimSpace(key)
-		text, err := server.Do(addr, "PTTL", key)
-		if err != nil {
-			return nil, err
-		}
+	for line := range strings.Lines(keys) {
+		text, key, _ := strings.Cut(strings.TrimSpace(line), " ")
 		milliseconds, err := strconv.Atoi(text)
 		if err != nil {
 			return nil, err
 		}
 		left := time.Duration(milliseconds) * time.Millisecond
-		const gone = -2
-		counter := strings.HasSuffix(key, ":fence") && left > 0 && left <= idle+lingering
-		if milliseconds != gone && !slices.Contains(guardKeys, key) && !counter {
+		record := (strings.HasPrefix(key, "ql:fence") || strings.HasPrefix(key, "ql:permits")) && left > 0 && left <= idle+lingering
+		if !slices.Contains(guardKeys, key) && !record {
 			found = append(found, fmt.Sprintf("the key %q for %v", key, left))
 		}
+	}
+	return found, nil
+}
+
+// leftOn returns the keys on a node, and what listens or is connected there.
+func leftOn(addr string) (found []string, err error) {
+	if found, err = keysOn(addr); err != nil {
+		return nil, err
 	}
 	for _, look := range []struct {
 		what  string

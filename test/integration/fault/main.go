@@ -5,6 +5,7 @@
 //	go run ./fault -for 1m
 //	go run ./fault -nodes containers -for 1m -seed 7
 //	go run ./fault -without guard -kinds 'restart the whole cluster' -for 20s
+//	go run ./fault -without guard -lease 1m -locks all -for 20s
 //
 // It ends with an error if anything is wrong.
 package main
@@ -49,9 +50,9 @@ func run(ctx context.Context, args []string) error {
 		t       Trial
 		nodes   = flags.String("nodes", "processes", "processes or containers")
 		clients = flags.String("clients", "goredis,redigo,rueidis", "the client library of each process, which may come again")
-		without = flags.String("without", "", "what of guard and fences the locks do not have")
+		without = flags.String("without", "", "what the locks do not have: guard, fences; or what is wrong: releases, renewals, order")
 		kinds   = flags.String("kinds", "", "the kinds of faults, by default all: "+listed(schedule.Kinds()))
-		locks   = flags.String("locks", "", "the kinds of locks that are mixed, or all: "+strings.Join(worker.Kinds, ",")+"; by default exclusive ones, by -mix")
+		locks   = flags.String("locks", "", "the kinds of locks that are mixed, or all: "+strings.Join(worker.Job{}.Kinds(), ",")+"; by default exclusive ones, by -mix")
 		mix     = flags.String("mix", "ordinary", "how clients behave: ordinary, careless or long")
 		bound   = flags.Duration("bound", bound, "how long a waiter may wait while a majority of the nodes is well")
 	)
@@ -62,7 +63,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&t.Job.Library, "library", "quorumlock", "quorumlock or redsync")
 	flags.IntVar(&t.Job.Workers, "workers", 32, "how many goroutines each process has")
 	flags.IntVar(&t.Job.Keys, "keys", 1024, "how many locks there are")
-	flags.DurationVar(&t.Job.Lease, "lease", time.Second, "the TTL of the locks")
+	flags.DurationVar(&t.Job.Lease, "lease", time.Second, "the TTL of the locks; behind more than 1s nothing may be left right after the last release, and no fault loses votes")
 	flags.BoolVar(&t.Job.Fair, "fair", false, "waiters of all processes take turns (WithFairness)")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -72,12 +73,13 @@ func run(ctx context.Context, args []string) error {
 	if t.Job.Mix, known = map[string]worker.Mix{"ordinary": worker.Ordinary, "careless": worker.Careless, "long": worker.Long}[*mix]; !known {
 		return fmt.Errorf("-mix %q: want ordinary, careless or long", *mix)
 	}
+	all := t.Job.Kinds()
 	if t.Job.Locks = words(*locks); *locks == "all" {
-		t.Job.Locks = worker.Kinds
+		t.Job.Locks = all
 	}
 	for _, kind := range t.Job.Locks {
-		if !slices.Contains(worker.Kinds, kind) {
-			return fmt.Errorf("-locks %q: want some of %s", kind, strings.Join(worker.Kinds, ", "))
+		if !slices.Contains(all, kind) {
+			return fmt.Errorf("-locks %q: with a lease of %v want some of %s", kind, t.Job.Lease, strings.Join(all, ", "))
 		}
 	}
 	t.Clients = words(*clients)

@@ -89,6 +89,7 @@ func (m *member) log(into *history.Log) {
 		into.Tenures = append(into.Tenures, noted.Tenures...)
 		into.Visits = append(into.Visits, noted.Visits...)
 		into.Waits = append(into.Waits, noted.Waits...)
+		into.Rounds = append(into.Rounds, noted.Rounds...)
 		into.Tries += noted.Tries
 		for name, spans := range noted.Stopped {
 			into.Starved = append(into.Starved, spans...)
@@ -104,6 +105,13 @@ func (m *member) log(into *history.Log) {
 func long(starved []history.Span) []history.Span {
 	const stop = history.Moment(100 * time.Millisecond)
 	return slices.DeleteFunc(slices.Clone(starved), func(s history.Span) bool { return s.To-s.From < stop })
+}
+
+// ordered has the process do what the order says until the end.
+func (m *member) ordered(order string) (func() error, error) {
+	return m.harmed(func(m *member) (func() error, error) {
+		return func() error { return m.current.order(worker.Calm) }, m.current.order(order)
+	})
 }
 
 // harmed does something to the member that lasts until the end that it returns.

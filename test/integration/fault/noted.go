@@ -15,7 +15,7 @@ func (r *running) note(f schedule.Fault, what string, span history.Span) {
 	defer r.mu.Unlock()
 	r.faults = append(r.faults, history.Fault{Span: span, What: what, Whom: whom(f)})
 	for _, i := range f.Unwell() {
-		r.unwell[i] = append(r.unwell[i], history.Span{From: span.From, To: span.To + history.Moment(f.Kind.Recovery(r.Job.Lease))})
+		r.unwell[i] = append(r.unwell[i], history.Span{From: span.From, To: span.To + history.Moment(f.Kind.Recovery(r.Job.Pace()))})
 	}
 	if f.Step() > 0 {
 		r.broken = append(r.broken, history.Span{From: span.From, To: span.To + history.Moment(r.Job.Lease)})
@@ -45,7 +45,11 @@ func (r *running) log() *history.Log {
 	}
 	for _, retry := range r.cluster.Retries() {
 		from := note.At(retry.From)
-		log.Retries = append(log.Retries, history.Retry{
+		into := &log.Retries
+		if retry.Vote {
+			into = &log.Votes
+		}
+		*into = append(*into, history.Retry{
 			Span: history.Span{From: from, To: note.At(retry.To)}, Client: r.members[retry.Client].at(from).name, Node: fmt.Sprint("node ", retry.Node+1),
 		})
 	}

@@ -17,6 +17,9 @@ const bound = 10 * time.Second
 // violated.
 const shown = 3
 
+// remains is how much a report shows of what is left behind.
+const remains = 10
+
 // A Report is what came of a trial.
 type Report struct {
 	history.Verdict
@@ -46,12 +49,14 @@ func (r *Report) String() string {
 	fmt.Fprintf(&text, "%v in %v, %.0f a second\n", r.Verdict, r.Took.Round(time.Second), float64(r.Tenures)/r.Took.Seconds())
 	fmt.Fprintf(&text, "tries for a hot key: %d; clients at rest were calm after %v, with up to %d goroutines and %d kB in use each\n",
 		r.Log.Tries, r.Calmed.Round(time.Millisecond), r.Heaviest.Goroutines, r.Heaviest.Heap>>10)
-	fmt.Fprintf(&text, "where nodes stalled, a token was released for up to %v\n", r.LongestRetry.Round(time.Millisecond))
 	if len(r.Remains) == 0 {
 		fmt.Fprintln(&text, "left behind: nothing")
 	}
-	for _, what := range r.Remains {
+	for _, what := range r.Remains[:min(len(r.Remains), remains)] {
 		fmt.Fprintf(&text, "left behind: %s\n", what)
+	}
+	if more := len(r.Remains) - remains; more > 0 {
+		fmt.Fprintf(&text, "left behind: and %d more\n", more)
 	}
 	if !r.Kept() {
 		fmt.Fprintf(&text, "the first violation came %v after the start\n", r.First().Round(time.Millisecond))

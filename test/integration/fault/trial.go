@@ -64,7 +64,7 @@ func (t Trial) Run(ctx context.Context, c *cluster.Cluster, bound time.Duration)
 	}
 	r.began = note.Now()
 	for i := range r.unwell { // at first all are as after a restart
-		r.unwell[i] = []history.Span{{From: r.began, To: r.began + history.Moment(schedule.Kill.Recovery(t.Job.Lease))}}
+		r.unwell[i] = []history.Span{{From: r.began, To: r.began + history.Moment(schedule.Kill.Recovery(t.Job.Pace()))}}
 	}
 	for _, m := range r.members {
 		r.try(m.start())
@@ -131,8 +131,11 @@ func (r *running) harm(ctx context.Context) {
 	if kinds == nil {
 		kinds = r.cluster.Kinds()
 	}
+	if r.Job.Tidy() {
+		kinds = slices.DeleteFunc(slices.Clone(kinds), schedule.Kind.Loses)
+	}
 	stage := schedule.Stage{
-		Nodes: len(r.unwell), Replicas: r.cluster.Replicas(), Clients: len(r.members), Lease: r.Job.Lease, Kinds: kinds,
+		Nodes: len(r.unwell), Replicas: r.cluster.Replicas(), Clients: len(r.members), Lease: r.Job.Pace(), Kinds: kinds,
 	}
 	for f := range schedule.Faults(r.Seed, stage) {
 		for r.elapsed() < f.At {
@@ -200,6 +203,9 @@ func (r *running) begin(f schedule.Fault) (end func() error, err error) {
 		return r.members[f.Clients[0]].harmed((*member).kill)
 	case schedule.HotKey:
 		return r.rush(f.Clients)
+	case schedule.BlockCallbacks, schedule.PanicCallbacks:
+		order := map[schedule.Kind]string{schedule.BlockCallbacks: worker.Block, schedule.PanicCallbacks: worker.Panic}[f.Kind]
+		return r.members[f.Clients[0]].ordered(order)
 	}
 	return r.cluster.Harm(f)
 }
@@ -213,9 +219,7 @@ func (r *running) rush(clients []int) (end func() error, err error) {
 		if i == clients[0] {
 			order = worker.Hold
 		}
-		end, failed := r.members[i].harmed(func(m *member) (func() error, error) {
-			return func() error { return m.current.order(worker.Calm) }, m.current.order(order)
-		})
+		end, failed := r.members[i].ordered(order)
 		ends, err = append(ends, end), errors.Join(err, failed)
 	}
 	return func() error {
@@ -239,6 +243,9 @@ func (r *running) finish(report *Report) {
 	if err != nil {
 		report.Remains = append(report.Remains, err.Error())
 	}
+	if r.Job.Tidy() {
+		report.Remains = append(report.Remains, r.leftovers(" right after the last release", calming, keysOn)...)
+	}
 	for _, m := range members {
 		r.try(m.current.order(worker.Stop))
 	}
@@ -249,7 +256,7 @@ func (r *running) finish(report *Report) {
 		report.Heaviest.Heap = max(report.Heaviest.Heap, said.Resting.Heap)
 		report.Remains = append(report.Remains, reproach(m.current.name, said)...)
 	}
-	report.Remains = append(report.Remains, r.leftovers()...)
+	report.Remains = append(report.Remains, r.leftovers("", lingering, leftOn)...)
 	for _, m := range members {
 		m.close()
 	}

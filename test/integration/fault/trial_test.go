@@ -93,8 +93,8 @@ func TestWhatIsLeftBehindIsFound(t *testing.T) {
 		want string // or "" if it may be there
 	}{
 		{"a record of the guard", []string{"SET", "ql:epoch", "x"}, ""},
-		{"a counter that will expire", []string{"SET", "k:fence", "1", "PX", "86400000"}, ""},
-		{"a counter that never expires", []string{"SET", "l:fence", "1"}, `the key "l:fence"`},
+		{"a counter that will expire", []string{"SET", "ql:fence:{k}", "1", "PX", "86400000"}, ""},
+		{"a counter that never expires", []string{"SET", "ql:fence:{l}", "1"}, `the key "ql:fence:{l}"`},
 		{"a lock", []string{"SET", "k", "token", "PX", "1000000"}, `the key "k"`},
 	} {
 		_, err := server.Do(addr, tt.do...)

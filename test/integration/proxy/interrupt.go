@@ -40,16 +40,16 @@ func (p *Proxy) Interrupt(place func(commands [][]string) (n int), do func()) (e
 }
 
 // Observe shows the commands of each batch of requests before they are sent, until the end
-// that it returns. One observer can look at a time: the last. It must not call the proxy.
+// that it returns. An observer must not call the proxy.
 func (p *Proxy) Observe(see func(commands [][]string)) (end func()) {
-	p.observe(see)
-	return func() { p.observe(nil) }
-}
-
-func (p *Proxy) observe(see func(commands [][]string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.see = see
+	p.observers[&see] = struct{}{}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.observers, &see)
+	}
 }
 
 // interrupted returns how much of the batch goes ahead and what then happens, or nil.
@@ -57,15 +57,15 @@ func (p *Proxy) interrupted(batch []byte) (ahead int, do func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := p.pending
-	if i == nil && p.see == nil {
+	if i == nil && len(p.observers) == 0 {
 		return 0, nil
 	}
 	words, ends := commands(batch)
 	if len(words) == 0 {
 		return 0, nil
 	}
-	if p.see != nil {
-		p.see(words)
+	for see := range p.observers {
+		(*see)(words)
 	}
 	if i == nil {
 		return 0, nil

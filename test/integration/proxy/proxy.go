@@ -38,8 +38,9 @@ type Proxy struct {
 	gates    map[Direction]chan struct{} // of each single direction; closed while it is open
 	truncate int                         // what the next reply may still have, or -1
 	pending  *interruption               // or nil
-	see      func(commands [][]string)   // or nil
 	closed   bool
+
+	observers map[*func(commands [][]string)]struct{}
 }
 
 // New starts a proxy to the server at target, on a free port of loopback.
@@ -51,6 +52,8 @@ func New(target string) (*Proxy, error) {
 		links:    map[*link]struct{}{},
 		gates:    map[Direction]chan struct{}{Requests: open, Replies: open},
 		truncate: -1,
+
+		observers: map[*func(commands [][]string)]struct{}{},
 	}
 	// Between the search for a port and its use somebody else may take it.
 	const tries = 3

@@ -74,6 +74,7 @@ var (
 var symptoms = []symptom{
 	{schedule.Kill, ping, fails},
 	{schedule.KillAll, ping, fails},
+	{schedule.Die, ping, fails},
 	{schedule.Pause, ping, silent},
 	{schedule.CutRequests, ping, silent},
 	{schedule.CutReplies, ping, silent},
@@ -98,6 +99,7 @@ var symptoms = []symptom{
 	{schedule.Copy, role, says("role:slave")},
 	{schedule.StallNode, ping, silent},
 	{schedule.StallLinks, ping, silent},
+	{schedule.Farther, ping, silent}, // by a minute
 }
 
 var changes = []change{
@@ -137,8 +139,10 @@ func TestEveryFault(t *testing.T) {
 	c := processes(t)
 	for _, kind := range c.Kinds() {
 		switch kind {
-		case schedule.StopClient, schedule.KillClient, schedule.HotKey:
+		case schedule.StopClient, schedule.KillClient, schedule.HotKey, schedule.BlockCallbacks, schedule.PanicCallbacks:
 			continue // not a cluster's
+		case schedule.SlowInTime:
+			continue // it answers: see below
 		}
 		t.Run(string(kind), func(t *testing.T) {
 			if i := slices.IndexFunc(changes, func(c change) bool { return c.kind == kind }); i >= 0 {
@@ -151,6 +155,25 @@ func TestEveryFault(t *testing.T) {
 			}
 			suffer(t, c, symptoms[i])
 		})
+	}
+}
+
+// However often it is asked, a slow node answers, and now and then late.
+func TestASlowNodeAnswers(t *testing.T) {
+	c := processes(t)
+	end, err := c.Harm(schedule.Fault{Kind: schedule.SlowInTime, Nodes: []int{0}, For: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for took := time.Duration(0); took < slowed/2; {
+		began := time.Now()
+		if answer, err := server.Do(c.Masters()[0], "PING"); answer != "PONG" {
+			t.Fatalf("PING is answered with %q and %v", answer, err)
+		}
+		took = time.Since(began)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
 	}
 }
 

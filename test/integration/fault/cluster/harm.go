@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
 	"github.com/quorumlock/quorumlock/test/integration/proxy"
@@ -62,6 +63,7 @@ type harmed struct {
 var harms = map[schedule.Kind]func(h *harmed) (end func() error, err error){
 	schedule.Kill:    kill,
 	schedule.KillAll: kill,
+	schedule.Die:     kill,
 	schedule.Pause:   func(h *harmed) (func() error, error) { return h.server.Continue, h.server.Pause() },
 
 	schedule.CutRequests: func(h *harmed) (func() error, error) { return h.cut(proxy.Requests) },
@@ -73,8 +75,10 @@ var harms = map[schedule.Kind]func(h *harmed) (end func() error, err error){
 	schedule.Reset:       reset,
 	schedule.Truncate:    truncate,
 
-	schedule.StallNode:  func(h *harmed) (func() error, error) { return h.stall(h.server.Pause, h.server.Continue) },
+	schedule.StallNode:  stallNode,
 	schedule.StallLinks: stallLinks,
+	schedule.SlowInTime: slow,
+	schedule.Farther:    farther,
 
 	schedule.StepForward: step,
 	schedule.StepBack:    step,
@@ -132,17 +136,26 @@ func refuse(h *harmed) (func() error, error) {
 
 // delay delays by half, and by up to another half.
 func delay(h *harmed) (func() error, error) {
-	for _, link := range h.linked() {
-		link.Delay(h.fault.Amount / 2)
-		link.Jitter(h.fault.Amount / 2)
-	}
-	return func() error {
+	return h.late(h.fault.Amount/2, h.fault.Amount/2), nil
+}
+
+// farther adds its amount to each round trip.
+func farther(h *harmed) (func() error, error) {
+	unwatch := h.watchVotes()
+	near := h.late(h.fault.Amount/2, 0)
+	return func() error { unwatch(); return near() }, nil
+}
+
+// late delays each way until the end that it returns.
+func (h *harmed) late(delay, jitter time.Duration) (end func() error) {
+	set := func(delay, jitter time.Duration) {
 		for _, link := range h.linked() {
-			link.Delay(0)
-			link.Jitter(0)
+			link.Delay(delay)
+			link.Jitter(jitter)
 		}
-		return nil
-	}, nil
+	}
+	set(delay, jitter)
+	return func() error { set(0, 0); return nil }
 }
 
 func reset(h *harmed) (func() error, error) {

@@ -8,25 +8,35 @@ import (
 	"github.com/quorumlock/quorumlock/test/integration/proxy"
 )
 
-// stalled is how long one stall lasts: longer than a node may take to answer.
-const stalled = 400 * time.Millisecond
+// A node may take 250 ms to answer.
+const (
+	stalled = 400 * time.Millisecond // how long one stall lasts: longer than that
+	slowed  = 200 * time.Millisecond // four fifths of it: answers are late, and in time
+	between = 40 * time.Millisecond  // those, for the node to answer all that has come
+)
 
-// stall stalls the node until the fault ends, with pauses of the fault's amount.
-func (h *harmed) stall(stop, goOn func() error) (func() error, error) {
+func stallNode(h *harmed) (func() error, error) {
+	return h.stall(stalled, h.fault.Amount, h.watch(), h.server.Pause, h.server.Continue)
+}
+
+func slow(h *harmed) (func() error, error) {
+	return h.stall(slowed, between, h.watchVotes(), h.server.Pause, h.server.Continue)
+}
+
+// stall stalls the node again and again until the fault ends, with pauses.
+func (h *harmed) stall(lasts, pause time.Duration, unwatch func(), stop, goOn func() error) (func() error, error) {
 	var (
 		ended   = make(chan struct{})
-		err     error
+		err     = stop() // before anybody can look
 		running sync.WaitGroup
 	)
-	unwatch := h.watch()
 	running.Go(func() {
 		for err == nil {
-			err = stop()
-			over := sleep(stalled, ended)
-			err = errors.Join(err, goOn())
-			if over || sleep(h.fault.Amount, ended) {
+			over := sleep(lasts, ended)
+			if err = goOn(); over || sleep(pause, ended) {
 				return
 			}
+			err = errors.Join(err, stop())
 		}
 	})
 	return func() error {
@@ -51,7 +61,7 @@ func sleep(d time.Duration, ended <-chan struct{}) bool {
 
 func stallLinks(h *harmed) (func() error, error) {
 	var mend func() error
-	return h.stall(
+	return h.stall(stalled, h.fault.Amount, h.watch(),
 		func() (err error) { mend, err = h.cut(proxy.Both); return err },
 		func() error { return mend() },
 	)

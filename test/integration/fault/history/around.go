@@ -64,12 +64,12 @@ func (l *Log) concerning(v Violation, stretch Span) []event {
 	for _, visit := range l.Visits {
 		add(visit)
 	}
-	for _, w := range l.Waits {
+	for _, w := range slices.Concat(l.Waits, l.Rounds) {
 		if w.Err != "" || w.Answered == Never || slices.Contains(v.parties, event(w)) {
 			add(w)
 		}
 	}
-	for _, r := range l.Retries {
+	for _, r := range slices.Concat(l.Retries, l.Votes) {
 		if slices.Contains(v.parties, event(r)) {
 			add(r)
 		}

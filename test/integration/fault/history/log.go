@@ -53,7 +53,8 @@ type Wait struct {
 	Err             string // the name of its error, or "" if it was served
 }
 
-// A Retry is a token that was released at a node that stalled, from the first time to the last.
+// A Retry is a token that was released at a node that stalled, from the first time to the last; or
+// one that a vote was asked for, from the last time at a near node to that at a far one.
 type Retry struct {
 	Span
 	Client string // the process
@@ -73,7 +74,9 @@ type Log struct {
 	Tenures []Tenure
 	Visits  []Visit
 	Waits   []Wait
+	Rounds  []Wait // calls that begin at one instant, for keys that are new, and do not wait
 	Retries []Retry
+	Votes   []Retry // that came to a node that was far, or slow, after they came to the others
 	Faults  []Fault
 	Hot     string // the key that all try for again and again
 	Crowd   string // what the names of keys begin with that many wait for at any time; "": none

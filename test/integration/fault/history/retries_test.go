@@ -32,4 +32,8 @@ func TestRetriesCountWhileTheirProcessRuns(t *testing.T) {
 	if got, _ := Retries(l, bound); len(got) > 0 {
 		t.Errorf("no process got to run for a while: the violations are %v, want none", got)
 	}
+	l = &Log{Votes: []Retry{{Span{10 * ms, 40 * ms}, "p", "node 1"}, {Span{10 * ms, 41 * ms}, "p", "node 2"}}}
+	if got, most := Votes(l, bound); len(got) != 1 || Moment(most) != 31*ms {
+		t.Errorf("votes that came late: the violations are %v and the latest came after %v, want one and 31ms", got, most)
+	}
 }

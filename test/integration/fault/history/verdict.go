@@ -20,6 +20,11 @@ const releaseBound = 2
 // grows as long as stalls recur.
 const retryBound = 3
 
+// voteBound is how many leases a vote may be asked of a far node behind the near ones: it answers within
+// a quarter of one, and the rest is for a machine that is busy. Otherwise, what waits for it grows as long
+// as it is far.
+const voteBound = 2
+
 // A Verdict says what there was to judge, and what has come of it.
 type Verdict struct {
 	Tenures, Fenced, Keys, Clients int
@@ -30,6 +35,8 @@ type Verdict struct {
 	Bound, LongestWait             time.Duration  // of healthy time without a break
 	LongestRelease                 time.Duration  // the same
 	LongestRetry                   time.Duration  // of a release, where a node stalled
+	LatestVote                     time.Duration  // behind the near nodes, where one was far or slow
+	Rounds, Ownerless              int            // keys that were asked for at one instant, and those of them that nobody had
 
 	// How long it all took, and how much of it Liveness could judge, and the rest had to
 	// excuse.
@@ -85,11 +92,16 @@ func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
 	late, most := Liveness(l, bound, allowed...)
 	v.Violations = append(v.Violations, late...)
 	v.LongestWait = most
+	late, v.Rounds, v.Ownerless = Rounds(l, allowed...)
+	v.Violations = append(v.Violations, late...)
 	if l.Lease > 0 {
 		v.Violations = append(v.Violations, Losses(l)...)
-		late, v.LongestRelease = Releases(l, releaseBound*l.Lease)
+		pace := min(l.Lease, time.Second) // what these take has nothing to do with longer leases
+		late, v.LongestRelease = Releases(l, releaseBound*pace)
 		v.Violations = append(v.Violations, late...)
-		late, v.LongestRetry = Retries(l, retryBound*l.Lease)
+		late, v.LongestRetry = Retries(l, retryBound*l.Lease) // a lost command may run for as long as its lease
+		v.Violations = append(v.Violations, late...)
+		late, v.LatestVote = Votes(l, voteBound*pace)
 		v.Violations = append(v.Violations, late...)
 	}
 	return v
@@ -107,6 +119,9 @@ func (v Verdict) String() string {
 	fmt.Fprintf(&text, "%d visits to what the locks protect, %d of them with an unknown end\n", v.Visits, v.Unknown)
 	fmt.Fprintf(&text, "%d calls to acquire; the longest wait in healthy time is %v, and the bound %v; the longest release %v\n",
 		v.Waits, v.LongestWait.Round(time.Millisecond), v.Bound, v.LongestRelease.Round(time.Millisecond))
+	fmt.Fprintf(&text, "where a node stalled, a token was released for up to %v; where one was far, a vote was asked for up to %v behind the others\n",
+		v.LongestRetry.Round(time.Millisecond), v.LatestVote.Round(time.Millisecond))
+	fmt.Fprintf(&text, "%d new keys were asked for by several at one instant, and %d of them had no owner\n", v.Rounds, v.Ownerless)
 	var faults []string
 	for _, what := range slices.Sorted(maps.Keys(v.Faults)) {
 		faults = append(faults, fmt.Sprintf("%d × %s", v.Faults[what], what))

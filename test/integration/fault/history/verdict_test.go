@@ -23,6 +23,8 @@ func TestVerdict(t *testing.T) {
 over 5s, of which the nodes were well for 7s, some process did not get to run in time for 0s, and a clock's step is excused for 1s
 2 visits to what the locks protect, 1 of them with an unknown end
 1 calls to acquire; the longest wait in healthy time is 100ms, and the bound 1s; the longest release 0s
+where a node stalled, a token was released for up to 0s; where one was far, a vote was asked for up to 0s behind the others
+0 new keys were asked for by several at one instant, and 0 of them had no owner
 faults: 2 × killed, 1 × stopped
 excused, while a lease's assumptions did not hold: 1 × exclusion
 `
@@ -56,9 +58,11 @@ func TestAVerdictNamesWhatWasViolated(t *testing.T) {
 	}
 	l.Lease = time.Millisecond
 	l.Retries = []Retry{{Span{0, 4 * ms}, "a", "node 1"}}
-	if v := Judge(l, 5*time.Millisecond, "down"); !strings.HasSuffix(v.String(), "and 16 more\n") ||
-		!strings.HasPrefix(v.String(), "violations: 1 × exclusion, 2 × fences, 21 × liveness, 1 × register, 1 × retries\n") ||
-		!strings.Contains(v.String(), "violation of retries: a released a token at node 1") {
+	l.Votes = []Retry{{Span{0, 3 * ms}, "a", "node 2"}}
+	l.Rounds = []Wait{{Client: "a", Key: "new", Asked: 1, Answered: 2, Err: "held"}}
+	if v := Judge(l, 5*time.Millisecond, "down"); !strings.HasSuffix(v.String(), "and 18 more\n") ||
+		!strings.HasPrefix(v.String(), "violations: 1 × answers, 1 × exclusion, 2 × fences, 21 × liveness, 1 × register, 1 × retries, 1 × votes\n") ||
+		!strings.Contains(v.String(), "violation of retries: a released a token, where a node stalled") {
 		t.Errorf("a verdict with many violations is\n%v", v)
 	}
 }

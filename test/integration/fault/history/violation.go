@@ -67,7 +67,7 @@ func (w Wait) tell(func(Moment) string) string {
 }
 
 func (r Retry) tell(func(Moment) string) string {
-	return r.Client + " releases a token again and again at " + r.Node
+	return r.Client + " asks for one token, from the first time to the last, at " + r.Node
 }
 
 func (f Fault) tell(func(Moment) string) string { return f.Whom + ": " + f.What }

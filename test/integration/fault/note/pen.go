@@ -54,6 +54,7 @@ type Mood rune
 const (
 	Patient Mood = 'p' // until it has the key
 	Hasty   Mood = 'h' // not for long
+	Once    Mood = 'o' // at one instant with others, a key that is new: what all are told is judged together
 )
 
 // Had says that the worker has what it asked for.

@@ -65,7 +65,7 @@ const struckOut = ""
 // Log returns what was read. A wait that has not ended has no answer.
 func (r *Reader) Log() *history.Log {
 	for _, w := range r.workers {
-		if w.open && w.mood == Patient {
+		if w.open {
 			r.wait(w, history.Never, "")
 		}
 	}
@@ -177,8 +177,9 @@ func (r *Reader) each(w *worker, change func(*history.Tenure)) {
 }
 
 func (r *Reader) wait(w *worker, until history.Moment, name string) {
-	if w.mood == Patient {
-		r.log.Waits = append(r.log.Waits, history.Wait{Client: w.name, Key: w.key, Asked: w.asked, Answered: until, Err: name})
+	into := map[Mood]*[]history.Wait{Patient: &r.log.Waits, Once: &r.log.Rounds}[w.mood]
+	if into != nil {
+		*into = append(*into, history.Wait{Client: w.name, Key: w.key, Asked: w.asked, Answered: until, Err: name})
 	}
 }
 

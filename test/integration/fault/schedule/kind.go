@@ -8,6 +8,7 @@ type Kind string
 // What may happen to a node, to a client's process, and to all nodes at once.
 const (
 	Kill               Kind = "kill" // and start again: empty, or with what is on its disk
+	Die                Kind = "die"  // and start again after a while, longer than anybody may wait
 	Pause              Kind = "pause"
 	CutRequests        Kind = "cut requests" // they arrive late
 	CutReplies         Kind = "cut replies"
@@ -33,6 +34,8 @@ const (
 	FlushEverywhere    Kind = "FLUSHALL on all nodes"
 	StallNode          Kind = "stall again and again"         // for longer than a node may take
 	StallLinks         Kind = "hold links up again and again" // the same
+	Farther            Kind = "farther away"                  // than the others, by a round trip that is in time
+	SlowInTime         Kind = "slow but in time"              // its answers take most of what a node may take
 	FlushInVote        Kind = "FLUSHALL in the middle of a vote's batch"
 	TurnInVote         Kind = "REPLICAOF there and back in the middle of a vote's batch" // to an empty server: nobody is cut off
 	StepForwardInVote  Kind = "set all clocks forward in the middle of a vote's batch"   // and those at its end where no vote came
@@ -40,6 +43,8 @@ const (
 	StopClient         Kind = "stop a client"                                            // past its leases, or not
 	KillClient         Kind = "kill a client"
 	HotKey             Kind = "a key that all try for again and again" // while one holds it, and renews it
+	BlockCallbacks     Kind = "callbacks that block"
+	PanicCallbacks     Kind = "callbacks that panic"
 )
 
 // A victim is what a kind harms.
@@ -48,6 +53,7 @@ type victim int
 const (
 	node       victim = iota
 	replicated        // a node that has a replica
+	minority          // one node or more
 	cluster
 	client
 	clients // all of them
@@ -63,6 +69,8 @@ type habit struct {
 	least, most float64
 	// It is this strong: a delay, a step. See Fault.Amount.
 	weakest, strongest float64
+	// Or one of these, which no lease scales.
+	amounts []time.Duration
 	// This long after its end the node may still not vote.
 	recovery float64
 	// It may lose votes and fences, at any moment while it lasts.
@@ -81,6 +89,7 @@ const shaken = 1.5
 
 var habits = []habit{
 	{kind: Kill, weight: 8, most: 1, recovery: forgetful, forgets: true},
+	{kind: Die, weight: 1, least: 12, most: 16, recovery: forgetful, forgets: true},
 	{kind: Pause, weight: 8, least: 0.05, most: 2, recovery: shaken},
 	{kind: CutRequests, weight: 4, least: 0.05, most: 2, recovery: shaken},
 	{kind: CutReplies, weight: 4, least: 0.05, most: 2, recovery: shaken},
@@ -106,6 +115,8 @@ var habits = []habit{
 	{kind: FlushEverywhere, victim: cluster, weight: 1, recovery: forgetful, forgets: true},
 	{kind: StallNode, weight: 2, least: 4, most: 10, weakest: 0.2, strongest: 1, recovery: shaken},
 	{kind: StallLinks, weight: 2, least: 4, most: 10, weakest: 0.2, strongest: 1, recovery: shaken},
+	{kind: Farther, victim: minority, weight: 2, least: 4, most: 10, amounts: []time.Duration{2 * time.Millisecond, 30 * time.Millisecond, 200 * time.Millisecond}},
+	{kind: SlowInTime, victim: minority, weight: 1, least: 2, most: 6, recovery: shaken},
 	{kind: FlushInVote, victim: cluster, weight: 3, least: 0.2, most: 1, recovery: forgetful, forgets: true},
 	{kind: TurnInVote, victim: cluster, weight: 3, least: 0.2, most: 1, recovery: forgetful, forgets: true},
 	{kind: StepForwardInVote, victim: cluster, weight: 1, least: 0.2, most: 1, weakest: 0.1, strongest: 5, recovery: forgetful},
@@ -113,6 +124,8 @@ var habits = []habit{
 	{kind: StopClient, victim: client, weight: 4, least: 0.1, most: 3},
 	{kind: KillClient, victim: client, weight: 1, most: 0.5},
 	{kind: HotKey, victim: clients, weight: 1, least: 4, most: 8},
+	{kind: BlockCallbacks, victim: client, weight: 1, least: 1, most: 4},
+	{kind: PanicCallbacks, victim: client, weight: 1, least: 0.2, most: 2},
 }
 
 // Recovery is how long after a fault of this kind a node may still not vote, where
@@ -120,6 +133,10 @@ var habits = []habit{
 func (k Kind) Recovery(lease time.Duration) time.Duration {
 	return leases(habitOf(k).recovery, lease)
 }
+
+// Loses reports whether behind a fault of this kind leases may end early, or be left with nobody to
+// release them.
+func (k Kind) Loses() bool { return habitOf(k).recovery == forgetful || k == KillClient }
 
 // forgets reports whether a fault of this kind may lose votes and fences.
 func (k Kind) forgets() bool { return habitOf(k).forgets }

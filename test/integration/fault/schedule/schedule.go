@@ -241,12 +241,17 @@ func (s Stage) make(random *rand.Rand, choice []habit, now time.Duration) Fault 
 		return f
 	case cluster:
 		f.Nodes = random.Perm(s.Nodes)
+	case minority:
+		f.Nodes = random.Perm(s.Nodes)[:1+random.IntN((s.Nodes-1)/2)]
 	case replicated:
 		f.Nodes = []int{random.IntN(s.Replicas)}
 	default:
 		f.Nodes = []int{random.IntN(s.Nodes)}
 	}
 	f.Amount = s.between(random, h.weakest, h.strongest)
+	if h.amounts != nil {
+		f.Amount = h.amounts[random.IntN(len(h.amounts))]
+	}
 	if f.Step() != 0 && random.IntN(2) == 0 { // small ones are hard to see
 		f.Amount = s.between(random, h.weakest, 1)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ type Job struct {
 	Name     string   // of the process: a word
 	Library  string   // "quorumlock" or "redsync"
 	Client   string   // "goredis", "redigo" or "rueidis"
-	Without  []string // "fences", "guard"
+	Without  []string // "fences", "guard"; to see whether the judges find it, "releases", "renewals", "order"
 	Nodes    []string // where they are
 	Register string   // where it is
 	Workers  int
@@ -30,6 +31,19 @@ type Job struct {
 	Locks    []string // the kinds that are mixed, see Kinds; nil: exclusive ones, by the Mix
 	Seed     uint64
 }
+
+// Pace is what the durations of faults, holders and bounds are in: the lease, or a part of one that is
+// longer, so that a trial need not be.
+func (j Job) Pace() time.Duration { return min(j.Lease, time.Second) }
+
+func (j Job) lacks(what string) bool { return slices.Contains(j.Without, what) }
+
+// Without releases, one in so many is not made.
+const releases = 64
+
+// Tidy reports whether nobody leaves a lock to its lease, which is longer than anybody waits for: so
+// nothing is there when all locks are released.
+func (j Job) Tidy() bool { return j.Lease > j.Pace() }
 
 // A Farewell is a process's last word: what it had when its workers had stopped, and what is left of it when it has closed all.
 type Farewell struct {
@@ -47,11 +61,13 @@ type Weight struct {
 
 // The orders that follow a job.
 const (
-	Rush = "rush" // try for one key, again and again
-	Hold = "hold" // the same, and be who holds it most of the time
-	Calm = "calm" // the end of that
-	Rest = "rest" // stop all work, and keep what is open
-	Stop = "stop" // the same, and close all
+	Rush  = "rush"  // try for one key, again and again
+	Hold  = "hold"  // the same, and be who holds it most of the time
+	Block = "block" // have callbacks that do not return
+	Panic = "panic" // have callbacks that panic
+	Calm  = "calm"  // the end of that
+	Rest  = "rest"  // stop all work, and keep what is open
+	Stop  = "stop"  // the same, and close all
 )
 
 // Serve does its job until it is told to stop, says its farewell, and returns when there are
@@ -82,7 +98,8 @@ func Serve(ctx context.Context, orders io.Reader, notes io.Writer) error {
 
 // do works until it is told to stop.
 func (j Job) do(ctx context.Context, orders *bufio.Scanner, notes io.Writer) (said Farewell, err error) {
-	locks, err := open(j)
+	var told callbacks
+	locks, err := open(j, &told)
 	if err != nil {
 		return said, err
 	}
@@ -122,13 +139,18 @@ func (j Job) do(ctx context.Context, orders *bufio.Scanner, notes io.Writer) (sa
 		switch order {
 		case Rush, Hold:
 			calm = rush(ctx, employ, order == Hold)
+		case Block:
+			calm = told.block()
+		case Panic:
+			calm = told.panic()
 		case Rest, Stop:
 			stop()
 			working.Wait()
 		}
 	}
 	said.Resting = weight()
-	// Close gives back what was abandoned; until then others are not to have it.
-	time.Sleep(j.Lease)
+	if !j.Tidy() { // Close gives back what was abandoned; until then others are not to have it
+		time.Sleep(j.Lease)
+	}
 	return said, errors.Join(locks.Close(), store.Close(), pen.Close())
 }

@@ -2,12 +2,14 @@ package worker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/integration/fault/history"
 	"github.com/quorumlock/quorumlock/test/integration/fault/note"
 )
 
@@ -18,17 +20,32 @@ const (
 	several   = "several" // keys, all or none
 	permit    = "permit"  // one slot of a semaphore
 	pair      = "permits" // two slots of one
-	convert   = "convert" // shared and back, or alone and back
+	convert   = "convert" // shared and alone in turns, again and again
+	own       = "own"     // by tokens of the callers' own, at one instant
+	instant   = "instant" // at one instant, without waiting: a job that one of several hosts must do
 )
 
-// Kinds are all kinds.
-var Kinds = []string{exclusive, shared, several, permit, pair, convert}
+// Kinds returns the kinds that the job may mix: all, but that nobody deletes a token of a caller's own that
+// did not get the lock, and so the lease of its votes has to end.
+func (j Job) Kinds() []string {
+	kinds := []string{exclusive, shared, several, permit, pair, convert, instant}
+	if !j.Tidy() {
+		kinds = append(kinds, own)
+	}
+	return kinds
+}
 
 // permits is the number of each semaphore's permits, of which there are so many.
 const (
 	permits    = 3
 	semaphores = 16
 )
+
+// converted is how many keys have their locks converted: so few that readers are seldom alone.
+const converted = 8
+
+// instants is the time between two at which workers of all processes ask for new keys.
+const instants = 100 * time.Millisecond
 
 // Crowd is what the names of keys begin with that sets have.
 const Crowd = "part-"
@@ -51,21 +68,25 @@ type grant struct {
 func (q quorumlock) ask(ctx context.Context, kind, key string, how manner) (grant, error) {
 	var options []redlock.AcquireOption
 	if how == renew {
-		options = append(options, redlock.WithRenewal())
+		options = slices.Clone(q.renews)
 	}
 	if how == try {
 		options = append(options, redlock.WithMaxWait(0))
 	}
 	switch kind {
 	case shared:
-		l, err := q.AcquireShared(ctx, key, options...)
+		l, err := guarded(func() (*redlock.SharedLock, error) { return q.AcquireShared(ctx, key, options...) })
 		if err != nil {
 			return grant{}, err
 		}
 		return grant{l, []string{key}, true}, nil
+	case own:
+		options = append(options, redlock.WithToken(rand.Text()))
+		l, err := concrete(guarded(func() (*redlock.Lock, error) { return q.Acquire(ctx, key, options...) }))
+		return grant{l, []string{key}, false}, err
 	case several:
 		keys := q.keys(key)
-		l, err := q.AcquireAll(ctx, keys, options...)
+		l, err := guarded(func() (*redlock.KeysLock, error) { return q.AcquireAll(ctx, keys, options...) })
 		if err != nil {
 			return grant{}, err
 		}
@@ -75,7 +96,7 @@ func (q quorumlock) ask(ctx context.Context, kind, key string, how manner) (gran
 		if err != nil {
 			return grant{}, err
 		}
-		l, err := s.Acquire(ctx, options...)
+		l, err := guarded(func() (*redlock.Permit, error) { return s.Acquire(ctx, options...) })
 		if err != nil {
 			return grant{}, err
 		}
@@ -88,7 +109,7 @@ func (q quorumlock) ask(ctx context.Context, kind, key string, how manner) (gran
 		if err != nil {
 			return grant{}, err
 		}
-		l, err := s.AcquireN(ctx, heavy, options...)
+		l, err := guarded(func() (*redlock.Permits, error) { return s.AcquireN(ctx, heavy, options...) })
 		if err != nil {
 			return grant{}, err
 		}
@@ -108,6 +129,15 @@ func (q quorumlock) ask(ctx context.Context, kind, key string, how manner) (gran
 	return grant{l, []string{key}, false}, err
 }
 
+// ask asks for a lock of the kind, of which another library has exclusive ones.
+func (w *worker) ask(ctx context.Context, kind, key string, how manner) (grant, error) {
+	if q, ours := w.locks.(quorumlock); ours {
+		return q.ask(ctx, kind, key, how)
+	}
+	l, err := w.locks.acquire(ctx, key, how)
+	return grant{l, []string{key}, false}, err
+}
+
 // keys are those that a set of this name has: three of few, so that sets overlap.
 func (quorumlock) keys(name string) []string {
 	var n int
@@ -119,19 +149,26 @@ func (quorumlock) keys(name string) []string {
 }
 
 // mixed is one tenure of any kind, from the call to acquire it to its end.
-func (w *worker) mixed(ctx context.Context, q quorumlock) {
+func (w *worker) mixed(ctx context.Context) {
 	kind, how, key := w.job.Locks[w.random.IntN(len(w.job.Locks))], wait, w.busyKey()
 	switch kind {
 	case several:
 		key = fmt.Sprint("set-", w.random.IntN(1024))
 	case permit, pair:
 		key = fmt.Sprint("pool-", w.random.IntN(semaphores))
+	case convert:
+		key = fmt.Sprint("turn-", w.random.IntN(converted))
+	case own, instant:
+		key = w.newKey(ctx, kind)
 	}
 	mood := note.Patient
-	switch w.random.IntN(20) {
-	case 0:
+	switch lot := w.random.IntN(20); {
+	case kind == instant:
+		how, mood = try, note.Once
+	case kind == own: // and wait
+	case lot == 0:
 		how, mood = try, note.Hasty
-	case 1:
+	case lot == 1:
 		if kind != several || w.random.IntN(4) == 0 { // or a crowd waits for whoever keeps a set
 			how = renew
 		}
@@ -141,7 +178,7 @@ func (w *worker) mixed(ctx context.Context, q quorumlock) {
 		first = []string{exclusive, shared}[w.random.IntN(2)]
 	}
 	w.pen.Asked(w.id, key, mood)
-	g, err := q.ask(ctx, first, key, how)
+	g, err := w.ask(ctx, first, key, how)
 	if err != nil {
 		w.pen.Failed(w.id, name(err))
 		return
@@ -152,16 +189,24 @@ func (w *worker) mixed(ctx context.Context, q quorumlock) {
 	} else {
 		w.use(ctx, g)
 	}
-	if kind == convert {
+	for times := w.random.IntN(4); kind == convert && times >= 0; times-- {
 		var held bool
 		if g, held = w.convert(ctx, g); !held {
 			_ = g.Release(context.WithoutCancel(ctx)) // its tenure is over
 			return
 		}
 	}
-	if how == renew || g.shared || w.random.IntN(200) > 0 { // or nobody releases it, and its lease ends
+	if w.job.Tidy() || how == renew || g.shared || w.random.IntN(200) > 0 { // or nobody releases it, and its lease ends
 		w.release(ctx, g)
 	}
+}
+
+// newKey waits for the next instant, and returns a key that nobody had before: one of so few that in
+// the mean as many workers ask for it as there are processes.
+func (w *worker) newKey(ctx context.Context, kind string) string {
+	next := note.Now()/history.Moment(instants) + 1
+	rest(ctx, time.Duration(next*history.Moment(instants)-note.Now()))
+	return fmt.Sprintf("%s-%d-%d", kind, next, w.random.IntN(max(1, w.job.Workers/len(w.job.Locks))))
 }
 
 // had notes what was granted.
@@ -184,8 +229,8 @@ func (w *worker) use(ctx context.Context, g grant) {
 
 // keep works under a lock that is renewed, for longer than a lease.
 func (w *worker) keep(ctx context.Context, g grant) {
-	for left := w.job.Lease + w.upTo(w.job.Lease/2); left > 0 && ctx.Err() == nil && g.Valid(); {
-		pause := 1 + w.upTo(w.job.Lease/4)
+	for left := w.job.Pace() + w.upTo(w.job.Pace()/2); left > 0 && ctx.Err() == nil && g.Valid(); {
+		pause := 1 + w.upTo(w.job.Pace()/4)
 		rest(ctx, pause)
 		left -= pause
 	}
@@ -207,17 +252,21 @@ func (w *worker) convert(ctx context.Context, g grant) (next grant, held bool) {
 	switch l := g.lock.(type) {
 	case *redlock.Lock:
 		var r *redlock.SharedLock
-		if r, err = l.Downgrade(context.WithoutCancel(ctx)); r != nil {
+		if r, err = guarded(func() (*redlock.SharedLock, error) { return l.Downgrade(context.WithoutCancel(ctx)) }); r != nil {
 			next.lock, err = r, nil
 		}
 	case *redlock.SharedLock:
 		var x *redlock.Lock
-		if x, err = l.TryUpgrade(context.WithoutCancel(ctx)); err == nil {
+		if x, err = guarded(func() (*redlock.Lock, error) { return l.TryUpgrade(context.WithoutCancel(ctx)) }); err == nil {
 			next.lock = x
 		}
 	}
 	if err != nil {
 		next = g // as it was, if it still is
+	}
+	if err != nil && !g.shared { // the same hold goes on, by the same fence, and is no other tenure
+		w.pen.Failed(w.id, name(err))
+		return next, false
 	}
 	if !next.Valid() {
 		w.pen.Failed(w.id, "lost")

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/go-redsync/redsync/v4"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
@@ -40,10 +44,10 @@ const (
 	renew               // wait, and have it renewed
 )
 
-func open(j Job) (locks, error) {
+func open(j Job, told *callbacks) (locks, error) {
 	switch j.Library {
 	case "quorumlock":
-		return openQuorumlock(j)
+		return openQuorumlock(j, told)
 	case "redsync":
 		return openRedsync(j)
 	}
@@ -55,9 +59,13 @@ var clients = map[string]func(urls ...string) ([]driver.Node, error){
 	"goredis": goredis.Open, "redigo": redigo.Open, "rueidis": rueidis.Open,
 }
 
-type quorumlock struct{ *redlock.Locker }
+// quorumlock is ours.
+type quorumlock struct {
+	*redlock.Locker
+	renews []redlock.AcquireOption // what a lock that is to be renewed is asked for with
+}
 
-func openQuorumlock(j Job) (locks, error) {
+func openQuorumlock(j Job, told *callbacks) (locks, error) {
 	connect := clients[j.Client]
 	if connect == nil {
 		return nil, fmt.Errorf("client %q: want goredis, redigo or rueidis", j.Client)
@@ -70,11 +78,16 @@ func openQuorumlock(j Job) (locks, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []redlock.Option{redlock.WithTTL(j.Lease), redlock.WithMaxOutage(time.Hour)}
-	if !slices.Contains(j.Without, "fences") {
+	if j.lacks("order") {
+		for i := range nodes {
+			nodes[i].Driver = &late{Driver: nodes[i].Driver}
+		}
+	}
+	options := append(told.options(), redlock.WithTTL(j.Lease), redlock.WithMaxOutage(time.Hour))
+	if !j.lacks("fences") {
 		options = append(options, redlock.WithFences())
 	}
-	if !slices.Contains(j.Without, "guard") {
+	if !j.lacks("guard") {
 		// A busy machine answers TIME late. The clock guard takes votes for none whose reply could
 		// hide a step of the drift allowance, which is 12 ms of a second by default.
 		options = append(options, redlock.WithRestartGuard(j.Lease), redlock.WithClockGuard(j.Lease), redlock.WithDriftFactor(0.05))
@@ -83,17 +96,59 @@ func openQuorumlock(j Job) (locks, error) {
 		options = append(options, redlock.WithFairness())
 	}
 	locker, err := redlock.New(nodes, options...)
-	return quorumlock{locker}, err
+	q := quorumlock{Locker: locker}
+	if !j.lacks("renewals") {
+		q.renews = append(q.renews, redlock.WithRenewal())
+	}
+	return q, err
+}
+
+// late is a node that is asked again, now and then, for what it was asked for long before.
+type late struct {
+	driver.Driver
+
+	mu   sync.Mutex
+	kept []batch
+}
+
+// A batch is what a node was asked for at a time.
+type batch struct {
+	at       time.Time
+	commands []driver.Command
+}
+
+func (l *late) Do(ctx context.Context, commands []driver.Command) ([]driver.Reply, error) {
+	const lateness = 3 * time.Second
+	l.mu.Lock()
+	if rand.IntN(16) == 0 { //nolint:gosec // any will do
+		kept := batch{time.Now(), slices.Clone(commands)}
+		for i := range kept.commands {
+			kept.commands[i].Args = slices.Clone(kept.commands[i].Args)
+		}
+		l.kept = append(l.kept, kept)
+	}
+	var again []driver.Command
+	if len(l.kept) > 0 && time.Since(l.kept[0].at) > lateness {
+		again, l.kept = l.kept[0].commands, l.kept[1:]
+	}
+	l.mu.Unlock()
+	if again != nil {
+		_, _ = l.Driver.Do(ctx, again)
+	}
+	return l.Driver.Do(ctx, commands)
 }
 
 func (q quorumlock) acquire(ctx context.Context, key string, how manner) (lock, error) {
-	switch how {
-	case try:
-		return concrete(q.TryAcquire(ctx, key))
-	case renew:
-		return concrete(q.Acquire(ctx, key, redlock.WithRenewal()))
+	var options []redlock.AcquireOption
+	if how == renew {
+		options = q.renews
 	}
-	return concrete(q.Acquire(ctx, key))
+	return concrete(guarded(func() (*redlock.Lock, error) {
+		if how == try {
+			return q.TryAcquire(ctx, key)
+		}
+		return q.Acquire(ctx, key, options...)
+	}))
 }
 
 // concrete keeps a nil lock from becoming an interface that is not nil.
@@ -112,6 +167,7 @@ func name(err error) string {
 	}{
 		{context.Canceled, "caller"},
 		{context.DeadlineExceeded, "caller"},
+		{errPanicked, "caller"},
 		{redlock.ErrTaken, "held"},
 		{redlock.ErrContended, "contended"},
 		{redlock.ErrExpired, "expired"},
@@ -121,6 +177,9 @@ func name(err error) string {
 		if errors.Is(err, known.err) {
 			return known.name
 		}
+	}
+	if taken := new(redsync.ErrTaken); errors.As(err, &taken) {
+		return "held"
 	}
 	return strings.Join(strings.Fields(err.Error()), "_")
 }

@@ -45,10 +45,9 @@ var Careless = Mix{Slow: 500, Abandoned: 50}
 var Long = Mix{Slow: 200, Renewed: 300}
 
 func (w *worker) work(ctx context.Context) {
-	q, ours := w.locks.(quorumlock)
 	for ctx.Err() == nil {
-		if ours && len(w.job.Locks) > 0 {
-			w.mixed(ctx, q)
+		if len(w.job.Locks) > 0 {
+			w.mixed(ctx)
 		} else {
 			w.tenure(ctx, w.random.IntN(1000))
 		}
@@ -82,7 +81,7 @@ func (w *worker) tenure(ctx context.Context, lot int) {
 	case below(mix.Renewed):
 		manner, stay, key = renew, w.stay, w.anyKey()
 	case below(mix.Abandoned):
-		release, key = false, w.anyKey()
+		release, key = w.job.Tidy(), w.anyKey()
 	}
 	w.pen.Asked(w.id, key, mood)
 	lock, err := w.locks.acquire(caller, key, manner)
@@ -99,7 +98,9 @@ func (w *worker) tenure(ctx context.Context, lot int) {
 
 func (w *worker) release(ctx context.Context, lock lock) {
 	w.pen.Ended(w.id, note.At(lock.Until()))
-	_ = lock.Release(context.WithoutCancel(ctx)) // it may be lost by then
+	if !w.job.lacks("releases") || w.random.IntN(releases) > 0 {
+		_ = lock.Release(context.WithoutCancel(ctx)) // it may be lost by then
+	}
 	w.pen.Freed(w.id)
 }
 
@@ -160,9 +161,9 @@ func (w *worker) extend(ctx context.Context, key string, lock lock) {
 
 // stay visits again and again, for longer than a lease.
 func (w *worker) stay(ctx context.Context, key string, lock lock) {
-	for left := w.job.Lease + w.upTo(2*w.job.Lease); left > 0 && ctx.Err() == nil && lock.Valid(); {
+	for left := w.job.Pace() + w.upTo(2*w.job.Pace()); left > 0 && ctx.Err() == nil && lock.Valid(); {
 		w.visit(ctx, key, lock)
-		pause := w.upTo(w.job.Lease / 2)
+		pause := w.upTo(w.job.Pace() / 2)
 		rest(ctx, pause)
 		left -= pause
 	}

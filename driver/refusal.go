@@ -1,0 +1,103 @@
+package driver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// maxSaid is how many bytes of a refusal are shown.
+const maxSaid = 200
+
+// Refusal returns a server's error reply to a handshake as an error that holds the
+// [*ServerError], cut to 200 printable bytes.
+func Refusal(line string) error {
+	return fmt.Errorf("the handshake was refused: %w", said(line))
+}
+
+// said is an error line as it may be shown, whoever wrote it. Servers explain themselves in lines of
+// a kilobyte.
+func said(line string) error {
+	line = strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, line)
+	if len(line) > maxSaid {
+		const more = "…"
+		line = strings.ToValidUTF8(line[:maxSaid-len(more)], "") + more
+	}
+	return Reply{Kind: Failure, Str: line}.Err()
+}
+
+// A hearing keeps the one line that a server has said on a connection, if it is an error. A server
+// that takes no connection says why before it is asked, and hangs up: "-DENIED Redis is running in
+// protected mode", "-ERR max number of clients reached". Where that is taken for the reply to the first
+// command, clients forget it, and report that the connection has ended.
+type hearing struct {
+	line []byte // with its "-"
+	over bool   // more has come, or something else
+}
+
+// hear takes what has come.
+func (h *hearing) hear(p []byte) {
+	if h.over || len(p) == 0 {
+		return
+	}
+	whole := bytes.HasSuffix(h.line, []byte("\n"))
+	end := bytes.IndexByte(p, '\n')
+	if whole || len(h.line) == 0 && p[0] != '-' || end >= 0 && end != len(p)-1 || len(h.line)+len(p) > maxLine {
+		h.over, h.line = true, nil
+		return
+	}
+	h.line = append(h.line, p...)
+}
+
+// maxLine bounds what is kept of a line.
+const maxLine = 4 << 10
+
+// ended adds to why the connection has ended what the server has said on it.
+func (h *hearing) ended(err error) error {
+	if len(h.line) == 0 || timedOut(err) {
+		return err
+	}
+	return fmt.Errorf("the server has hung up, and said %w (%w)", lineOf(h.line), err)
+}
+
+// timedOut reports whether the client itself has given up.
+func timedOut(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout()
+}
+
+// unasked adds an error line that nobody has asked for to what is wrong with it.
+func unasked(err error, p []byte) error {
+	if len(p) == 0 || p[0] != '-' {
+		return err
+	}
+	return fmt.Errorf("%w, but the server said %w", err, lineOf(p))
+}
+
+// lineOf is the first line of p, an error reply, without its "-".
+func lineOf(p []byte) error {
+	line, _, _ := bytes.Cut(p[1:], []byte("\n"))
+	return said(string(bytes.TrimSuffix(line, []byte("\r"))))
+}
+
+// lastWord reads what is left to read on a connection to which nothing can be written any more.
+func (c *Conn) lastWord(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.received && !c.reading && !timedOut(err) {
+		rest := make([]byte, maxLine)
+		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+		n, _ := c.Conn.Read(rest)
+		c.hear(rest[:n])
+	}
+	return c.ended(err)
+}

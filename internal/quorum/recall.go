@@ -1,0 +1,114 @@
+package quorum
+
+import (
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A request that may set a key waits at a node that is far away or slow while the others decide,
+// behind another one of its key, or until there is room. Once nobody needs it, it is recalled; and
+// the release behind it has nothing to do there. Otherwise a key would make no more cycles a second
+// than its farthest node answers requests one by one, or its queue there would grow without end.
+
+// needless reports whether requests of op that have not left are not needed any more: the hold is
+// over, a later operation asks for the same and more, or it has failed, and nobody waits for the
+// other answers. Attempt.Mu is held.
+func (op *Operation) needless() bool {
+	switch {
+	case !op.Op.Sets:
+		return false
+	case op.Attempt.unwanted, op.Outcome == Dropped:
+		return true
+	case op.Outcome == Undecided:
+		return false
+	case op.superseded:
+		return true
+	}
+	return op.Outcome != Carried && (op.dismissed || op.Outcome == Failed && op.Full == nil && op.Complete == nil)
+}
+
+// supersedes reports whether op asks for all that an earlier operation of its attempt does: it is
+// another round of an acquire, or an extension of an extension, and its lease ends no earlier.
+func (op *Operation) supersedes(earlier *Operation) bool {
+	same := op.Op == earlier.Op || op.Op.Prolongs && earlier.Op.Prolongs && earlier.Beside == nil
+	return same && op.Asked.Add(op.Lease) >= earlier.Asked.Add(earlier.Lease)
+}
+
+// Dismiss says that nobody waits for the answers that have not come yet.
+func (op *Operation) Dismiss() {
+	op.Attempt.Mu.Lock()
+	op.dismissed = true
+	op.unlock()
+	op.Attempt.Recall()
+}
+
+// Recall takes the attempt's requests that are needless and have not left out of the nodes' queues:
+// first those that may set the key, and then releases that have nothing to do any more.
+func (a *Attempt) Recall() {
+	for _, sets := range []bool{true, false} {
+		var needless []*node.Request
+		a.Mu.Lock()
+		for op := a.asked; op != nil; op = op.before {
+			for i := range op.votes {
+				r := &op.votes[i].Request
+				if op.Op.Sets == sets && op.votes[i].answer == protocol.Pending && op.spares(r) {
+					needless = append(needless, r)
+				}
+			}
+		}
+		a.Mu.Unlock()
+		for _, r := range needless {
+			r.Node.Recall(r)
+		}
+	}
+}
+
+// spares reports whether r, which has not left, is not needed. A release of a hold that was converted
+// stays in the lines of its tokens: what makes the other token into this one may be before it there.
+// Attempt.Mu is held.
+func (op *Operation) spares(r *node.Request) bool {
+	a := op.Attempt
+	return op.needless() || op.Op.Frees && a.other == nil && a.within == nil && a.nodes[r.Node.Index].clean()
+}
+
+// list puts op on its attempt's list. Attempt.Mu is held.
+func (op *Operation) list(nodes []*node.Node) {
+	a := op.Attempt
+	if op.Op.Sets {
+		for _, n := range nodes {
+			a.nodes[n.Index].asked++
+		}
+		for earlier := a.asked; earlier != nil; earlier = earlier.before {
+			earlier.superseded = earlier.superseded || op.supersedes(earlier)
+		}
+	}
+	op.before, a.asked = a.asked, op
+}
+
+// unlist takes op, which all nodes have answered, off that list. Attempt.Mu is held.
+func (op *Operation) unlist() {
+	at := &op.Attempt.asked
+	for *at != nil && *at != op {
+		at = &(*at).before
+	}
+	if *at == op {
+		*at = op.before
+	}
+	op.before = nil
+}
+
+// put puts a request in its node's queue. A release where the token is not, and cannot appear, is
+// answered at once: it would only stand in the key's queue. Of a node that is down it is not said.
+func (op *Operation) put(r *node.Request) {
+	if op.Op.Frees && r.Node.Up() {
+		op.Attempt.Mu.Lock()
+		spared := op.spares(r)
+		op.Attempt.Mu.Unlock()
+		if spared {
+			op.Unanswered(r, nil, op.Asked)
+			op.Passed(r)
+			return
+		}
+	}
+	r.Node.Submit(r)
+}

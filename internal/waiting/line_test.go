@@ -1,0 +1,131 @@
+package waiting
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// A lockStub is a lock that counts how often anybody looks at it.
+type lockStub struct {
+	joins bool
+	looks *int
+}
+
+func (l *lockStub) Left() time.Duration { *l.looks++; return time.Hour }
+func (l *lockStub) Joins() bool         { return l.joins }
+
+type carriedLocks struct{}
+
+// A lineHost is a Locker whose locks are those by the name of their tokens.
+type lineHost struct {
+	placeless
+	locks map[string]Holder
+}
+
+func (h lineHost) HolderOf(token string) Holder { return h.locks[token] }
+func (lineHost) Carries(ctx context.Context) []Holder {
+	locks, _ := ctx.Value(carriedLocks{}).([]Holder)
+	return locks
+}
+
+// joins puts a waiter for key into its line, that works for the locks.
+func joins(t *testing.T, lines *Lines, h Host, key string, reads bool, works ...Holder) *Waiter {
+	t.Helper()
+	w := &Waiter{
+		Host: h, Lines: lines, Key: key, Joins: reads, Context: context.WithValue(t.Context(), carriedLocks{}, works),
+		turn: make(chan struct{}), nudged: make(chan struct{}, 1),
+	}
+	lines.join(w)
+	return w
+}
+
+func TestAWaitLooksAtWhatIsBehindItsHolderAlone(t *testing.T) {
+	const waiters = 1000
+	var lines Lines
+	looks := 0
+	lock := func() Holder { return &lockStub{looks: &looks} }
+	holder, elsewhere := lock(), lock()
+	h := lineHost{placeless{quietHost{listens: new([]string)}}, map[string]Holder{"holder's": holder, "elsewhere": elsewhere}}
+	lines.failed(joins(t, &lines, h, "elsewhere", false, holder), "elsewhere", nil) // so there is something behind the holder
+	first := joins(t, &lines, h, "k", false, lock())
+	lines.failed(first, "holder's", nil)
+	owns := []Holder{lock()}
+	for i := range waiters {
+		joins(t, &lines, h, "k", false, owns[i])
+		owns = append(owns, lock())
+		lines.failed(first, "holder's", nil)
+	}
+	if looks > 3*waiters {
+		t.Errorf("while %d joined a line, each under a lock of its own, locks were looked at %d times, want a few for each", waiters, looks)
+	}
+	// The holder's work comes to wait for the one before the last in line.
+	closes := joins(t, &lines, h, "theirs", false, holder)
+	h.locks["theirs"] = owns[waiters-1]
+	lines.failed(closes, "theirs", nil)
+	if len(closes.ring) != 2 || closes.ring[0] != (Block{"theirs", owns[waiters-1]}) || closes.ring[1] != (Block{"k", holder}) {
+		t.Errorf("the ring of two is %v", closes.ring)
+	}
+}
+
+// Whoever of them gets the key calls those that have come since, and no others.
+func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) {
+	const waiters = 1000
+	var lines Lines
+	h := lineHost{placeless: placeless{quietHost{listens: new([]string)}}}
+	lock := &lockStub{joins: true, looks: new(int)}
+	waits := func(reads bool) *Waiter { return joins(t, &lines, h, "k", reads) }
+	first, readers, calls := waits(true), []*Waiter(nil), 0
+	for range waiters {
+		readers = append(readers, waits(true))
+	}
+	lines.leave(first, lock)
+	var late *Waiter
+	for i, r := range readers {
+		for _, other := range readers[i:] {
+			if lines.calls(other) {
+				calls++
+			}
+		}
+		if i == waiters/2 {
+			late = waits(true)
+		}
+		lines.leave(r, lock)
+		if i == waiters/2 && !lines.calls(late) {
+			t.Error("a reader that has come behind those who were called is not called")
+		}
+	}
+	if calls != waiters {
+		t.Errorf("%d readers waited for one writer, and were called %d times, want once each", waiters, calls)
+	}
+	writer, behind := waits(false), waits(true)
+	lines.failed(late, "", nil) // so it has to wait for its turn, or for a hand-over
+	lines.leave(late, lock)
+	if lines.calls(behind) {
+		t.Error("a reader behind a writer is called")
+	}
+	lines.leave(writer, nil)
+	next, last := waits(true), waits(true)
+	lines.leave(behind, lock)
+	if !lines.calls(next) || !lines.calls(last) {
+		t.Error("two readers behind the first of a new phase are not both called")
+	}
+	lines.failed(next, "", nil) // refused, as is the last one: they wait for the next phase
+	lines.failed(last, "", nil)
+	lines.leave(next, lock)
+	if !lines.calls(last) {
+		t.Error("who was refused in the phase before is not called in the next")
+	}
+	asked, other := waits(true), waits(true)
+	lines.leave(last, lock)
+	if !lines.calls(asked) || !lines.calls(other) {
+		t.Error("two readers behind one that has got the key are not both called")
+	}
+	urgent := &Waiter{Host: h, Lines: &lines, Key: "k", Context: t.Context(), Rank: -1, Options: Options{Stands: true}, turn: make(chan struct{})}
+	lines.join(urgent)
+	over := waits(true)
+	lines.leave(asked, lock)
+	if lines.calls(over) {
+		t.Error("a reader is called over a writer that has come in between, with a priority")
+	}
+}

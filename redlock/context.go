@@ -1,0 +1,95 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+)
+
+// A heldContext is the context of a hold, or of a view of it. A timer ends it at the deadline. That one
+// is late where the process was stopped, the machine has slept or no CPU is free, so whoever asks the
+// context compares the clock as well. What was derived from it ends with it.
+//
+// Package context finds the context that it embeds by Value and Done, and derives from that one: no
+// goroutine is started.
+type heldContext struct {
+	context.Context //nolint:containedctx // it is one: ends with the hold, or with what it descends from
+	cancel          context.CancelCauseFunc
+	lock            carried // what [FromContext] finds
+}
+
+// under makes a context that descends from parent and carries lock.
+func under(parent context.Context, lock carried) *heldContext {
+	c := &heldContext{lock: lock}
+	c.Context, c.cancel = context.WithCancelCause(parent)
+	return c
+}
+
+// Err says whether the hold is over by now.
+func (c *heldContext) Err() error {
+	c.look()
+	return c.Context.Err()
+}
+
+// Done is closed if the hold is over by now.
+func (c *heldContext) Done() <-chan struct{} {
+	c.look()
+	return c.Context.Done()
+}
+
+// Value is that of the context, or the lock.
+func (c *heldContext) Value(key any) any {
+	if _, ok := key.(lockKey); ok {
+		return c.lock
+	}
+	return c.Context.Value(key)
+}
+
+// String names the lock's key.
+func (c *heldContext) String() string { return fmt.Sprintf("%v.Lock(%q)", c.Context, c.lock.Key()) }
+
+// look ends the context if the deadline of its hold has passed.
+func (c *heldContext) look() {
+	l := c.lock.body()
+	if c.Context.Err() != nil {
+		return
+	}
+	now := l.locker.clock.Fresh()
+	if now < clockdrift.Instant(l.due.Load()) {
+		return
+	}
+	l.attempt.Mu.Lock()
+	l.check(now)
+	over, cause := l.ended != nil, l.cause
+	l.attempt.Mu.Unlock()
+	if over {
+		c.cancel(cause) // a view may not descend from the hold's context
+	}
+}
+
+// Context returns the hold's own context.
+func (l *lease) Context() context.Context {
+	now := l.observe()
+	defer l.attempt.Mu.Unlock()
+	if l.ctx == nil {
+		l.ctx = under(l.parent, l.public)
+		l.due.Store(int64(l.until))
+		if l.ended != nil {
+			l.ctx.cancel(l.cause)
+		} else {
+			l.timer = time.AfterFunc(l.until.Sub(now), l.expire)
+		}
+	}
+	return l.ctx
+}
+
+// expire is called by the timer. The lease may have been extended since.
+func (l *lease) expire() {
+	now := l.observe()
+	defer l.attempt.Mu.Unlock()
+	if l.ended == nil {
+		l.timer.Reset(l.until.Sub(now))
+	}
+}

@@ -1,0 +1,174 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// The process was stopped, or the machine slept: no timer has fired yet.
+func TestAContextTellsItsEndBeforeATimerDoes(t *testing.T) {
+	type key struct{}
+	view := func(t *testing.T, ctx context.Context, lock *Lock) context.Context {
+		t.Helper()
+		own, err := lock.locker.Acquire(ctx, "k", WithReentry())
+		if err != nil {
+			t.Fatalf("Acquire WithReentry = %v", err)
+		}
+		return own.Context()
+	}
+	for whose, of := range map[string]func(t *testing.T, lock *Lock) context.Context{
+		"a lock": func(_ *testing.T, lock *Lock) context.Context { return lock.Context() },
+		"one that carries more": func(_ *testing.T, lock *Lock) context.Context {
+			return context.WithValue(lock.Context(), key{}, 1)
+		},
+		"a view": func(t *testing.T, lock *Lock) context.Context { t.Helper(); return view(t, lock.Context(), lock) },
+		"a view by what outlives the lock": func(t *testing.T, lock *Lock) context.Context {
+			t.Helper()
+			return view(t, context.WithoutCancel(lock.Context()), lock)
+		},
+	} {
+		for how, over := range map[string]func(ctx context.Context) bool{
+			"Err":   func(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) },
+			"Cause": func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrLost) },
+			"Done": func(ctx context.Context) bool {
+				select {
+				case <-ctx.Done():
+					return true
+				default:
+					return false
+				}
+			},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				var machine sleeper
+				locker, _ := newLocker(t, 3, machine.option())
+				lock := mustAcquire(t, locker, "k", WithTTL(10*time.Second))
+				ctx := of(t, lock)
+				machine.sleep(5 * time.Second)
+				if err := lock.Extend(t.Context(), 10*time.Second); err != nil {
+					t.Fatalf("Extend = %v", err)
+				}
+				machine.sleep(9 * time.Second)
+				if over(ctx) || ctx.Err() != nil {
+					t.Errorf("%s: the context of %s has ended with %v before the deadline", how, whose, ctx.Err())
+				}
+				machine.sleep(time.Second)
+				if !over(ctx) {
+					t.Errorf("%s: the context of %s goes on behind the deadline", how, whose)
+				}
+				if ctx.Err() == nil || !errors.Is(context.Cause(ctx), ErrLost) {
+					t.Errorf("%s: the context of %s has ended with %v, %v, want ErrLost", how, whose, ctx.Err(), context.Cause(ctx))
+				}
+			})
+		}
+	}
+}
+
+func TestWhatIsDerivedFromALocksContextEndsWithItAndCostsNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var machine sleeper
+		locker, _ := newLocker(t, 3, machine.option())
+		held := mustAcquire(t, locker, "k", WithTTL(10*time.Second)).Context()
+		before := runtime.NumGoroutine()
+		var derived []context.Context
+		for range 100 {
+			ctx, cancel := context.WithTimeout(held, time.Hour)
+			defer cancel()
+			derived = append(derived, ctx)
+		}
+		if more := runtime.NumGoroutine() - before; more >= len(derived) {
+			t.Errorf("%d derived contexts have started %d goroutines", len(derived), more)
+		}
+		machine.sleep(time.Minute)
+		if held.Err() == nil {
+			t.Error("the lock's context goes on behind the deadline")
+		}
+		for i, ctx := range derived {
+			if !errors.Is(context.Cause(ctx), ErrLost) {
+				t.Fatalf("derived context %d has ended with %v, want ErrLost", i, context.Cause(ctx))
+			}
+		}
+	})
+}
+
+// Who hands a lock over asks the contexts of those who wait, under the mutex that a hook may want.
+func TestAContextThatIsFoundOverCallsNoHookOnTheGoroutineThatAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var machine sleeper
+		var locker *Locker
+		lost := make(chan int, 1)
+		locker, _ = newLocker(t, 3, machine.option(), WithTTL(time.Hour), WithHooks(Hooks{HoldEnd: func(_ context.Context, e HoldEnd) {
+			if e.Why == WhyLost {
+				lost <- locker.Stats().Waiting
+			}
+		}}))
+		other := mustAcquire(t, locker, "other")
+		short := mustAcquire(t, locker, "slept through", WithTTL(time.Minute))
+		waits := make(chan error, 1)
+		go func() {
+			_, err := locker.Acquire(short.Context(), "other")
+			waits <- err
+		}()
+		synctest.Wait()
+		machine.sleep(2 * time.Minute)
+		mustRelease(t, other)
+		if err := <-waits; !errors.Is(err, ErrLost) {
+			t.Errorf("a wait under a lock that is lost = %v, want ErrLost", err)
+		}
+		<-lost
+	})
+}
+
+// What it costs to ask a lock's context, beside one of package context.
+func BenchmarkContext(b *testing.B) {
+	locker, err := New([]driver.Node{FakeNode("node-1")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = locker.Close() }()
+	lock, err := locker.TryAcquire(b.Context(), "k", WithTTL(time.Hour))
+	if err != nil {
+		b.Fatal(err)
+	}
+	plain, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	for name, ctx := range map[string]context.Context{"Lock": lock.Context(), "Plain": plain} {
+		b.Run(name+"/Err", func(b *testing.B) {
+			for b.Loop() {
+				if ctx.Err() != nil {
+					b.Fatal(ctx.Err())
+				}
+			}
+		})
+		b.Run(name+"/Done", func(b *testing.B) {
+			for b.Loop() {
+				select {
+				case <-ctx.Done():
+					b.Fatal(ctx.Err())
+				default:
+				}
+			}
+		})
+	}
+	b.Run("Valid", func(b *testing.B) {
+		for b.Loop() {
+			if !lock.Valid() {
+				b.Fatal("it is over")
+			}
+		}
+	})
+	b.Run("New", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			lock.ctx = nil
+			lock.Context()
+			lock.timer.Stop()
+		}
+	})
+}

@@ -1,0 +1,350 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// near is the round trip to most nodes.
+const near = 4 * time.Millisecond
+
+// A journey is the traffic of some callers over nodes of which the last ones are farther away.
+type journey struct {
+	nodes, far    int
+	farther       time.Duration
+	callers, keys int
+	lasts         time.Duration
+}
+
+func (j journey) String() string {
+	return fmt.Sprintf("%d of %d nodes %v farther, %d callers, %d keys", j.far, j.nodes, j.farther, j.callers, j.keys)
+}
+
+// churn acquires and releases a key until the end, and counts.
+func churn(t *testing.T, locker *Locker, key string, end time.Time, count *atomic.Int64) {
+	for time.Now().Before(end) {
+		lock, err := locker.Acquire(t.Context(), key)
+		if err == nil {
+			err = lock.Release(t.Context())
+		}
+		if err != nil {
+			t.Errorf("a cycle of %q: %v", key, err)
+			return
+		}
+		count.Add(1)
+	}
+}
+
+// travel returns how many cycles the callers have made. It fails the test if more waits at the nodes
+// than the callers can want, if Close takes long, or if it leaves anything.
+func (j journey) travel(t *testing.T) (cycles int64) {
+	locker, fakes := newLocker(t, j.nodes)
+	warm(t, locker)
+	for i, f := range fakes {
+		f.change(func(f *fakeNode) {
+			if f.delay = near; i >= j.nodes-j.far {
+				f.delay += j.farther
+			}
+		})
+	}
+	var count atomic.Int64
+	var group sync.WaitGroup
+	end := time.Now().Add(j.lasts)
+	for i := range j.callers {
+		group.Go(func() {
+			churn(t, locker, fmt.Sprint(i%j.keys), end, &count)
+		})
+	}
+	most := 0
+	for time.Now().Before(end) {
+		time.Sleep(97 * time.Millisecond)
+		for _, n := range locker.Stats().Nodes {
+			most = max(most, n.Queue+n.Behind)
+		}
+	}
+	group.Wait()
+	if bound := 4 * j.callers; most > bound {
+		t.Errorf("%v: %d requests wait for a node, want at most %d", j, most, bound)
+	}
+	began := time.Now()
+	if err := locker.Close(); err != nil {
+		t.Errorf("%v: Close = %v", j, err)
+	}
+	// A clean-up can leave when its acquire is back, and not before: two round trips.
+	if took, bound := time.Since(began), max(250*time.Millisecond, 2*(near+j.farther)); took > bound {
+		t.Errorf("%v: Close took %v, want at most %v", j, took, bound)
+	}
+	for i := range j.keys {
+		if names := stray(fakes, fmt.Sprint(i)); names != nil {
+			t.Errorf("%v: a key is left at %v", j, names)
+		}
+	}
+	if left := locker.board.Keys.Left(); left.States > 0 || left.Awaited > 0 {
+		t.Errorf("%v: left behind: %+v", j, left)
+	}
+	return count.Load()
+}
+
+func TestAMinorityThatIsFartherAwayCostsNothing(t *testing.T) {
+	for _, j := range []journey{
+		{callers: 1, keys: 1, lasts: 10 * time.Second},
+		{callers: 16, keys: 1, lasts: 10 * time.Second},
+		{callers: 4, keys: 4, lasts: 5 * time.Second},
+	} {
+		for _, nodes := range []int{3, 5} {
+			var equal int64
+			for far := 0; far <= nodes/2; far++ {
+				for _, farther := range []time.Duration{8 * time.Millisecond, 30 * time.Millisecond, 200 * time.Millisecond} {
+					if far == 0 && equal > 0 {
+						continue
+					}
+					j := j
+					j.nodes, j.far, j.farther = nodes, far, farther
+					synctest.Test(t, func(t *testing.T) {
+						if cycles := j.travel(t); far == 0 {
+							equal = cycles
+						} else if cycles < equal*95/100 {
+							t.Errorf("%v: %d cycles, and %d where all are near", j, cycles, equal)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func TestAfterAMinuteNothingHasGatheredAtAFarNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		journey{nodes: 5, far: 1, farther: 30 * time.Millisecond, callers: 2, keys: 1, lasts: time.Minute}.travel(t)
+	})
+}
+
+func TestTriesThatFailGatherAtNoFarNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		other := another(t, fakes)
+		lock := mustAcquire(t, other, "k", WithTTL(time.Hour))
+		fakes[2].change(func(f *fakeNode) { f.delay = 200 * time.Millisecond })
+		for i := range 200 {
+			var err error
+			if i%2 == 0 {
+				_, err = locker.TryAcquire(t.Context(), "k", WithToken(fmt.Sprint("own ", i)))
+			} else {
+				_, err = locker.Acquire(t.Context(), "k", WithMaxWait(10*time.Millisecond))
+			}
+			if !errors.Is(err, ErrTaken) {
+				t.Fatalf("try %d = %v, want ErrTaken", i, err)
+			}
+			if n := locker.Stats().Nodes[2]; n.Queue+n.Behind > 10 {
+				t.Fatalf("after %d tries %d requests wait for the far node", i+1, n.Queue+n.Behind)
+			}
+		}
+		mustRelease(t, lock)
+	})
+}
+
+func TestWhatIsAbandonedComesToAFarNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		fakes[2].change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		lock, err := locker.TryAcquire(t.Context(), "k") // behind the first at the far node
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		if err := lock.Abandon(); err != nil {
+			t.Errorf("Abandon = %v", err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if token, _ := fakes[2].token("k"); token != lock.Token() {
+			t.Errorf("the far node has %q, want the token of the lock that was abandoned", token)
+		}
+	})
+}
+
+func TestStatsCountWhatWaitsBehindAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		fakes[2].change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		mustAcquire(t, locker, "k")
+		if n := locker.Stats().Nodes[2]; n.Behind != 2 || n.Queue != 0 || n.InFlight != 1 {
+			t.Errorf("behind an acquire that is out wait its release and another acquire, and the stats say %+v", n)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if n := locker.Stats().Nodes[2]; n.Behind != 0 || n.InFlight != 0 {
+			t.Errorf("when all is done the stats say %+v", n)
+		}
+	})
+}
+
+// renewEach holds so many renewed locks of 2s over three nodes, of which the last takes 800ms of a
+// time-out of 1s, and returns how many are lost.
+func renewEach(t *testing.T, locker *Locker, count int, slow func()) {
+	t.Helper()
+	warm(t, locker)
+	locks := acquireAll(t, locker, count)
+	time.Sleep(time.Second)
+	slow()
+	for range 10 {
+		time.Sleep(time.Second)
+		if n := locker.Stats().Nodes[2]; n.Queue+n.Behind > count {
+			t.Fatalf("%d requests wait for the slow node on behalf of %d locks", n.Queue+n.Behind, count)
+		}
+	}
+	lost := 0
+	for _, lock := range locks {
+		if !lock.Valid() {
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d of %d locks were lost that a majority renews", lost, count)
+	}
+	releaseAll(t, locks)
+}
+
+func TestASlowMinorityTakesNoRenewedLockAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(2*time.Second), WithNodeTimeout(time.Second), WithRenewal())
+		renewEach(t, locker, 5000, func() {
+			fakes[2].change(func(f *fakeNode) { f.delay = 800 * time.Millisecond })
+		})
+	})
+}
+
+func TestAMinorityThatSyncsSlowlyTakesNoRenewedLockAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes := proofNodes(3)
+		locker := proofLocker(t, fakes, WithDurableVotes(0), WithTTL(2*time.Second), WithRenewal())
+		renewEach(t, locker, 5000, func() {
+			fakes[2].set(func(f *proofNode) { f.sync = 1900 * time.Millisecond })
+		})
+	})
+}
+
+func TestAnExtensionIsRecalledOnlyByOneThatAsksForAsMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		lock := mustAcquire(t, locker, "k")
+		noted := extensions(fakes[2])
+		fakes[2].change(func(f *fakeNode) { f.delay = 100 * time.Millisecond })
+		for _, ttl := range []time.Duration{10 * time.Second, 20 * time.Second, time.Minute, 30 * time.Second} {
+			if err := lock.Extend(t.Context(), ttl); err != nil {
+				t.Errorf("Extend to %v = %v", ttl, err)
+			}
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		if _, left := fakes[2].token("k"); left < 55*time.Second {
+			t.Errorf("the far node has the key for %v, want the minute of the longest extension", left)
+		}
+		if sent := len(noted()); sent != 3 {
+			t.Errorf("the far node got %d extensions, want the first, the longest and what came after it", sent)
+		}
+	})
+}
+
+func TestNoExtensionIsRefusedBecauseManyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count = 4000
+		var busy atomic.Int64
+		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second), WithRenewal(), OnRenewal(func(r Renewal) {
+			for _, vote := range r.Votes {
+				if vote.Err != nil && strings.Contains(vote.Err.Error(), "too many operations wait") {
+					busy.Add(1)
+				}
+			}
+		}))
+		warm(t, locker)
+		locks := acquireAll(t, locker, count)
+		synctest.Wait()
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 240 * time.Millisecond })
+		}
+		time.Sleep(4 * time.Second)
+		for _, f := range fakes {
+			f.stop()
+		}
+		time.Sleep(240 * time.Millisecond)
+		for _, lock := range locks {
+			locker.renewals.set(lock.renewal, locker.clock.Now())
+		}
+		time.Sleep(260 * time.Millisecond)
+		for _, lock := range locks {
+			locker.renewals.set(lock.renewal, locker.clock.Now())
+		}
+		for _, f := range fakes {
+			f.resume()
+		}
+		time.Sleep(time.Second)
+		if n := busy.Load(); n > 0 {
+			t.Errorf("%d votes of renewals were refused because too many wait", n)
+		}
+	})
+}
+
+// dead is how far away a node is that refuses all.
+const dead = time.Duration(-1)
+
+// contendOver returns how many locks three Lockers of two callers each get of one key in 10 s.
+func contendOver(t *testing.T, away []time.Duration, options ...Option) (locks int64) {
+	locker, fakes := newLocker(t, len(away), options...)
+	lockers := []*Locker{locker, another(t, fakes, options...), another(t, fakes, options...)}
+	for i, f := range fakes {
+		f.change(func(f *fakeNode) {
+			if f.delay, f.jitter = max(0, away[i]), time.Millisecond; away[i] == dead {
+				refuse(f)
+			}
+		})
+	}
+	for _, l := range lockers {
+		warm(t, l)
+	}
+	time.Sleep(5 * time.Second)
+	var count atomic.Int64
+	var group sync.WaitGroup
+	end := time.Now().Add(10 * time.Second)
+	for _, l := range lockers {
+		for range 2 {
+			group.Go(func() {
+				churn(t, l, "k", end, &count)
+			})
+		}
+	}
+	group.Wait()
+	return count.Load()
+}
+
+func TestProcessesThatContendGetAsManyLocksBesideFarNodesAsWithoutThem(t *testing.T) {
+	const near, far, farther = time.Millisecond, 31 * time.Millisecond, 201 * time.Millisecond
+	for _, away := range [][]time.Duration{
+		{near, near, near, near, far}, {near, near, near, near, farther}, {near, near, near, far, farther}, {near, near, near, farther, farther}, {near, near, far},
+	} {
+		without := slices.Clone(away)
+		for i := range without {
+			if without[i] != near {
+				without[i] = dead
+			}
+		}
+		for name, options := range map[string][]Option{"plain": nil, "with fences": {WithFences()}} {
+			var locks, want int64
+			synctest.Test(t, func(t *testing.T) { locks = contendOver(t, away, options...) })
+			synctest.Test(t, func(t *testing.T) { want = contendOver(t, without, options...) })
+			if locks < want*85/100 {
+				t.Errorf("nodes %v away, %s: %d locks, and %d where those that are farther are dead", away, name, locks, want)
+			}
+		}
+	}
+}

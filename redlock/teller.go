@@ -1,0 +1,257 @@
+package redlock
+
+import (
+	"fmt"
+	"reflect"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// A teller calls the functions of hooks on behalf of the library's own goroutines, which must not
+// wait for them: one call after the other, in order, in a goroutine of its own that runs while there
+// is something to tell. What waits is bounded, and what is left out is counted.
+type teller struct {
+	events func(Event) // tells the hooks of an event of the Locker's own; nil: nobody wants to know
+
+	mu     sync.Mutex // after all others: put is called under any of them
+	queue  []callback // from next on
+	next   int
+	busy   bool          // the goroutine runs
+	calm   chan struct{} // closed when it does not any more; nil: nobody waits for that
+	over   bool          // Close has stopped to wait: nothing is told any more
+	now    string        // the hook that is being called
+	since  time.Time     // it is
+	stats  HookStats
+	lost   HookError // calls that were left out and not told of yet
+	toldAt time.Time // of such
+
+	log func(Event) // the goroutine's own: see teller.news
+}
+
+// A callback is a call of the functions of one hook.
+type callback struct {
+	hook string
+	call func()
+}
+
+// The bounds of what waits. Reports come as often as nodes are asked, and hold what they are about:
+// one that is late is worth little. There is one end of a hold, and more than one is missed.
+const (
+	mostReports = 1 << 12
+	mostNews    = 1 << 17 // so that a process may lose 100,000 locks at a time
+	fewCalls    = 64      // the memory of an idle Locker's queue
+)
+
+// put lets a hook be called, unless so many calls wait. It may be called under any mutex.
+func (t *teller) put(hook string, most int, call func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	waiting := len(t.queue) - t.next
+	if t.over || waiting >= most {
+		if t.stats.Lost++; t.lost.Lost == 0 {
+			t.lost.Hook, t.lost.For = t.now, time.Since(t.since)
+		}
+		t.lost.Lost++
+		return
+	}
+	if t.next > waiting { // more room is free than is needed
+		rest := copy(t.queue, t.queue[t.next:])
+		clear(t.queue[rest:])
+		t.queue, t.next = t.queue[:rest], 0
+	}
+	t.queue = append(t.queue, callback{hook, call})
+	if !t.busy {
+		t.busy = true
+		go t.tell()
+	}
+}
+
+// tell calls what waits.
+func (t *teller) tell() {
+	done := false
+	defer func() {
+		if !done { // a function has ended the goroutine: see [runtime.Goexit]
+			go t.tell()
+		}
+	}()
+	for !done {
+		lost, c := t.take()
+		switch {
+		case lost != nil:
+			t.news(HooksLost, lost)
+		case c.call != nil:
+			t.call(c)
+		default:
+			done = true
+		}
+	}
+}
+
+// take removes the next call from the queue, or what was left out of it, once a second while that
+// goes on. If there is neither, the goroutine is to end.
+func (t *teller) take() (lost *HookError, c callback) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	empty := t.next == len(t.queue)
+	switch {
+	case t.lost.Lost > 0 && !t.over && (empty || time.Since(t.toldAt) >= time.Second):
+		told := t.lost
+		t.lost, t.toldAt = HookError{}, time.Now()
+		t.now, t.since = hookNode, t.toldAt
+		return &told, callback{}
+	case empty:
+		if cap(t.queue) > fewCalls {
+			t.queue = nil
+		}
+		t.queue, t.next, t.now, t.busy = t.queue[:0], 0, "", false
+		if t.calm != nil {
+			close(t.calm)
+		}
+		return nil, callback{}
+	}
+	c = t.queue[t.next]
+	t.queue[t.next] = callback{}
+	t.next++
+	t.now, t.since = c.hook, time.Now()
+	return nil, c
+}
+
+// call makes a call, and tells of its panic.
+func (t *teller) call(c callback) {
+	returned := false
+	defer func() {
+		if cause := recover(); !returned {
+			t.news(HookPanicked, t.panicked(c.hook, cause))
+		}
+	}()
+	c.call()
+	returned = true
+}
+
+// news tells the hooks of what has become of hooks. If nobody wants to know, or who does panics
+// again, it is logged: it must not be lost.
+func (t *teller) news(kind EventKind, err *HookError) {
+	e := Event{Kind: kind, Err: err, Time: time.Now()}
+	returned := false
+	defer func() {
+		if cause := recover(); !returned && t.events != nil {
+			_ = t.panicked(hookNode, cause) // it is counted
+			t.logs(e)
+		}
+	}()
+	if t.events != nil {
+		t.events(e)
+	} else {
+		t.logs(e)
+	}
+	returned = true
+}
+
+// logs is for what no hook is told.
+func (t *teller) logs(e Event) {
+	if t.log == nil {
+		t.log = LogTo(nil).Node
+	}
+	t.log(e)
+}
+
+// panicked counts a panic, and words it.
+func (t *teller) panicked(hook string, cause any) *HookError {
+	t.mu.Lock()
+	t.stats.Panics++
+	t.mu.Unlock()
+	if cause == nil {
+		cause = "runtime.Goexit, as t.FailNow calls it"
+	}
+	return &HookError{Hook: hook, Panic: cause, Stack: debug.Stack()}
+}
+
+// drain waits until all is told, and at most for so long. Then the rest is left out.
+func (t *teller) drain(most time.Duration) error {
+	t.mu.Lock()
+	if !t.busy {
+		t.mu.Unlock()
+		return nil
+	}
+	calm := make(chan struct{})
+	t.calm = calm
+	t.mu.Unlock()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-calm:
+		return nil
+	case <-timer.C:
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.busy {
+		return nil
+	}
+	left := int64(len(t.queue) - t.next)
+	t.over, t.queue, t.next = true, nil, 0
+	t.stats.Lost += left
+	return &HookError{Hook: t.now, For: time.Since(t.since), Lost: t.lost.Lost + left, closes: true}
+}
+
+// known are the teller's numbers.
+func (t *teller) known() HookStats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.stats
+	s.Queued = len(t.queue) - t.next
+	return s
+}
+
+// byTeller is the function that calls hooks, as a stack names it.
+var byTeller = runtime.FuncForPC(reflect.ValueOf((*teller).call).Pointer()).Name()
+
+// calledByHook reports whether its caller was called by a hook, of any Locker, that a teller has
+// called. Who waits for a teller there waits for itself.
+func calledByHook() bool {
+	var pcs [64]uintptr
+	for skip := 0; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		for frames, more := runtime.CallersFrames(pcs[:n]), n > 0; more; {
+			var f runtime.Frame
+			if f, more = frames.Next(); f.Function == byTeller {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}
+
+// HookError is a function of [Hooks], or of [OnEvent] or [OnRenewal], that has panicked, or that has
+// not returned for so long that calls of hooks were left out.
+type HookError struct {
+	Hook  string        // HoldEnd, ExtendEnd, OnRenewal, Batch, or Node, which is OnEvent, too
+	Panic any           // what it has panicked with; nil: it has not
+	Stack []byte        // of the panic
+	For   time.Duration // it had not returned for so long
+	Lost  int64         // calls that were left out
+
+	closes bool // Close has stopped to wait
+}
+
+func (e *HookError) Error() string {
+	if e.Panic != nil {
+		return fmt.Sprintf("%s: %v", e.summary(), e.Panic)
+	}
+	return fmt.Sprintf("%s (%d calls were left out, the first when it had run for %v)", e.summary(), e.Lost, e.For.Round(time.Millisecond))
+}
+
+// summary is the text without numbers.
+func (e *HookError) summary() string {
+	switch {
+	case e.Panic != nil:
+		return fmt.Sprintf("redlock: the hook %s has panicked, and the Locker goes on: mend it", e.Hook)
+	case e.closes:
+		return fmt.Sprintf("redlock: close: the hook %s has not returned, and its goroutine stays until it does: hooks must not block", e.Hook)
+	}
+	return fmt.Sprintf("redlock: calls of hooks were left out behind the hook %s, which has not returned: hooks must not block", e.Hook)
+}
