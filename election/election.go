@@ -92,8 +92,9 @@ type Leader struct {
 // was followed by another one, or was over. Between two terms it may yield the zero Leader: nobody.
 //
 // An observer may believe that each of a quorum of the nodes had granted the leader its term at some
-// moment. It may not believe that the leader still leads, nor that the leader knows it: who acts on
-// a leader's word compares fences. Errors are those of redlock.Locker.Watch: one without a
+// moment. It may not believe that the leader still leads, nor that the leader knows it: a campaign may
+// give up a moment before its votes are a quorum, and nobody leads by them. Who acts on a leader's
+// word compares fences. Errors are those of redlock.Locker.Watch: one without a
 // quorum, after which it goes on, and a last one when ctx ends or the Locker is closed.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
