@@ -50,6 +50,9 @@ func (l *Lock) downgrade(ctx context.Context, told *acquisition) (*SharedLock, e
 	if op.AskAll() {
 		l.locker.lines.Call(a.Key)
 		op.Await(ctx)
+		if op.HasCarried() {
+			a.Pass()
+		}
 		a.Clear() // where nothing came of it
 	}
 	r.attempt.Mu.Lock()
@@ -72,7 +75,7 @@ func (l *Lock) downgrade(ctx context.Context, told *acquisition) (*SharedLock, e
 // operation that is to turn the one into the other.
 func (l *Lock) turn(told *acquisition) (*lease, error) {
 	r, a := newShared(), &l.attempt
-	r.locker, r.parent, r.maxHold, r.other, r.told = l.locker, l.parent, l.maxHold, a, told
+	r.locker, r.parent, r.maxHold, r.told = l.locker, l.parent, l.maxHold, told
 	if told != nil {
 		r.parent = told.ctx
 	}
@@ -161,6 +164,7 @@ func (l *SharedLock) upgrade(ctx context.Context, told *acquisition) (*Lock, err
 	for _, twin := range l.spend(WhyConverted) {
 		twin.attempt.Clear()
 	}
+	a.Pass()
 	a.Clear()
 	return any(w.public).(*Lock), nil
 }
@@ -170,8 +174,7 @@ func (l *SharedLock) upgrade(ctx context.Context, told *acquisition) (*Lock, err
 func (l *SharedLock) raised(ctx context.Context, told *acquisition) (*lease, error) {
 	a := &l.attempt
 	l.observe()
-	ended, other := l.ended, l.other
-	busy := l.raises
+	ended, busy := l.ended, l.raises
 	l.raises = true
 	a.Mu.Unlock()
 	switch {
@@ -179,7 +182,7 @@ func (l *SharedLock) raised(ctx context.Context, told *acquisition) (*lease, err
 		return nil, errUpgrading(a.Key)
 	case ended != nil:
 		return nil, l.stays(&fault.StateError{Op: "upgrade", Key: a.Key, Why: ended})
-	case other != nil && !l.cleaned(ctx, other):
+	case !l.alone(ctx):
 		return nil, l.stays(errUpgrading(a.Key))
 	}
 	ttl := l.acquire.Lease
@@ -195,9 +198,7 @@ func (l *SharedLock) raised(ctx context.Context, told *acquisition) (*lease, err
 	w.attempt.Convert(a)
 	w.attempt.Longest = max(ttl, a.LongestLease())
 	l.observe()
-	if ended = l.ended; ended == nil {
-		l.other = &w.attempt
-	}
+	ended = l.ended
 	a.Mu.Unlock()
 	if ended != nil {
 		return nil, l.stays(&fault.StateError{Op: "upgrade", Key: a.Key, Why: ended})
@@ -211,13 +212,15 @@ func (l *SharedLock) raised(ctx context.Context, told *acquisition) (*lease, err
 	return w, nil
 }
 
-// cleaned waits for up to one node time-out until no node has the other token any more, which may
-// be about to be made the reader's.
-func (l *SharedLock) cleaned(ctx context.Context, other *quorum.Attempt) bool {
-	pause := max(l.locker.board.Trip(), minTrip)
-	for end := l.locker.clock.Now().Add(l.locker.options.timeout(l.acquire.Lease)); !other.Clean(); {
-		if l.locker.clock.Now() >= end || !l.locker.rest(ctx, pause) {
-			return false
+// alone waits for up to one node time-out until a quorum of the nodes has none of the hold's other
+// tokens any more: they may be about to be made the reader's.
+func (l *SharedLock) alone(ctx context.Context) bool {
+	pause, end := max(l.locker.board.Trip(), minTrip), l.locker.clock.Now().Add(l.locker.options.timeout(l.acquire.Lease))
+	for _, other := range l.attempt.Others() {
+		for !other.Gone() {
+			if l.locker.clock.Now() >= end || !l.locker.rest(ctx, pause) {
+				return false
+			}
 		}
 	}
 	return true
@@ -244,9 +247,9 @@ func (l *lease) goesOn(w *lease, now clockdrift.Instant) bool {
 	if l.ended != nil {
 		return false
 	}
-	l.given, l.other = true, nil
+	l.given = true
 	l.end(WhyConverted, now)
 	l.locker.holds.remove(l)
-	w.attempt.Converted()
+	w.attempt.Converted(&l.attempt)
 	return true
 }

@@ -341,7 +341,7 @@ func TestAHoldIsNotLostToItsOwnUpgradeThatRunsLate(t *testing.T) {
 		upgradeGivenUp(t, reader)
 		time.Sleep(time.Second)
 		for _, f := range fakes {
-			f.plant("k", reader.other.Token, time.Minute)
+			f.plant("k", reader.attempt.Others()[0].Token, time.Minute)
 		}
 		if err := reader.Extend(t.Context(), time.Minute); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
 			t.Errorf("Extend at nodes that have the writer = %v, want ErrNoQuorum and not ErrLost", err)

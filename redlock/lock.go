@@ -155,14 +155,13 @@ type lease struct {
 	until  clockdrift.Instant // the lease's end, drift taken off
 	ends   clockdrift.Instant // the longest hold's end, which no lease passes: see [WithMaxHold]
 	fence  int64
-	ended  error           // why the hold is over: ErrLost, ErrReleased or ErrClosed
-	cause  error           // the same with details, for ctx
-	ctx    *heldContext    // handed out; nil until then
-	timer  *time.Timer     // ends ctx at until
-	given  bool            // Release was called
-	excess bool            // an extension that does not count may have set a lease beyond until
-	other  *quorum.Attempt // the other token of a conversion; nil: there was none
-	raises bool            // an upgrade is under way
+	ended  error        // why the hold is over: ErrLost, ErrReleased or ErrClosed
+	cause  error        // the same with details, for ctx
+	ctx    *heldContext // handed out; nil until then
+	timer  *time.Timer  // ends ctx at until
+	given  bool         // Release was called
+	excess bool         // an extension that does not count may have set a lease beyond until
+	raises bool         // an upgrade is under way
 }
 
 // Key returns the key, as it was given to Acquire. Of several keys it returns the text by which

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
@@ -37,12 +38,14 @@ func (l *lease) free(ctx context.Context, lost bool) (handedOver bool, err error
 		l.locker.board.Keys.Await(-1)
 		return false, &fault.StateError{Op: "release", Key: a.Key, Why: ErrLost}
 	}
-	op, other, handedOver := l.giveBack(WhyReleased)
+	op, others, handedOver := l.giveBack(WhyReleased)
 	l.locker.board.Keys.Await(-1) // the release itself is awaited from now on
 	select {
 	case <-op.Done:
-		if other != nil {
-			other.Await(ctx)
+		for _, other := range others {
+			if !other.Attempt.Gone() || !op.HasDeleted() {
+				other.Await(ctx)
+			}
 		}
 	case <-ctx.Done():
 		end := fault.EndOf(ctx)
@@ -54,7 +57,7 @@ func (l *lease) free(ctx context.Context, lost bool) (handedOver bool, err error
 	if !handedOver { // or those who wait would be hurried by the end of another one's turn
 		l.lines().Hurry(a.Key)
 	}
-	deleted := other != nil && other.HasDeleted()
+	deleted := slices.ContainsFunc(others, (*quorum.Operation).HasDeleted)
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	switch {
@@ -135,14 +138,15 @@ func (l *lease) quit() {
 	}
 }
 
-// giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete it. If the
-// hold has another token that may be left, it asks them to delete that as well.
-func (l *lease) giveBack(why Why) (op, other *quorum.Operation, handedOver bool) {
+// giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete it, and the
+// hold's other tokens where they may be left.
+func (l *lease) giveBack(why Why) (op *quorum.Operation, others []*quorum.Operation, handedOver bool) {
 	a := &l.attempt
 	l.locker.holds.remove(l)
 	for _, twin := range l.spend(why) {
 		defer twin.attempt.Clear()
 	}
+	before := a.Others()
 	a.Recall()
 	var alone *waiting.Waiter
 	if why == WhyReleased {
@@ -168,12 +172,10 @@ func (l *lease) giveBack(why Why) (op, other *quorum.Operation, handedOver bool)
 	} else {
 		l.lines().Freed(a.Key)
 	}
-	a.Mu.Lock()
-	converted := l.other
-	a.Mu.Unlock()
-	if converted != nil && !converted.Clean() {
-		other = converted.ToRelease(new(quorum.Operation))
-		other.AskAll()
+	for _, other := range before {
+		if cleared := other.Clear(); cleared != nil {
+			others = append(others, cleared)
+		}
 	}
-	return op, other, false
+	return op, others, false
 }

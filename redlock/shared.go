@@ -3,11 +3,13 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
@@ -134,22 +136,45 @@ func (l *Locker) mark(w *waiting.Waiter, lock *lease) time.Duration {
 	if !lock.attempt.Kind.Marks || !lock.last().Sees(protocol.SharedValue) {
 		return 0
 	}
-	if w.Mark == "" {
-		w.Mark = l.board.Random.Token(w.Call.(*acquireOptions).owner)
+	m, marked := w.Mark.(*mark)
+	if !marked {
+		m = &mark{name: l.board.Random.Token(w.Call.(*acquireOptions).owner), left: make(map[*node.Node]bool)}
+		w.Mark = m
 	}
 	op := new(quorum.Operation)
 	op.Prepare(&lock.attempt, protocol.Mark, protocol.MarkTTL)
-	op.Cmds = protocol.SetMark(protocol.NewSides(op.Key.(string)), w.Mark)
+	op.Cmds = protocol.SetMark(protocol.NewSides(op.Key.(string)), m.name)
+	m.renew(op)
 	op.AskAll()
 	return protocol.MarkTTL / 2
 }
 
-// withdraw ends that, for a writer that has the key now or has given up.
-func (l *Locker) withdraw(key, mark string, gaveUp bool) {
+// A mark keeps readers out that do not share the key yet, while a writer waits for it.
+type mark struct {
+	name string
+	last *quorum.Operation   // by which it was set or renewed
+	left map[*node.Node]bool // the nodes to which it was sent
+}
+
+// renew takes what has not left of the last setting back: the next one does the same.
+func (m *mark) renew(next *quorum.Operation) {
+	if m.last != nil {
+		for _, n := range m.last.Retract() {
+			m.left[n] = true
+		}
+	}
+	m.last = next
+}
+
+// withdraw ends the mark of a writer that has the key now or has given up.
+func (l *Locker) withdraw(key string, m *mark, gaveUp bool) {
+	m.renew(nil)
 	op := l.about(key, protocol.Unmark)
 	name := op.Key.(string)
-	op.Cmds = protocol.WithdrawMark(protocol.NewSides(name), name, mark, gaveUp)
-	op.AskAll()
+	op.Cmds = protocol.WithdrawMark(protocol.NewSides(name), name, m.name, gaveUp)
+	if nodes := slices.Collect(maps.Keys(m.left)); len(nodes) > 0 {
+		op.AskOf(nodes, len(nodes))
+	}
 }
 
 // String shows the key and what is left of the lease. It does not show the token.

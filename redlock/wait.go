@@ -61,8 +61,8 @@ func (l *Locker) wait(w *waiting.Waiter, tried *lease) (*lease, error) {
 	if o := w.Call.(*acquireOptions); o.kind.slots != nil {
 		l.unmark(o)
 	}
-	if w.Mark != "" {
-		l.withdraw(w.Key, w.Mark, err != nil)
+	if m, marked := w.Mark.(*mark); marked {
+		l.withdraw(w.Key, m, err != nil)
 	}
 	if err != nil {
 		return nil, err

@@ -96,6 +96,16 @@ func (n *Node) Up() bool {
 	return n.health.state == up
 }
 
+// DownFor is why the node is down; nil: it is not.
+func (n *Node) DownFor() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.health.state == up {
+		return nil
+	}
+	return n.health.cause
+}
+
 // note queues an event, before the node's state changes. n.mu is held.
 func (n *Node) note(kind fault.Kind, err error) {
 	h, now := &n.health, n.set.Clock.Now()

@@ -32,10 +32,10 @@ type Attempt struct {
 	awaited bool     // Close waits for its clean-ups: see [Attempt.weigh]
 	nodes   []nodeState
 	sides   *protocol.Sides // where its kind has keys beside the key, or it is converted
-	other   any             // the hold's other token, where it was converted: see [Attempt.Convert]
+	others  []*Attempt      // what the hold had, or was to have, before or after a conversion: see [Attempt.Convert]
 	within  *Attempt        // whose hold it was or was to be: see [Attempt.Convert]
 	asked   *Operation      // the last of its operations that may set the key and have open requests
-	// unwanted: its hold is over, and was neither abandoned nor did it go on with another token.
+	// unwanted: its hold is over and was not abandoned, or a quorum has granted the token that it goes on with.
 	unwanted bool
 
 	over atomic.Bool // the hold that it began has ended

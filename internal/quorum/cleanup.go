@@ -13,6 +13,9 @@ import (
 
 // ToRelease makes op the operation that deletes the attempt's token.
 func (a *Attempt) ToRelease(op *Operation) *Operation {
+	for _, other := range a.Others() {
+		op.behind = append(op.behind, other.unclean()...)
+	}
 	a.Mu.Lock()
 	op.Prepare(a, a.releasing(), a.Longest)
 	if op.Beside = a.within; a.within != nil {
@@ -33,22 +36,16 @@ func (a *Attempt) deletable(now clockdrift.Instant) bool {
 }
 
 // Clear takes the attempt's token away wherever it is or may come to be. It does not wait, and
-// does not hang on anybody's context.
-func (a *Attempt) Clear() {
-	if !a.deletable(a.Board.Clock.Now()) {
-		return
+// does not hang on anybody's context. It returns the operation that does, which is decided when a
+// quorum of the nodes is free of the token; nil: there is nothing to take away.
+func (a *Attempt) Clear() *Operation {
+	nodes := a.unclean()
+	if len(nodes) == 0 || !a.deletable(a.Board.Clock.Now()) {
+		return nil
 	}
-	var nodes []*node.Node
-	a.Mu.Lock()
-	for i := range a.nodes {
-		if !a.nodes[i].clean() {
-			nodes = append(nodes, a.Board.Nodes[i])
-		}
-	}
-	a.Mu.Unlock()
-	if len(nodes) > 0 {
-		a.ToRelease(new(Operation)).AskOf(nodes, len(nodes))
-	}
+	op := a.ToRelease(new(Operation))
+	op.AskOf(nodes, max(1, len(nodes)-(len(a.nodes)-a.Board.Quorum)))
+	return op
 }
 
 // Abandon lets the nodes be cleaned of a lost lock's token, soon. Mu is held.

@@ -56,10 +56,13 @@ func (op *Operation) moment() time.Duration {
 }
 
 // Late is how long answers may take that have not come, where the next step depends on who has the
-// key; 0: those nodes are farther away than the others.
+// key; 0: a quorum names the same token, or those nodes are farther away than the others.
 func (op *Operation) Late() time.Duration {
 	op.Attempt.Mu.Lock()
 	defer op.Attempt.Mu.Unlock()
+	if _, held := op.has(op.need); held {
+		return 0
+	}
 	wait, _ := op.late()
 	return wait
 }

@@ -50,17 +50,18 @@ type Operation struct {
 
 	votes      []vote
 	agreed     int
-	open       int  // requests without a final answer
-	spared     int  // releases that agree unasked; they decide only if no other answer is to come
-	decided    bool // Done is to be closed when Attempt.Mu is free
-	recalls    bool // what has not left is to be recalled when Attempt.Mu is free
-	submitted  bool // to all nodes
-	superseded bool // by a later operation of its attempt
-	dismissed  bool // nobody waits for the answers that have not come yet
-	complete   bool // all nodes have answered, and that is to be told
-	full       bool // Full is to be closed when Attempt.Mu is free
-	filled     bool // it was
-	unanswered bool // a release was sent and got no answer
+	open       int          // requests without a final answer
+	spared     int          // releases that agree unasked; they decide only if no other answer is to come
+	decided    bool         // Done is to be closed when Attempt.Mu is free
+	recalls    bool         // what has not left is to be recalled when Attempt.Mu is free
+	submitted  bool         // to all nodes
+	behind     []*node.Node // of a release: where another token of the hold was, or might be, when it was made
+	superseded bool         // by a later operation of its attempt
+	dismissed  bool         // nobody waits for the answers that have not come yet
+	complete   bool         // all nodes have answered, and that is to be told
+	full       bool         // Full is to be closed when Attempt.Mu is free
+	filled     bool         // it was
+	unanswered bool         // a release was sent and got no answer
 	holders    []holderView
 	early      *time.Timer // to that; nil: it was not contested
 	placed     int         // nodes that have set the key, whether or not that is a vote
@@ -239,6 +240,10 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	default:
 		answer, err = r.ReadFence()
 	}
+	unsent := errors.Is(err, driver.ErrNotSent)
+	if op.Beside != nil { // first, or there would be a moment at which no token of the hold is known to be there
+		op.beside(r.Node, set, r.Reply == nil && !unsent, now)
+	}
 	a.Mu.Lock()
 	if set && op.Op.Votes && r.Node.Gates().Strict() && now > v.start.Add(op.Patience()) {
 		// The look behind it speaks of this moment, and with fences the number that was accepted
@@ -249,7 +254,6 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 		answer, err = protocol.Failed, errOther
 	}
 	s := &a.nodes[r.Node.Index]
-	unsent := errors.Is(err, driver.ErrNotSent)
 	if r.Reply != nil && !r.Refused() {
 		s.onReply(v.start, now)
 	}
@@ -278,9 +282,6 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 		op.tally(v, answer, err, now)
 	}
 	op.unlock()
-	if op.Beside != nil {
-		op.beside(r.Node, set, r.Reply == nil && !unsent, now)
-	}
 	if counts && op.Handoff != nil {
 		op.handOn(r, set || answer != protocol.Failed)
 	}

@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"slices"
+
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -42,6 +44,22 @@ func (op *Operation) Dismiss() {
 	op.Attempt.Recall()
 }
 
+// Retract takes what has not left of op out of the nodes' queues. It returns the nodes to which it was,
+// or is about to be, sent.
+func (op *Operation) Retract() (sent []*node.Node) {
+	for i := range op.votes {
+		op.votes[i].Node.Recall(&op.votes[i].Request)
+	}
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	for i := range op.votes {
+		if v := &op.votes[i]; v.answer == protocol.Pending || v.start != 0 {
+			sent = append(sent, v.Node)
+		}
+	}
+	return sent
+}
+
 // Recall takes the attempt's requests that are needless and have not left out of the nodes' queues:
 // first those that may set the key, and then releases that have nothing to do any more.
 func (a *Attempt) Recall() {
@@ -63,12 +81,10 @@ func (a *Attempt) Recall() {
 	}
 }
 
-// spares reports whether r, which has not left, is not needed. A release of a hold that was converted
-// stays in the lines of its tokens: what makes the other token into this one may be before it there.
-// Attempt.Mu is held.
+// spares reports whether r, which has not left, is not needed. A release stays in line where another
+// token of the hold may be: what makes that into this one may be before it. Attempt.Mu is held.
 func (op *Operation) spares(r *node.Request) bool {
-	a := op.Attempt
-	return op.needless() || op.Op.Frees && a.other == nil && a.within == nil && a.nodes[r.Node.Index].clean()
+	return op.needless() || op.Op.Frees && op.Attempt.nodes[r.Node.Index].clean() && !slices.Contains(op.behind, r.Node)
 }
 
 // list puts op on its attempt's list. Attempt.Mu is held.
@@ -98,14 +114,15 @@ func (op *Operation) unlist() {
 }
 
 // put puts a request in its node's queue. A release where the token is not, and cannot appear, is
-// answered at once: it would only stand in the key's queue. Of a node that is down it is not said.
+// answered at once: it would only stand in the key's queue. Of a node that is down it is said that it
+// is.
 func (op *Operation) put(r *node.Request) {
-	if op.Op.Frees && r.Node.Up() {
+	if op.Op.Frees {
 		op.Attempt.Mu.Lock()
 		spared := op.spares(r)
 		op.Attempt.Mu.Unlock()
 		if spared {
-			op.Unanswered(r, nil, op.Asked)
+			op.Unanswered(r, r.Node.DownFor(), op.Asked)
 			op.Passed(r)
 			return
 		}

@@ -128,6 +128,13 @@ func (op *Operation) Await(ctx context.Context) {
 	}
 }
 
+// HasCarried reports whether a quorum has agreed.
+func (op *Operation) HasCarried() bool {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	return op.Outcome == Carried
+}
+
 // Drop ends the operation for a caller who does not wait any longer, unless it is decided. What
 // was not sent is not sent any more.
 func (op *Operation) Drop() {

@@ -24,7 +24,7 @@ type Waiter struct {
 	Rank    clockdrift.Instant // when it would have begun without a priority
 	Call    any                // what the host makes attempts of
 	Joins   bool               // it may have the key beside others that do
-	Mark    string             // by which the host keeps others from joining while it waits; "": none
+	Mark    any                // by which the host keeps others from joining while it waits; nil: it does not
 	How     How                // it came to its last try
 	Seen    Sighting           // by its tries
 	Place   atomic.Int64       // in the key's line, in microseconds of the nodes' clocks; 0: not known yet

@@ -111,15 +111,15 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 			value := string(rune('a' + i))
 			all.Go(func() {
 				err := election.New(locker, s.key).Run(s.Context(), value, func(ctx context.Context, term *election.Term) error {
-					record.begin(s, value, term)
+					record.begin(s, value, term) //nolint:contextcheck // the term has its own
 					defer record.end()
 					if len(record.order) == 2 {
 						close(second)
 					}
 					if len(record.order) < candidates {
-						waitFor(s, ctx, value, after(30*time.Millisecond), func(struct{}) bool { return true })
+						waitFor(ctx, s, value, after(30*time.Millisecond), func(struct{}) bool { return true })
 					} else { // as long as the last one leads, there is somebody to see
-						waitFor(s, ctx, value, leaders, func(l election.Leader) bool { return l.Term == record.ids[candidates-1] })
+						waitFor(ctx, s, value, leaders, func(l election.Leader) bool { return l.Term == record.ids[candidates-1] })
 					}
 					return nil
 				})
@@ -150,7 +150,7 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 }
 
 // waitFor waits until what comes is the right one, while value leads.
-func waitFor[T any](s *site, ctx context.Context, value string, comes <-chan T, right func(T) bool) {
+func waitFor[T any](ctx context.Context, s *site, value string, comes <-chan T, right func(T) bool) {
 	for {
 		select {
 		case next := <-comes:

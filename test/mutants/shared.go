@@ -15,7 +15,7 @@ var shared = []mutant{
 	wrong("a waiting writer does not renew its mark",
 		in("Locker.mark", replace(`protocol.MarkTTL / 2`, `0`)), inSharing),
 	wrong("a writer that has the key or gives up leaves its mark",
-		in("Locker.wait", never(`w.Mark != ""`)), inSharing),
+		in("Locker.wait", never(`marked`)), inSharing),
 	wrong("a writer that gives up does not tell the readers",
 		in("WithdrawMark", never(`gaveUp`)), inSharing),
 	wrong("a mark keeps out who has the key already",
@@ -43,7 +43,21 @@ var shared = []mutant{
 	wrong("a downgrade of a lost lock says that the key is taken",
 		in("Lock.downgrade", replace(`failure(op, notProlonged(op))`, `failure(op, op.FailureReason())`)), inSharing),
 	wrong("what an upgrade has left is never deleted",
-		in("lease.giveBack", never(`converted != nil && !converted.Clean()`)), inSharing),
+		in("lease.giveBack", never(`cleared != nil`)), inSharing),
+	wrong("a release takes what another token's clean-up is about to bring for gone",
+		in("Operation.spares", always(`!slices.Contains(op.behind, r.Node)`)), inSharing),
+	wrong("a release waits for a far node that has another token of the hold",
+		in("lease.free", always(`!other.Attempt.Gone() || !op.HasDeleted()`)), inDistance),
+	wrong("what was shared is still to be had alone at a far node",
+		in("Lock.downgrade", never(`op.HasCarried()`)), inDistance),
+	wrong("what became a writer is still to be shared at a far node",
+		in("SharedLock.upgrade", drop(`a.Pass()`)), inDistance),
+	wrong("an upgrade waits for nodes that are far away",
+		in("Attempt.Gone", replace(`>= a.Board.Quorum`, `== len(a.nodes)`)), inDistance),
+	wrong("marks gather at a far node",
+		in("Operation.Retract", replace(`op.votes[i].Node.Recall(&op.votes[i].Request)`, `_ = i`)), inDistance),
+	wrong("a try that knows the holder waits for nodes that are a little farther",
+		in("Operation.Late", never(`held`)), suite{pkg: "./redlock", run: "ATryThatKnows"}),
 	wrong("an upgrade counts behind the reader's deadline",
 		in("lease.goesOn", replace(`return false`, `l.ended = nil`)), inSharing),
 	wrong("a reader goes on beside the writer that it became",
@@ -51,7 +65,7 @@ var shared = []mutant{
 	wrong("a writer keeps the reader's deadline",
 		in("lease.hold", replace(`l.until = min(l.until, l.ends)`, `l.until = l.from.until`)), inSharing),
 	wrong("an upgrade does not wait for the last one's clean-up",
-		in("SharedLock.raised", never(`other != nil && !l.cleaned(ctx, other)`)), inSharing),
+		in("SharedLock.raised", never(`!l.alone(ctx)`)), inSharing),
 	wrong("a downgrade is not announced",
 		in("Batch.readerReplies", never(`p.Op.mode == turn`)), inSharing),
 	wrong("a reader's number is not brought to a quorum",
@@ -92,6 +106,8 @@ var shared = []mutant{
 }
 
 var ofReaders = suite{pkg: "./redlocktest", run: "Share|Reader|Mark|Turns"}
+
+var inDistance = suite{pkg: "./redlock", run: "FartherAway"}
 
 // The tests of redlock that share a key.
 var inSharing = suite{pkg: "./redlock", run: "^Test.*(Reader|Writer|Share|Downgrade|Upgrade|Conversion|Mark|Number|Reserved)"}
