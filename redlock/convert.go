@@ -126,8 +126,8 @@ func (l *Lock) turn(told *acquisition) (*lease, error) {
 //
 // With an error the lock stays shared, with the lease that it had. The error matches [ErrTaken] if
 // there are other readers: it does not wait for them, for two that waited would wait for each
-// other. It matches [ErrContended] if another upgrade of the lock is under way, or if a node
-// has not confirmed within a node time-out that it is shared again after one that failed: try
+// other. It matches [ErrContended] if another upgrade of the lock is under way, or if no quorum
+// has confirmed within a node time-out that it is shared again after one that failed: try
 // again soon. The others are those of [Lock.Extend] and, with fences, [ErrFence].
 func (l *SharedLock) TryUpgrade(ctx context.Context) (*Lock, error) {
 	told := l.converts(KindExclusive)

@@ -131,13 +131,13 @@ func (j journey) travel(t *testing.T) (cycles int64) {
 
 func TestAMinorityThatIsFartherAwayCostsNothing(t *testing.T) {
 	for _, j := range []journey{
-		{callers: 1, keys: 1, lasts: 10 * time.Second},
-		{callers: 16, keys: 1, lasts: 10 * time.Second},
-		{callers: 4, keys: 4, lasts: 5 * time.Second},
-		{callers: 1, keys: 1, converts: 1, lasts: 5 * time.Second},
-		{callers: 1, keys: 1, converts: 2, lasts: 5 * time.Second},
-		{callers: 16, keys: 1, converts: 3, lasts: 5 * time.Second},
-		{callers: 2, keys: 2, converts: 100, lasts: 5 * time.Second},
+		{callers: 1, keys: 1, lasts: 2 * time.Second},
+		{callers: 16, keys: 1, lasts: 4 * time.Second},
+		{callers: 4, keys: 4, lasts: 2 * time.Second},
+		{callers: 1, keys: 1, converts: 1, lasts: 2 * time.Second},
+		{callers: 1, keys: 1, converts: 2, lasts: 2 * time.Second},
+		{callers: 16, keys: 1, converts: 3, lasts: 4 * time.Second},
+		{callers: 2, keys: 2, converts: 100, lasts: 4 * time.Second},
 	} {
 		for _, nodes := range []int{3, 5} {
 			for far := 1; far <= nodes/2; far++ {
@@ -374,7 +374,7 @@ func TestNoExtensionIsRefusedBecauseManyWait(t *testing.T) {
 // dead is how far away a node is that refuses all.
 const dead = time.Duration(-1)
 
-// contendOver returns how many locks three Lockers of two callers each get of one key in 10 s.
+// contendOver returns how many locks three Lockers of two callers each get of one key in 4 s.
 func contendOver(t *testing.T, away []time.Duration, options ...Option) (locks int64) {
 	locker, fakes := newLocker(t, len(away), options...)
 	lockers := []*Locker{locker, another(t, fakes, options...), another(t, fakes, options...)}
@@ -388,10 +388,10 @@ func contendOver(t *testing.T, away []time.Duration, options ...Option) (locks i
 	for _, l := range lockers {
 		warm(t, l)
 	}
-	time.Sleep(5 * time.Second)
+	time.Sleep(2 * time.Second)
 	var count atomic.Int64
 	var group sync.WaitGroup
-	end := time.Now().Add(10 * time.Second)
+	end := time.Now().Add(4 * time.Second)
 	for _, l := range lockers {
 		for range 2 {
 			group.Go(func() {

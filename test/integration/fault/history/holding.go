@@ -26,7 +26,7 @@ func Losses(l *Log) (violations []Violation) {
 		}
 		violations = append(violations, Violation{
 			Rule: "renewal", Key: t.Key, Span: last, parties: []event{t},
-			What: fmt.Sprintf("%s lost the lock that was to be renewed, with nothing in its way for %v", t.Client, l.Lease),
+			What: fmt.Sprintf("%s lost the lock that was to be renewed, with nothing in its way for %v: %s", t.Client, l.Lease, t.Why),
 		})
 	}
 	return violations

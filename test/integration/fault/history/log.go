@@ -33,6 +33,7 @@ type Tenure struct {
 
 	Release Span   // the call to release it, up to Never if that did not return; empty if there was none
 	Lost    Moment // when it ended though it was to be renewed; 0: it did not
+	Why     string // it did
 }
 
 // A Visit is one read and one write of a register under the lock: one step for who looks

@@ -2,6 +2,7 @@ package note
 
 import (
 	"bufio"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	pen.Extended(1, until+1)
 	pen.Visiting(1, before, "p/1.1", "p/1.2")
 	pen.Refused(1)
-	pen.Lost(1, 77)
+	pen.Lost(1, 77, errors.New("two of three said: \"no\""))
 	pen.Ended(1, until+1)
 	pen.Freed(1)
 	pen.AskedAt(78, 3, "d", Hasty)
@@ -58,7 +59,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	if visit.Key != "a" || visit.Fence != 7 || visit.Called != before || visit.Returned < before || visit.Returned > after || visit.Left != "p/1.1" {
 		t.Errorf("between %v and %v there was the visit %+v", before, after, visit)
 	}
-	if r := tenure.Release; tenure.Lost != 77 || r.From < tenure.Ended || r.To < r.From || r.To > after {
+	if r := tenure.Release; tenure.Lost != 77 || tenure.Why != `two of three said: "no"` || r.From < tenure.Ended || r.To < r.From || r.To > after {
 		t.Errorf("until %v there was the release of the tenure %+v", after, tenure)
 	}
 	if other := log.Tenures[1]; other.Asked != 78 || other.Lost != 0 || other.Release.To != history.Never {

@@ -99,8 +99,10 @@ func (p *Pen) Ended(worker int, until history.Moment) {
 // Freed says that the call to release it has returned.
 func (p *Pen) Freed(worker int) { p.line("%c %d %d\n", freed, worker, Now()) }
 
-// Lost says when the worker's lock ended that was to be renewed.
-func (p *Pen) Lost(worker int, when history.Moment) { p.line("%c %d %d\n", lost, worker, when) }
+// Lost says when the worker's lock ended that was to be renewed, and why.
+func (p *Pen) Lost(worker int, when history.Moment, why error) {
+	p.line("%c %d %d %q\n", lost, worker, when, fmt.Sprint(why))
+}
 
 // Starved says that the process did not get to run.
 func (p *Pen) Starved(when history.Span) { p.line("%c 0 %d %d\n", starved, when.From, when.To) }

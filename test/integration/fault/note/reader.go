@@ -162,7 +162,10 @@ func (r *Reader) note(w *worker, kind rune, at history.Moment, rest io.Reader) e
 	case freed:
 		r.each(w, func(t *history.Tenure) { t.Release.To = at })
 	case lost:
-		r.each(w, func(t *history.Tenure) { t.Lost = at })
+		var why string
+		_, err := fmt.Fscanf(rest, " %q", &why)
+		r.each(w, func(t *history.Tenure) { t.Lost, t.Why = at, why })
+		return err
 	default:
 		return fmt.Errorf("there is no step %q", kind)
 	}

@@ -235,7 +235,7 @@ func (w *worker) keep(ctx context.Context, g grant) {
 		left -= pause
 	}
 	if !g.Valid() {
-		w.pen.Lost(w.id, note.At(g.Until()))
+		w.pen.Lost(w.id, note.At(g.Until()), whyLost(g.lock))
 		return
 	}
 	w.pen.Extended(w.id, note.At(g.Until()))

@@ -35,6 +35,14 @@ type lock interface {
 	Release(ctx context.Context) error
 }
 
+// whyLost is why a lock ended that was to be renewed, if it says so.
+func whyLost(l lock) error {
+	if held, says := l.(interface{ Context() context.Context }); says {
+		return context.Cause(held.Context())
+	}
+	return nil
+}
+
 // A manner is how a lock is asked for.
 type manner int
 

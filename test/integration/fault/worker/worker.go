@@ -168,7 +168,7 @@ func (w *worker) stay(ctx context.Context, key string, lock lock) {
 		left -= pause
 	}
 	if !lock.Valid() {
-		w.pen.Lost(w.id, note.At(lock.Until()))
+		w.pen.Lost(w.id, note.At(lock.Until()), whyLost(lock))
 	}
 }
 
