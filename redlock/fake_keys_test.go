@@ -15,12 +15,21 @@ func (f *fakeNode) holdAll(args []any) driver.Reply {
 	names, argv := args[1:1+all], args[1+all:]
 	arg := func(i int) string { return argv[i].(string) }
 	count, _ := strconv.Atoi(arg(2))
-	keys, counters, marks := names[:count], []any(nil), []any(nil)
+	keys, counters, marks, carried := names[:count], []any(nil), []any(nil), []any(nil)
 	if arg(3) != "0" {
 		counters = names[count : 2*count]
 	}
 	if len(argv) > 5 {
-		marks = names[all-count:]
+		carried, marks = names[count+len(counters):all-count], names[all-count:]
+	}
+	waits := make(map[string]bool) // for the caller
+	for _, key := range carried {
+		mark, _ := f.get(key.(string))
+		var since int64
+		var by string
+		if n, _ := fmt.Sscanf(mark.token, "ql:wanted %d %s", &since, &by); n == 2 {
+			waits[by] = true
+		}
 	}
 	integer := func(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
 	var way []driver.Reply
@@ -46,7 +55,7 @@ func (f *fakeNode) holdAll(args []any) driver.Reply {
 		mark, ok := f.get(key.(string))
 		var since int64
 		var by string
-		if n, _ := fmt.Sscanf(mark.token, "ql:wanted %d %s", &since, &by); !ok || n != 2 || by == arg(6) {
+		if n, _ := fmt.Sscanf(mark.token, "ql:wanted %d %s", &since, &by); !ok || n != 2 || by == arg(6) || waits[by] {
 			continue
 		}
 		ticket, _ := strconv.ParseInt(arg(5), 10, 64)

@@ -44,7 +44,8 @@ const MaxKeys = protocol.MaxKeys
 // [Locker.Acquire], and of other libraries.
 //
 // Who waits for several keys is not overtaken for long by others who came later and want one of
-// them, in any process, if they take several keys as well. It keeps them off by marks on the nodes:
+// them, in any process, if they take several keys as well, under other locks or not: but those go before
+// it whose context carries one of its keys. It keeps them off by marks on the nodes:
 // for a second from a tenth of a second on, and after half a second in which they may try again for
 // twice as long as before, and so on. So it is served once that time is longer than others hold the
 // keys. Locks on single keys do not heed the marks: a key that is always taken by [Locker.Acquire]
@@ -102,11 +103,22 @@ func (l *Locker) prepareAll(ctx context.Context, keys []string, options []Acquir
 		}
 	}
 	o := *chosen
-	o.kind = ofKeys(&protocol.Many{Keys: protocol.NewKeys(l.options.prefix, keys), Turn: protocol.Turn{Name: "0"}})
-	if len(l.carries(ctx)) > 0 { // who waits before it may wait for what its context holds
-		o.kind.Many.Turn = protocol.Turn{}
-	}
+	names := protocol.NewKeys(l.options.prefix, keys)
+	o.held = l.heldBy(ctx)
+	o.kind = ofKeys(&protocol.Many{Keys: names, Turn: *newcomer, Carried: names.MarksOf(l.options.prefix, o.held)})
 	return &o, o.checkPriority()
+}
+
+// heldBy returns the keys that ctx carries, in order.
+func (l *Locker) heldBy(ctx context.Context) (keys []string) {
+	for _, lock := range l.carries(ctx) {
+		if lock.places != nil || !lock.Valid() {
+			continue
+		}
+		keys = append(keys, lock.attempt.Names()...)
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // nameOf is how errors call several keys.
@@ -147,11 +159,8 @@ func (o *acquireOptions) several() bool {
 
 // turned is when those began to wait who ask for several keys or permits; nil: they heed nobody.
 func (o *acquireOptions) turned() *protocol.Turn {
-	switch {
-	case o.kind.slots != nil:
+	if o.kind.slots != nil {
 		return o.turn
-	case o.kind.Many.Name == "":
-		return nil
 	}
 	return &o.kind.Many.Turn
 }
@@ -162,7 +171,7 @@ func (o *acquireOptions) at(turn protocol.Turn) *acquireOptions {
 	if o.kind.slots != nil {
 		own.turn = &turn
 	} else {
-		own.kind = ofKeys(&protocol.Many{Keys: o.kind.Many.Keys, Turn: turn})
+		own.kind = ofKeys(&protocol.Many{Keys: o.kind.Many.Keys, Turn: turn, Carried: o.kind.Many.Carried})
 	}
 	return &own
 }
@@ -173,7 +182,7 @@ func (l *Locker) acquireAll(ctx context.Context, name string, o *acquireOptions)
 	if o.kind.slots == nil {
 		keys = o.kind.Many.Names
 	}
-	w := &waiting.SetWaiter{Waiter: *l.waiter(ctx, name, o, l.clock.Now()), Keys: keys, Passes: passes}
+	w := &waiting.SetWaiter{Waiter: *l.waiter(ctx, name, o, l.clock.Now()), Keys: keys, Passes: passes, Held: o.held}
 	turn := protocol.Turn{Name: l.board.Random.Nonce()}
 	w.Ask = func(stays time.Duration) (waiting.Attempt, error) {
 		if passes {
@@ -194,7 +203,7 @@ func (l *Locker) acquireAll(ctx context.Context, name string, o *acquireOptions)
 		return tried, err
 	}
 	var tried waiting.Attempt
-	if passes || !w.Lines.HasSet(keys) {
+	if passes || !w.Lines.HasSet(keys, o.held) {
 		var bound clockdrift.Instant
 		lock, err := l.try(ctx, name, o, true, &bound)
 		if err == nil || lock == nil {

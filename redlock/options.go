@@ -76,6 +76,7 @@ type acquireOptions struct {
 	kind                   *kind
 	stand                  *protocol.Stand // where it stands in the key's line; nil: nowhere
 	turn                   *protocol.Turn  // of one who asks for permits; nil: he heeds nobody who waits for several
+	held                   []string        // of one who asks for several keys: what its context carries, in order
 	priority               int
 	ttl                    time.Duration
 	maxWait                time.Duration

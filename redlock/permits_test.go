@@ -248,7 +248,7 @@ func TestWhoWantsManyPermitsIsServedBesideManyWhoWantOne(t *testing.T) {
 			for _, f := range fakes {
 				f.change(func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 200*time.Microsecond })
 			}
-			crowd := weightedCrowd{lockers: []*Locker{locker}, callers: 24, permits: 10, least: 1, most: 1, hold: 20 * time.Millisecond, last: 4 * time.Second}
+			crowd := weightedCrowd{lockers: []*Locker{locker}, callers: 24, permits: 10, least: 1, most: 1, hold: 20 * time.Millisecond, last: 4 * time.Second, under: processes > 1}
 			for range processes - 1 {
 				crowd.lockers = append(crowd.lockers, another(t, fakes))
 			}
@@ -318,6 +318,7 @@ type weightedCrowd struct {
 	least, most int
 	hold        time.Duration // up to so long
 	last        time.Duration
+	under       bool // each works under a lock of its own
 
 	mu     sync.Mutex
 	inside [MaxPermits]bool
@@ -352,20 +353,26 @@ func (c *weightedCrowd) run(t *testing.T) (waits []time.Duration) {
 	for i := range c.callers {
 		s := newSemaphore(t, c.lockers[i%len(c.lockers)], c.permits)
 		all.Go(func() {
+			ctx := t.Context()
+			if c.under {
+				own := mustAcquireUnder(t.Context(), t, s.locker, fmt.Sprint("own", i))
+				defer mustRelease(t, own)
+				ctx = own.Context()
+			}
 			for time.Now().Before(end) {
 				n := c.least + rand.N(c.most-c.least+1) //nolint:gosec // no secret
 				began := time.Now()
 				var slots []int
 				var release func(context.Context) error
 				if n == 1 && i%2 == 0 {
-					p, err := s.Acquire(t.Context())
+					p, err := s.Acquire(ctx)
 					if err != nil {
 						t.Errorf("Acquire = %v", err)
 						return
 					}
 					slots, release = []int{p.Slot()}, p.Release
 				} else {
-					p, err := s.AcquireN(t.Context(), n)
+					p, err := s.AcquireN(ctx, n)
 					if err != nil {
 						t.Errorf("AcquireN(%d) = %v", n, err)
 						return
@@ -417,12 +424,12 @@ func TestWhoWaitsForOnePermitLeavesAMarkBesideWhoWantsSeveral(t *testing.T) {
 	})
 }
 
-// A wait for several permits may wait for the very lock that somebody works under.
-func TestWhoWorksUnderALockHeedsNobodyWhoWaitsForPermits(t *testing.T) {
+// A wait for several permits waits for the very permit that somebody works under, but not for a lock.
+func TestWhoWorksUnderAPermitHeedsNobodyWhoWaitsForSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
+		_, fakes := newLocker(t, 3, WithTTL(time.Hour))
 		waits, works := newSemaphore(t, another(t, fakes, WithTTL(time.Hour)), 4), newSemaphore(t, another(t, fakes, WithTTL(time.Hour)), 4)
-		held, err := newSemaphore(t, locker, 4).AcquireN(t.Context(), 2)
+		held, err := works.AcquireN(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -439,9 +446,12 @@ func TestWhoWorksUnderALockHeedsNobodyWhoWaitsForPermits(t *testing.T) {
 			t.Errorf("TryAcquire of a permit that is kept for another = %v, want ErrTaken", err)
 		}
 		lock := mustAcquire(t, works.locker, "x")
-		permit, err := works.TryAcquire(lock.Context())
+		if _, err := works.TryAcquire(lock.Context()); !errors.Is(err, ErrTaken) {
+			t.Errorf("TryAcquire under a lock = %v, want ErrTaken", err)
+		}
+		permit, err := works.TryAcquire(held.Context())
 		if err != nil {
-			t.Fatalf("TryAcquire under a lock = %v, want the permit", err)
+			t.Fatalf("TryAcquire under permits = %v, want the permit", err)
 		}
 		if err := permit.Release(t.Context()); err != nil {
 			t.Error(err)

@@ -130,8 +130,8 @@ func (p *Permits) GoString() string { return p.String() }
 // several, in any process. It keeps them off by a mark at the nodes: for a second from a tenth of a
 // second on, and after half a second in which they may try again for twice as long as before, and so on.
 // So it is served once that time is longer than others hold their permits. Permits that are free stay idle
-// meanwhile, and releases in this process go to the nodes. An acquire under the context of another lock
-// heeds no mark: who waits may wait for that lock.
+// meanwhile, and releases in this process go to the nodes. An acquire under the context of a permit of the
+// same semaphore heeds no mark: who waits may wait for that permit.
 //
 // An [OptionError] for "n" says that it is not between 1 and the number of permits. The other errors
 // are those of [Semaphore.Acquire]: [ErrDeadlock] says that ctx carries so many permits that fewer than n
@@ -178,7 +178,7 @@ func (s *Semaphore) prepare(ctx context.Context, of *kind, options []AcquireOpti
 		return nil, &fault.StateError{Op: "acquire", Key: s.key, Why: fmt.Errorf("%w: %d of %d permits, which leaves fewer than %d: acquire all that you want at once, or release some first", ErrDeadlock, held, s.Permits(), of.permits)}
 	}
 	o = o.as(of)
-	if len(s.locker.carries(ctx)) == 0 { // who waits before it may wait for what its context holds
+	if s.carried(ctx) == 0 { // who waits before it waits for what its context has
 		o.turn = newcomer
 	}
 	return o, o.checkPriority()

@@ -19,6 +19,7 @@ type crowdOfSets struct {
 	least, most int           // keys of a set
 	hold        time.Duration // up to so long
 	last        time.Duration
+	under       bool // each works under a lock of its own
 }
 
 // run lets the crowd go, and returns how long each acquire waited, in order.
@@ -30,13 +31,19 @@ func (c *crowdOfSets) run(t *testing.T) (waits []time.Duration) {
 	end := time.Now().Add(c.last)
 	for i := range c.callers {
 		all.Go(func() {
+			ctx := t.Context()
+			if c.under {
+				own := mustAcquireUnder(t.Context(), t, c.lockers[i%len(c.lockers)], fmt.Sprint("own", i))
+				defer mustRelease(t, own)
+				ctx = own.Context()
+			}
 			for time.Now().Before(end) {
 				var keys []string
 				for _, k := range rand.Perm(c.keys)[:c.least+rand.N(c.most-c.least+1)] { //nolint:gosec // no secret
 					keys = append(keys, fmt.Sprintf("key%02d", k))
 				}
 				began := time.Now()
-				lock, err := c.lockers[i%len(c.lockers)].AcquireAll(t.Context(), keys)
+				lock, err := c.lockers[i%len(c.lockers)].AcquireAll(ctx, keys)
 				if err != nil {
 					t.Errorf("AcquireAll = %v", err)
 					return
@@ -98,7 +105,7 @@ func TestWhoWantsAlmostAllKeysIsServedBesideManyWhoWantTwo(t *testing.T) {
 			for _, f := range fakes {
 				f.change(func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 200*time.Microsecond })
 			}
-			c := crowdOfSets{callers: 15, keys: 20, least: 2, most: 2, hold: 10 * time.Millisecond, last: 4 * time.Second}
+			c := crowdOfSets{callers: 15, keys: 20, least: 2, most: 2, hold: 10 * time.Millisecond, last: 4 * time.Second, under: processes > 1}
 			for range processes {
 				c.lockers = append(c.lockers, another(t, fakes))
 			}

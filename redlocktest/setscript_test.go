@@ -77,6 +77,25 @@ func TestTheHoldAllScriptCounts(t *testing.T) {
 	})
 }
 
+func TestTheHoldAllScriptHeedsNoMarkOfThoseWhoWaitForItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := StartInBubble(t, 1)[0]
+		try := func(carried ...string) driver.Reply {
+			keys := append(append([]string{"a", "b"}, carried...), "ql:wanted:{a}", "ql:wanted:{b}")
+			return holdAll(t, node, keys, "ours", "10000", "2", "0", "0", "0", "0", "0")
+		}
+		ask(t, node, "SET", "ql:wanted:{a}", "ql:wanted 100 aa", "PX", "60000")
+		ask(t, node, "SET", "ql:wanted:{held}", "ql:wanted 90 bb", "PX", "60000")
+		for _, carried := range [][]string{nil, {"ql:wanted:{held}"}, {"ql:wanted:{free}"}} {
+			refusedBy(t, try(carried...), 1, "ql:wanted 100 aa")
+		}
+		ask(t, node, "SET", "ql:wanted:{held}", "ql:wanted 100 aa", "PX", "60000")
+		if got := try("ql:wanted:{free}", "ql:wanted:{held}"); got.Int != 1 {
+			t.Errorf("beside the mark of one who waits for the caller the script returned %s, want 1", show(got))
+		}
+	})
+}
+
 func TestTheHoldAllScriptHeedsTheMarksOfThoseWhoCameBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]

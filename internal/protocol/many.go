@@ -38,6 +38,9 @@ const MaxKeys = 128
 type Many struct {
 	*Keys
 	Turn
+	// Carried are the marks of keys that its caller holds already. Who has left one of them waits for
+	// that key, so his other marks keep nobody off who has it.
+	Carried []any
 }
 
 // Keys are several keys, in order, with what is kept beside each.
@@ -53,7 +56,7 @@ type Keys struct {
 // several keys. It is advice: only the keys themselves give votes.
 type Turn struct {
 	Since int64         // by the nodes' clocks, in microseconds; 0: nobody has told yet
-	Name  string        // whose it is, in hex digits; "": it heeds no others
+	Name  string        // whose it is, in hex digits
 	Stays time.Duration // for so long a node keeps others off that refuses the keys; 0: it does not
 }
 
@@ -76,6 +79,18 @@ func (k *Keys) First() any { return k.keys[0] }
 
 // Fence returns the fence that stands for those of all keys.
 func (k *Keys) Fence() Fence { return Fence{Key: k.counters[0]} }
+
+// MarksOf returns the marks of other keys behind the prefix, as far as a node can look at them that takes these: if all
+// of these have one hash tag, it may be a Redis Cluster.
+func (k *Keys) MarksOf(prefix string, names []string) (marks []any) {
+	for _, name := range names {
+		key := prefix + name
+		if HasNames(key) && (!k.together || hashTag(key) == hashTag(k.keys[0].(string))) {
+			marks = append(marks, Beside(RoleWanted, key))
+		}
+	}
+	return marks
+}
 
 // Others returns the further keys.
 func (k *Keys) Others() []any { return k.keys[1:] }
@@ -106,13 +121,12 @@ func encodeHoldAll(queues bool) func(*Ask, *Memory) []driver.Command {
 		if a.Fence.Number != 0 {
 			keys, kept = append(keys, k.counters...), a.Fence.kept
 		}
-		heeds := queues && k.Name != ""
-		if heeds {
-			keys = append(keys, k.marks...)
+		if queues {
+			keys = append(append(keys, k.Carried...), k.marks...)
 		}
 		args := append(scripts.HoldAll.Call(nil, len(keys)), keys...)
 		args = append(args, a.Token, a.TTL, strconv.Itoa(len(k.keys)), strconv.FormatInt(a.Fence.Number, 10), kept)
-		if heeds {
+		if queues {
 			args = append(args, strconv.FormatInt(k.Since, 10), k.Name, Milliseconds(k.Stays))
 		}
 		return []driver.Command{{Args: args, FirstKey: 3, Keys: len(keys)}}

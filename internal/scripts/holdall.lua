@@ -5,7 +5,8 @@
 -- With a number in ARGV[4] that is not 0, the keys' counters follow in KEYS. Each takes the
 -- number, unless it has one as great, and is kept for ARGV[5] milliseconds at least.
 --
--- With a ticket in ARGV[6], the keys' marks follow in KEYS. A mark says since when somebody waits
+-- With a ticket in ARGV[6], marks of other keys follow in KEYS, which its caller holds, and then the
+-- keys' own: who has marked one of the first waits for the caller, and is not heeded. A mark says since when somebody waits
 -- for several keys (the ticket, microseconds of the nodes' clocks) and who (ARGV[7]). Who asked
 -- later takes no key that is marked; ticket 0 is later than all. Who has an ARGV[8] that is not 0
 -- marks all keys for so many milliseconds where nobody who asked before has, refused or not: a
@@ -30,6 +31,14 @@ for i = 1, count do
   holders[i] = holder
 end
 if ticket then
+  local waits = {}
+  for i = (number == '0' and count or 2 * count) + 1, #KEYS - count do
+    local mark = redis.pcall('GET', KEYS[i])
+    local by = type(mark) == 'string' and string.match(mark, '^ql:wanted %d+ (%x+)$')
+    if by then
+      waits[by] = true
+    end
+  end
   for i = 1, count do
     local key = KEYS[#KEYS - count + i]
     local mark = redis.pcall('GET', key)
@@ -42,6 +51,8 @@ if ticket then
       marks[i] = 'foreign'
     elseif by == name then
       marks[i] = 'own'
+    elseif waits[by] then
+      marks[i] = 'after'
     elseif since and (ticket == 0 or since < ticket or since == ticket and by < name) then
       marks[i] = 'before'
       if not way and not holders[i] then

@@ -59,7 +59,7 @@ var (
 	Hold    = list(hold, "5e4a79d1bbfa712efe74eb855dff5e33949cea3e")
 	Extend  = list(extend, "eabb6a5bf800520dfbd007d6ea266de488d1205e")
 	Slot    = list(slot, "e54cdfa059d3aea972d92bdd24a223f6112179f0")
-	HoldAll = list(holdAll, "8328c1983c8489d93d163d97bc19513d56b23474")
+	HoldAll = list(holdAll, "d10d887c422c4834e6c3e9b7bf83dbc7caaf24ba")
 	Share   = list(share, "ce34481f088a05c4c798d1c927bef5939964f587")
 	Unshare = list(unshare, "f2422915d352a0e08092057819aa82ca428ce80b")
 	Raise   = list(raise, "fbff27c98a70bf99575b46101c2ed63640197a2d")

@@ -18,8 +18,10 @@ import (
 type SetWaiter struct {
 	Waiter
 	Keys []string // in order
-	// Passes: it goes before all others, for they may wait for a key that its caller has.
+	// Passes: it goes before all others, for they wait for what its caller has.
 	Passes bool
+	// Held are the keys that its caller has, in order: it goes before those who want one of them.
+	Held []string
 	// Ask asks the nodes once. While the waiter stays, they keep the keys for so long from those
 	// who came later.
 	Ask func(stays time.Duration) (Attempt, error)
@@ -256,7 +258,7 @@ func (ls *Lines) turn(w *SetWaiter) (first, freed bool) {
 		if other == w || w.Passes {
 			break
 		}
-		if age := other.age(); overlaps(other.Keys, w.Keys) && (age < setAge || on(age)) {
+		if age := other.age(); overlaps(other.Keys, w.Keys) && !overlaps(other.Keys, w.Held) && (age < setAge || on(age)) {
 			return false, false
 		}
 	}
@@ -264,14 +266,17 @@ func (ls *Lines) turn(w *SetWaiter) (first, freed bool) {
 	return true, freed
 }
 
-// HasSet reports whether somebody waits for several keys, one of these among them.
-func (ls *Lines) HasSet(keys []string) bool {
+// HasSet reports whether somebody waits for several keys, one of these among them, and none of those
+// that the caller holds.
+func (ls *Lines) HasSet(keys, held []string) bool {
 	if ls.setCount.Load() == 0 {
 		return false
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return slices.ContainsFunc(ls.sets, func(w *SetWaiter) bool { return overlaps(w.Keys, keys) })
+	return slices.ContainsFunc(ls.sets, func(w *SetWaiter) bool {
+		return overlaps(w.Keys, keys) && !overlaps(w.Keys, held)
+	})
 }
 
 // Freed notes that a lock of this Locker leaves its key to nobody: who waits for several keys may

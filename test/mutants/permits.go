@@ -66,6 +66,4 @@ var permits = []mutant{
 		in("slotsWatch.add", drop(`s.listeners = append(s.listeners, w)`))),
 	wrong("a context may wait for permits that it carries",
 		in("Semaphore.prepare", drop(`case held+of.permits > s.Permits()`))),
-	wrong("who works under a permit obeys those who wait for it",
-		in("Semaphore.prepare", replace(`len(s.locker.carries(ctx)) == 0`, `true`))),
 }
