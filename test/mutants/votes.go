@@ -43,7 +43,7 @@ var votes = []mutant{
 	wrong("what is left of a holder's token while it is released is taken for one that stays",
 		in("Sighting.Stays", never(`try.Holder() != ""`))),
 	wrong("a try waits no longer for slow nodes if the same token has been in the way for long",
-		in("Operation.moment", replace(`max(Moment(far), stood)`, `Moment(far)`))),
+		in("Operation.moment", replace(`max(Moment(far), stood)`, `Moment(far)`)), suite{pkg: "./redlock", run: "TokensThatNobodyReleases"}),
 	wrong("a token that has just come into the way is waited out by the answer of a node that is far away",
 		in("Operation.moment", always(`stood >= far`)), suite{pkg: "./redlock", run: "BesideFarNodes"}),
 	wrong("a split is settled at the distance of the farthest node",
