@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
@@ -51,16 +52,14 @@ func lineKeys(args []any, key any) []any {
 }
 
 // decodeStand reads whether the token has the key.
-func decodeStand(_ *Ask, replies []driver.Reply) (Answer, error) {
+func decodeStand(a *Ask, replies []driver.Reply) (Answer, error) {
 	switch reply := replies[0]; {
 	case reply.Kind == driver.Integer && (reply.Int == 1 || reply.Int == 2):
 		return Granted, nil
 	case isLine(reply):
 		return Taken, nil
-	case Says(reply, "NOPERM"):
-		return Failed, fault.With(reply.Err(), "locks that take turns use ql:line:{KEYS} and ql:live:{KEYS}: allow ~ql:line:{KEYS} ~ql:line=KEYS ~ql:live:{KEYS} ~ql:live=KEYS with +eval +evalsha +get +set +pttl +pexpire +time +zadd +zrem +zrange +zscore +exists")
 	default:
-		return Failed, Unexpected(reply)
+		return Failed, forbidden(a, reply, acl.Turns)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
@@ -145,15 +146,11 @@ func isWaits(reply driver.Reply) bool {
 	return reply.Kind == driver.Array && len(reply.Elems)%2 == 1 && reply.Elems[0].Kind == driver.Integer
 }
 
-func decodeWaits(_ *Ask, replies []driver.Reply) (Answer, error) {
-	switch reply := replies[0]; {
-	case isWaits(reply):
+func decodeWaits(a *Ask, replies []driver.Reply) (Answer, error) {
+	if isWaits(replies[0]) {
 		return Granted, nil
-	case Says(reply, "NOPERM"):
-		return Failed, fault.With(reply.Err(), "deadlocks are found by ql:waits: allow ~ql:waits:{KEYS} ~ql:waits=KEYS with +eval +evalsha +hset +hdel +hgetall +pttl +pexpire +time")
-	default:
-		return Failed, Unexpected(reply)
 	}
+	return Failed, forbidden(a, replies[0], acl.Deadlocks)
 }
 
 var errScriptlessWaits = fault.With(fmt.Errorf("%w: it runs no scripts, without which no deadlocks are found", fault.ErrNode), "allow +eval +evalsha")

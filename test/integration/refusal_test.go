@@ -286,20 +286,27 @@ func farAddress(t *testing.T) string {
 
 // A user who may use the keys but not what lies beside them is told what that is.
 func TestAUserWithoutTheKeysBesideTheKeysIsToldWhichTheyAre(t *testing.T) {
+	acquire := func(t *testing.T, l *redlock.Locker) error {
+		_, err := l.Acquire(t.Context(), "job:1")
+		return err
+	}
 	for _, tt := range []struct {
-		name string
-		take func(*testing.T, *redlock.Locker) error
-		says []string
+		name   string
+		option redlock.Option
+		take   func(*testing.T, *redlock.Locker) error
+		says   []string
 	}{
-		{"readers", func(t *testing.T, l *redlock.Locker) error {
+		{"fences", redlock.WithFences(), acquire, []string{"~ql:fence:{KEYS} ~ql:fence=KEYS"}},
+		{"fairness", redlock.WithFairness(), acquire, []string{"WithFairness", "~ql:line:{KEYS} ~ql:line=KEYS ~ql:live:{KEYS} ~ql:live=KEYS"}},
+		{"readers", nil, func(t *testing.T, l *redlock.Locker) error {
 			_, err := l.AcquireShared(t.Context(), "job:1")
 			return err
 		}, []string{"AcquireShared", "~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:writer:{KEYS} ~ql:writer=KEYS"}},
-		{"several keys", func(t *testing.T, l *redlock.Locker) error {
+		{"several keys", nil, func(t *testing.T, l *redlock.Locker) error {
 			_, err := l.AcquireAll(t.Context(), []string{"job:1", "job:2"})
 			return err
 		}, []string{"AcquireAll", "~ql:wanted:{KEYS} ~ql:wanted=KEYS"}},
-		{"permits", func(t *testing.T, l *redlock.Locker) error {
+		{"permits", nil, func(t *testing.T, l *redlock.Locker) error {
 			s, err := l.Semaphore("job:1", 3)
 			must(t, err)
 			_, err = s.Acquire(t.Context())
@@ -310,12 +317,21 @@ func TestAUserWithoutTheKeysBesideTheKeysIsToldWhichTheyAre(t *testing.T) {
 			p := process(t, "--user", "locker", "on", ">secret", "~job:*", "&*", "+@all")
 			nodes, err := c.open("redis://locker:secret@" + p.Addr())
 			must(t, err)
-			locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous), redlock.WithMaxWait(generous))
+			options := []redlock.Option{redlock.WithNodeTimeout(generous), redlock.WithMaxWait(generous)}
+			plain, err := redlock.New(nodes, options...)
 			must(t, err)
-			defer locker.Close()
-			lock, err := locker.Acquire(t.Context(), "job:1")
+			lock, err := plain.Acquire(t.Context(), "job:1")
 			must(t, err)
 			must(t, lock.Release(t.Context()))
+			must(t, plain.Close())
+			if tt.option != nil {
+				options = append(options, tt.option)
+			}
+			nodes, err = c.open("redis://locker:secret@" + p.Addr())
+			must(t, err)
+			locker, err := redlock.New(nodes, options...)
+			must(t, err)
+			defer locker.Close()
 			if err := tt.take(t, locker); !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, append(tt.says, "NOPERM")...) {
 				t.Errorf("the error is %v, want ErrNoQuorum that says %q", err, tt.says)
 			}

@@ -235,7 +235,7 @@ func (w *worker) keep(ctx context.Context, g grant) {
 		left -= pause
 	}
 	if !g.Valid() {
-		w.pen.Lost(w.id, note.At(g.Until()), whyLost(g.lock))
+		w.pen.Lost(w.id, note.At(g.Until()), whyLost(g.lock)) //nolint:contextcheck // the lock's own context says it
 		return
 	}
 	w.pen.Extended(w.id, note.At(g.Until()))

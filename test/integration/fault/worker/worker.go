@@ -168,7 +168,7 @@ func (w *worker) stay(ctx context.Context, key string, lock lock) {
 		left -= pause
 	}
 	if !lock.Valid() {
-		w.pen.Lost(w.id, note.At(lock.Until()), whyLost(lock))
+		w.pen.Lost(w.id, note.At(lock.Until()), whyLost(lock)) //nolint:contextcheck // the lock's own context says it
 	}
 }
 

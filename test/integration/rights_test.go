@@ -1,0 +1,181 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// A ruled site is three servers whose user may do what the rules say, and two processes that lock there.
+type ruled struct {
+	*testing.T
+	first, second *redlock.Locker
+	looks         []*redis.Client
+
+	mu     sync.Mutex
+	events []string
+}
+
+func newRuled(t *testing.T, c client, rules []string, options ...redlock.Option) *ruled {
+	r := &ruled{T: t}
+	var urls []string
+	for range 3 {
+		p := process(t, slices.Concat([]string{"--user", "locks", "on", ">secret"}, rules)...)
+		urls = append(urls, "redis://locks:secret@"+p.Addr())
+		r.looks = append(r.looks, look(t, p))
+	}
+	options = append(slices.Clip(options), redlock.WithKeyPrefix("orders:"), redlock.WithNodeTimeout(generous), redlock.WithMaxWait(4*generous), redlock.OnEvent(func(e redlock.Event) {
+		if e.Kind != redlock.NodeUp && e.Kind != redlock.NodeAdmitted {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.events = append(r.events, fmt.Sprint(e))
+		}
+	}))
+	for _, locker := range []**redlock.Locker{&r.first, &r.second} {
+		nodes, err := c.open(urls...)
+		must(t, err)
+		*locker, err = redlock.New(nodes, options...)
+		must(t, err)
+		t.Cleanup(func() { must(t, (*locker).Close()) })
+	}
+	return r
+}
+
+// has waits until the servers have the key.
+func (r *ruled) has(key string) {
+	for _, look := range r.looks {
+		until(r.T, "a server has "+key, func() bool { return look.Exists(r.Context(), key).Val() == 1 })
+	}
+}
+
+type released interface {
+	Release(ctx context.Context) error
+}
+
+// follow has the first process hold a lock, and the second wait for the same until the servers have the
+// key that tells of it, if there is one.
+func (r *ruled) follow(take func(l *redlock.Locker) (released, error), wait func(l *redlock.Locker) (released, error), told string) {
+	held, err := take(r.first)
+	must(r.T, err)
+	waits := make(chan error, 1)
+	go func() {
+		next, err := wait(r.second)
+		if err == nil {
+			err = next.Release(r.Context())
+		}
+		waits <- err
+	}()
+	if told != "" {
+		r.has(told)
+	}
+	must(r.T, held.Release(r.Context()))
+	must(r.T, <-waits)
+}
+
+func takes(r *ruled) func(*redlock.Locker) (released, error) {
+	return func(l *redlock.Locker) (released, error) { return l.Acquire(r.Context(), "42") }
+}
+
+// The features, and what uses all that they need.
+var ruledFeatures = []struct {
+	name    string
+	feature *acl.Feature
+	options []redlock.Option
+	use     func(r *ruled)
+}{
+	{"locks", acl.Locks, nil, func(r *ruled) {
+		r.follow(takes(r), takes(r), "")
+		lock, err := r.first.Acquire(r.Context(), "42")
+		must(r.T, err)
+		must(r.T, lock.Extend(r.Context(), time.Minute))
+		must(r.T, lock.Release(r.Context()))
+	}},
+	{"fairness", acl.Turns, []redlock.Option{redlock.WithFairness()}, func(r *ruled) {
+		r.follow(takes(r), takes(r), "ql:line:{orders:42}")
+	}},
+	{"detection", acl.Deadlocks, []redlock.Option{redlock.WithDeadlockDetection(100 * time.Millisecond)}, func(r *ruled) {
+		a, err := r.first.Acquire(r.Context(), "a")
+		must(r.T, err)
+		b, err := r.second.Acquire(r.Context(), "b")
+		must(r.T, err)
+		ends := make(chan error, 2)
+		ring := func(l *redlock.Locker, under *redlock.Lock, key string) {
+			lock, err := l.Acquire(under.Context(), key)
+			if lock != nil {
+				err = errors.Join(err, lock.Release(r.Context()))
+			}
+			ends <- errors.Join(err, under.Release(r.Context()))
+		}
+		go ring(r.first, a, "b")
+		go ring(r.second, b, "a")
+		if one, other := <-ends, <-ends; !errors.Is(errors.Join(one, other), redlock.ErrDeadlock) || one != nil && other != nil {
+			r.Errorf("of a ring of two the waits have ended with %v and %v, want one with ErrDeadlock", one, other)
+		}
+	}},
+	{"sets", acl.Sets, nil, func(r *ruled) {
+		take := func(l *redlock.Locker) (released, error) { return l.AcquireAll(r.Context(), []string{"1", "2"}) }
+		r.follow(take, take, "ql:wanted:{orders:1}")
+	}},
+	{"semaphores", acl.Semaphore, nil, func(r *ruled) {
+		take := func(n int) func(l *redlock.Locker) (released, error) {
+			return func(l *redlock.Locker) (released, error) {
+				s, err := l.Semaphore("pool", 2)
+				if err != nil || n > 1 {
+					return s.AcquireN(r.Context(), n)
+				}
+				return s.Acquire(r.Context())
+			}
+		}
+		r.follow(take(1), take(2), "ql:wanted:{orders:pool}")
+		r.follow(take(2), take(1), "")
+	}},
+	{"shared", acl.Shared, nil, func(r *ruled) {
+		reads := func(l *redlock.Locker) (released, error) { return l.AcquireShared(r.Context(), "42") }
+		r.follow(reads, takes(r), "ql:writer:{orders:42}")
+		r.follow(takes(r), reads, "")
+		reader, err := r.first.AcquireShared(r.Context(), "42")
+		must(r.T, err)
+		must(r.T, reader.Extend(r.Context(), time.Minute))
+		writer, err := reader.TryUpgrade(r.Context())
+		must(r.T, err)
+		reader, err = writer.Downgrade(r.Context())
+		must(r.T, err)
+		must(r.T, reader.Release(r.Context()))
+	}},
+	{"the guard", acl.RestartGuard, []redlock.Option{redlock.WithRestartGuard(time.Minute)}, func(r *ruled) {
+		must(r.T, r.first.AdmitNewNodes(r.Context()))
+		r.follow(takes(r), takes(r), "")
+	}},
+}
+
+// A user with the rights of the table, and no others, can do what they are for, with fences and without,
+// and no event says that something is missing.
+func TestTheTableOfRightsIsEnough(t *testing.T) {
+	for _, tt := range ruledFeatures {
+		for _, fenced := range []bool{false, true} {
+			name, features, options := tt.name, []*acl.Feature{acl.Locks, acl.WakeUps, tt.feature}, tt.options
+			if fenced {
+				name, features, options = name+" with fences", append(features, acl.Fences), append(slices.Clip(options), redlock.WithFences())
+			}
+			onProcesses(t, name, func(t *testing.T, c client) {
+				rules := acl.Rules("orders:", features...)
+				r := newRuled(t, c, rules, options...)
+				tt.use(r)
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				if tt.feature != acl.RestartGuard && r.events != nil {
+					t.Errorf("with %q nodes say: %q", rules, r.events)
+				}
+			})
+		}
+	}
+}
