@@ -192,6 +192,48 @@ func TestWaitsOfSeveralProcessesThatAreNoRingGoOn(t *testing.T) {
 	})
 }
 
+func TestAnEdgeOutlivesTwoMessagesThatAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lockers, fakes := processes(t, 2, WithTTL(time.Hour), WithNodeTimeout(time.Second))
+		held := mustAcquire(t, lockers[0], "b")
+		result := work(t, mustAcquire(t, lockers[1], "a"), "b")
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 150 * time.Millisecond })
+		}
+		time.Sleep(3 * time.Second)
+		puts := 0
+		fakes[0].change(func(f *fakeNode) {
+			f.answer = func(args []any) *driver.Reply {
+				if !strings.Contains(fmt.Sprint(args...), "wait:") {
+					return nil
+				}
+				if puts++; puts > 2 {
+					return nil
+				}
+				return &driver.Reply{Kind: driver.Failure, Str: "LOADING and this message is lost"}
+			}
+		})
+		for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			fakes[0].change(func(f *fakeNode) {
+				for _, hash := range f.waits {
+					for _, edge := range hash {
+						if !f.now().Before(edge.until) {
+							t.Errorf("with %d messages that are lost the edge is gone", puts)
+						}
+					}
+				}
+			})
+		}
+		if puts < 3 {
+			t.Errorf("an edge was put %d times in 3s", puts)
+		}
+		mustRelease(t, held)
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAWaitAsksNothingUntilItIsOldEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lockers, fakes := processes(t, 2, WithTTL(time.Hour))

@@ -3,6 +3,7 @@ package redlock
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -48,7 +49,7 @@ func (f *fakeNode) share(args []any) driver.Reply {
 	}
 	shared := held.token == protocol.SharedValue
 	marked, waits := f.get(mark)
-	waits = waits && mode == "join"
+	waits = waits && mode == "join" && strings.HasPrefix(marked.token, "ql:")
 	if !shared {
 		delete(f.readers, set)
 	}

@@ -136,6 +136,12 @@ func TestTheMarkKeepsNewcomersOut(t *testing.T) {
 		}
 		time.Sleep(1100 * time.Millisecond)
 		says(t, "behind the mark", share(t, node, "10000", "join", "b"), "[1 - - 0]")
+		for _, other := range []string{"SET", "RPUSH"} {
+			ask(t, node, "DEL", "ql:writer:{k}")
+			ask(t, node, other, "ql:writer:{k}", "no mark")
+			says(t, "beside what is no mark", share(t, node, "10000", "join", "c"), "[1 - - 0]")
+			unshare(t, node, "1", "c")
+		}
 	})
 }
 

@@ -60,13 +60,13 @@ var (
 	Extend  = list(extend, "eabb6a5bf800520dfbd007d6ea266de488d1205e")
 	Slot    = list(slot, "e54cdfa059d3aea972d92bdd24a223f6112179f0")
 	HoldAll = list(holdAll, "d10d887c422c4834e6c3e9b7bf83dbc7caaf24ba")
-	Share   = list(share, "ce34481f088a05c4c798d1c927bef5939964f587")
+	Share   = list(share, "e068e43d326e749739c9f91fd70dc540b978303c")
 	Unshare = list(unshare, "f2422915d352a0e08092057819aa82ca428ce80b")
 	Raise   = list(raise, "fbff27c98a70bf99575b46101c2ed63640197a2d")
 	Revoke  = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
 	Stand   = list(stand, "488984f79a31166625201515155a3d5c663402d2")
 	Leave   = list(leave, "b7b41250437a698be38dda0fc8709bb2e49899df")
-	Waits   = list(waits, "d59bf8d6596fa1408c2309fe1c456a56f592f577")
+	Waits   = list(waits, "592968897753bdaed6a5c29aab63662a144591cc")
 )
 
 var byDigest = map[string]*Script{}

@@ -35,7 +35,10 @@ if turns then
   till = math.max(till, now + redis.call('PTTL', key))
 end
 
-local mark = mode == 'join' and redis.call('GET', KEYS[3])
+local mark = mode == 'join' and redis.pcall('GET', KEYS[3])
+if type(mark) ~= 'string' or string.sub(mark, 1, 3) ~= 'ql:' then
+  mark = false -- none, or nobody's
+end
 local bits, bit, joins = 0, 1, {}
 for i = first, last do
   local expiry = mark and shared and redis.call('ZSCORE', readers, ARGV[i])

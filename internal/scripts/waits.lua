@@ -4,7 +4,7 @@
 --
 -- Sets the field ARGV[1] to ARGV[2], for ARGV[3] milliseconds; "" in ARGV[2] takes it away. Without
 -- arguments nothing is set. Returns {the time in microseconds, field, what it says, field, …}, of the
--- fields that count.
+-- fields that count; to who sets one, of the nonces alone.
 local key, field, says, life = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -19,8 +19,10 @@ for i = 1, #all, 2 do
   local till, text = string.match(all[i + 1], '^(%d+) (.*)$')
   local left = tonumber(till or 0) - now
   if left > 0 and left <= 300000 then -- or the clock was set back since
-    found[#found + 1] = all[i]
-    found[#found + 1] = text
+    if not says or string.sub(all[i], 1, 6) == 'nonce:' then
+      found[#found + 1] = all[i]
+      found[#found + 1] = text
+    end
   elseif says then
     redis.call('HDEL', key, all[i])
   end

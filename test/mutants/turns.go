@@ -40,6 +40,10 @@ var turns = []mutant{
 		in("Waiter.Wait", never(`w.Stands()`)), inRedlocktest),
 
 	// Deadlocks between processes.
+	wrong("an edge is gone when two messages in a row are lost",
+		in("detector.life", replace(`3 * d.period()`, `2 * d.period()`)), suite{pkg: "./redlock", run: "AnEdgeOutlives"}),
+	wrong("who puts an edge is told of all others",
+		in("waits.lua", line(`if not says or string.sub(all[i], 1, 6) == 'nonce:' then`, `if true then`)), suite{pkg: "./redlocktest", run: "Waits"}),
 	wrong("a ring that one walk has found is taken for a deadlock",
 		in("detector.proved", replace(`all && h.echoed`, `true`)), suite{pkg: "./redlock", run: "Phantom"}),
 	wrong("a wait need not have gone on since the walk",
