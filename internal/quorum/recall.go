@@ -53,7 +53,7 @@ func (op *Operation) Retract() (sent []*node.Node) {
 	op.Attempt.Mu.Lock()
 	defer op.Attempt.Mu.Unlock()
 	for i := range op.votes {
-		if v := &op.votes[i]; v.answer == protocol.Pending || v.start != 0 {
+		if v := &op.votes[i]; v.answer != protocol.Failed || v.start != 0 {
 			sent = append(sent, v.Node)
 		}
 	}
