@@ -199,6 +199,18 @@ func TestAReleaseEndsAllLocksOfItsTokenInOneLocker(t *testing.T) {
 	}
 }
 
+func TestALockOnAnotherKeyWithASpentTokenIsExtended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3, WithTTL(time.Minute))
+		a, b := mustAcquire(t, locker, "a", ownToken), mustAcquire(t, locker, "b", ownToken)
+		mustRelease(t, a)
+		if err := b.Extend(t.Context(), time.Minute); err != nil {
+			t.Errorf("Extend of a lock on another key than the one that was released = %v", err)
+		}
+		mustRelease(t, b)
+	})
+}
+
 func TestNoExtensionOfASpentTokenLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))

@@ -197,8 +197,7 @@ func (op *Operation) Leaves(r *node.Request, now clockdrift.Instant) bool {
 	switch {
 	case op.Op.Frees && (s.clean() || !a.deletable(now)):
 		return false
-	case op.needless() && (v.start == 0 || op.Outcome != Carried), // the second sending of a grant teaches the node a script
-		op.Op.Prolongs && a.Spent(now):
+	case op.needless() && (v.start == 0 || op.Outcome != Carried): // the second sending of a grant teaches the node a script
 		return false
 	case op.Op.Sets:
 		s.onLeave(now)

@@ -69,7 +69,7 @@ var releases = []mutant{
 	wrong("a release leaves the other locks of its token",
 		in("lease.spend", replace(`l.locker.holds.twins(l)`, `nil`))),
 	wrong("an extension of a spent token leaves",
-		in("Operation.Leaves", never(`op.Op.Prolongs && a.Spent(now)`))),
+		in("lease.spend", replace(`twin.end(why, now)`, `_ = now`)), suite{pkg: "./redlock", run: "SpentToken"}),
 	wrong("a lock begins whose token was released while it was asked for",
 		in("lease.hold", never(`l.attempt.Spent(now)`)), suite{pkg: "./redlock", run: "Token"}),
 }
