@@ -24,10 +24,7 @@ func (f *fakeNode) holdAll(args []any) driver.Reply {
 	}
 	waits := make(map[string]bool) // for the caller
 	for _, key := range carried {
-		mark, _ := f.get(key.(string))
-		var since int64
-		var by string
-		if n, _ := fmt.Sscanf(mark.token, "ql:wanted %d %s", &since, &by); n == 2 {
+		if _, _, by, ok := f.wanted(key.(string)); ok {
 			waits[by] = true
 		}
 	}
@@ -52,10 +49,8 @@ func (f *fakeNode) holdAll(args []any) driver.Reply {
 	}
 	before := make([]bool, len(marks))
 	for i, key := range marks {
-		mark, ok := f.get(key.(string))
-		var since int64
-		var by string
-		if n, _ := fmt.Sscanf(mark.token, "ql:wanted %d %s", &since, &by); !ok || n != 2 || by == arg(6) || waits[by] {
+		mark, since, by, ok := f.wanted(key.(string))
+		if !ok || by == arg(6) || waits[by] {
 			continue
 		}
 		ticket, _ := strconv.ParseInt(arg(5), 10, 64)
@@ -88,4 +83,11 @@ func (f *fakeNode) holdAll(args []any) driver.Reply {
 		f.lease([]any{key, arg(0), arg(1)})
 	}
 	return integer(accepted)
+}
+
+// wanted reads the mark of one who waits for several keys or permits: since when, and who.
+func (f *fakeNode) wanted(key string) (mark fakeKey, since int64, by string, ok bool) {
+	mark, ok = f.get(key)
+	n, _ := fmt.Sscanf(mark.token, "ql:wanted %d %s", &since, &by)
+	return mark, since, by, ok && n == 2
 }

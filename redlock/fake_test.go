@@ -439,18 +439,16 @@ func (f *fakeNode) slot(args []any) driver.Reply {
 	}
 	kept := int64(0)
 	if arg(6) != "" {
-		mark, ok := f.get(marked)
-		var since int64
-		var by string
-		n, _ := fmt.Sscanf(mark.token, "ql:wanted %d %s", &since, &by)
+		_, there := f.get(marked)
+		mark, since, by, ok := f.wanted(marked)
 		ticket, _ := strconv.ParseInt(arg(6), 10, 64)
-		switch own := n == 2 && by == arg(7); {
-		case ok && n == 2 && !own && (ticket == 0 || since < ticket || since == ticket && by < arg(7)):
+		switch own := ok && by == arg(7); {
+		case ok && !own && (ticket == 0 || since < ticket || since == ticket && by < arg(7)):
 			kept = mark.until.Sub(f.now()).Milliseconds()
 			if !mine {
 				inTheWay = append(inTheWay, mark.token)
 			}
-		case arg(8) != "0" && (!ok || n == 2) && (len(inTheWay) > 0 || count > 1):
+		case arg(8) != "0" && (!there || ok) && (len(inTheWay) > 0 || count > 1):
 			f.set(marked, fmt.Sprintf("ql:wanted %s %s", arg(6), arg(7)), arg(8))
 		case own && arg(8) == "0":
 			delete(f.keys, marked)

@@ -80,8 +80,8 @@ func (k *Keys) First() any { return k.keys[0] }
 // Fence returns the fence that stands for those of all keys.
 func (k *Keys) Fence() Fence { return Fence{Key: k.counters[0]} }
 
-// MarksOf returns the marks of other keys behind the prefix, as far as a node can look at them that takes these: if all
-// of these have one hash tag, it may be a Redis Cluster.
+// MarksOf returns the marks of other keys behind the prefix, as far as a node can look at them that
+// takes these: if all of these have one hash tag, it may be a Redis Cluster.
 func (k *Keys) MarksOf(prefix string, names []string) (marks []any) {
 	for _, name := range names {
 		key := prefix + name

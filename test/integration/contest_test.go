@@ -26,29 +26,13 @@ func TestFiveProcessesTryAtTheSameMoment(t *testing.T) {
 		}
 		var took []time.Duration
 		for round := range rounds {
-			var mu sync.Mutex
-			var won []*redlock.Lock
-			var tries sync.WaitGroup
-			start := make(chan struct{})
-			var began time.Time
-			for _, locker := range lockers {
-				tries.Go(func() {
-					<-start
-					lock, err := locker.TryAcquire(s.Context(), s.key)
-					mu.Lock()
-					defer mu.Unlock()
-					switch {
-					case err == nil:
-						took = append(took, time.Since(began))
-						won = append(won, lock)
-					case !errors.Is(err, redlock.ErrTaken):
-						s.Errorf("round %d: %v", round+1, err)
-					}
-				})
+			won, refused, after := tryAtOnce(s, lockers)
+			took = append(took, after...)
+			for _, err := range refused {
+				if !errors.Is(err, redlock.ErrTaken) {
+					s.Errorf("round %d: %v", round+1, err)
+				}
 			}
-			began = time.Now()
-			close(start)
-			tries.Wait()
 			if len(won) != 1 {
 				s.Fatalf("round %d: %d of five got the key, want one", round+1, len(won))
 			}
@@ -81,29 +65,8 @@ func TestFourProcessesTryAtTheSameMomentBesideANodeThatHasJustStopped(t *testing
 				s.warm(locker) // the stopped node is back
 			}
 			s.pause(4)
-			var mu sync.Mutex
-			var won []*redlock.Lock
-			var refused []error
-			var tries sync.WaitGroup
-			start := make(chan struct{})
-			var began time.Time
-			for _, locker := range lockers {
-				tries.Go(func() {
-					<-start
-					lock, err := locker.TryAcquire(s.Context(), s.key)
-					mu.Lock()
-					defer mu.Unlock()
-					if err != nil {
-						refused = append(refused, err)
-						return
-					}
-					took = append(took, time.Since(began))
-					won = append(won, lock)
-				})
-			}
-			began = time.Now()
-			close(start)
-			tries.Wait()
+			won, refused, after := tryAtOnce(s, lockers)
+			took = append(took, after...)
 			if len(won) != 1 && (len(won) > 0 || none > 0) {
 				s.Fatalf("round %d: %d of four got the key, and in %d rounds before nobody did, want one; the others: %v", round+1, len(won), none, refused)
 			}
@@ -126,4 +89,31 @@ func TestFourProcessesTryAtTheSameMomentBesideANodeThatHasJustStopped(t *testing
 		slices.Sort(took)
 		s.Logf("%d rounds: somebody had the key after %v, 9 of 10 times after %v, at most after %v", rounds, took[len(took)/2], took[len(took)*9/10], took[len(took)-1])
 	})
+}
+
+// tryAtOnce has all Lockers try for the site's key at one moment. It returns the locks that were had,
+// and after how long each, and why the others were not.
+func tryAtOnce(s *site, lockers []*redlock.Locker) (won []*redlock.Lock, refused []error, took []time.Duration) {
+	var mu sync.Mutex
+	var tries sync.WaitGroup
+	start := make(chan struct{})
+	var began time.Time
+	for _, locker := range lockers {
+		tries.Go(func() {
+			<-start
+			lock, err := locker.TryAcquire(s.Context(), s.key)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				refused = append(refused, err)
+				return
+			}
+			took = append(took, time.Since(began))
+			won = append(won, lock)
+		})
+	}
+	began = time.Now()
+	close(start)
+	tries.Wait()
+	return won, refused, took
 }
