@@ -79,7 +79,10 @@ func (t *target) classify(key string, kind, value, left driver.Reply) {
 		return
 	}
 	switch {
-	case protocol.IsReserved("", key), kind.Str == "none":
+	case kind.Str == "none":
+	case strings.HasPrefix(key, protocol.FenceSets) && kind.Str != "zset":
+		f.others = append(f.others, otherKey{key, kind.Str})
+	case protocol.IsReserved("", key):
 	case kind.Str != "string":
 		f.others = append(f.others, otherKey{key, kind.Str})
 	case value.Kind != driver.String || protocol.Marked(value.Str):

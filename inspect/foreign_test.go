@@ -11,7 +11,8 @@ func TestWhatStandsBesideALockIsNoneOfAnotherLibrary(t *testing.T) {
 		key, kind string
 		other     bool
 	}{
-		{"ql:fence:{job}", "zset", false},
+		{"ql:fences:{1}", "zset", false},
+		{"ql:fences:{2}", "string", true},
 		{"ql:readers:{job}", "zset", false},
 		{"ql:line:{job}", "zset", false},
 		{"ql:live:{job}", "zset", false},

@@ -73,10 +73,12 @@ func (t *target) attempts() (all []attempt) {
 		{"ZRANGEBYSCORE", key, "0", "1"},
 		{"PEXPIREAT", key, soon},
 		{"UNLINK", key},
+		{"ZREMRANGEBYSCORE", key, "0", "1"},
 	} {
-		add(acl.Shared, own, words...)
-		if name := strings.ToLower(words[0]); slices.Contains(acl.Fences.Commands, name) {
-			add(acl.Fences, own, words...)
+		for _, f := range []*acl.Feature{acl.Shared, acl.Fences} {
+			if slices.Contains(f.Commands, strings.ToLower(words[0])) {
+				add(f, own, words...)
+			}
 		}
 	}
 	for i, record := range gate.RecordKeys {

@@ -17,7 +17,7 @@ type sight struct {
 	left    time.Duration   // until the node forgets the key; 0: nothing is there, or see endless
 	endless bool            // the key has no expiry
 	readers []reader        // of a key that is shared: those whose lease is not over there
-	fence   int64           // the greatest that the node has accepted for the key; 0: none
+	fence   int64           // the greatest that the node has accepted for the key; 0: none, or it has forgotten it
 	waits   []protocol.Edge // of those who have the key, and wait for others
 	now     time.Time       // by the node's clock
 	permits string          // how many permits the semaphore of the key has; "": it is none
@@ -63,13 +63,18 @@ func (q question) args(more []any, key string, boxed any) []any {
 	case askReaders:
 		return append(more, "ZRANGE", protocol.Beside(protocol.RoleReaders, key), "0", "-1", "WITHSCORES")
 	case askFence:
-		return append(more, "ZSCORE", protocol.Beside(protocol.RoleFence, key), "f")
+		return append(more, "ZSCORE", protocol.FenceSet(key), boxed)
 	case askPermits:
 		return append(more, "GET", protocol.Beside(protocol.RolePermits, key))
 	default:
 		return append(more, "HGETALL", protocol.Beside(protocol.RoleWaits, key))
 	}
 }
+
+// FenceSet names the sorted set where a node keeps the greatest fence that it has accepted for a key,
+// prefix included: the score of the member of that name. If it is missing, nodes have forgotten it, and
+// it was not above the score of the member "".
+func FenceSet(key string) string { return protocol.FenceSet(key).(string) }
 
 // An inquiry is what nodes are asked about keys, in one round trip. It is the same for all of them.
 type inquiry struct {

@@ -156,8 +156,6 @@ func (l *Locker) configure(key string, options []AcquireOption) (*acquireOptions
 		return nil, err
 	}
 	switch {
-	case l.options.fences:
-		return o, l.options.checkNames(key, "fences")
 	case l.options.detects:
 		return o, l.options.checkNames(key, "those who look for deadlocks")
 	case o.kind.Stands:

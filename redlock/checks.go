@@ -25,10 +25,6 @@ func (o *lockerOptions) check() error {
 		return &OptionError{"KeyPrefix", fmt.Sprintf("%.64q begins with %q, which is for what this library keeps beside locks: take another one", o.prefix, protocol.Reserved)}
 	case o.cleanup < 0:
 		return &OptionError{"CloseTimeout", fmt.Sprintf("%v is less than 0", o.cleanup)}
-	case o.fenceIdle <= 0 || o.fenceIdle > MaxTTL:
-		return &OptionError{"FenceIdle", fmt.Sprintf("%v is not above 0 and up to %v", o.fenceIdle, MaxTTL)}
-	case o.idles && !o.fences:
-		return &OptionError{"FenceIdle", "there is no counter to keep without WithFences: give both"}
 	case o.guards && (o.guard < o.acquire.ttl || o.guard > MaxTTL):
 		return &OptionError{"RestartGuard", fmt.Sprintf("%v is not between the TTL of %v and %v", o.guard, o.acquire.ttl, MaxTTL)}
 	case o.clockGuards && (o.clockGuard < o.acquire.ttl || o.clockGuard > MaxTTL):
@@ -49,7 +45,7 @@ func (o *lockerOptions) check() error {
 
 // roundUp makes whole milliseconds of what servers count.
 func (o *lockerOptions) roundUp() {
-	for _, d := range []*time.Duration{&o.acquire.ttl, &o.fenceIdle, &o.guard, &o.clockGuard} {
+	for _, d := range []*time.Duration{&o.acquire.ttl, &o.guard, &o.clockGuard} {
 		*d = protocol.RoundUp(*d)
 	}
 }
@@ -154,13 +150,4 @@ func apply[T any](options []T, set func(T)) error {
 		set(option)
 	}
 	return nil
-}
-
-// readAge is how old a counter may be that is a reader's number: none that a node has forgotten is
-// greater. Half of a quarantine is for clocks that differ.
-func (o *lockerOptions) readAge() time.Duration {
-	if o.guard > 0 {
-		return min(o.fenceIdle, o.guard/2)
-	}
-	return o.fenceIdle
 }

@@ -287,7 +287,7 @@ func TestASettledLockHasOneFenceAtAQuorum(t *testing.T) {
 		accepted := 0
 		for _, f := range fakes {
 			f.change(func(f *fakeNode) {
-				if f.fences["ql:fence:{k}"].number == lock.Fence() {
+				if f.fence("k") == lock.Fence() {
 					accepted++
 				}
 			})

@@ -114,9 +114,6 @@ func (l *Lock) turn(told *acquisition) (*lease, error) {
 	op.Owner, op.Decided, op.Beside = r, prolong, a
 	op.Prepare(&r.attempt, protocol.Downgrade, ttl)
 	op.Ends, op.Old = r.until, l.acquire.Token
-	if r.fence != 0 {
-		op.Carry(r.fence)
-	}
 	return r, nil
 }
 

@@ -56,7 +56,7 @@
 //	AcquireAll             ~ql:wanted:{KEYS} ~ql:wanted=KEYS
 //	Semaphore              ~ql:slot:{KEYS}* ~ql:slot=KEYS ~ql:permits:{KEYS} ~ql:permits=KEYS ~ql:wanted:{KEYS} ~ql:wanted=KEYS +exists
 //	AcquireShared          ~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:writer:{KEYS} ~ql:writer=KEYS +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +pexpireat +unlink
-//	WithFences             ~ql:fence:{KEYS} ~ql:fence=KEYS ~ql:fence=ql:slot:{KEYS}* ~ql:fence=ql:slot=KEYS +zadd +zscore
+//	WithFences             ~ql:fences:* +zadd +zscore +zrange +zremrangebyscore
 //	WithRestartGuard       ~ql:epoch:PREFIX ~ql:admitted:PREFIX ~ql:set:PREFIX +mget
 //	WithReplicatedVotes    +wait
 //	WithDurableVotes       +waitaof

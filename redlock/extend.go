@@ -82,7 +82,7 @@ func (l *lease) extension(what *protocol.Op, decided func(*quorum.Operation, clo
 	op.Ends = l.until
 	op.Encode(nil)
 	if l.fence != 0 {
-		op.Carry(l.fence)
+		op.CarryAlong(l.fence)
 	}
 	return op
 }

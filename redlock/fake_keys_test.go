@@ -7,20 +7,19 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// holdAll runs the script of that name: how many keys; keys, counters and marks; token,
-// milliseconds, how many are keys, number, how long counters are kept, and with marks a ticket, a
-// name and how long marks stay.
+// holdAll runs the script of that name: how many keys; keys, sets of counters and marks; token,
+// milliseconds, how many are keys, number, and with marks a ticket, a name and how long marks stay.
 func (f *fakeNode) holdAll(args []any) driver.Reply {
 	all, _ := strconv.Atoi(args[0].(string))
 	names, argv := args[1:1+all], args[1+all:]
 	arg := func(i int) string { return argv[i].(string) }
 	count, _ := strconv.Atoi(arg(2))
-	keys, counters, marks, carried := names[:count], []any(nil), []any(nil), []any(nil)
+	keys, sets, marks, carried := names[:count], []any(nil), []any(nil), []any(nil)
 	if arg(3) != "0" {
-		counters = names[count : 2*count]
+		sets = names[count : 2*count]
 	}
-	if len(argv) > 5 {
-		carried, marks = names[count+len(counters):all-count], names[all-count:]
+	if len(argv) > 4 {
+		carried, marks = names[count+len(sets):all-count], names[all-count:]
 	}
 	waits := make(map[string]bool) // for the caller
 	for _, key := range carried {
@@ -50,11 +49,11 @@ func (f *fakeNode) holdAll(args []any) driver.Reply {
 	before := make([]bool, len(marks))
 	for i, key := range marks {
 		mark, since, by, ok := f.wanted(key.(string))
-		if !ok || by == arg(6) || waits[by] {
+		if !ok || by == arg(5) || waits[by] {
 			continue
 		}
-		ticket, _ := strconv.ParseInt(arg(5), 10, 64)
-		if before[i] = ticket == 0 || since < ticket || since == ticket && by < arg(6); before[i] {
+		ticket, _ := strconv.ParseInt(arg(4), 10, 64)
+		if before[i] = ticket == 0 || since < ticket || since == ticket && by < arg(5); before[i] {
 			if held, ok := f.get(keys[i].(string)); !ok || held.token != arg(0) {
 				blocks(i, mark)
 			}
@@ -62,9 +61,9 @@ func (f *fakeNode) holdAll(args []any) driver.Reply {
 	}
 	for i, key := range marks {
 		switch mark, _ := f.get(key.(string)); {
-		case arg(7) != "0" && !before[i]:
-			f.set(key.(string), fmt.Sprintf("ql:wanted %s %s", arg(5), arg(6)), arg(7))
-		case arg(7) == "0" && mark.token == fmt.Sprintf("ql:wanted %s %s", arg(5), arg(6)):
+		case arg(6) != "0" && !before[i]:
+			f.set(key.(string), fmt.Sprintf("ql:wanted %s %s", arg(4), arg(5)), arg(6))
+		case arg(6) == "0" && mark.token == fmt.Sprintf("ql:wanted %s %s", arg(4), arg(5)):
 			delete(f.keys, key.(string))
 		}
 	}
@@ -72,12 +71,8 @@ func (f *fakeNode) holdAll(args []any) driver.Reply {
 		return driver.Reply{Kind: driver.Array, Elems: way}
 	}
 	accepted := int64(1)
-	for _, counter := range counters {
-		if f.counter([]any{"ZADD", counter, "GT", "CH", arg(3), "f"}).Int == 0 {
-			accepted = 0
-		}
-		f.counter([]any{"PEXPIRE", counter, arg(4), "NX"})
-		f.counter([]any{"PEXPIRE", counter, arg(4), "GT"})
+	if !f.accepts(sets, keys, arg(3)) {
+		accepted = 0
 	}
 	for _, key := range keys {
 		f.lease([]any{key, arg(0), arg(1)})

@@ -76,15 +76,13 @@ func (f *fakeNode) native(args []any) *driver.Reply {
 	}
 	const wrong = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	switch {
-	case name == "PEXPIRE" && !strings.HasPrefix(key, "ql:fence"): // PEXPIRE key ms GT
+	case name == "PEXPIRE": // PEXPIRE key ms GT
 		until := f.expiry(args[2].(string))
 		if !ok || args[3] == "GT" && !until.After(held.until) {
 			return integer(0)
 		}
 		f.keys[key] = fakeKey{held.token, until}
 		return integer(1)
-	case name == "PEXPIRE":
-		return nil
 	case name == "SET IFEQ" && (f.kind == redis7 || f.kind == tair):
 		return failure("ERR syntax error")
 	case name == "SET IFEQ": // SET key token IFEQ old PX ttl, or PXAT 1

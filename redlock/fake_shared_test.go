@@ -10,17 +10,17 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// share runs the script of that name: count, keys, milliseconds, mode, with a counter a number and
-// its time, tokens and, in two of the modes, the token that is converted.
+// share runs the script of that name: count, keys, milliseconds, mode, with a set of counters a
+// number, tokens and, in two of the modes, the token that is converted.
 func (f *fakeNode) share(args []any) driver.Reply {
 	count, _ := strconv.Atoi(args[0].(string))
 	keys, argv := args[1:1+count], args[1+count:]
 	key, set, mark := keys[0].(string), keys[1].(string), keys[2].(string)
 	ttl, mode, tokens := argv[0].(string), argv[1].(string), argv[2:]
 	counted := count > 3
-	var number, kept any
+	var number any
 	if counted {
-		number, kept, tokens = tokens[0], tokens[1], tokens[2:]
+		number, tokens = tokens[0], tokens[1:]
 	}
 	var old any
 	if mode == "turn" || mode == "back" {
@@ -73,13 +73,15 @@ func (f *fakeNode) share(args []any) driver.Reply {
 	f.keys[key] = fakeKey{protocol.SharedValue, f.lastReader(set)}
 	counter := driver.Reply{}
 	if counted {
-		name := keys[3].(string)
-		if _, there := f.fence(name); !there || mode != "join" {
-			f.counter([]any{"ZADD", name, "GT", "CH", number, "f"})
+		how := "GT"
+		if mode == "join" {
+			how = "NX"
 		}
-		f.counter([]any{"PEXPIRE", name, kept, "NX"})
-		f.counter([]any{"PEXPIRE", name, kept, "GT"})
-		counter = f.counter([]any{"ZSCORE", name, "f"})
+		f.counter([]any{"ZADD", keys[3], how, number, key})
+		counter = f.counter([]any{"ZSCORE", keys[3], key})
+		if f.floor(key) > f.fence(key) {
+			counter = f.counter([]any{"ZSCORE", keys[3], ""})
+		}
 	}
 	return reply(bits, counter, nil)
 }

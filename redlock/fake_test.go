@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,9 +48,9 @@ type fakeNode struct {
 	mute       bool // the user may neither subscribe nor publish
 	deaf       bool // what is published gets lost
 	published  []string
-	subscribed int // calls of Subscribe
-	cuts       int // so many calls fail before anything arrives
-	fences     map[string]fakeFence
+	subscribed int                             // calls of Subscribe
+	cuts       int                             // so many calls fail before anything arrives
+	fences     map[string]map[string]int64     // by the name of the set: numbers by their members
 	readers    map[string]map[string]time.Time // by the name of the set: tokens by their expiry
 	waits      map[string]map[string]fakeKey   // by the name of the hash: fields by what they say
 	skew       time.Duration                   // its clock is so far ahead
@@ -57,11 +59,6 @@ type fakeNode struct {
 	scriptless bool      // the user may not run scripts
 	instead    *fakeNode // the server that the way leads to; nil: this one
 	ran        io.Writer // gets every command, and when it was run
-}
-
-type fakeFence struct {
-	number int64
-	until  time.Time // zero: it has no expiry
 }
 
 // aList is what a key holds that is no string.
@@ -75,7 +72,7 @@ type fakeKey struct {
 func newFakeNode(name string) *fakeNode {
 	return &fakeNode{
 		name: name,
-		keys: map[string]fakeKey{}, loaded: map[string]bool{}, fences: map[string]fakeFence{}, readers: map[string]map[string]time.Time{},
+		keys: map[string]fakeKey{}, loaded: map[string]bool{}, fences: map[string]map[string]int64{}, readers: map[string]map[string]time.Time{},
 		waits: map[string]map[string]fakeKey{},
 		info:  fakeInfo(name),
 	}
@@ -289,7 +286,7 @@ func (f *fakeNode) one(args []any) driver.Reply {
 			{Kind: driver.String, Str: strconv.FormatInt(now.Unix(), 10)},
 			{Kind: driver.String, Str: strconv.Itoa(now.Nanosecond() / 1000)},
 		}}
-	case "ZADD", "PEXPIRE", "ZSCORE":
+	case "ZADD", "ZSCORE", "ZRANGE", "ZREMRANGEBYSCORE":
 		if readers, ok := f.readers[arg(1)]; ok && arg(0) == "ZSCORE" {
 			return f.score(readers, arg(2))
 		}
@@ -298,43 +295,67 @@ func (f *fakeNode) one(args []any) driver.Reply {
 	return driver.Reply{Kind: driver.Failure, Str: "ERR unknown command"}
 }
 
-// fence returns the counter of that name. f.mu is held.
-func (f *fakeNode) fence(name string) (counter fakeFence, there bool) {
-	counter, there = f.fences[name]
-	if there && !counter.until.IsZero() && !f.now().Before(counter.until) {
-		delete(f.fences, name)
-		return fakeFence{}, false
+// fence returns the counter of a key, and floor the floor of its set; 0: there is none. f.mu is held.
+func (f *fakeNode) fence(key string) int64 { return f.fences[protocol.FenceSet(key).(string)][key] }
+func (f *fakeNode) floor(key string) int64 { return f.fences[protocol.FenceSet(key).(string)][""] }
+
+// setFence gives a member of a key's set a number: the key is its counter, and "" the floor.
+func (f *fakeNode) setFence(key, member string, number int64) {
+	set := protocol.FenceSet(key).(string)
+	if f.fences[set] == nil {
+		f.fences[set] = map[string]int64{}
 	}
-	return counter, there
+	f.fences[set][member] = number
 }
 
-// counter runs what the fences need of sorted sets: ZADD key [GT] CH number f, PEXPIRE key
-// ms [NX|GT] and ZSCORE key f. As on a server, ZADD leaves the expiry alone, a key without
-// one counts as kept for ever, and PEXPIRE says 0 where it changes nothing.
+// counters are the members of a set that are keys, from the least number to the greatest.
+func (f *fakeNode) counters(set string) []string {
+	members := slices.Collect(maps.Keys(f.fences[set]))
+	slices.SortFunc(members, func(a, b string) int {
+		return cmp.Or(cmp.Compare(f.fences[set][a], f.fences[set][b]), cmp.Compare(a, b))
+	})
+	return members
+}
+
+// counter runs what the fences need of sorted sets: ZADD set [GT|NX] [CH] number member, ZSCORE set
+// member, ZRANGE set from to WITHSCORES and ZREMRANGEBYSCORE set -inf (number.
 func (f *fakeNode) counter(args []any) driver.Reply {
-	key := args[1].(string)
-	known, there := f.fence(key)
+	set, last := args[1].(string), args[len(args)-1].(string)
+	score := func(member string) driver.Reply {
+		return driver.Reply{Kind: driver.String, Str: strconv.FormatFloat(float64(f.fences[set][member]), 'g', 17, 64)}
+	}
 	reply := driver.Reply{Kind: driver.Integer}
 	switch args[0] {
 	case "ZADD":
 		p, _ := strconv.ParseInt(args[len(args)-2].(string), 10, 64)
-		if !there || p > known.number || args[2] != "GT" && p != known.number {
-			f.fences[key] = fakeFence{p, known.until}
-			reply.Int = 1
-		}
-	case "PEXPIRE":
-		until := f.expiry(args[2].(string))
-		nx, gt := len(args) > 3 && args[3] == "NX", len(args) > 3 && args[3] == "GT"
-		switch {
-		case !there, nx && !known.until.IsZero(), gt && (known.until.IsZero() || !until.After(known.until)):
+		known, there := f.fences[set][last]
+		if there && (args[2] == "NX" || p == known || args[2] == "GT" && p < known) {
 			return reply
 		}
-		f.fences[key] = fakeFence{known.number, until}
+		if f.fences[set] == nil {
+			f.fences[set] = map[string]int64{}
+		}
+		f.fences[set][last] = p
 		reply.Int = 1
 	case "ZSCORE":
-		reply = driver.Reply{}
-		if there {
-			reply = driver.Reply{Kind: driver.String, Str: strconv.FormatFloat(float64(known.number), 'g', 17, 64)}
+		if _, there := f.fences[set][last]; !there {
+			return driver.Reply{}
+		}
+		return score(last)
+	case "ZRANGE":
+		reply.Kind = driver.Array
+		members := f.counters(set)
+		if at, _ := strconv.Atoi(args[2].(string)); at < len(members) {
+			reply.Elems = []driver.Reply{{Kind: driver.String, Str: members[at]}, score(members[at])}
+		}
+	case "ZREMRANGEBYSCORE":
+		bound, exclusive := strings.CutPrefix(last, "(")
+		below, _ := strconv.ParseInt(bound, 10, 64)
+		for member, number := range f.fences[set] {
+			if number < below || !exclusive && number == below {
+				delete(f.fences[set], member)
+				reply.Int++
+			}
 		}
 	}
 	return reply
@@ -405,9 +426,8 @@ func (f *fakeNode) keepWaits(args []any) driver.Reply {
 	return driver.Reply{Kind: driver.Array, Elems: elems}
 }
 
-// slot runs the script of that name: how many keys; slots, the permits, the mark, counters, slots to
-// look at; token, milliseconds, the number of permits, how many slots, number, how long counters are
-// kept; a ticket, a name and how long its mark stays, if there is one; and the token that is given
+// slot runs the script of that name: how many keys; slots, the permits, the mark, sets of counters,
+// slots to look at; token, milliseconds, the number of permits, how many slots, number; a ticket, a name and how long its mark stays, if there is one; and the token that is given
 // away, if there is one.
 func (f *fakeNode) slot(args []any) driver.Reply {
 	integer := func(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
@@ -421,9 +441,9 @@ func (f *fakeNode) slot(args []any) driver.Reply {
 	}
 	count, _ := strconv.Atoi(arg(3))
 	slots, permits, marked, look := keys[:count], keys[count].(string), keys[count+1].(string), keys[count+2:]
-	var counters []any
+	var sets []any
 	if arg(4) != "0" {
-		counters, look = look[:count], look[count:]
+		sets, look = look[:count], look[count:]
 	}
 	counted, ok := f.get(permits)
 	if ok && counted.token != arg(2) {
@@ -433,24 +453,24 @@ func (f *fakeNode) slot(args []any) driver.Reply {
 	for _, key := range slots {
 		held, ok := f.get(key.(string))
 		mine = mine && ok && held.token == arg(0)
-		if ok && held.token != arg(0) && (held.token != arg(9) || len(argv) < 10) {
+		if ok && held.token != arg(0) && (held.token != arg(8) || len(argv) < 9) {
 			inTheWay = append(inTheWay, strings.TrimPrefix(held.token, aList))
 		}
 	}
 	kept := int64(0)
-	if arg(6) != "" {
+	if arg(5) != "" {
 		_, there := f.get(marked)
 		mark, since, by, ok := f.wanted(marked)
-		ticket, _ := strconv.ParseInt(arg(6), 10, 64)
-		switch own := ok && by == arg(7); {
-		case ok && !own && (ticket == 0 || since < ticket || since == ticket && by < arg(7)):
+		ticket, _ := strconv.ParseInt(arg(5), 10, 64)
+		switch own := ok && by == arg(6); {
+		case ok && !own && (ticket == 0 || since < ticket || since == ticket && by < arg(6)):
 			kept = mark.until.Sub(f.now()).Milliseconds()
 			if !mine {
 				inTheWay = append(inTheWay, mark.token)
 			}
-		case arg(8) != "0" && (!there || ok) && (len(inTheWay) > 0 || count > 1):
-			f.set(marked, fmt.Sprintf("ql:wanted %s %s", arg(6), arg(7)), arg(8))
-		case own && arg(8) == "0":
+		case arg(7) != "0" && (!there || ok) && (len(inTheWay) > 0 || count > 1):
+			f.set(marked, fmt.Sprintf("ql:wanted %s %s", arg(5), arg(6)), arg(7))
+		case own && arg(7) == "0":
 			delete(f.keys, marked)
 		}
 	}
@@ -473,14 +493,10 @@ func (f *fakeNode) slot(args []any) driver.Reply {
 	}
 	said := int64(1)
 	for _, key := range slots {
-		said = max(said, f.lease([]any{key, arg(0), arg(1), cmp.Or(arg(9), arg(0))}))
+		said = max(said, f.lease([]any{key, arg(0), arg(1), cmp.Or(arg(8), arg(0))}))
 	}
-	for _, counter := range counters {
-		if f.counter([]any{"ZADD", counter, "GT", "CH", arg(4), "f"}).Int == 0 {
-			said = 0
-		}
-		f.counter([]any{"PEXPIRE", counter, arg(5), "NX"})
-		f.counter([]any{"PEXPIRE", counter, arg(5), "GT"})
+	if !f.accepts(sets, slots, arg(4)) {
+		said = 0
 	}
 	ms, _ := strconv.ParseInt(arg(1), 10, 64)
 	until := f.now().Add(2 * time.Duration(ms) * time.Millisecond)
@@ -489,6 +505,17 @@ func (f *fakeNode) slot(args []any) driver.Reply {
 	}
 	f.keys[permits] = fakeKey{arg(2), until}
 	return integer(said)
+}
+
+// accepts counts a number for keys, as scripts do.
+func (f *fakeNode) accepts(sets, keys []any, number string) bool {
+	all := true
+	for i, set := range sets {
+		p, _ := strconv.ParseInt(number, 10, 64)
+		above := f.fences[set.(string)][""] < p
+		all = above && f.counter([]any{"ZADD", set, "GT", "CH", number, keys[i]}).Int == 1 && all
+	}
+	return all
 }
 
 // wrongType is what a server says of a key that holds no string.
@@ -635,6 +662,10 @@ func (f *fakeNode) count(name string) (n int) {
 	synctest.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.counted(name)
+}
+
+func (f *fakeNode) counted(name string) (n int) {
 	for _, logged := range f.log {
 		if logged == name {
 			n++

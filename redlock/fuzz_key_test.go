@@ -53,7 +53,7 @@ func hashed(key string) string {
 func FuzzKeys(f *testing.F) {
 	huge := strings.Repeat("k{\x00}", 1<<18)
 	for _, key := range []string{
-		"", "k", "{}", "{", "}", "}{", "{a", "a}", "{a}", "{{a}}", "{a}{b}", "{}{a}", "a{b}c", "a{}b", "ql:fence:{a}", "ql:admitted", "ql:free:", "ql:free:k",
+		"", "k", "{}", "{", "}", "}{", "{a", "a}", "{a}", "{{a}}", "{a}{b}", "{}{a}", "a{b}c", "a{}b", "ql:fences:{a}", "ql:admitted", "ql:free:", "ql:free:k",
 		" ", "\n", "\r\n", "\x00", "\xff\xfe", "a b", "€", huge[:maxKey], huge[:maxKey+1], huge,
 	} {
 		for _, prefix := range []string{"", "p:", "{p}:", "{", "}", huge} {
@@ -104,7 +104,7 @@ func FuzzKeys(f *testing.F) {
 				if !slices.Contains(known, name) {
 					t.Errorf("the node was asked for %q, want only %q", name, known)
 				}
-				if cluster && name != prefix+asideKey && hashed(name) != hashed(prefix+key) {
+				if cluster && name != prefix+asideKey && name != fenceName(prefix+key) && hashed(name) != hashed(prefix+key) {
 					t.Errorf("a cluster was asked for %q, which is on another server than %q", name, prefix+key)
 				}
 			}
@@ -115,7 +115,8 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-func fenceName(key string) string { return protocol.Beside(protocol.RoleFence, key) }
+// fenceName is the set in which the counter of a key is, among those of its slot.
+func fenceName(key string) string { return protocol.FenceSet(key).(string) }
 
 // refused fails the test if an error does not say what is wrong with an option, or if
 // something was sent all the same.
@@ -130,7 +131,7 @@ func refused(t *testing.T, err error, sent int) {
 // besides are all names of keys beside a key, those of its first and last slots included.
 func besides(key string) iter.Seq[string] {
 	roles := []string{
-		protocol.RoleFence, protocol.RoleReaders, protocol.RoleWriter, protocol.RoleWanted,
+		protocol.RoleReaders, protocol.RoleWriter, protocol.RoleWanted,
 		protocol.RolePermits, protocol.RoleLine, protocol.RoleLive, protocol.RoleWaits,
 	}
 	return func(yield func(string) bool) {
@@ -141,7 +142,7 @@ func besides(key string) iter.Seq[string] {
 		}
 		for _, slot := range []int{0, 1, 11, MaxPermits - 1} {
 			name := protocol.SlotKey(key, slot)
-			if !yield(name) || !yield(protocol.Beside(protocol.RoleFence, name)) {
+			if !yield(name) {
 				return
 			}
 		}
@@ -155,12 +156,12 @@ func FuzzTwoKeys(f *testing.F) {
 		{"a", "{a}"},
 		{"{a}", "{{a}}"},
 		{"{a", "a}"},
-		{"{}", "ql:fence:{}"},
-		{"a", "a:fence"},
-		{"a", "ql:fence:{a}"},
+		{"{}", "ql:readers:{}"},
+		{"a", "a:readers"},
+		{"a", "ql:readers:{a}"},
 		{"{a}x", "{a}y"},
 		{"}", "{}}"},
-		{"{a}", "ql:fence:{a}"},
+		{"{a}", "ql:readers:{a}"},
 		{"ql:free:a", "a"},
 		{"\x00", ""},
 		{"a ", "a"},

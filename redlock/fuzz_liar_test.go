@@ -43,7 +43,7 @@ const (
 // an ear what a subscription hears.
 var told = []string{
 	"batch", "SET", "GET", "EVALSHA", "EVAL", "PROBE", "INFO", "TIME", "PTTL", "ZADD", "PEXPIRE", "ZSCORE", "SET IFEQ", "DELIFEQ", "DELEX",
-	"CAD", "CAS", "PUBLISH", "PUBSUB", "WAIT", "WAITAOF", "ear", "MGET",
+	"CAD", "CAS", "PUBLISH", "PUBSUB", "WAIT", "WAITAOF", "ear", "MGET", "ZRANGE", "ZREMRANGEBYSCORE",
 }
 
 // mostLiars is how many nodes the first byte of a lie tells apart.

@@ -64,7 +64,6 @@ func (s *tape) chosen() (options []Option) {
 	}
 	lease(WithTTL)
 	length(WithNodeTimeout)
-	length(WithFenceIdle)
 	longest, guarded := s.next()
 	if guarded {
 		options = append(options, WithRestartGuard(time.Duration(longest)))

@@ -53,11 +53,13 @@ func (w *witness) see(node int, cmds []driver.Command, replies []driver.Reply) {
 		half = half || args[0] == "SET" && len(args) > 3 && reply.Kind == driver.String && reply.Str == args[2]
 		switch name := commandName(args); {
 		case !counts && !half:
-		case name == "GET" && i >= 3 && commandName(cmds[i-3].Args) == "ZADD":
-			zadd := cmds[i-3].Args
-			if replies[i-3].Kind == driver.Integer && replies[i-2].Kind == driver.Integer && replies[i-1].Kind == driver.Integer && reply.Kind == driver.String {
-				fence := vow{node, reply.Str, zadd[4].(string)}
-				w.fenced[fence] = w.fenced[fence] || replies[i-3].Int == 1
+		case name == "GET" && i >= 2 && commandName(cmds[i-2].Args) == "ZADD":
+			zadd, floor := cmds[i-2].Args[4].(string), replies[i-1]
+			least, err := strconv.ParseFloat(floor.Str, 64)
+			told := floor.Kind == driver.Nil || floor.Kind == driver.String && err == nil
+			if replies[i-2].Kind == driver.Integer && told && reply.Kind == driver.String {
+				fence := vow{node, reply.Str, zadd}
+				w.fenced[fence] = w.fenced[fence] || replies[i-2].Int == 1 && int64(least) < int64(atoi(zadd))
 			}
 		case !counts:
 		case name == "GET" && i >= 1 && commandName(cmds[i-1].Args) == "PEXPIRE":

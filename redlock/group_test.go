@@ -283,19 +283,30 @@ func TestANodeThatDoesNotTakeExtensionsTogetherGetsThemOneByOne(t *testing.T) {
 	}
 }
 
-func TestExtensionsWithFencesGoOneByOne(t *testing.T) {
+// What is proposed later is above the fences of others.
+func TestExtensionsCarryAlongFencesThatAreAheadOfTheClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, WithFences())
 		warm(t, locker)
 		locks := acquireAll(t, locker, 20)
-		before := fakes[0].count("ZADD")
+		ahead := time.Now().Add(time.Hour).UnixMicro()
+		fakes[0].change(func(f *fakeNode) { f.setFence("ahead", "ahead", ahead) })
+		locks = append(locks, mustAcquire(t, locker, "ahead"))
+		fakes[0].change(func(f *fakeNode) { clear(f.fences) })
+		before, calls := fakes[0].count("ZADD"), fakes[0].count("EVALSHA")
 		for i, err := range extendAll(t, locks, fakes[0], func(int) time.Duration { return time.Minute }) {
 			if err != nil {
 				t.Errorf("Extend %d with a fence = %v", i, err)
 			}
 		}
-		if carried := fakes[0].count("ZADD") - before; carried != len(locks) {
-			t.Errorf("%d of %d extensions carried their fence along", carried, len(locks))
+		if carried := fakes[0].count("ZADD") - before; carried != 1 {
+			t.Errorf("%d extensions carried their fence along, want the one that is ahead", carried)
+		}
+		if called := fakes[0].count("EVALSHA") - calls; called != 2 {
+			t.Errorf("%d extensions took %d calls of the script, want one for all that carry nothing", len(locks), called)
+		}
+		if got := fakes[0].fence("ahead"); got <= ahead {
+			t.Errorf("the node that forgot has the counter %d, want the lock's fence", got)
 		}
 	})
 }

@@ -109,7 +109,7 @@ func TestASecondRoundIsGuarded(t *testing.T) {
 		for _, f := range fakes {
 			f.change(func(f *fakeNode) {
 				f.answer = func(args []any) *driver.Reply {
-					if args[0] == "ZSCORE" {
+					if args[0] == "ZSCORE" && args[2] == "k" {
 						anotherHistory(f)
 					}
 					return nil

@@ -313,7 +313,7 @@ func TestOneFenceIsAboveThoseOfEveryKey(t *testing.T) {
 			t.Error(err)
 		}
 		for _, f := range fakes { // a client whose clock reads more was here
-			f.change(func(f *fakeNode) { f.fences["ql:fence:{b}"] = fakeFence{set.Fence() + 1_000_000_000, time.Time{}} })
+			f.change(func(f *fakeNode) { f.setFence("b", "b", set.Fence()+1_000_000_000) })
 		}
 		raised := mustAcquireAll(t, locker, []string{"a", "b"})
 		if raised.Fence() <= set.Fence()+1_000_000_000 {

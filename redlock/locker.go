@@ -122,7 +122,7 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	}
 	c.Life, l.kill = context.WithCancel(context.Background())
 	l.board = quorum.NewBoard(quorum.Config{
-		NodeTimeout: l.options.timeout, Fences: o.fences, FenceIdle: o.fenceIdle, ReadAge: o.readAge(),
+		NodeTimeout: l.options.timeout, Fences: o.fences, ReadAge: o.guard / 2,
 	}, node.NewSet(c, nodes))
 	if o.acquire.kind == inLine {
 		l.inLineAs = l.board.Random.Nonce()

@@ -27,7 +27,7 @@ func namers() []namer {
 	}
 	return []namer{
 		{name: "TryAcquire", call: acquire},
-		{name: "WithFences", beside: true, option: WithFences(), call: acquire},
+		{name: "WithFences", option: WithFences(), call: acquire},
 		{name: "WithFairness", beside: true, option: WithFairness(), call: func(t *testing.T, locker *Locker, key string) error {
 			if err := acquire(t, locker, key); errors.Is(err, ErrOption) {
 				return err

@@ -52,8 +52,6 @@ type lockerOptions struct {
 	cleanup     time.Duration
 	evictingOK  bool
 	fences      bool
-	fenceIdle   time.Duration
-	idles       bool          // it was given
 	guard       time.Duration // the longest TTL; 0: none
 	guards      bool          // it was given
 	nodeSet     uint64        // the configuration's id
@@ -117,7 +115,6 @@ func defaults() lockerOptions {
 		nodeTimeout: byTTL,
 		drift:       clockdrift.DefaultFactor,
 		cleanup:     2 * time.Second,
-		fenceIdle:   24 * time.Hour,
 		random:      random,
 		jitter:      jitter,
 
@@ -299,25 +296,16 @@ func WithEvictingNodes() Option {
 }
 
 // WithFences gives every lock a number greater than those of all earlier holders of the key:
-// see [Lock.Fence]. All clients of a key need the option. It costs the nodes four small
-// commands an acquire, in the same round trip; on nodes with an ACL allow +zadd +zscore +time
-// and what the table of the package names as well. A key needs a hash tag, or no closing brace.
+// see [Lock.Fence]. All clients of a key need the option. It costs the nodes three small
+// commands an acquire, in the same round trip; on nodes with an ACL allow +time and what the table
+// of the package names as well. Nodes keep the greatest number of each key that was in use during the
+// last minute, and of some others: each set of numbers has a floor, and forgets only what is below it.
 //
 // The order holds whatever leases and clocks do, and with any minority of the nodes dead, but
 // not over nodes that lose their counters (by a restart, a flush or a promotion):
 // [WithRestartGuard] keeps such a node from voting for the longest TTL.
 func WithFences() Option {
 	return option(func(o *lockerOptions) { o.fences = true })
-}
-
-// WithFenceIdle sets how long the nodes keep the counter of a key that nobody acquires or
-// extends: at least d, and at least twice the lock's TTL. A number that is ahead of the
-// nodes' clocks is kept for as much longer as it is ahead. The order survives a forgotten
-// counter: numbers follow the nodes' clocks. Clients of a key may keep its counter for
-// different times: the longest counts. It is above 0 and up to [MaxTTL], and rounded up to
-// milliseconds. The default is a day. Without [WithFences] it is an [OptionError].
-func WithFenceIdle(d time.Duration) Option {
-	return option(func(o *lockerOptions) { o.fenceIdle, o.idles = d, true })
 }
 
 // WithRestartGuard keeps a node that may have forgotten votes from voting, for the longest TTL

@@ -60,9 +60,6 @@ func TestUselessOptionsAreRefusedByName(t *testing.T) {
 		{[]Option{WithRestartGuard(time.Minute), WithRestartGuard(0)}, "RestartGuard"},
 		{[]Option{WithRestartGuard(time.Minute), WithClockGuard(30 * time.Second)}, "ClockGuard"},
 		{[]Option{WithClockGuard(30 * time.Second), WithRestartGuard(time.Minute)}, "ClockGuard"},
-		{[]Option{WithFenceIdle(time.Hour)}, "FenceIdle"},
-		{[]Option{WithFenceIdle(0), WithFences()}, "FenceIdle"},
-		{[]Option{WithFenceIdle(MaxTTL + 1), WithFences()}, "FenceIdle"},
 		{[]Option{WithDurableTimeout(time.Second)}, "DurableTimeout"},
 	} {
 		_, nodes := fakeNodes(3)
@@ -73,7 +70,7 @@ func TestUselessOptionsAreRefusedByName(t *testing.T) {
 		}
 	}
 	_, nodes := fakeNodes(3)
-	locker, err := New(nodes, WithClockGuard(time.Minute), WithRestartGuard(time.Minute), WithFenceIdle(time.Hour), WithFences(), WithDurableTimeout(time.Second), WithDurableVotes(0))
+	locker, err := New(nodes, WithClockGuard(time.Minute), WithRestartGuard(time.Minute), WithDurableTimeout(time.Second), WithDurableVotes(0))
 	if err != nil {
 		t.Fatalf("New with the same options, each of use = %v", err)
 	}

@@ -48,7 +48,7 @@ func (l *Locker) raiseOnce(ctx context.Context, lock *lease) (again bool, err er
 	}
 	p := max(l.board.Propose(), look.Greatest()+1)
 	if p >= protocol.MaxFence {
-		return false, &fault.StateError{Op: "acquire", Key: a.Key, Why: fmt.Errorf("%w: its counter %q has come to its end: delete it at all nodes while nobody works under the key", ErrFence, look.Fence.Key)}
+		return false, &fault.StateError{Op: "acquire", Key: a.Key, Why: fmt.Errorf("%w: a counter of the set %q has come to its end: delete the set at all nodes while nobody works under its keys", ErrFence, look.Fence.Set)}
 	}
 	op := &quorum.Operation{Owner: lock, Decided: raised}
 	op.Prepare(a, a.Kind.Raise, lease)

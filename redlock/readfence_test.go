@@ -36,7 +36,7 @@ func TestAReadersNumberIsBroughtToAQuorum(t *testing.T) {
 		locker, fakes := newLocker(t, 5, WithFences())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		const ahead = 1 << 52 // what one node has accepted, of a writer that had no quorum
-		fakes[2].change(func(f *fakeNode) { f.fences[fenceName("k")] = fakeFence{number: ahead} })
+		fakes[2].change(func(f *fakeNode) { f.setFence("k", "k", ahead) })
 		for _, f := range fakes[3:] {
 			f.stop()
 		}
@@ -66,15 +66,14 @@ func TestAReadersNumberIsBroughtToAQuorum(t *testing.T) {
 
 func TestAReadersNumberIsNoneThatMayHaveBeenOutrunAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithFences(), WithFenceIdle(time.Minute))
+		locker, fakes := newLocker(t, 3, WithFences())
 		old := mustAcquire(t, locker, "k")
 		mustRelease(t, old)
 		time.Sleep(time.Second)
 		writer := mustAcquire(t, locker, "k")
 		mustRelease(t, writer)
-		time.Sleep(time.Hour) // all is forgotten, and then an old number comes back
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.fences[fenceName("k")] = fakeFence{number: old.Fence()} })
+		for _, f := range fakes { // the writer's is forgotten, and then a late command brings back an older one
+			f.change(func(f *fakeNode) { f.setFence("k", "", writer.Fence()+1); f.setFence("k", "k", old.Fence()) })
 		}
 		reader := mustShare(t, locker, "k")
 		if reader.Fence() <= writer.Fence() {
@@ -95,7 +94,7 @@ func TestAReadersNumberIsNoneThatANodeHadBeforeItForgotAGreaterOne(t *testing.T)
 		writer := mustAcquire(t, locker, "k")
 		mustRelease(t, writer)
 		for _, f := range fakes { // two, and the third was not in the writer's quorum
-			f.change(func(f *fakeNode) { f.fences[fenceName("k")] = fakeFence{number: old.Fence()} })
+			f.change(func(f *fakeNode) { f.setFence("k", "k", old.Fence()) })
 		}
 		time.Sleep(time.Second) // for the longest TTL they have no votes
 		reader := mustShare(t, locker, "k")
@@ -110,12 +109,12 @@ func TestAReadersNumberIsNoneThatANodeHadBeforeItForgotAGreaterOne(t *testing.T)
 
 func TestManyReadersOfAnIdleKeyAgreeOnTheirNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 5, WithFences(), WithFenceIdle(time.Minute))
+		locker, fakes := newLocker(t, 5, WithFences())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		for _, f := range fakes {
 			f.change(func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 5*time.Millisecond })
 		}
-		lockers := []*Locker{locker, another(t, fakes, WithFences(), WithFenceIdle(time.Minute)), another(t, fakes, WithFences(), WithFenceIdle(time.Minute))}
+		lockers := []*Locker{locker, another(t, fakes, WithFences()), another(t, fakes, WithFences())}
 		for range 3 {
 			time.Sleep(time.Hour)
 			var group sync.WaitGroup
@@ -136,16 +135,19 @@ func TestManyReadersOfAnIdleKeyAgreeOnTheirNumber(t *testing.T) {
 
 func TestAReaderOfAnIdleKeyHasTheTimeForItsNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithFences(), WithFenceIdle(time.Minute))
+		locker, fakes := newLocker(t, 3, WithFences())
 		writer := mustAcquire(t, locker, "k")
 		mustRelease(t, writer)
-		time.Sleep(time.Hour) // the counter is forgotten, and the store has the writer's number
+		for _, f := range fakes { // the counter is forgotten, and the store has the writer's number
+			f.change(func(f *fakeNode) { clear(f.fences); f.setFence("k", "", writer.Fence()+1) })
+		}
+		time.Sleep(time.Hour)
 		began := time.Now().UnixMicro()
 		reader := mustShare(t, locker, "k", WithTTL(time.Second), WithRenewal())
 		if fence := reader.Fence(); fence <= writer.Fence() || fence < began-1e6 {
 			t.Errorf("a reader behind %d has %d", writer.Fence(), fence)
 		}
-		time.Sleep(10 * time.Minute) // it keeps the counter
+		time.Sleep(10 * time.Minute)
 		for _, f := range fakes {
 			if counter := f.accepted(); counter != reader.Fence() {
 				t.Errorf("%s has the counter %d, want %d", f.name, counter, reader.Fence())
@@ -154,7 +156,7 @@ func TestAReaderOfAnIdleKeyHasTheTimeForItsNumber(t *testing.T) {
 		for _, f := range fakes {
 			f.restart()
 		}
-		time.Sleep(time.Second) // the renewal brings the number back
+		time.Sleep(time.Second)
 		if next := mustShare(t, locker, "k"); next.Fence() < reader.Fence() {
 			t.Errorf("behind a restart the next reader has %d, want at least %d", next.Fence(), reader.Fence())
 		}

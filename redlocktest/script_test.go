@@ -184,7 +184,7 @@ func TestTheSlotScriptHoldsAsTheHoldScriptDoes(t *testing.T) {
 			{"heir", "10000", "first", 3, 10 * time.Second},
 			{"heir", "15000", "first", 1, 15 * time.Second},
 		} {
-			args := []string{"slot", "permits", "mark", tt.token, tt.ttl, "3", "1", "0", "0"}
+			args := []string{"slot", "permits", "mark", tt.token, tt.ttl, "3", "1", "0"}
 			if tt.old != "" {
 				args = append(args, "", "", "0", tt.old)
 			}
@@ -205,13 +205,13 @@ func TestTheSlotScriptSaysWhichSlotsAreThereWhereItRefuses(t *testing.T) {
 		ask(t, node, "LPUSH", "slot 3", "a list")
 		all := []string{"slot 0", "slot 1", "slot 2", "slot 3"}
 		for i, holder := range map[int]string{0: "theirs", 2: "somebody's", 3: ""} {
-			args := append(append([]string{all[i], "permits", "mark"}, all...), "ours", "10000", "4", "1", "0", "0")
+			args := append(append([]string{all[i], "permits", "mark"}, all...), "ours", "10000", "4", "1", "0")
 			if got, want := slot(t, node, 7, args...), fmt.Sprintf("[%q 30000 \"1011\" %d 0]", holder, time.Now().UnixMicro()); got != want {
 				t.Errorf("for %s, which %q has, the script says %s, want %s", all[i], holder, got, want)
 			}
 		}
 		for _, old := range []string{"ours", ""} {
-			if got, want := slot(t, node, 3, "slot 0", "permits", "mark", "new", "10000", "4", "1", "0", "0", "", "", "0", old), fmt.Sprintf(`["theirs" -1 "" %d 0]`, time.Now().UnixMicro()); got != want {
+			if got, want := slot(t, node, 3, "slot 0", "permits", "mark", "new", "10000", "4", "1", "0", "", "", "0", old), fmt.Sprintf(`["theirs" -1 "" %d 0]`, time.Now().UnixMicro()); got != want {
 				t.Errorf("to who does not look at the slots the script says %s, want %s", got, want)
 			}
 		}
@@ -225,10 +225,10 @@ func TestTheSlotScriptSaysWhichSlotsAreThereWhereItRefuses(t *testing.T) {
 func TestTheSlotScriptRefusesAnotherNumberOfPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		run(t, node, scripts.Slot, 3, "slot 0", "permits", "mark", "ours", "10000", "3", "1", "0", "0")
+		run(t, node, scripts.Slot, 3, "slot 0", "permits", "mark", "ours", "10000", "3", "1", "0")
 		for _, args := range [][]string{
-			{"slot 1", "permits", "mark", "theirs", "10000", "4", "1", "0", "0", "5", "a", "750"},
-			{"slot 0", "permits", "mark", "ours", "60000", "4", "1", "0", "0"},
+			{"slot 1", "permits", "mark", "theirs", "10000", "4", "1", "0", "5", "a", "750"},
+			{"slot 0", "permits", "mark", "ours", "60000", "4", "1", "0"},
 		} {
 			if got, want := slot(t, node, 3, args...), `"3"`; got != want {
 				t.Errorf("to %q the script says %s, want the number that the others count, %s", args, got, want)
@@ -248,7 +248,7 @@ func TestTheSlotScriptGivesAllSlotsOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
 		node.Set("slot 1", "theirs", time.Minute)
-		two := []string{"slot 0", "slot 1", "permits", "mark", "c0", "c1", "ours", "10000", "4", "2", "7", "5000"}
+		two := []string{"slot 0", "slot 1", "permits", "mark", "c0", "c1", "ours", "10000", "4", "2", "7"}
 		if got, want := slot(t, node, 6, two...), fmt.Sprintf(`["theirs" -1 "" %d 0]`, time.Now().UnixMicro()); got != want {
 			t.Errorf("with the second of two slots taken the script says %s, want %s", got, want)
 		}
@@ -270,10 +270,15 @@ func TestTheSlotScriptGivesAllSlotsOrNone(t *testing.T) {
 		if got := run(t, node, scripts.Slot, 6, two...); got != 1 {
 			t.Errorf("for a token that has both slots the script says %d, want 1", got)
 		}
-		for _, counter := range []string{"c0", "c1"} {
-			if got := show(ask(t, node, "ZSCORE", counter, "f")); got != `"8"` {
-				t.Errorf("the counter %s has %s, want 8", counter, got)
+		for set, member := range map[string]string{"c0": "slot 0", "c1": "slot 1"} {
+			if got := show(ask(t, node, "ZSCORE", set, member)); got != `"8"` {
+				t.Errorf("the counter of %s has %s, want 8", member, got)
 			}
+		}
+		ask(t, node, "ZADD", "c1", "9", "")
+		two[10] = "9"
+		if got := run(t, node, scripts.Slot, 6, two...); got != 0 {
+			t.Errorf("for a number that is not above a floor the script says %d, want 0", got)
 		}
 	})
 }
@@ -283,10 +288,10 @@ func TestTheSlotScriptKeepsSlotsForTheFirstWhoWantsSeveral(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
 		node.Set("slot 0", "theirs", time.Minute)
 		ask2 := func(token, ticket, name, stays string) string {
-			return slot(t, node, 4, "slot 0", "slot 1", "permits", "mark", token, "10000", "2", "2", "0", "0", ticket, name, stays)
+			return slot(t, node, 4, "slot 0", "slot 1", "permits", "mark", token, "10000", "2", "2", "0", ticket, name, stays)
 		}
 		ask1 := func(token, ticket string) string {
-			return slot(t, node, 3, "slot 1", "permits", "mark", token, "10000", "2", "1", "0", "0", ticket, "e", "500")
+			return slot(t, node, 3, "slot 1", "permits", "mark", token, "10000", "2", "1", "0", ticket, "e", "500")
 		}
 		refusal := func(by string, kept int) string {
 			return fmt.Sprintf(`[%q -1 "" %d %d]`, by, time.Now().UnixMicro(), kept)
@@ -315,7 +320,7 @@ func TestTheSlotScriptKeepsSlotsForTheFirstWhoWantsSeveral(t *testing.T) {
 				t.Errorf("to who came later and wants a free slot the script says %s, want %s", got, want)
 			}
 		}
-		if got := slot(t, node, 3, "slot 1", "permits", "mark", "passes", "10000", "2", "1", "0", "0"); got != "2" {
+		if got := slot(t, node, 3, "slot 1", "permits", "mark", "passes", "10000", "2", "1", "0"); got != "2" {
 			t.Errorf("to who heeds no mark the script says %s, want 2", got)
 		}
 		if got := ask1("passes", "0"); got != "1" {

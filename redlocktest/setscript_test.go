@@ -31,7 +31,7 @@ func TestTheHoldAllScriptTakesAllKeysOrNone(t *testing.T) {
 		keys := []string{"a", "b", "c"}
 		node.Take("c", time.Minute)
 		theirs, _ := node.Get("c")
-		refusedBy(t, holdAll(t, node, keys, "ours", "10000", "3", "0", "0"), 3, theirs)
+		refusedBy(t, holdAll(t, node, keys, "ours", "10000", "3", "0"), 3, theirs)
 		if got := node.Keys(); len(got) != 1 {
 			t.Errorf("a refused script has left %q", got)
 		}
@@ -41,7 +41,7 @@ func TestTheHoldAllScriptTakesAllKeysOrNone(t *testing.T) {
 			{20 * time.Second, 20 * time.Second},
 			{5 * time.Second, 20 * time.Second},
 		} {
-			if got := holdAll(t, node, keys, "ours", strconv.FormatInt(tt.ask.Milliseconds(), 10), "3", "0", "0"); got.Kind != driver.Integer || got.Int != 1 {
+			if got := holdAll(t, node, keys, "ours", strconv.FormatInt(tt.ask.Milliseconds(), 10), "3", "0"); got.Kind != driver.Integer || got.Int != 1 {
 				t.Errorf("of keys that are free or its own the script returned %s, want 1", show(got))
 			}
 			for _, key := range keys {
@@ -50,7 +50,7 @@ func TestTheHoldAllScriptTakesAllKeysOrNone(t *testing.T) {
 		}
 		ask(t, node, "DEL", "b")
 		ask(t, node, "RPUSH", "b", "a list")
-		if got := holdAll(t, node, keys, "ours", "10000", "3", "0", "0"); len(got.Elems) != 1 || got.Elems[0].Int != 2 {
+		if got := holdAll(t, node, keys, "ours", "10000", "3", "0"); len(got.Elems) != 1 || got.Elems[0].Int != 2 {
 			t.Errorf("of a key that is a list the script returned %s, want its place alone", show(got))
 		}
 	})
@@ -59,19 +59,15 @@ func TestTheHoldAllScriptTakesAllKeysOrNone(t *testing.T) {
 func TestTheHoldAllScriptCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
-		keys := []string{"a", "b", "ql:fence:{a}", "ql:fence:{b}"}
-		ask(t, node, "ZADD", "ql:fence:{b}", "7", "f")
+		keys := []string{"a", "b", "ql:fences:{1}", "ql:fences:{2}"}
+		ask(t, node, "ZADD", "ql:fences:{2}", "7", "b")
 		for _, tt := range []struct {
-			number string
-			want   int64
-		}{{"7", 0}, {"8", 1}, {"8", 0}, {"9", 1}} {
-			if got := holdAll(t, node, keys, "ours", "10000", "2", tt.number, "60000"); got.Kind != driver.Integer || got.Int != tt.want {
+			number, floor string
+			want          int64
+		}{{"7", "1", 0}, {"8", "1", 1}, {"8", "1", 0}, {"9", "9", 0}, {"10", "9", 1}} {
+			ask(t, node, "ZADD", "ql:fences:{1}", tt.floor, "")
+			if got := holdAll(t, node, keys, "ours", "10000", "2", tt.number); got.Kind != driver.Integer || got.Int != tt.want {
 				t.Errorf("for the number %s the script returned %s, want %d", tt.number, show(got), tt.want)
-			}
-		}
-		for _, counter := range keys[2:] {
-			if left := node.TTL(counter); left != time.Minute {
-				t.Errorf("the counter %s is kept for %v, want a minute", counter, left)
 			}
 		}
 	})
@@ -82,7 +78,7 @@ func TestTheHoldAllScriptHeedsNoMarkOfThoseWhoWaitForItsCaller(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
 		try := func(carried ...string) driver.Reply {
 			keys := append(append([]string{"a", "b"}, carried...), "ql:wanted:{a}", "ql:wanted:{b}")
-			return holdAll(t, node, keys, "ours", "10000", "2", "0", "0", "0", "0", "0")
+			return holdAll(t, node, keys, "ours", "10000", "2", "0", "0", "0", "0")
 		}
 		ask(t, node, "SET", "ql:wanted:{a}", "ql:wanted 100 aa", "PX", "60000")
 		ask(t, node, "SET", "ql:wanted:{held}", "ql:wanted 90 bb", "PX", "60000")
@@ -101,7 +97,7 @@ func TestTheHoldAllScriptHeedsTheMarksOfThoseWhoCameBefore(t *testing.T) {
 		node := StartInBubble(t, 1)[0]
 		keys := []string{"a", "b", "ql:wanted:{a}", "ql:wanted:{b}"}
 		try := func(token, ticket, name, stays string) driver.Reply {
-			return holdAll(t, node, keys, token, "10000", "2", "0", "0", ticket, name, stays)
+			return holdAll(t, node, keys, token, "10000", "2", "0", ticket, name, stays)
 		}
 		node.Take("b", time.Minute)
 		theirs, _ := node.Get("b")

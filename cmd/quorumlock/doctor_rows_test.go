@@ -242,7 +242,7 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			},
 		},
 		{
-			name: "a user who lacks the fences' keys", args: []string{"--fences", "--prefix", "orders:"}, id: "acl", severity: inspect.Unfit, node: 1, seen: "lacks +zadd +zscore ~ql:fence:{orders:*}", pastes: 1, verdict: inspect.Unfit,
+			name: "a user who lacks the fences' keys", args: []string{"--fences", "--prefix", "orders:"}, id: "acl", severity: inspect.Unfit, node: 1, seen: "lacks +zadd +zrange +zremrangebyscore +zscore ~ql:fences:*", pastes: 1, verdict: inspect.Unfit,
 			spoil: func(w *ward) {
 				w.user("resetkeys", "~orders:*", "+set", "+get", "+del", "+pttl", "+pexpire", "+eval", "+evalsha", "+info", "+time", "+client|info")
 			},

@@ -47,7 +47,7 @@ var (
 		Commands: []string{"zadd", "zrem", "zscore", "zcard", "zcount", "zrange", "zrangebyscore", "pexpireat", "unlink"},
 	}
 	Fences = &Feature{
-		Name: "WithFences", Keys: beside("fence"), Commands: []string{"zadd", "zscore"},
+		Name: "WithFences", Keys: []string{"ql:fences:*"}, Commands: []string{"zadd", "zscore", "zrange", "zremrangebyscore"},
 	}
 	RestartGuard = &Feature{Name: "WithRestartGuard", Keys: []string{"ql:epoch:PREFIX", "ql:admitted:PREFIX", "ql:set:PREFIX"}, Commands: []string{"mget"}}
 	Replicated   = &Feature{Name: "WithReplicatedVotes", Commands: []string{"wait"}}
@@ -65,7 +65,7 @@ var (
 	// Status is what the command `quorumlock status` asks. To see keys that are named it needs
 	// neither scan nor dbsize.
 	Status = &Feature{
-		Name: "`quorumlock status`", Keys: append([]string{"KEYS"}, beside("slot", "permits", "readers", "fence", "waits")...), Optional: true,
+		Name: "`quorumlock status`", Keys: append([]string{"KEYS", "ql:fences:*"}, beside("slot", "permits", "readers", "waits")...), Optional: true,
 		Commands: []string{"get", "pttl", "zrange", "zscore", "hgetall", "time", "info", "scan", "dbsize", "acl|whoami"},
 	}
 
@@ -82,15 +82,12 @@ var Features = []*Feature{
 	Locks, WakeUps, Turns, Deadlocks, Sets, Semaphore, Shared, Fences, RestartGuard, Replicated, Durable, Native, Revoke, Status, Doctor,
 }
 
-// beside are the patterns of keys beside the users', by their roles. A slot is a key like any, and has
-// a fence, too.
+// beside are the patterns of keys beside the users', by their roles. A slot is a key like any.
 func beside(roles ...string) (all []string) {
 	for _, role := range roles {
 		switch role {
 		case "slot":
 			all = append(all, "ql:slot:{KEYS}*", "ql:slot=KEYS")
-		case "fence":
-			all = append(all, "ql:fence:{KEYS}", "ql:fence=KEYS", "ql:fence=ql:slot:{KEYS}*", "ql:fence=ql:slot=KEYS")
 		default:
 			all = append(all, "ql:"+role+":{KEYS}", "ql:"+role+"=KEYS")
 		}

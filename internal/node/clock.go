@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -54,6 +55,19 @@ func (n *Node) onTime(reply driver.Reply, sent, received clockdrift.Instant) gat
 	}
 	n.Emit()
 	return r
+}
+
+// Microseconds is the time since 1970 by the node's clock, which shows more by now, unless it was set
+// back. It is far off where the clock was not read yet.
+func (n *Node) Microseconds() int64 {
+	now := n.set.Clock.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	offset, ok := n.clock.estimator.Offset(now)
+	if !ok {
+		return math.MaxInt64
+	}
+	return int64(now.Add(offset.Low)) / int64(time.Microsecond)
 }
 
 // ReadClock reads the node's clock by itself, and again if that took too long.

@@ -101,7 +101,6 @@ func (b *Batch) Encode() []driver.Command {
 	m.parts = append(append(append(append(m.parts, m.readers...), m.extensions...), m.loud...), m.quiet...)
 	b.Parts = m.parts
 	b.encodeAnnouncements()
-	b.mend()
 	if b.Source {
 		for i := range b.cmds {
 			b.cmds[i] = scripts.WithSource(b.cmds[i])
@@ -140,16 +139,6 @@ func (b *Batch) encodeExtensions(g []*Part) {
 		b.args = append(b.args, p.TTL)
 	}
 	b.cmds = append(b.cmds, driver.Command{Args: b.args[from:], FirstKey: 3, Keys: len(g)})
-}
-
-// mend puts the expiry of a counter behind the releases of attempts that may have been cut off
-// between their number and it: nobody may ever use the key again.
-func (b *Batch) mend() {
-	for _, p := range b.Parts[len(b.Parts)-b.loud-b.quiet:] {
-		if p.Cut != nil {
-			b.cmds = append(b.cmds, keepCounter(p.Fence.Key, p.Cut))
-		}
-	}
 }
 
 // The replies of a node to one of a group of extensions.

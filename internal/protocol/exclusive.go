@@ -72,7 +72,7 @@ func encodeHold(a *Ask, m *Memory) []driver.Command {
 // same question.
 func encodeAdopt(a *Ask, m *Memory) []driver.Command {
 	cmds := encodeHold(a, m)
-	if a.Fence.Key == nil {
+	if a.Fence.Set == nil {
 		cmds = append(cmds, driver.Command{Args: append(m.args[8:8], "GET", a.Key), FirstKey: 1, Keys: 1})
 	}
 	return cmds

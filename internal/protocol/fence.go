@@ -2,16 +2,19 @@ package protocol
 
 import (
 	"fmt"
+	"math"
 	"strconv"
+	"sync"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
 // A Fence is the number that an ask proposes for its key's counter, or carries along.
 //
 // Each node keeps the greatest number that it has accepted for a key, and accepts a number once
-// and only upwards. An acquire proposes one number to all nodes, behind the token and in the
+// and only upwards. What it forgets is below its floor, which a number must be above. An acquire proposes one number to all nodes, behind the token and in the
 // same batch, and a vote is a node that took both. Two quorums share a node, so no two locks
 // have the same number, and one that was asked for after another was had has the greater:
 // whatever leases and clocks do. The GET behind the number shows that the node had the token
@@ -19,8 +22,7 @@ import (
 // tenure and the other way by their fences.
 type Fence struct {
 	Number int64 // 0: none
-	Key    any   // of the counter; nil: the Locker gives no fences
-	kept   any   // for so many milliseconds
+	Set    any   // where nodes keep the counter: see [FenceSet]; nil: the Locker gives no fences
 }
 
 // MaxFence is the first number that is none: a server counts in floats, which are exact below.
@@ -44,37 +46,34 @@ func (m *Manner) Unfit(p *Part) error {
 
 // fenceMemory is the memory of an acquire's commands with a fence.
 type fenceMemory struct {
-	cmds [6]driver.Command
-	args [16]any
+	cmds [5]driver.Command
+	args [11]any
 }
 
 // fenceReplies is how many commands carry a fence, and replies answer them.
-const fenceReplies = 4
+const fenceReplies = 3
 
-// Carry puts the fence p behind the ask's commands: what raises the key's counter to p, keeps it
-// for so many milliseconds, and shows who has the key then.
-//
-// No expiry of a counter is ever shortened, whatever TTL and idle time its other clients have: a
-// new counter has none, and gets it by NX; one that has an expiry keeps the later one, by GT,
-// which takes none for endless.
-func (a *Ask) Carry(p int64, kept any) {
+// Carry puts the fence p behind the ask's commands: what raises the key's counter to p, shows the
+// floor, and who has the key then. The floor comes behind the counter: one that was read in front
+// may be from before a trim that has forgotten a greater number. An extension only raises the
+// counter.
+func (a *Ask) Carry(p int64) {
+	a.Fence.Number = p
 	if a.Op.carries {
-		a.Fence.Number, a.Fence.kept = p, kept
 		a.Encode(nil)
 		return
 	}
 	w := new(fenceMemory)
 	args := append(w.args[:0],
-		"ZADD", a.Fence.Key, "GT", "CH", strconv.FormatInt(p, 10), "f",
-		"PEXPIRE", a.Fence.Key, kept, "NX",
-		"PEXPIRE", a.Fence.Key, kept, "GT",
+		"ZADD", a.Fence.Set, "GT", "CH", strconv.FormatInt(p, 10), a.Key,
+		"ZSCORE", a.Fence.Set, floor,
 		"GET", a.Key)
-	a.Fence.Number = p
-	a.Cmds = append(append(w.cmds[:0], a.Cmds...),
-		driver.Command{Args: args[:6], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[6:10], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[10:14], FirstKey: 1, Keys: 1},
-		driver.Command{Args: args[14:16], FirstKey: 1, Keys: 1})
+	a.Cmds = append(append(w.cmds[:0], a.Cmds...), driver.Command{Args: args[:6], FirstKey: 1, Keys: 1})
+	if !a.Op.Prolongs {
+		a.Cmds = append(a.Cmds,
+			driver.Command{Args: args[6:9], FirstKey: 1, Keys: 1},
+			driver.Command{Args: args[9:11], FirstKey: 1, Keys: 1})
+	}
 }
 
 // Uncarry takes the fence off the ask's commands again.
@@ -85,24 +84,23 @@ func (a *Ask) Uncarry() {
 	a.Fence.Number = 0
 }
 
-// keepCounter is the expiry of a counter that may have been left without one.
-func keepCounter(key, kept any) driver.Command {
-	return driver.Command{Args: []any{"PEXPIRE", key, kept, "NX"}, FirstKey: 1, Keys: 1}
-}
-
-// Counters asks for the greatest fence that a node has accepted. It may have none.
+// Counters asks for the greatest fence that a node has accepted, or may have forgotten. It may have
+// none.
 var Counters = &Op{
 	Name: "acquire",
 	encode: func(a *Ask, m *Memory) []driver.Command {
 		cmds := m.cmds[:0]
-		for _, counter := range a.counters() {
-			cmds = append(cmds, driver.Command{Args: []any{"ZSCORE", counter, "f"}, FirstKey: 1, Keys: 1})
+		for _, key := range a.keys() {
+			set := FenceSet(key.(string))
+			cmds = append(cmds,
+				driver.Command{Args: []any{"ZSCORE", set, key}, FirstKey: 1, Keys: 1},
+				driver.Command{Args: []any{"ZSCORE", set, floor}, FirstKey: 1, Keys: 1})
 		}
 		return cmds
 	},
 	decode: func(_ *Ask, replies []driver.Reply) (Answer, error) {
 		for _, reply := range replies {
-			if reply.Kind != driver.Nil && reply.Kind != driver.String {
+			if _, ok := score(reply); !ok {
 				return Failed, fenceRefused(reply)
 			}
 		}
@@ -110,67 +108,181 @@ var Counters = &Op{
 	},
 }
 
-// counters are those of the ask's keys.
-func (a *Ask) counters() []any {
+// keys are those that the ask is about.
+func (a *Ask) keys() []any {
 	if a.Many == nil {
-		return []any{a.Fence.Key}
+		return []any{a.Key}
 	}
-	return a.Many.counters
+	return a.Many.keys
 }
 
-// Counter is the greatest counter that a node has told.
+// Sets are where nodes keep the counters of the ask's keys.
+func (a *Ask) Sets() []any { return setsOf(a.keys()) }
+
+func setsOf(keys []any) []any {
+	sets := make([]any, len(keys))
+	for i, key := range keys {
+		sets[i] = FenceSet(key.(string))
+	}
+	return sets
+}
+
+// Counter is the greatest counter or floor that a node has told.
 func (p *Part) Counter() (greatest int64) {
 	for _, reply := range p.Reply {
-		greatest = max(greatest, number(reply))
+		told, _ := score(reply)
+		greatest = max(greatest, told)
 	}
 	return greatest
 }
 
-// number reads a score. Servers print it in any of the ways of a float.
-func number(reply driver.Reply) int64 {
-	if score, err := strconv.ParseFloat(reply.Str, 64); err == nil {
-		return int64(min(score, MaxFence))
+// score reads a score; 0: there is none. Servers print it in any of the ways of a float.
+func score(reply driver.Reply) (number int64, ok bool) {
+	if reply.Kind == driver.Nil {
+		return 0, true
 	}
-	return 0
+	float, err := strconv.ParseFloat(reply.Str, 64)
+	if reply.Kind != driver.String || err != nil || math.IsNaN(float) {
+		return 0, false
+	}
+	return int64(max(0, min(float, MaxFence))), true
 }
 
-// decodeFence reads the replies to a fence and to the GET behind it, the last of all. Whether an
-// expiry was set or was later already is all the same.
+// decodeFence reads the replies to a fence and to the GET behind it, the last of all.
 func decodeFence(a *Ask, replies []driver.Reply) (Answer, error) {
 	replies = replies[len(replies)-fenceReplies:]
-	for _, reply := range replies[:fenceReplies-1] {
-		if reply.Kind != driver.Integer {
-			return Failed, fenceRefused(reply)
-		}
-	}
-	switch accepted, holder := replies[0], replies[fenceReplies-1]; {
+	accepted, holder := replies[0], replies[2]
+	least, ok := score(replies[1])
+	switch {
+	case accepted.Kind != driver.Integer:
+		return Failed, fenceRefused(accepted)
+	case !ok:
+		return Failed, fenceRefused(replies[1])
 	case holder.Kind == driver.Nil:
 		return Absent, nil // it has expired in between
 	case holder.Kind != driver.String:
 		return Failed, Unexpected(holder)
 	case any(holder.Str) != a.Token:
 		return Taken, nil
-	case accepted.Int != 1:
+	case accepted.Int != 1 || least >= a.Fence.Number:
 		return Outbid, nil
 	}
 	return Granted, nil
 }
 
-// decodeCarried reads the replies to the fence that an extension carries along. The node has
-// accepted as great a one before, unless it has forgotten it.
-func decodeCarried(a *Ask, replies []driver.Reply) (Answer, error) {
-	answer, err := decodeFence(a, replies)
-	if answer == Outbid {
-		return Granted, nil
+// decodeCarried reads the reply to the fence that an extension carries along, the last of all.
+func decodeCarried(_ *Ask, replies []driver.Reply) (Answer, error) {
+	if raised := replies[len(replies)-1]; raised.Kind != driver.Integer {
+		return Failed, fenceRefused(raised)
 	}
-	return answer, err
+	return Granted, nil
 }
 
 // fenceRefused words what keeps a node from counting.
 func fenceRefused(reply driver.Reply) error {
 	err := Unexpected(reply)
 	if fault.Lasting(err) {
-		return fmt.Errorf("the fence: %w (its counter is ql:fence:{KEY}, or ql:fence=KEY of a key with a hash tag; allow ~ql:fence:{KEYS} ~ql:fence=KEYS with +zadd +zscore +pexpire)", err)
+		return fmt.Errorf("the fence: %w (allow %s)", err, acl.Fences)
 	}
 	return fmt.Errorf("the fence: %w", err)
+}
+
+// floor is the member of a set of counters that is no key's, for no key is empty: numbers of any key
+// that are not above its score may have been forgotten.
+const floor = ""
+
+// FenceSet names the sorted set in which nodes keep the counter of a key, boxed once: the score of
+// the member of that name. There is one for each slot of a Redis Cluster, so that it has a set and
+// its keys on one server. All clients use them, Cluster or not, whatever prefix they have.
+func FenceSet(key string) any {
+	s := slots()
+	return s.sets[s.of(key)]
+}
+
+// A slotTable knows the slots of a Redis Cluster.
+type slotTable struct {
+	crc  [256]uint16 // CRC16 of a byte, as XMODEM has it
+	sets [16384]any
+}
+
+// slots takes some milliseconds for a hash tag of each slot: the shortest number.
+var slots = sync.OnceValue(func() *slotTable {
+	s := new(slotTable)
+	for i := range s.crc {
+		c := uint16(i) << 8
+		for range 8 {
+			c = c<<1 ^ c>>15*0x1021
+		}
+		s.crc[i] = c
+	}
+	for i, left := int64(0), len(s.sets); left > 0; i++ {
+		tag := strconv.FormatInt(i, 36)
+		if slot := s.of(tag); s.sets[slot] == nil {
+			s.sets[slot] = FenceSets + "{" + tag + "}"
+			left--
+		}
+	}
+	return s
+})
+
+// of is the slot of a key.
+func (s *slotTable) of(key string) int {
+	var c uint16
+	for _, b := range []byte(hashTag(key)) {
+		c = c<<8 ^ s.crc[byte(c>>8)^b]
+	}
+	return int(c) % len(s.sets)
+}
+
+// FenceSets begins the names of all sets of counters.
+const FenceSets = Reserved + "fences:"
+
+// The questions of a trim. Neither is repeated where nobody knows what came of it.
+var (
+	SizeUp = NewOp("trim", true, decodeTrim)
+	Trim   = NewOp("trim", true, decodeTrim)
+)
+
+func decodeTrim(replies []driver.Reply) error {
+	for _, reply := range replies {
+		if reply.Kind == driver.Failure {
+			return fenceRefused(reply)
+		}
+	}
+	return nil
+}
+
+// AskSize appends the commands of a [SizeUp]: which counter of the set is greater than so many others,
+// and the floor.
+func AskSize(cmds []driver.Command, set any, others int) []driver.Command {
+	at := strconv.Itoa(others)
+	return append(cmds,
+		driver.Command{Args: []any{"ZRANGE", set, at, at, "WITHSCORES"}, FirstKey: 1, Keys: 1},
+		driver.Command{Args: []any{"ZSCORE", set, floor}, FirstKey: 1, Keys: 1})
+}
+
+// ReadSize reads the replies; ok is false if there are not so many, or the node makes no sense.
+func ReadSize(replies []driver.Reply) (counter, least int64, ok bool) {
+	member := replies[0].Elems
+	if len(member) == 1 { // in RESP3
+		member = member[0].Elems
+	}
+	if len(member) != 2 || member[1].Kind != driver.String {
+		return 0, 0, false
+	}
+	counter, ok1 := score(member[1])
+	least, ok2 := score(replies[1])
+	return counter, least, ok1 && ok2
+}
+
+// AskTrim appends the commands of a [Trim] of a set whose floor was seen at the node: it makes next the
+// floor, and forgets what is below the one that was seen. Next is not below seen.
+//
+// That is safe whichever of the two is refused, lost, late or run again, at this server or at another
+// that has taken its place: what is forgotten is below the floor by then. What is below next must
+// stay, for a node that is out of memory refuses the floor and forgets all the same.
+func AskTrim(cmds []driver.Command, set any, seen, next int64) []driver.Command {
+	return append(cmds,
+		driver.Command{Args: []any{"ZADD", set, "GT", strconv.FormatInt(next, 10), floor}, FirstKey: 1, Keys: 1},
+		driver.Command{Args: []any{"ZREMRANGEBYSCORE", set, "-inf", "(" + strconv.FormatInt(seen, 10)}, FirstKey: 1, Keys: 1})
 }

@@ -76,7 +76,7 @@ func Field(info, name string) string {
 	}
 }
 
-// Answers reports whether a node that refused INFO may be ready for work all the same.
+// Answers reports whether a node that has refused a question may be ready for work all the same.
 func Answers(err error) bool {
 	var reply *driver.ServerError
 	return errors.As(err, &reply) && (reply.Code == "NOPERM" || reply.Code == "ERR")

@@ -45,9 +45,9 @@ type Many struct {
 
 // Keys are several keys, in order, with what is kept beside each.
 type Keys struct {
-	Names                 []string // as their user named them
-	keys, counters, marks []any    // as the nodes know them
-	together              bool     // all keys have one hash tag
+	Names       []string // as their user named them
+	keys, marks []any    // as the nodes know them
+	together    bool     // all keys have one hash tag
 
 	unscripted error // why a node cannot take them that runs no scripts
 }
@@ -68,7 +68,7 @@ func NewKeys(prefix string, names []string) *Keys {
 	k := &Keys{Names: names, unscripted: errScriptlessSet, together: true}
 	for _, name := range names {
 		key := prefix + name
-		k.keys, k.counters, k.marks = append(k.keys, key), append(k.counters, Beside(RoleFence, key)), append(k.marks, Beside(RoleWanted, key))
+		k.keys, k.marks = append(k.keys, key), append(k.marks, Beside(RoleWanted, key))
 		k.together = k.together && hashTag(key) == hashTag(prefix+names[0])
 	}
 	return k
@@ -76,9 +76,6 @@ func NewKeys(prefix string, names []string) *Keys {
 
 // First returns the first key.
 func (k *Keys) First() any { return k.keys[0] }
-
-// Fence returns the fence that stands for those of all keys.
-func (k *Keys) Fence() Fence { return Fence{Key: k.counters[0]} }
 
 // MarksOf returns the marks of other keys behind the prefix, as far as a node can look at them that
 // takes these: if all of these have one hash tag, it may be a Redis Cluster.
@@ -116,16 +113,16 @@ func (k *Keys) unfit(m *Manner) error {
 // of those who wait, and may leave marks of its own.
 func encodeHoldAll(queues bool) func(*Ask, *Memory) []driver.Command {
 	return func(a *Ask, _ *Memory) []driver.Command {
-		k, kept := a.Many, any("0")
+		k := a.Many
 		keys := slices.Clone(k.keys)
 		if a.Fence.Number != 0 {
-			keys, kept = append(keys, k.counters...), a.Fence.kept
+			keys = append(keys, setsOf(k.keys)...)
 		}
 		if queues {
 			keys = append(append(keys, k.Carried...), k.marks...)
 		}
 		args := append(scripts.HoldAll.Call(nil, len(keys)), keys...)
-		args = append(args, a.Token, a.TTL, strconv.Itoa(len(k.keys)), strconv.FormatInt(a.Fence.Number, 10), kept)
+		args = append(args, a.Token, a.TTL, strconv.Itoa(len(k.keys)), strconv.FormatInt(a.Fence.Number, 10))
 		if queues {
 			args = append(args, strconv.FormatInt(k.Since, 10), k.Name, Milliseconds(k.Stays))
 		}

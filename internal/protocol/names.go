@@ -10,7 +10,6 @@ const Reserved = "ql:"
 
 // The roles of keys that stand beside a lock's.
 const (
-	RoleFence   = "fence"   // the greatest number that was accepted for it
 	RoleReaders = "readers" // who shares it
 	RoleWriter  = "writer"  // the mark of a writer that waits for readers
 	RoleWanted  = "wanted"  // the mark of who waits for several keys or permits

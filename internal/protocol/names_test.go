@@ -7,7 +7,7 @@ import (
 )
 
 // roles are those of which a key has one each.
-var roles = []string{RoleFence, RoleReaders, RoleWriter, RoleWanted, RolePermits, RoleLine, RoleLive, RoleWaits}
+var roles = []string{RoleReaders, RoleWriter, RoleWanted, RolePermits, RoleLine, RoleLive, RoleWaits}
 
 // namesOf are the names of all that may stand beside a key.
 func namesOf(key string) (names []string) {
@@ -16,7 +16,7 @@ func namesOf(key string) (names []string) {
 	}
 	for _, slot := range []int{1, 11} {
 		name := SlotKey(key, slot)
-		names = append(names, name, Beside(RoleFence, name), Beside(RoleLine, name))
+		names = append(names, name, Beside(RoleLine, name))
 	}
 	return names
 }

@@ -154,7 +154,6 @@ type Part struct {
 	*Ask
 	Of    any            // whose part it is: the batch does not look at it
 	Reply []driver.Reply // to its last sending, as a node that runs scripts gives it
-	Cut   any            // a counter may have been left without an expiry; this is it: see [Batch.mend]
 
 	half *half // what its first sending has found, if a second one prolongs: see [Dialect.hold]
 }

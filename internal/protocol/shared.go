@@ -39,7 +39,7 @@ var SharedAgain = func() *Kind {
 // A conversion gives the key from one token of a hold to another, Old or the ask's own.
 var (
 	// Downgrade makes the writer's token Old a reader's.
-	Downgrade = &Op{Name: "downgrade", Sets: true, Votes: true, Prolongs: true, Sides: true, mode: turn, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber}
+	Downgrade = &Op{Name: "downgrade", Sets: true, Votes: true, Prolongs: true, Sides: true, mode: turn, grouping: withReaders, decode: decodeShare}
 	// Upgrade makes the only reader, Old, a writer.
 	Upgrade = &Op{Name: "upgrade", Sets: true, Votes: true, Sides: true, encode: encodeRaise, decode: decodeRaise, fence: decodeFence, holder: holderAtRaise}
 	// TurnBack takes away a writer's token where it is left while the hold goes on as the reader
@@ -82,18 +82,9 @@ func compare(a, b *Part) int {
 		strings.Compare(a.Key.(string), b.Key.(string)),
 		strings.Compare(a.Op.mode, b.Op.mode),
 		strings.Compare(a.TTL.(string), b.TTL.(string)),
-		strings.Compare(kept(a), kept(b)),
 		cmp.Compare(raises(a), raises(b)),
 		cmp.Compare(flags(a), flags(b)),
 	)
-}
-
-// kept is for how long a part keeps the counter, or "" if it carries no number.
-func kept(p *Part) string {
-	if p.Fence.Number == 0 {
-		return ""
-	}
-	return p.Fence.kept.(string)
 }
 
 // raises is the number that a part raises the counter to; 0: none.
@@ -154,7 +145,7 @@ func (b *Batch) encodeShare(g []*Part) (keys int) {
 	}
 	b.args = append(scripts.Share.Call(b.args, keys), p.Key, p.Sides.Readers, p.Sides.Mark)
 	if p.Fence.Number != 0 {
-		b.args = append(b.args, p.Fence.Key)
+		b.args = append(b.args, p.Fence.Set)
 	}
 	b.args = append(b.args, p.TTL, p.Op.mode)
 	if p.Fence.Number != 0 {
@@ -162,7 +153,7 @@ func (b *Batch) encodeShare(g []*Part) (keys int) {
 		for _, p := range g {
 			greatest = max(greatest, p.Fence.Number)
 		}
-		b.args = append(b.args, strconv.FormatInt(greatest, 10), p.Fence.kept)
+		b.args = append(b.args, strconv.FormatInt(greatest, 10))
 	}
 	switch p.Op.mode {
 	case turn:
@@ -270,16 +261,19 @@ func decodeShare(a *Ask, replies []driver.Reply) (Answer, error) {
 	}
 }
 
-// decodeNumber reads the counter that comes with a grant.
+// decodeNumber reads the counter, or the floor above it, that comes with a grant.
 func decodeNumber(_ *Ask, replies []driver.Reply) (Answer, error) {
-	if replies[1].Kind != driver.String {
+	if number, ok := score(replies[1]); !ok || number == 0 {
 		return Failed, fenceRefused(replies[1])
 	}
 	return Granted, nil
 }
 
-// Number is the counter that came with a grant.
-func (p *Part) Number() int64 { return number(p.Reply[1]) }
+// Number is the number that came with a grant.
+func (p *Part) Number() int64 {
+	number, _ := score(p.Reply[1])
+	return number
+}
 
 // holderAtShare reads who keeps a token out, a holder or a writer that waits, and for how long.
 func holderAtShare(p *Part) (token string, left time.Duration, ok bool) {
@@ -325,7 +319,8 @@ func encodeLook(a *Ask, m *Memory) []driver.Command {
 
 func decodeLook(_ *Ask, replies []driver.Reply) (Answer, error) {
 	value, expiry := replies[0], replies[1]
-	now, ok := ReadTime(replies[2])
+	ends, ok := score(expiry)
+	now, told := ReadTime(replies[2])
 	switch {
 	case value.Kind == driver.String && value.Str != SharedValue:
 		return Taken, nil
@@ -333,11 +328,11 @@ func decodeLook(_ *Ask, replies []driver.Reply) (Answer, error) {
 		return Absent, nil
 	case value.Kind != driver.String:
 		return Failed, Unexpected(value)
-	case expiry.Kind != driver.String:
-		return Failed, Unexpected(expiry)
 	case !ok:
+		return Failed, Unexpected(expiry)
+	case !told:
 		return Failed, Unexpected(replies[2])
-	case number(expiry) < now.UnixMilli():
+	case ends < now.UnixMilli():
 		return Absent, nil
 	}
 	return Granted, nil

@@ -19,13 +19,13 @@ func (deafNode) OnNoDeletion()     {}
 func readers(op *Op, count int, number int64) (parts []*Part) {
 	for i := range count {
 		a := &Ask{Op: op, Key: "k", Token: fmt.Sprint("ql:", i), TTL: "1000", Sides: NewSides("k")}
-		a.Fence.Key = "ql:fence:{k}"
+		a.Fence.Set = FenceSet("k")
 		if op == Upgrade {
 			a.Old = "ql:old"
 		}
 		a.Encode(nil)
 		if number != 0 {
-			a.Carry(number, "60000")
+			a.Carry(number)
 		}
 		parts = append(parts, &Part{Ask: a})
 	}

@@ -57,7 +57,7 @@ func (s *Semaphore) Together(places []int) *Kind {
 	keys := &Keys{unscripted: errScriptlessSlots, together: true}
 	for _, place := range places {
 		slot := s.slots[place].(string)
-		keys.Names, keys.keys, keys.counters = append(keys.Names, slot), append(keys.keys, slot), append(keys.counters, Beside(RoleFence, slot))
+		keys.Names, keys.keys = append(keys.Names, slot), append(keys.keys, slot)
 	}
 	several := s.decode(0, setAnew)
 	return &Kind{
@@ -89,18 +89,18 @@ func (s *Semaphore) encodeTry(a *Ask, m *Memory) []driver.Command {
 }
 
 func (s *Semaphore) command(a *Ask, m *Memory, look []any, turn *Turn) []driver.Command {
-	number, kept, old := any("0"), any("0"), a.Old
-	slots, counters := []any{a.Key}, []any(nil)
+	number, old := any("0"), a.Old
+	slots, sets := []any{a.Key}, []any(nil)
 	if a.Many != nil {
 		slots = a.Many.keys
 		if a.Fence.Number != 0 {
-			number, kept, counters = strconv.FormatInt(a.Fence.Number, 10), a.Fence.kept, a.Many.counters
+			number, sets = strconv.FormatInt(a.Fence.Number, 10), setsOf(slots)
 		}
 	}
-	count := len(slots) + 2 + len(counters) + len(look)
-	args := scripts.Slot.Call(make([]any, 0, 13+count), count)
-	args = append(append(append(append(args, slots...), s.key, s.mark), counters...), look...)
-	args = append(args, a.Token, a.TTL, s.count, strconv.Itoa(len(slots)), number, kept)
+	count := len(slots) + 2 + len(sets) + len(look)
+	args := scripts.Slot.Call(make([]any, 0, 12+count), count)
+	args = append(append(append(append(args, slots...), s.key, s.mark), sets...), look...)
+	args = append(args, a.Token, a.TTL, s.count, strconv.Itoa(len(slots)), number)
 	switch {
 	case turn != nil:
 		args = append(args, strconv.FormatInt(turn.Since, 10), turn.Name, Milliseconds(turn.Stays))

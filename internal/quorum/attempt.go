@@ -22,7 +22,7 @@ type Attempt struct {
 	Turn  *protocol.Turn  // of one who asks for permits; nil: he heeds nobody who waits for several
 	// The key as the nodes know it and the token, boxed once for all commands.
 	key, token any
-	fence      protocol.Fence // the key of its counter, where there are fences
+	fence      protocol.Fence // the set of its counter, where there are fences
 	lane       string         // what its commands stand in line for: the key, or its own place beside others
 
 	Mu      sync.Mutex // guards all below, the attempt's operations, and its lock
@@ -60,12 +60,8 @@ func (a *Attempt) Init(b *Board, kind *protocol.Kind, key, token string, ttl tim
 		a.sides = protocol.NewSides(a.lane)
 		a.lane += "\x00" + token
 	}
-	switch {
-	case !b.Fences:
-	case a.Many != nil:
-		a.fence = a.Many.Fence()
-	default:
-		a.fence.Key = protocol.Beside(protocol.RoleFence, b.Place(kind, key))
+	if b.Fences {
+		a.fence.Set = protocol.FenceSet(a.key.(string))
 	}
 }
 
@@ -100,7 +96,6 @@ type nodeState struct {
 	open    int32              // those of them that have no answer
 	lost    int32              // those of the open ones that will get none
 	there   bool               // a node said that the token has the key
-	cut     bool               // nobody knows what came of a fence
 	listed  bool               // it is on the node's list of clean-ups
 	tries   uint8              // releases that have not ended that
 	since   clockdrift.Instant // when the last command left, was answered or was lost

@@ -4,7 +4,6 @@
 package quorum
 
 import (
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -22,30 +21,31 @@ type Board struct {
 	// Still are tokens of users' own that did not lead a split: see [Attempt.BeStill].
 	Still SpentTokens
 
-	usualTTL  any // the default TTL as servers take it, boxed once
-	usualKeep any // how long the counter of a usual fence is kept, likewise
-	proposal  atomic.Int64
-	cleanups  []*cleanups // by node
-	closing   atomic.Bool
+	usualTTL any // the default TTL as servers take it, boxed once
+	proposal atomic.Int64
+	cleanups []*cleanups // by node
+	trims    []*trims    // likewise; none without fences
+	closing  atomic.Bool
 }
 
 // A Config is what a Locker gives its board.
 type Config struct {
 	NodeTimeout func(ttl time.Duration) time.Duration // of an operation with this TTL
 	Fences      bool
-	FenceIdle   time.Duration
-	// ReadAge is how old a counter may be that is a reader's number. Greater ones of before may be
-	// forgotten.
+	// ReadAge is how old a counter may be that is a reader's number, where greater ones of before may
+	// be forgotten; 0: they are not.
 	ReadAge time.Duration
 }
 
 // NewBoard returns a board over the nodes.
 func NewBoard(c Config, s *node.Set) *Board {
 	b := &Board{Config: c, Set: s, usualTTL: protocol.Milliseconds(s.TTL)}
-	b.usualKeep = strconv.FormatInt(c.FenceIdle.Milliseconds()+1, 10)
 	b.Keys.byKey = make(map[string]*keyState)
 	for _, n := range s.Nodes {
 		b.cleanups = append(b.cleanups, &cleanups{board: b, node: n})
+		if c.Fences {
+			b.trims = append(b.trims, &trims{board: b, node: n})
+		}
 	}
 	return b
 }
@@ -98,22 +98,18 @@ func (op *Operation) ProposeAgain() {
 	}
 }
 
-// keeps is how long a counter at p is kept, as servers take it: from when the nodes' clocks have
-// come to p, for the idle time, or for two leases if that is longer, so that no lock outlives the
-// number that comes before its own.
-func (b *Board) keeps(p int64, ttl time.Duration) any {
-	idle := max(b.FenceIdle, 2*ttl)
-	ahead := (p - b.Microseconds() + 999) / 1000 // milliseconds: durations end in 292 years
-	if ahead <= 1 && idle == b.FenceIdle {
-		return b.usualKeep
-	}
-	return strconv.FormatInt(idle.Milliseconds()+max(1, ahead), 10)
-}
-
 // Carry makes the operation carry the fence p.
 func (op *Operation) Carry(p int64) {
-	op.Ask.Carry(p, op.board().keeps(p, op.Lease))
+	op.Ask.Carry(p)
 	op.Exact = true
+}
+
+// CarryAlong makes an extension carry the lock's fence p to nodes that have none as great, if p is
+// ahead of the clocks. Others need not be carried: what is proposed later is above them.
+func (op *Operation) CarryAlong(p int64) {
+	if p-op.board().Microseconds() > maxLead.Microseconds() {
+		op.Carry(p)
+	}
 }
 
 // Propose makes an acquire carry a new fence, if fences are wanted and its kind has them.

@@ -205,9 +205,6 @@ func (op *Operation) Leaves(r *node.Request, now clockdrift.Instant) bool {
 	if v.start == 0 {
 		v.start = now
 	}
-	if r.Cut = nil; s.cut && op.Op.Frees {
-		r.Cut = a.Board.keeps(0, op.Lease)
-	}
 	return true
 }
 
@@ -266,7 +263,6 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	case op.Op.Frees && r.Reply == nil && !unsent:
 		op.unanswered = true
 	}
-	s.cut = s.cut || op.Fence.Number != 0 && r.Reply == nil && !unsent
 	switch {
 	case r.Reply == nil:
 	case op.Op == protocol.Counters:
@@ -280,7 +276,11 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	if counts {
 		op.tally(v, answer, err, now)
 	}
+	raised := op.Fence.Number != 0 && !op.Op.Prolongs && r.Reply != nil
 	op.unlock()
+	if raised {
+		op.board().trims[r.Node.Index].after(&op.Ask)
+	}
 	if counts && op.Handoff != nil {
 		op.handOn(r, set || answer != protocol.Failed)
 	}

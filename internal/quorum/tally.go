@@ -83,9 +83,9 @@ func (op *Operation) carried() Outcome {
 			count++
 		}
 	}
-	// An old counter may have come back, or stayed at a node, where a greater one has expired or was
-	// forgotten.
-	if proposed := op.Fence.Number; !op.Op.Levels && op.counter < proposed-op.board().ReadAge.Microseconds() {
+	// An old counter may have come back with an old file, at a node that has forgotten a greater one.
+	proposed, age := op.Fence.Number, op.board().ReadAge
+	if age > 0 && !op.Op.Levels && op.counter < proposed-age.Microseconds() {
 		op.counter = proposed
 		return Outbid
 	}

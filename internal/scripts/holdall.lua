@@ -2,22 +2,22 @@
 -- now, or none of them: sets those that are missing, prolongs those that hold the token already.
 -- Never shortens, and writes wherever it returns an integer: see hold.lua.
 --
--- With a number in ARGV[4] that is not 0, the keys' counters follow in KEYS. Each takes the
--- number, unless it has one as great, and is kept for ARGV[5] milliseconds at least.
+-- With a number in ARGV[4] that is not 0, the sets of the keys' counters follow in KEYS. The score of
+-- the member that is called as a key takes the number, unless it is as great, or that of the member "", the floor.
 --
--- With a ticket in ARGV[6], marks of other keys follow in KEYS, which its caller holds, and then the
+-- With a ticket in ARGV[5], marks of other keys follow in KEYS, which its caller holds, and then the
 -- keys' own: who has marked one of the first waits for the caller, and is not heeded. A mark says since when somebody waits
--- for several keys (the ticket, microseconds of the nodes' clocks) and who (ARGV[7]). Who asked
--- later takes no key that is marked; ticket 0 is later than all. Who has an ARGV[8] that is not 0
+-- for several keys (the ticket, microseconds of the nodes' clocks) and who (ARGV[6]). Who asked
+-- later takes no key that is marked; ticket 0 is later than all. Who has an ARGV[7] that is not 0
 -- marks all keys for so many milliseconds where nobody who asked before has, refused or not: a
--- try may fail at other nodes. With ARGV[8] 0 its own marks go away.
+-- try may fail at other nodes. With ARGV[7] 0 its own marks go away.
 --
--- Returns 1 if the token holds all keys, and 0 if it does and a counter has as great a number;
+-- Returns 1 if the token holds all keys, and 0 if it does and a counter or a floor has as great a number;
 -- or {the place of the first key that something else has, what that is, for how many
 -- milliseconds, the time in microseconds}; or {the place of a key that holds no string}.
 -- Nothing but marks was written then.
 local token, ttl, count, number = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-local ticket, name = tonumber(ARGV[6]), ARGV[7]
+local ticket, name = tonumber(ARGV[5]), ARGV[6]
 local way
 local holders, marks = {}, {}
 for i = 1, count do
@@ -60,11 +60,11 @@ if ticket then
       end
     end
   end
-  local stays = tonumber(ARGV[8]) > 0
+  local stays = tonumber(ARGV[7]) > 0
   for i = 1, count do
     local key = KEYS[#KEYS - count + i]
     if stays and (not marks[i] or marks[i] == 'own') then
-      redis.call('SET', key, string.format('ql:wanted %s %s', ARGV[6], name), 'PX', ARGV[8])
+      redis.call('SET', key, string.format('ql:wanted %s %s', ARGV[5], name), 'PX', ARGV[7])
     elseif not stays and marks[i] == 'own' then
       redis.call('DEL', key)
     end
@@ -76,12 +76,12 @@ if way then
   return way
 end
 local accepted = 1
-for i = count + 1, number ~= '0' and 2 * count or 0 do
-  if redis.call('ZADD', KEYS[i], 'GT', 'CH', number, 'f') == 0 then
+for i = 1, number ~= '0' and count or 0 do
+  local set = KEYS[count + i]
+  local floor = tonumber(redis.call('ZSCORE', set, '') or 0)
+  if floor >= tonumber(number) or redis.call('ZADD', set, 'GT', 'CH', number, KEYS[i]) == 0 then
     accepted = 0
   end
-  redis.call('PEXPIRE', KEYS[i], ARGV[5], 'NX')
-  redis.call('PEXPIRE', KEYS[i], ARGV[5], 'GT')
 end
 for i = 1, count do
   if holders[i] then

@@ -1,6 +1,6 @@
 -- Lets tokens share KEYS[1], each for at least ARGV[1] milliseconds from now. KEYS[2] are its
 -- readers, a sorted set of tokens by their expiry in this node's milliseconds; KEYS[3] is the
--- mark of a writer that waits; KEYS[4], if there is one, is the counter of its fences.
+-- mark of a writer that waits; KEYS[4], if there is one, is the set of the counter of its fences.
 -- The key holds "ql:shared" while it has readers, and expires with the last of them. Its readers
 -- count only while it does. Never shortens a lease, and writes wherever it says yes: see hold.lua.
 --
@@ -9,14 +9,13 @@
 --   stay   nobody does
 --   turn   nobody does, and a writer's token, the last argument, becomes a reader
 --   back   the same, only where that token has the key
--- With a counter, ARGV[3] is a number and ARGV[4] for how many milliseconds it is kept. A counter
--- that is missing gets the number; "join" never raises one that is there. Then come the tokens,
--- up to 32.
+-- With a set, ARGV[3] is a number. A counter that is missing gets it; "join" never raises one that is
+-- there. Then come the tokens, up to 32.
 --
--- Returns a list: the sum of 2^(i-1) over the i of the tokens that share the key now; the counter;
--- who keeps the others out; and for how many milliseconds at least.
-local key, readers, counter, mode = KEYS[1], KEYS[2], KEYS[4], ARGV[2]
-local first, last = counter and 5 or 3, #ARGV
+-- Returns a list: the sum of 2^(i-1) over the i of the tokens that share the key now; the counter, or
+-- the floor of its set if that is greater; who keeps the others out; and for how many milliseconds at least.
+local key, readers, set, mode = KEYS[1], KEYS[2], KEYS[4], ARGV[2]
+local first, last = set and 4 or 3, #ARGV
 local old
 if mode == 'turn' or mode == 'back' then
   old, last = ARGV[last], last - 1
@@ -70,10 +69,12 @@ else
 end
 redis.call('PEXPIREAT', readers, ends)
 local number = false
-if counter then
-  redis.call('ZADD', counter, mode == 'join' and 'NX' or 'GT', ARGV[3], 'f')
-  redis.call('PEXPIRE', counter, ARGV[4], 'NX')
-  redis.call('PEXPIRE', counter, ARGV[4], 'GT')
-  number = redis.call('ZSCORE', counter, 'f')
+if set then
+  redis.call('ZADD', set, mode == 'join' and 'NX' or 'GT', ARGV[3], key)
+  local floor = redis.call('ZSCORE', set, '')
+  number = redis.call('ZSCORE', set, key)
+  if floor and tonumber(floor) > tonumber(number) then
+    number = floor
+  end
 end
 return {bits, number, mark, mark and redis.call('PTTL', KEYS[3]) or 0}

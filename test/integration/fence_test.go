@@ -2,7 +2,7 @@ package integration
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -10,13 +10,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/quorumlock/quorumlock/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // counter is the fence that node i has accepted for the site's key.
-func (s *site) counter(i int) int64 {
+func (s *site) counter(i int) int64 { return s.score(i, s.key) }
+
+// score is that of a member of the set in which node i has the counter of the site's key.
+func (s *site) score(i int, member string) int64 {
 	s.Helper()
-	score, err := s.looks[i].ZScore(context.Background(), "ql:fence:{"+s.key+"}", "f").Result()
+	score, err := s.looks[i].ZScore(context.Background(), inspect.FenceSet(s.key), member).Result()
 	if err != nil && err != redis.Nil { //nolint:errorlint // go-redis returns the sentinel itself
 		s.Fatalf("looking at node %d: %v", i+1, err)
 	}
@@ -61,8 +65,8 @@ func TestAFenceThatIsTooSmallIsRaised(t *testing.T) {
 	onEach(t, func(s *site) {
 		ahead := time.Now().Add(time.Hour).UnixMicro()
 		for i := 1; i < 4; i++ {
-			member := redis.Z{Score: float64(ahead), Member: "f"}
-			if err := s.looks[i].ZAdd(context.Background(), "ql:fence:{"+s.key+"}", member).Err(); err != nil {
+			member := redis.Z{Score: float64(ahead), Member: s.key}
+			if err := s.looks[i].ZAdd(context.Background(), inspect.FenceSet(s.key), member).Err(); err != nil {
 				s.Fatal(err)
 			}
 		}
@@ -114,19 +118,39 @@ func TestFencesGrowWhileAMinorityIsDead(t *testing.T) {
 }
 
 // Counters that never expire were 25 of a service's 75 million keys.
-func TestPitfall22IdleCountersExpire(t *testing.T) {
+func TestPitfall22IdleCountersAreForgotten(t *testing.T) {
 	onEach(t, func(s *site) {
-		locker := s.locker(redlock.WithFences(), redlock.WithFenceIdle(4*time.Second), redlock.WithTTL(2*time.Second), redlock.WithNodeTimeout(time.Second))
+		locker := s.locker(redlock.WithFences())
 		first := s.acquire(locker)
 		s.release(first)
-		s.eventually("no node has a counter", func() bool {
+		old := time.Now().Add(-time.Hour)
+		for i := range five { // as if it, and others, had been used an hour ago
+			members := []redis.Z{{Score: float64(old.UnixMicro()), Member: s.key}}
+			for n := range 300 {
+				members = append(members, redis.Z{Score: float64(old.UnixMicro() + int64(n)), Member: fmt.Sprintf("{%s}:%d", s.key, n)})
+			}
+			if err := s.looks[i].ZAdd(context.Background(), inspect.FenceSet(s.key), members...).Err(); err != nil {
+				s.Fatal(err)
+			}
+		}
+		s.eventually("no node has the counter, nor many others", func() bool {
+			lock, err := locker.Acquire(s.Context(), "{"+s.key+"}:another")
+			if err != nil {
+				s.Fatal(err)
+			}
+			s.release(lock)
 			for i := range five {
-				if s.counter(i) != 0 {
+				if n, err := s.looks[i].ZCard(context.Background(), inspect.FenceSet(s.key)).Result(); err != nil || n > 128 || s.counter(i) != 0 {
 					return false
 				}
 			}
 			return true
 		})
+		for i := range five {
+			if floor := s.score(i, ""); floor < old.UnixMicro() || floor > time.Now().Add(-time.Minute).UnixMicro() {
+				s.Errorf("node %d has the floor %d, want one that is above %d, and a minute old at least", i+1, floor, old.UnixMicro())
+			}
+		}
 		second := s.acquire(locker)
 		if second.Fence() <= first.Fence() {
 			s.Errorf("after the counters were forgotten the fence is %d, want more than %d", second.Fence(), first.Fence())
@@ -135,62 +159,20 @@ func TestPitfall22IdleCountersExpire(t *testing.T) {
 	})
 }
 
-// kept is for how long node i keeps the counter of the site's key.
-func (s *site) kept(i int) time.Duration {
-	s.Helper()
-	left, err := s.looks[i].PTTL(context.Background(), "ql:fence:{"+s.key+"}").Result()
-	if err != nil {
-		s.Fatalf("looking at node %d: %v", i+1, err)
-	}
-	if left < 0 {
-		s.Fatalf("node %d has no counter, or keeps it for ever (PTTL %v)", i+1, left)
-	}
-	return left
-}
-
-// A number that is three days ahead is kept until the clocks have passed it, and a try of
-// somebody with shorter leases shortens nothing.
-func TestACounterIsKeptForAsLongAsItsNumberNeeds(t *testing.T) {
-	const ahead = 72 * time.Hour
+// Numbers that were forgotten may have been as great as the floor.
+func TestAFenceIsAboveTheFloor(t *testing.T) {
 	onEach(t, func(s *site) {
-		long := s.locker(redlock.WithFences(), redlock.WithFenceIdle(time.Minute), redlock.WithTTL(time.Hour))
-		short := s.locker(redlock.WithFences(), redlock.WithFenceIdle(time.Minute))
-		lock := s.acquire(long)
-		if _, err := short.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrTaken) {
-			s.Fatalf("TryAcquire of a held key = %v, want ErrTaken", err)
-		}
-		s.eventually("all nodes have the counter", func() bool {
-			for i := range five {
-				if s.counter(i) < lock.Fence() {
-					return false
-				}
-			}
-			return true
-		})
-		for i := range five {
-			if left := s.kept(i); left < 2*time.Hour-time.Minute {
-				s.Errorf("behind a failed try, node %d keeps the counter for %v, want the 2 hours of the lock", i+1, left)
-			}
-		}
-		s.release(lock)
-
-		member := redis.Z{Score: float64(time.Now().Add(ahead).UnixMicro()), Member: "f"}
-		for i := range five {
-			if err := s.looks[i].ZAdd(context.Background(), "ql:fence:{"+s.key+"}", member).Err(); err != nil {
+		ahead := time.Now().Add(72 * time.Hour).UnixMicro()
+		for i := range five/2 + 1 {
+			if err := s.looks[i].ZAdd(context.Background(), inspect.FenceSet(s.key), redis.Z{Score: float64(ahead), Member: ""}).Err(); err != nil {
 				s.Fatal(err)
 			}
 		}
-		raised := s.wait(short)
-		s.release(raised)
-		s.eventually("a quorum keeps the raised number until the clocks have passed it", func() bool {
-			keep := 0
-			for i := range five {
-				if s.kept(i) >= ahead {
-					keep++
-				}
-			}
-			return keep > five/2
-		})
+		lock := s.acquire(s.locker(redlock.WithFences()))
+		if lock.Fence() <= ahead {
+			s.Errorf("the fence is %d where a quorum may have forgotten %d, want a greater one", lock.Fence(), ahead)
+		}
+		s.release(lock)
 	})
 }
 

@@ -15,9 +15,6 @@ import (
 // nodes: clocks that were set back make leases longer.
 const lingering = 30 * time.Second
 
-// idle is how long counters of fences may live on.
-const idle = 24 * time.Hour
-
 // reproach says what a process has left open.
 func reproach(name string, said worker.Farewell) (remains []string) {
 	if said.Error != "" {
@@ -61,8 +58,8 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return all`
 
-// keysOn returns the keys on a node beside records that will expire, which are the counters of fences
-// and the numbers of permits, and the records of the restart guard.
+// keysOn returns the keys on a node beside numbers of permits that will expire, the counters of fences
+// and the records of the restart guard.
 func keysOn(addr string) (found []string, err error) {
 	keys, err := server.Do(addr, "EVAL", allKeys, "0")
 	if err != nil {
@@ -75,8 +72,8 @@ func keysOn(addr string) (found []string, err error) {
 			return nil, err
 		}
 		left := time.Duration(milliseconds) * time.Millisecond
-		record := (strings.HasPrefix(key, "ql:fence") || strings.HasPrefix(key, "ql:permits")) && left > 0 && left <= idle+lingering
-		if !slices.Contains(guardKeys, key) && !record {
+		permits := strings.HasPrefix(key, "ql:permits") && left > 0
+		if !slices.Contains(guardKeys, key) && !strings.HasPrefix(key, "ql:fences:") && !permits {
 			found = append(found, fmt.Sprintf("the key %q for %v", key, left))
 		}
 	}

@@ -93,8 +93,9 @@ func TestWhatIsLeftBehindIsFound(t *testing.T) {
 		want string // or "" if it may be there
 	}{
 		{"a record of the guard", []string{"SET", "ql:epoch", "x"}, ""},
-		{"a counter that will expire", []string{"SET", "ql:fence:{k}", "1", "PX", "86400000"}, ""},
-		{"a counter that never expires", []string{"SET", "ql:fence:{l}", "1"}, `the key "ql:fence:{l}"`},
+		{"a set of counters", []string{"ZADD", "ql:fences:{1}", "1", "k"}, ""},
+		{"a number of permits that will expire", []string{"SET", "ql:permits:{k}", "1", "PX", "20000"}, ""},
+		{"a number of permits that never expires", []string{"SET", "ql:permits:{l}", "1"}, `the key "ql:permits:{l}"`},
 		{"a lock", []string{"SET", "k", "token", "PX", "1000000"}, `the key "k"`},
 	} {
 		_, err := server.Do(addr, tt.do...)
