@@ -51,7 +51,7 @@ var permits = []mutant{
 	wrong("a mark keeps off those who came before",
 		in("slot.lua", line(`(ticket == 0 or since < ticket or since == ticket and by < name)`, `true`)), inRedlocktest),
 	wrong("who wants several permits leaves no mark",
-		in("slot.lua", line(`tonumber(ARGV[9]) > 0 and`, `false and`)), inRedlocktest),
+		in("slot.lua", line(`tonumber(ARGV[8]) > 0 and`, `false and`)), inRedlocktest),
 	wrong("who wants one permit leaves no mark beside those who want several",
 		in("slots.crowded", replace(`s.crowdedAt > since`, `false`))),
 	wrong("a node that gives one permit is marked",

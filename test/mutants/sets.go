@@ -15,7 +15,7 @@ var sets = []mutant{
 	wrong("a mark replaces a key that is none",
 		in("holdall.lua", line(`marks[i] = 'foreign'`, `marks[i] = nil`)), inRedlocktest),
 	wrong("a grant takes the marks of a wait away, though the try may fail elsewhere",
-		in("holdall.lua", line(`local stays = tonumber(ARGV[8]) > 0`, `local stays = way and tonumber(ARGV[8]) > 0`)), inRedlocktest),
+		in("holdall.lua", line(`local stays = tonumber(ARGV[7]) > 0`, `local stays = way and tonumber(ARGV[7]) > 0`)), inRedlocktest),
 	wrong("a command about several keys leaves when it is in front for one of them",
 		in("Node.come", never(`p.fronts < p.width()`))),
 	wrong("what stays behind a try is not displaced with it",
