@@ -37,7 +37,8 @@ const (
 	// NodeAdmitted: a node that was in quarantine votes again.
 	NodeAdmitted = EventKind(fault.NodeAdmitted)
 	// NodeLimited: the node's user may not run scripts, and the server has no commands
-	// that replace them. Err says what does not work there, and what to allow. A node without
+	// that replace them. Or may not look for deadlocks, or trim counters of fences: they stay and
+	// take memory. Err says what does not work there, and what to allow. A node without
 	// scripts is asked again once a second while it is used.
 	NodeLimited = EventKind(fault.NodeLimited)
 	// HooksLost: calls of [Hooks] were left out, because one of them has not returned for long, and

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/quorumlock/driver"
 )
 
 // roles are those of which a key has one each.
@@ -103,4 +105,46 @@ func TestNoPrefixMakesALockOfALibrarysKey(t *testing.T) {
 func ExampleBeside() {
 	fmt.Println(Beside(RoleReaders, "orders:42"), Beside(RoleReaders, "{orders}:42"), SlotKey("gpus", 2), SlotKey("{app}:gpus", 2))
 	// Output: ql:readers:{orders:42} ql:readers={orders}:42 ql:slot:{gpus}2 ql:slot={app}:gpus:2
+}
+
+// The slots are those of the Redis Cluster specification.
+func TestASetOfCountersIsOnTheServerOfItsKeys(t *testing.T) {
+	for key, slot := range map[string]int{"123456789": 12739, "foo": 12182, "{foo}:bar": 12182, "": 0, "{}": 15257} {
+		if got := slots().of(key); got != slot {
+			t.Errorf("the slot of %q is %d, want %d", key, got, slot)
+		}
+		if set := FenceSet(key); slots().of(set.(string)) != slot || !IsReserved("", set.(string)) {
+			t.Errorf("the counter of %q is in %q, which is in the slot %d, want %d and a name of our own", key, set, slots().of(set.(string)), slot)
+		}
+	}
+	seen := make(map[any]bool)
+	for slot, set := range slots().sets {
+		if seen[set] || slots().of(set.(string)) != slot || !strings.HasPrefix(set.(string), FenceSets+"{") {
+			t.Fatalf("the set of slot %d is %q", slot, set)
+		}
+		seen[set] = true
+	}
+}
+
+func TestASizeIsReadInBothProtocols(t *testing.T) {
+	text := func(s string) driver.Reply { return driver.Reply{Kind: driver.String, Str: s} }
+	list := func(elems ...driver.Reply) driver.Reply { return driver.Reply{Kind: driver.Array, Elems: elems} }
+	for _, tt := range []struct {
+		name           string
+		member, floor  driver.Reply
+		counter, least int64
+		ok             bool
+	}{
+		{"RESP2", list(text("k"), text("1763715001134567")), text("7"), 1763715001134567, 7, true},
+		{"RESP3", list(list(text("k"), text("1.763715001134567e15"))), driver.Reply{}, 1763715001134567, 0, true},
+		{"a small set", list(), text("7"), 0, 0, false},
+		{"no list", text("k"), text("7"), 0, 0, false},
+		{"no number", list(text("k"), text("k")), text("7"), 0, 0, false},
+		{"no floor", list(text("k"), text("8")), text("garbage"), 0, 0, false},
+		{"a floor that is an error", list(text("k"), text("8")), driver.Reply{Kind: driver.Failure, Str: "7"}, 0, 0, false},
+	} {
+		if counter, least, ok := ReadSize([]driver.Reply{tt.member, tt.floor}); ok != tt.ok || ok && (counter != tt.counter || least != tt.least) {
+			t.Errorf("%s: %d, %d, %v, want %d, %d, %v", tt.name, counter, least, ok, tt.counter, tt.least, tt.ok)
+		}
+	}
 }

@@ -18,13 +18,14 @@ type Case struct {
 }
 
 // cases are all of them, in their order. A new one is a file and a line here.
-var cases = []Case{throughput, hooks, openLoop, distance, far, faults, leftovers, closing, outage, handover, contended, readers, processes, fair, permits, sets, parked, renewed, cut, safety, scale, fleet}
+var cases = []Case{throughput, hooks, openLoop, distance, far, faults, leftovers, closing, outage, handover, contended, readers, processes, fair, permits, sets, parked, renewed, cut, safety, trims, scale, fleet}
 
 // Bench is what every case works with.
 type Bench struct {
 	Rounds     int
 	Duration   time.Duration // of one window
 	Far        time.Duration // of one turn of the case far
+	Keys       int           // of the case trims
 	Goroutines int           // no more than so many
 	Quick      bool
 	Long       bool        // ten minutes of locks that are renewed

@@ -129,33 +129,6 @@ func (c *Cluster) commandsDuring(work func() error) (float64, error) {
 	return after - before - 1, err
 }
 
-// callsDuring is how often a server has run a command during work, on average.
-func (c *Cluster) callsDuring(command string, work func() error) (float64, error) {
-	calls := func() (sum float64, err error) {
-		err = c.each(func(conn redigo.Conn) error {
-			info, err := redigo.String(conn.Do("INFO", "commandstats"))
-			stats := infoField(info, "cmdstat_"+command)
-			if stats == "" {
-				return err // it has never run
-			}
-			var n, usec float64
-			_, e := fmt.Sscanf(stats, "calls=%f,usec=%f", &n, &usec)
-			sum += n
-			return errors.Join(err, e)
-		})
-		return sum / float64(len(c.processes)), err
-	}
-	before, err := calls()
-	if err != nil {
-		return 0, err
-	}
-	if err := work(); err != nil {
-		return 0, err
-	}
-	after, err := calls()
-	return after - before, err
-}
-
 // Version names the servers' software.
 func (c *Cluster) Version() (string, error) {
 	conn, err := dial(c.processes[0].Addr())

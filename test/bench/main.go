@@ -4,6 +4,8 @@
 //
 //	go run . -quick                   # two minutes, to see whether all is well
 //	go run . -only throughput         # one case
+//	go run . -only trims -keys 10000000
+//	                                  # ten million fences: it takes 200,000 if it is not told
 //	go run .                          # all, and writes docs/bench.txt, .json and .svg
 //	go run . -release v0.2.0          # the same, and keeps the figures in the history
 //	go run . -scale                   # how cost grows, and writes docs/scale.txt, .json and .svg
@@ -40,6 +42,7 @@ func main() {
 	flag.IntVar(&o.bench.Rounds, "rounds", 5, "how often the contenders take turns in throughput; other cases have about half as many")
 	flag.DurationVar(&o.bench.Duration, "duration", 500*time.Millisecond, "how long one measurement takes")
 	flag.DurationVar(&o.bench.Far, "far", time.Minute, "how long one turn of the case far takes")
+	flag.IntVar(&o.bench.Keys, "keys", 200_000, "how many keys the case trims takes once each")
 	flag.IntVar(&o.bench.Goroutines, "goroutines", mostGoroutines, "take at most so many goroutines")
 	flag.BoolVar(&o.bench.Quick, "quick", false, "one short round with a part of it all, whose figures mean little")
 	flag.BoolVar(&o.bench.Long, "long", false, "renew locks for ten minutes, and stop a node for one")

@@ -3,7 +3,9 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/shards"
 )
@@ -244,6 +247,90 @@ func TestASlotMovesWhileItsKeyIsLocked(t *testing.T) {
 			t.Errorf("behind the moves the fence %d follows %d: the counter was lost", next.Fence(), lock.Fence())
 		}
 		must(t, next.Release(t.Context()))
+	})
+}
+
+// Slots go to other shards, with a set of many counters, while their keys are taken by turns: fences
+// grow, and the counters that were there are forgotten.
+func TestASlotMovesUnderFencedLocks(t *testing.T) {
+	t.Parallel()
+	onClusters(t, false, func(t *testing.T, clusters []*shards.Cluster, open func(...redlock.Option) *redlock.Locker) {
+		set := inspect.FenceSet("{moving}")
+		asked := func(c *shards.Cluster, words ...string) (answer string) {
+			for _, p := range c.Masters {
+				if text, err := p.Do(words...); err == nil { // or the set is on another shard
+					answer = text
+				}
+			}
+			return answer
+		}
+		old := time.Now().Add(-time.Hour).UnixMicro()
+		for _, c := range clusters {
+			words := []string{"ZADD", set}
+			for i := range 5000 {
+				words = append(words, fmt.Sprint(old+int64(i)), fmt.Sprint("{moving}:old:", i))
+			}
+			if answer := asked(c, words...); answer != "5000" {
+				t.Fatalf("ZADD of 5000 counters says %q", answer)
+			}
+		}
+		var last [3]atomic.Int64 // by key, of its holders
+		var turns atomic.Int64
+		done := make(chan struct{})
+		var load sync.WaitGroup
+		stop := sync.OnceFunc(func() { close(done); load.Wait() })
+		defer stop()
+		lockers := []*redlock.Locker{open(redlock.WithFences()), open(redlock.WithFences())}
+		for i := range 6 {
+			load.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					default:
+					}
+					key := i % len(last)
+					lock, err := lockers[i/len(last)].Acquire(t.Context(), fmt.Sprint("{moving}:", key), redlock.WithMaxWait(patience))
+					if err != nil {
+						t.Errorf("Acquire = %v", err)
+						return
+					}
+					if before := last[key].Swap(lock.Fence()); before >= lock.Fence() {
+						t.Errorf("the fence %d follows %d", lock.Fence(), before)
+					}
+					_ = lock.Release(t.Context()) // at a node whose slot moves it waits for its TTL
+					turns.Add(1)
+				}
+			})
+		}
+		more := func() { // load goes on
+			for from, end := turns.Load(), time.Now().Add(patience); turns.Load() < from+20; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("in %v only %d locks were had", patience, turns.Load()-from)
+				}
+			}
+		}
+		for _, c := range clusters {
+			move, err := c.Open("moving")
+			must(t, err)
+			more()
+			must(t, move.Keys())
+			more()
+			must(t, move.End())
+			more()
+		}
+		for i, c := range clusters {
+			count, err := 5000, error(nil)
+			for end := time.Now().Add(patience); count > 2000 && time.Now().Before(end); {
+				more()
+				if count, err = strconv.Atoi(asked(c, "ZCARD", set)); err != nil {
+					t.Fatalf("node %d says of its set: %v", i+1, err)
+				}
+			}
+			if count > 2000 {
+				t.Errorf("behind the moves node %d has %d counters", i+1, count)
+			}
+		}
 	})
 }
 
