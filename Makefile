@@ -42,9 +42,13 @@ unit: ## Run the tests but for those over five nodes
 	@$(UNRACED)
 	$(RUN) $$(go list work | grep -v /test/integration$$)
 
-integration: ## Run the tests over embedded nodes, server processes and containers
+# The packages whose tests look for servers or containers: to all others it makes no difference what is here.
+SERVED = $$(go list -test -f '{{if .ForTest}}{{.ForTest}} {{.Deps}}{{end}}' work | grep -E '/internal/redisserver|/test/integration/(server|container)' | cut -d' ' -f1 | sort -u)
+
+integration: ## Run the tests of all packages that look for servers or containers
 	@$(UNRACED)
-	$(RUN) ./test/integration
+	$(RUN) $(SERVED)
+	@$(MAKE) --no-print-directory faults
 
 # Locks whose leases nobody waits for, of all kinds: nothing may be left right after the last release.
 MINUTE = -lease 1m -without guard -locks all

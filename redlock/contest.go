@@ -111,17 +111,24 @@ func (l *Locker) insist(ctx context.Context, key string, o *acquireOptions) (*le
 		if ends == 0 {
 			ends = now.Add(timeout)
 		}
+		late := now >= ends
 		switch {
-		case seen.Stays(lock.last(), now, timeout):
+		case seen.Stays(lock.last(), lock.last().Asked, now, timeout):
 			return lock, heldBy(lock)
-		case now >= ends:
+		case late && !seen.Stood(now, timeout):
 			return lock, err
+		case late: // one more look, which waits for no silent node
+			o = o.behind(new(waiting.Sighting))
+		default:
+			o = o.behind(&seen)
 		}
-		o = o.behind(&seen)
 		// After about this time the leader has the key, or has released its votes as well.
 		trip := l.roundTrip(lock.last())
 		pause := 2*trip + l.board.Jitter(2*trip<<min(i, 8))
-		if !l.rest(ctx, min(pause, ends.Sub(now))) {
+		if !late {
+			pause = min(pause, ends.Sub(now))
+		}
+		if !l.rest(ctx, pause) {
 			return lock, l.cut(ctx, err)
 		}
 	}

@@ -360,18 +360,50 @@ func TestASplitThatNobodyWinsIsNotHeld(t *testing.T) {
 }
 
 func TestAHolderWhoseVoteASilentNodeHidesHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 5)
-		warm(t, locker)
-		rivals(fakes, great, great)
-		fakes[2].change(refuse) // the third of its votes
-		far(fakes, time.Millisecond)
-		began := time.Now()
-		_, err := locker.TryAcquire(t.Context(), "k")
-		if took := time.Since(began); !errors.Is(err, ErrTaken) || took < defaultNodeTimeout || took > defaultNodeTimeout+20*time.Millisecond {
-			t.Errorf("TryAcquire = %v after %v, want ErrTaken after a node time-out, for which no contender keeps its votes", err, took)
+	const soon = 20 * time.Millisecond
+	for name, tt := range map[string]struct {
+		silence func(f *fakeNode)
+		most    time.Duration
+	}{
+		"refuses":         {refuse, defaultNodeTimeout + soon},
+		"does not answer": {func(f *fakeNode) { f.hung = make(chan struct{}) }, 2*defaultNodeTimeout + soon}, // it may be slow
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 5)
+			warm(t, locker)
+			rivals(fakes, great, great)
+			fakes[2].change(tt.silence) // the third of its votes
+			far(fakes, time.Millisecond)
+			began := time.Now()
+			_, err := locker.TryAcquire(t.Context(), "k")
+			if took := time.Since(began); !errors.Is(err, ErrTaken) || took < defaultNodeTimeout || took > tt.most {
+				t.Errorf("with a node that %s, TryAcquire = %v after %v, want ErrTaken after a node time-out, for which no contender keeps its votes", name, err, took)
+			}
+			fakes[2].resume()
+		})
+	}
+}
+
+// A try waits for a silent node for as long as the token has been in the way, and says nothing of that time.
+func TestATokenThatWasThereForLessThanANodeTimeoutIsNoHolders(t *testing.T) {
+	for stays := 2 * time.Millisecond; stays < defaultNodeTimeout; stays += 2 * time.Millisecond {
+		for _, token := range []string{small, great} {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3)
+				far(fakes, time.Millisecond)
+				warm(t, locker)
+				rivals(fakes, token)
+				fakes[2].stop()
+				defer fakes[2].resume()
+				time.AfterFunc(stays, func() { fakes[0].change(leave) })
+				if lock, err := locker.TryAcquire(t.Context(), "k"); err != nil {
+					t.Errorf("with a token at one node for %v, and a silent node, TryAcquire = %v, want the lock", stays, err)
+				} else {
+					mustRelease(t, lock)
+				}
+			})
 		}
-	})
+	}
 }
 
 func TestASplitBesideASilentNodeIsSettledWithoutIt(t *testing.T) {

@@ -165,7 +165,7 @@ func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 		h.awaitMore(w.Context, lock.last())
 		h.told(lock.last().ClockOffset())
 	}
-	if w.Seen.Stays(lock.last(), h.clock.Now(), h.options.timeout(o.ttl)) && errors.Is(err, ErrContended) {
+	if w.Seen.Stays(lock.last(), lock.last().Asked, h.clock.Now(), h.options.timeout(o.ttl)) && errors.Is(err, ErrContended) {
 		err = heldBy(lock)
 	}
 	return attempt{lock}, err

@@ -190,6 +190,7 @@ func TestWhereChannelsAreForbiddenWaitersPollAndSaySo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events recorder
 		ours, fakes := newLocker(t, 5, events.option())
+		warm(t, ours) // of a node that is not known to be up it is told later
 		theirs := another(t, fakes)
 		for _, f := range fakes {
 			f.change(func(f *fakeNode) { f.mute = true })

@@ -61,9 +61,10 @@ type Sighting struct {
 	hidden clockdrift.Instant // since when it might have a quorum
 }
 
-// Stays notes what a try has seen, and reports whether a token has been there for so long, and might
-// have had a quorum all the time: a contender would have released it, but not one of a user's own.
-func (s *Sighting) Stays(try Try, now clockdrift.Instant, long time.Duration) bool {
+// Stays notes what a try has seen that was asked then, and reports whether a token has been there for so
+// long, and might have had a quorum all the time: a contender would have released it, but not one of a
+// user's own. A try that waits for silent nodes says nothing of that time.
+func (s *Sighting) Stays(try Try, asked, now clockdrift.Instant, long time.Duration) bool {
 	token, may := try.Rival()
 	if try.Holder() != "" { // what is left of it at the next try is being released
 		*s = Sighting{}
@@ -76,5 +77,10 @@ func (s *Sighting) Stays(try Try, now clockdrift.Instant, long time.Duration) bo
 	if !may {
 		s.hidden = now // by now it had no quorum: what a node hides at a later try says nothing of before
 	}
-	return protocol.Marked(token) && now >= s.hidden.Add(long)
+	return s.Stood(asked, long)
+}
+
+// Stood reports whether a try that is asked then may see that the token stays.
+func (s *Sighting) Stood(asked clockdrift.Instant, long time.Duration) bool {
+	return protocol.Marked(s.Token) && asked >= s.hidden.Add(long)
 }

@@ -45,7 +45,8 @@ func TestATokenIsAHoldersOnlyIfItMightHaveHadAQuorumAllTheTime(t *testing.T) {
 		var s Sighting
 		var got bool
 		for i, r := range tt.seen {
-			got = s.Stays(r, clockdrift.Instant(1).Add(time.Duration(i)*long/2), long)
+			now := clockdrift.Instant(1).Add(time.Duration(i) * long / 2)
+			got = s.Stays(r, now, now, long)
 		}
 		if got != tt.want {
 			t.Errorf("%s: taken for a holder's = %v, want %v", tt.name, got, tt.want)

@@ -14,12 +14,12 @@ var far = Case{
 	Name:  "far",
 	Apart: true,
 	About: "one or two of the five nodes farther away than the others, all behind proxies: goroutines that acquire and release, all on one key " +
-		"or each on its own, for a minute a turn (-far); the share is of the turn before, with all nodes equally near; the heap is after a collection",
+		"or each on its own, for a minute a turn (-far); the share is of a turn right before, with all nodes equally near; the heap is after a collection",
 	Columns: []Column{
 		{"cycles", "cycles/s", whole},
 		{"share", "share", percent},
-		{"before", "MiB before", decimal},
-		{"after", "MiB after", decimal},
+		{"heap", "MiB", decimal},
+		{"grown", "MiB more", decimal},
 		{"close", "Close", duration},
 	},
 	Run: runFar,
@@ -41,6 +41,16 @@ func (t trip) String() string {
 	return fmt.Sprintf("%d far by %v, %s", t.far, t.farther, keys)
 }
 
+// farFloors are what a minority costs that is farther away, in a turn of a minute. What is under way there is a part of
+// the heap.
+func farFloors() []Floor {
+	return []Floor{
+		worst("throughput against all nodes near, a minority farther away", far.Name, "share", "", 0.95, false, percent),
+		worst("MiB that a minute adds to the heap, a minority farther away", far.Name, "grown", "", 8, true, decimal),
+		worst("Close beside a minority farther away, within a node's time-out (and 5 ms)", far.Name, "close", "", 0.255, true, duration),
+	}
+}
+
 func runFar(ctx context.Context, b *Bench, t *Table) error {
 	distances, rounds := []time.Duration{2 * time.Millisecond, 30 * time.Millisecond, 200 * time.Millisecond}, 1
 	return b.waitingAlone().turns(ctx, t, rounds, []int{1, 16}, func(c Contender, goroutines int) error {
@@ -49,18 +59,18 @@ func runFar(ctx context.Context, b *Bench, t *Table) error {
 				continue
 			}
 			for _, farther := range distances {
+				equal, err := b.walk(ctx, c, trip{callers: goroutines, one: one})
+				if err != nil {
+					return err
+				}
 				for _, count := range []int{1, 2} {
-					equal, err := b.walk(ctx, c, trip{callers: goroutines, one: one})
-					if err != nil {
-						return err
-					}
 					way := trip{count, farther, goroutines, one}
 					values, err := b.walk(ctx, c, way)
 					if err != nil {
 						return err
 					}
 					values["share"] = values["cycles"] / equal["cycles"]
-					b.Log.Printf("\t%v: %.0f of %.0f cycles/s, heap %.1f to %.1f MiB, Close %.3fs", way, values["cycles"], equal["cycles"], values["before"], values["after"], values["close"])
+					b.Log.Printf("\t%v: %.0f of %.0f cycles/s, heap %.1f MiB, %.1f more than before, Close %.3fs", way, values["cycles"], equal["cycles"], values["heap"], values["grown"], values["close"])
 					t.Add(Key{Contender: c.Name(), Goroutines: goroutines, Situation: way.String()}, values)
 				}
 			}
@@ -90,7 +100,7 @@ func (b *Bench) walk(ctx context.Context, c Contender, way trip) (values map[str
 	began := time.Now()
 	b.end(session)
 	return map[string]float64{
-		"cycles": float64(cycles) / b.Far.Seconds(), "before": before, "after": after, "close": time.Since(began).Seconds(),
+		"cycles": float64(cycles) / b.Far.Seconds(), "heap": after, "grown": after - before, "close": time.Since(began).Seconds(),
 	}, err
 }
 

@@ -35,7 +35,7 @@ func floors() []Floor {
 	all = append(all,
 		worst("a try without a quorum, 3 nodes refused, fails within", "outage", "worst", refused(3).Name, 0.005, true, duration),
 		worst("a try without a quorum, 3 nodes hung, fails within a node's time-out (and 5 ms)", "outage", "worst", hung(3).Name, 0.255, true, duration))
-	return append(append(append(all, waitingFloors()...), renewedFloors()...), safetyFloors()...)
+	return slices.Concat(all, waitingFloors(), renewedFloors(), safetyFloors(), farFloors())
 }
 
 // peerFloor compares with the better of redsync's modes over the same client.
@@ -127,8 +127,11 @@ func worst(text, table, metric, situation string, want float64, atMost bool, for
 				if atMost {
 					worse = v > value
 				}
-				if row.Situation == situation && (worse || math.IsNaN(value)) {
+				if (situation == "" || row.Situation == situation) && (worse || math.IsNaN(value)) {
 					value, at = v, "at worst: "+row.Contender
+					if situation == "" {
+						at += ", " + row.Situation
+					}
 					if row.Goroutines > 0 {
 						at += fmt.Sprintf(", %d goroutines", row.Goroutines)
 					}

@@ -14,7 +14,10 @@ func TestNobodyIsToldThatAKeyIsTakenThatNobodyHas(t *testing.T) {
 		{"one has it", []string{"", "held", "held"}, false},
 		{"nobody has it, and all know", []string{"contended", "contended"}, false},
 		{"all are told that somebody has it", []string{"held", "held"}, true},
-		{"one is", []string{"contended", "held"}, true},
+		{"one is, by a quorum that does not know it", []string{"contended", "held"}, false},
+		{"one is, by less than a quorum, and at once", []string{"contended", "hidden"}, true},
+		{"one is, by less than a quorum, after a node time-out", []string{"contended", "hidden late"}, false},
+		{"all are, after a node time-out", []string{"hidden late", "held"}, true},
 		{"one that had no quorum may have had the key", []string{"no-quorum", "held"}, false},
 		{"one was killed, and may have had it", []string{"killed", "held"}, false},
 	} {
@@ -24,8 +27,11 @@ func TestNobodyIsToldThatAKeyIsTakenThatNobodyHas(t *testing.T) {
 			if err == "" {
 				l.Tenures = append(l.Tenures, Tenure{Client: w.Client, Key: "k", Asked: w.Asked, Had: w.Answered, Ended: 30 * ms})
 			}
-			if err == "killed" {
+			switch err {
+			case "killed":
 				w.Answered, w.Err = Never, ""
+			case "hidden late":
+				w.Answered, w.Err = w.Asked+nodeTimeout, "hidden"
 			}
 			l.Rounds = append(l.Rounds, w)
 		}

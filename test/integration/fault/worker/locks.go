@@ -91,7 +91,7 @@ func openQuorumlock(j Job, told *callbacks) (locks, error) {
 			nodes[i].Driver = &late{Driver: nodes[i].Driver}
 		}
 	}
-	options := append(told.options(), redlock.WithTTL(j.Lease), redlock.WithMaxOutage(time.Hour))
+	options := append(told.options(), redlock.WithTTL(j.Lease), redlock.WithMaxOutage(time.Hour), redlock.WithOwner(j.Name))
 	if !j.lacks("fences") {
 		options = append(options, redlock.WithFences())
 	}
@@ -167,7 +167,8 @@ func concrete(l *redlock.Lock, err error) (lock, error) {
 	return l, nil
 }
 
-// name is the error in a word.
+// name is the error in a word. Who is told that a key is held is told by whom if a quorum of the nodes
+// names it; else a token has stayed that silent nodes may hide a quorum of.
 func name(err error) string {
 	for _, known := range []struct {
 		err  error
@@ -182,9 +183,13 @@ func name(err error) string {
 		{redlock.ErrFence, "fence"},
 		{redlock.ErrNoQuorum, "no-quorum"},
 	} {
-		if errors.Is(err, known.err) {
-			return known.name
+		if !errors.Is(err, known.err) {
+			continue
 		}
+		if quorum := new(redlock.QuorumError); known.err == redlock.ErrTaken && errors.As(err, &quorum) && quorum.Owner() == "" { //nolint:errorlint // of the list
+			return "hidden"
+		}
+		return known.name
 	}
 	if taken := new(redsync.ErrTaken); errors.As(err, &taken) {
 		return "held"
