@@ -73,8 +73,7 @@ func (l *Locker) acquire(ctx context.Context, key string, o *acquireOptions) (*l
 	if l.linesOf(o.kind).Has(key) && !o.kind.passes() {
 		return l.wait(l.waiter(ctx, key, o, began), nil)
 	}
-	var bound clockdrift.Instant
-	lock, err := l.try(ctx, key, o, false, &bound)
+	lock, err := l.first(ctx, key, o)
 	if err == nil || lock == nil {
 		return lock, err
 	}
@@ -84,6 +83,16 @@ func (l *Locker) acquire(ctx context.Context, key string, o *acquireOptions) (*l
 		return nil, w.GiveUp(err)
 	}
 	return l.wait(w, lock)
+}
+
+// first is the first try of an acquire that may wait. Where it may wait for no more than some rounds of a
+// split, it settles that as an acquire does that may not: else it would have the worse chance of the two.
+func (l *Locker) first(ctx context.Context, key string, o *acquireOptions) (*lease, error) {
+	if o.maxWait < 2*l.options.timeout(o.ttl) {
+		return l.insist(ctx, key, o)
+	}
+	var bound clockdrift.Instant
+	return l.try(ctx, key, o, false, &bound)
 }
 
 // TryAcquire takes the lock on key if it is free, and does not wait for a holder. Its

@@ -182,6 +182,22 @@ func TestCloseWaitsUntilAQuorumIsCleanOfAFailedAttempt(t *testing.T) {
 	})
 }
 
+// Nodes get a share of the TTL to answer, and a lock may have a longer one than its Locker.
+func TestCloseWaitsForAQuorumForLongerThanForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(400*time.Millisecond))
+		warm(t, locker)
+		mustAcquire(t, locker, "k", WithTTL(time.Hour))
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { f.delay = 150 * time.Millisecond })
+		}
+		began := time.Now()
+		if err := locker.Close(); err != nil || time.Since(began) != 150*time.Millisecond {
+			t.Errorf("Close = %v after %v, want nil after 150ms, as far as the nodes are away", err, time.Since(began))
+		}
+	})
+}
+
 // cleanedSoon fails the test if a lost lock's key k stays at a node.
 func cleanedSoon(t *testing.T, fakes []*fakeNode) {
 	t.Helper()

@@ -359,6 +359,23 @@ func TestASplitThatNobodyWinsIsNotHeld(t *testing.T) {
 	}
 }
 
+func TestAnAcquireThatMayWaitForAMomentSettlesASplitForAsLongAsOneThatMayNot(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3)
+			warm(t, locker)
+			rivals(fakes, small+"a", small+"b")
+			time.AfterFunc(defaultNodeTimeout/2, func() {
+				fakes[0].change(leave)
+				fakes[1].change(leave)
+			})
+			if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(wait)); err != nil {
+				t.Errorf("rivals let go after half a node time-out, and it may wait for %v: %v", wait, err)
+			}
+		})
+	}
+}
+
 func TestAHolderWhoseVoteASilentNodeHidesHolds(t *testing.T) {
 	const soon = 20 * time.Millisecond
 	for name, tt := range map[string]struct {

@@ -103,9 +103,9 @@ func (j journey) travel(t *testing.T) (cycles int64) {
 	group.Wait()
 	// One that sets the key, and its release; of a converted lock also what makes the one token into the
 	// other, its clean-up, and the mark of one who waits.
-	waits, trips := 4, 2
+	waits := 4
 	if j.converts > 0 {
-		waits, trips = 8, 4
+		waits = 8
 	}
 	if bound := waits * min(j.callers, 2*j.keys); most > bound {
 		t.Errorf("%v: %d requests wait for a node, want at most %d", j, most, bound)
@@ -114,12 +114,14 @@ func (j journey) travel(t *testing.T) (cycles int64) {
 	if err := locker.Close(); err != nil {
 		t.Errorf("%v: Close = %v", j, err)
 	}
-	// A clean-up can leave when its acquire is back, and not before.
-	if took, bound := time.Since(began), max(250*time.Millisecond, time.Duration(trips)*(near+j.farther)); took > bound {
-		t.Errorf("%v: Close took %v, want at most %v", j, took, bound)
+	if took := time.Since(began); took > defaultNodeTimeout {
+		t.Errorf("%v: Close took %v, want at most one node time-out", j, took)
 	}
+	time.Sleep(near + j.farther) // what has left arrives
+	// A clean-up can leave when its acquire is back, and not before; of a converted lock there are two.
+	inTime := j.converts == 0 || 3*(near+j.farther) < defaultNodeTimeout
 	for i := range j.keys {
-		if names := stray(fakes, fmt.Sprint(i)); names != nil {
+		if names := stray(fakes, fmt.Sprint(i)); names != nil && (inTime || len(names) > j.far) {
 			t.Errorf("%v: a key is left at %v", j, names)
 		}
 	}

@@ -54,8 +54,8 @@ var (
 	ErrFence = fault.ErrFence
 
 	// ErrQuarantine says that a node may have forgotten votes, and does not vote for the
-	// longest TTL: see [WithRestartGuard] and [WithClockGuard]. Wait. Where nobody has ever
-	// admitted the nodes, call [Locker.AdmitNewNodes] instead, once.
+	// longest TTL: see [WithRestartGuard] and [WithClockGuard]. Wait, with the Locker open. At the
+	// first deployment [Locker.AdmitNewNodes], called before the first acquire, spares the wait.
 	ErrQuarantine = fault.ErrQuarantine
 
 	// ErrNodeSet says that a node belongs to another node set than this client, or was

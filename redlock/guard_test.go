@@ -220,13 +220,21 @@ func TestAWaitOnNewNodesSaysAtOnceWhatToDo(t *testing.T) {
 				if took := time.Since(start); took > most || !errors.Is(err, ErrQuarantine) || !errors.Is(err, ErrNoQuorum) {
 					t.Errorf("an acquire of %s on new nodes, %d of them silent = %v after %v, want ErrQuarantine within %v", name, silent, err, took, most)
 				}
-				for _, want := range []string{"nobody has admitted it", "votes again in ", "AdmitNewNodes"} {
+				for _, want := range []string{"nobody has admitted it", "votes again in ", "keep a Locker open until then", "AdmitNewNodes"} {
 					if err == nil || !strings.Contains(err.Error(), want) {
 						t.Errorf("an acquire of %s on new nodes = %v, want an error with %q", name, err, want)
 					}
 				}
 				for _, f := range fakes[:silent] {
 					f.resume()
+				}
+				time.Sleep(2 * time.Second) // they are asked again
+				if err := locker.AdmitNewNodes(t.Context()); !errors.Is(err, ErrAdmitted) || !strings.Contains(err.Error(), "once a Locker was open for the longest TTL") {
+					t.Errorf("AdmitNewNodes behind an acquire of %s = %v, want ErrAdmitted, with what to do", name, err)
+				}
+				time.Sleep(62 * time.Second)
+				if _, err := acquire(locker, t.Context()); err != nil {
+					t.Errorf("an acquire of %s when the Locker was open for the guard's minute = %v", name, err)
 				}
 			})
 		}

@@ -151,8 +151,9 @@ func WithTTL(d time.Duration) LeaseOption {
 }
 
 // WithMaxWait bounds how long Acquire waits for the key, and for its turn to ask the nodes where
-// many ask; then the error is that of the last try, such as [ErrTaken]. A try under way is not cut short. 0 means one attempt, without
-// queueing. By default only the context bounds the wait; but the lock's own context descends
+// many ask; then the error is that of the last try, such as [ErrTaken]. A try under way is not cut
+// short: one that several make at the same moment may take a node time-out, as [Locker.TryAcquire]
+// does. 0 means one attempt, without queueing. By default only the context bounds the wait; but the lock's own context descends
 // from it, so a time-out there would also cut the hold short.
 func WithMaxWait(d time.Duration) LeaseOption {
 	return leaseOption(func(o *acquireOptions) { o.maxWait = d })

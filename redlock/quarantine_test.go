@@ -235,13 +235,13 @@ func TestAQuarantineEndsWhileNobodyAsks(t *testing.T) {
 
 func TestWhereRecordsMayNotBeReadTheErrorSaysWhatToAllow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, guard10())
+		locker, fakes := newLocker(t, 1, guard10(), WithKeyPrefix("app:"))
 		fakes[0].change(func(f *fakeNode) { f.answer = failing("MGET", "NOPERM this user may not") })
-		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "+mget") {
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "allow +mget ~ql:epoch:app: ~ql:admitted:app: ~ql:set:app:: ") {
 			t.Errorf("TryAcquire where records may not be read = %v, want ErrNode that says what to allow", err)
 		}
 		fakes[0].change(func(f *fakeNode) { f.answer = failing("GET", "NOPERM this user may not") })
-		if err := locker.AdmitNewNodes(t.Context()); err == nil || !strings.Contains(err.Error(), "+get") {
+		if err := locker.AdmitNewNodes(t.Context()); err == nil || !strings.Contains(err.Error(), "allow ~ql:* with +set +get") {
 			t.Errorf("Admit where records may not be read = %v, want an error that says what to allow", err)
 		}
 	})

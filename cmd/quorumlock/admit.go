@@ -18,7 +18,7 @@ func admitVerb(t *tool) *cobra.Command {
 		Long: `admit lets all nodes vote at once that were never in use, at the first deployment under --guard and before any
 client takes a lock. It admits all nodes or none: all have to answer, and none may hold a record of the guard. A
 node that was replaced, restarted or flushed is not admitted by hand, for it may have forgotten a vote: it votes
-by itself after one longest lease.
+by itself when a client has run for one longest lease.
 
 It may stand in a script that runs at every deployment: then it exits with 78 and changes nothing, for the nodes
 have been in use. 69 means that a node does not answer.`,
@@ -57,7 +57,7 @@ func (t *tool) admit(ctx context.Context, locker *redlock.Locker, nodes int, und
 	case err == nil:
 		return t.print(fmt.Sprintf("%d nodes are admitted: they vote from now on\n", nodes))
 	case errors.Is(err, redlock.ErrAdmitted):
-		return fmt.Errorf("%w. After at most %v they do. To admit them now can make two holders: stop all clients for %v first, and then use --undo-guard", err, t.settings.longest(), t.settings.longest())
+		return fmt.Errorf("%w, %v. To admit them now can make two holders: stop all clients for %v first, and then use --undo-guard", err, t.settings.longest(), t.settings.longest())
 	}
 	return err
 }

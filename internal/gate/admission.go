@@ -127,7 +127,7 @@ func (c *Candidate) refuse(why error) error {
 type admittedError struct{ used []string }
 
 func (e *admittedError) Error() string {
-	return fmt.Sprintf("redlock: admit: %v, so nothing was changed: %s; nodes that do not vote yet will by themselves", fault.ErrAdmitted, strings.Join(e.used, "; "))
+	return fmt.Sprintf("redlock: admit: %v, so nothing was changed: %s; nodes that do not vote yet will by themselves, once a Locker was open for the longest TTL", fault.ErrAdmitted, strings.Join(e.used, "; "))
 }
 
 func (e *admittedError) Is(target error) bool { return target == fault.ErrAdmitted }

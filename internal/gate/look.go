@@ -33,7 +33,7 @@ func (r *Restart) condition(replies []driver.Reply) (*Condition, error) {
 	records := replies[1]
 	switch {
 	case protocol.Says(records, "NOPERM"):
-		return nil, fmt.Errorf("%w: its user may not read the guard's keys: allow +mget and ~%sql:*: %w", fault.ErrNode, r.all.Prefix, records.Err())
+		return nil, fmt.Errorf("%w: its user may not read the guard's keys: allow +mget%s: %w", fault.ErrNode, r.all.patterns(), records.Err())
 	case records.Kind != driver.Array || len(records.Elems) != len(RecordKeys):
 		return nil, protocol.Unexpected(records)
 	}

@@ -43,6 +43,14 @@ func RecordKey(prefix, record string) string {
 	return record + ":" + prefix
 }
 
+// patterns are those of an ACL that allow the records.
+func (all *Restarts) patterns() (patterns string) {
+	for _, record := range RecordKeys {
+		patterns += " ~" + RecordKey(all.Prefix, record)
+	}
+	return patterns
+}
+
 // RecordKeys are the records in the order in which they are read.
 var RecordKeys = [...]string{EpochKey, MarkerKey, SetKey}
 

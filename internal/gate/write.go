@@ -62,7 +62,7 @@ func (e *writeError) Unwrap() error { return e.why }
 func refusedRecord(reply driver.Reply) error {
 	switch {
 	case protocol.Says(reply, "NOPERM"):
-		return fmt.Errorf("%w (the user's ACL forbids it: allow ~ql:*, behind the key prefix, with +set +get +mget)", reply.Err())
+		return fmt.Errorf("%w (the user's ACL forbids it: allow ~ql:* with +set +get +mget)", reply.Err())
 	case protocol.Says(reply, "WRONGTYPE"):
 		return ErrNotRecord
 	}

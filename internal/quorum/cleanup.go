@@ -120,19 +120,19 @@ func (s *nodeState) pause(ttl time.Duration) time.Duration {
 	return pause
 }
 
-// weigh tells Close whether it has to wait for the attempt: while so many nodes are listed for
-// clean-up that nobody else can have the key. What a minority still has keeps nobody out, and ends
+// weigh tells Close whether it has to wait for the attempt: while so many nodes have to be cleaned
+// that nobody else can have the key. What a minority still has keeps nobody out, and ends
 // by its TTL. Mu is held.
 func (a *Attempt) weigh() {
-	listed, gone := false, 0
+	unclean, gone := false, 0
 	for i := range a.nodes {
 		s := &a.nodes[i]
-		listed = listed || s.listed
+		unclean = unclean || !s.clean()
 		if s.gone() {
 			gone++
 		}
 	}
-	awaited := listed && gone < a.Board.Quorum
+	awaited := unclean && gone < a.Board.Quorum
 	if awaited == a.awaited {
 		return
 	}

@@ -25,7 +25,9 @@ type Keys struct {
 	shut    bool          // nothing that may set a key is let in
 	empty   chan struct{} // closed when all is final, if somebody waits for that
 
-	flights atomic.Int32 // that form, for whoever comes where there is none
+	flights   atomic.Int32 // that form, for whoever comes where there is none
+	undecided atomic.Int64 // acquires, extensions and releases that a quorum has to answer
+	hurried   atomic.Bool  // what a minority has not answered is not waited for any more
 }
 
 // enter returns the state of key, or nil if the operation sets keys and none is let in. Each call
@@ -107,7 +109,7 @@ func (ks *Keys) Await(change int) {
 }
 
 // Shut lets nothing in any more that may set a key, and returns a channel that is closed once
-// nothing is under way or awaited.
+// nothing is under way or awaited: see Hurry.
 func (ks *Keys) Shut() <-chan struct{} {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -120,8 +122,27 @@ func (ks *Keys) Shut() <-chan struct{} {
 	return empty
 }
 
+// Hurry lets what Shut waits for be over once a quorum has answered all that is under way: the other
+// nodes have had their time.
+func (ks *Keys) Hurry() {
+	ks.hurried.Store(true)
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	ks.signal()
+}
+
+// decided notes that an operation is, which a quorum had to answer.
+func (ks *Keys) decided() {
+	if ks.undecided.Add(-1) == 0 && ks.hurried.Load() {
+		ks.mu.Lock()
+		defer ks.mu.Unlock()
+		ks.signal()
+	}
+}
+
 func (ks *Keys) signal() {
-	if ks.empty != nil && len(ks.byKey) == 0 && ks.awaited == 0 {
+	over := len(ks.byKey) == 0 || ks.hurried.Load() && ks.undecided.Load() == 0
+	if ks.empty != nil && over && ks.awaited == 0 {
 		close(ks.empty)
 		ks.empty = nil
 	}

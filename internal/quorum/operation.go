@@ -164,6 +164,9 @@ func (op *Operation) enter(nodes []*node.Node, need int) bool {
 	if op.votes == nil {
 		op.votes = make([]vote, len(nodes))
 	}
+	if op.weighs() {
+		b.Keys.undecided.Add(1)
+	}
 	op.Due = op.Asked.Add(b.NodeTimeout(op.Lease))
 	if op.Op.Votes {
 		op.Due = op.Due.Add(b.Durability.Wait())
@@ -183,6 +186,12 @@ func (op *Operation) enter(nodes []*node.Node, need int) bool {
 		}
 	}
 	return true
+}
+
+// weighs reports whether what becomes of a key is up to the operation: it is no question, and asks more
+// nodes than a minority.
+func (op *Operation) weighs() bool {
+	return (op.Op.Sets || op.Op.Frees) && len(op.votes) > len(op.board().Nodes)-op.board().Quorum
 }
 
 // vote returns that of a request.
@@ -335,6 +344,9 @@ func (op *Operation) unlock() {
 	}
 	if decided {
 		close(op.Done)
+		if op.weighs() {
+			op.board().Keys.decided()
+		}
 	}
 	if full {
 		close(op.Full)

@@ -46,6 +46,8 @@ var votes = []mutant{
 		in("Operation.moment", replace(`max(Moment(far), stood)`, `Moment(far)`)), suite{pkg: "./redlock", run: "TokensThatNobodyReleases"}),
 	wrong("a token that has just come into the way is waited out by the answer of a node that is far away",
 		in("Operation.moment", always(`stood >= far`)), suite{pkg: "./redlock", run: "BesideFarNodes"}),
+	wrong("who may wait for a moment gives a split up before one who may not wait",
+		in("Locker.first", never(`o.maxWait < 2*l.options.timeout(o.ttl)`))),
 	wrong("a split is settled at the distance of the farthest node",
 		in("Operation.late", always(`trip <= 2*near+aMoment`)), suite{pkg: "./redlock", run: "BesideFarNodes"}),
 	wrong("a number that was outbid waits for a node that is far away",
