@@ -192,7 +192,7 @@ func (l *Locker) GoString() string { return l.String() }
 // Close ends the contexts of all held locks with the cause [ErrClosed], releases them, and ends
 // the Locker's goroutines and waits for them. It waits until a quorum has confirmed every
 // release, also those of failed attempts, for a bounded time (see [WithCloseTimeout]); the other
-// nodes get one node time-out. Keys at a minority of the nodes keep nobody else out,
+// nodes get no more than one node time-out. Keys at a minority of the nodes keep nobody else out,
 // and expire by their TTL. Close closes the clients that the adapters made themselves, unless
 // another open Locker of this process has the same nodes, and never one that was given to them.
 //
@@ -225,7 +225,8 @@ func (l *Locker) shut() error {
 		lock.quit()
 	}
 	calm := l.board.Keys.Shut()
-	defer time.AfterFunc(l.options.timeout(l.options.acquire.ttl), l.board.Keys.Hurry).Stop()
+	timeout := l.options.timeout(l.options.acquire.ttl)
+	defer time.AfterFunc(timeout-timeout/8, l.board.Keys.Hurry).Stop() // what is below takes time, too
 	bound := time.NewTimer(l.options.cleanup)
 	defer bound.Stop()
 	select {
