@@ -61,7 +61,7 @@ func runTrims(ctx context.Context, b *Bench, t *Table) error {
 		{"one set", "{bench}:", nil},
 		{"clocks a year off", "bench:", []time.Duration{trimsYear, -trimsYear, 0, 0, 0}},
 	} {
-		site, err := clusterWith(s.clocks)
+		site, err := clusterWith(s.clocks) //nolint:contextcheck // Close ends it
 		if err != nil {
 			return err
 		}

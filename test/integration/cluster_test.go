@@ -320,12 +320,14 @@ func TestASlotMovesUnderFencedLocks(t *testing.T) {
 			more()
 		}
 		for i, c := range clusters {
-			count, err := 5000, error(nil)
+			count := 5000
 			for end := time.Now().Add(patience); count > 2000 && time.Now().Before(end); {
 				more()
-				if count, err = strconv.Atoi(asked(c, "ZCARD", set)); err != nil {
+				left, err := strconv.Atoi(asked(c, "ZCARD", set))
+				if err != nil {
 					t.Fatalf("node %d says of its set: %v", i+1, err)
 				}
+				count = left
 			}
 			if count > 2000 {
 				t.Errorf("behind the moves node %d has %d counters", i+1, count)
