@@ -52,7 +52,8 @@ uses the settings of the clients, so it measures what they get; run it where the
 
 Beside keys of others it begins no more than 1000 cycles/s, for the nodes have to serve others meanwhile; --max-rate sets
 another bound. Users' keys are not touched, and nothing is left: at the end, and at an interrupt, it deletes its keys.
-With --fences their counters go as well, where the user may use zrem; or clients that lock forget them in time. With --guard the nodes get the records that any client makes.
+With --fences their counters go as well if the user may use zrem, or clients forget them in time. With --guard the nodes
+get the records that any client makes.
 
 --check adds PASS or FAIL, and exits with 0 or 1. The limits follow from the settings; there is nothing to tune:
 all nodes have a vote; no cycle fails; 99.9 % of the answers of each node within half of the node time-out; 99.9 % of the

@@ -14,9 +14,10 @@ import (
 // A Fence is the number that an ask proposes for its key's counter, or carries along.
 //
 // Each node keeps the greatest number that it has accepted for a key, and accepts a number once
-// and only upwards. What it forgets is below its floor, which a number must be above. An acquire proposes one number to all nodes, behind the token and in the
-// same batch, and a vote is a node that took both. Two quorums share a node, so no two locks
-// have the same number, and one that was asked for after another was had has the greater:
+// and only upwards. Those that it forgets are below its floor, and a number that is not above the
+// floor is no vote. An acquire proposes one number to all nodes, behind the token and in the same
+// batch, and a vote is a node that took both. Two quorums share a node, so no two locks have the
+// same number, and one that was asked for after another was had has the greater:
 // whatever leases and clocks do. The GET behind the number shows that the node had the token
 // when it took the number; without it, attempts that overlap could be ordered one way by their
 // tenure and the other way by their fences.

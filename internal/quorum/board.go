@@ -41,6 +41,9 @@ type Config struct {
 func NewBoard(c Config, s *node.Set) *Board {
 	b := &Board{Config: c, Set: s, usualTTL: protocol.Milliseconds(s.TTL)}
 	b.Keys.byKey = make(map[string]*keyState)
+	if c.Fences {
+		protocol.FenceSet("") // the first name takes some milliseconds, and no acquire should
+	}
 	for _, n := range s.Nodes {
 		b.cleanups = append(b.cleanups, &cleanups{board: b, node: n})
 		if c.Fences {
