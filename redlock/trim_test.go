@@ -401,21 +401,22 @@ func TestFencesGrowWhateverBecomesOfTrims(t *testing.T) {
 			const year = 365 * 24 * time.Hour
 			fakes, _ := fakeNodes(3)
 			fakes[random.IntN(3)].skew = []time.Duration{0, -year, year}[random.IntN(3)]
-			var late []func()
-			for _, f := range fakes {
+			late := make([][]func(), len(fakes)) // what a node runs later, guarded by its mutex
+			for n, f := range fakes {
+				own := rand.New(rand.NewPCG(seed, uint64(100+n))) //nolint:gosec // likewise
 				f.answer = func(args []any) *driver.Reply {
 					if args[0] != "ZREMRANGEBYSCORE" && (args[0] != "ZADD" || args[len(args)-1] != "") {
 						return nil
 					}
 					again := func() { f.counter(args) }
-					switch random.IntN(5) {
+					switch own.IntN(5) {
 					case 0:
 						return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed"}
 					case 1:
-						late = append(late, again)
+						late[n] = append(late[n], again)
 						return &driver.Reply{Kind: driver.Integer}
 					case 2:
-						late = append(late, again)
+						late[n] = append(late[n], again)
 						again()
 					}
 					return nil
@@ -444,13 +445,14 @@ func TestFencesGrowWhateverBecomesOfTrims(t *testing.T) {
 					}
 					lows[n] = number
 				}
-				if len(late) > 0 && random.IntN(3) == 0 {
-					next := random.IntN(len(late))
-					fakes[0].mu.Lock()
-					late[next]()
-					fakes[0].mu.Unlock()
-					late = append(late[:next], late[next+1:]...)
-				}
+				n := random.IntN(len(fakes))
+				fakes[n].change(func(*fakeNode) {
+					if some := len(late[n]); some > 0 && random.IntN(2) == 0 {
+						next := random.IntN(some)
+						late[n][next]()
+						late[n] = slices.Delete(late[n], next, next+1)
+					}
+				})
 			}
 			forgets := func(f *fakeNode) bool { return len(f.fences[fenceName("{t}:k")]) < 300 }
 			if !slices.ContainsFunc(fakes, forgets) { // one may have a clock that is years behind
