@@ -492,6 +492,34 @@ func TestClocksThatAreYearsOffMakeNoFloorThatIsAhead(t *testing.T) {
 }
 
 // The node is another server by now, or another client was there.
+// A node that refuses the next floor forgets what is below the one that it has, and not that one.
+func TestATrimLeavesTheFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, WithFences(), allTrims)
+		churn(t, locker, 300)
+		var floor int64
+		fakes[0].change(func(f *fakeNode) {
+			floor = f.floor("{t}:k")
+			f.answer = func(args []any) *driver.Reply {
+				if args[0] == "ZADD" && args[len(args)-1] == "" {
+					return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed when used memory > 'maxmemory'"}
+				}
+				return nil
+			}
+		})
+		removed := fakes[0].count("ZREMRANGEBYSCORE")
+		churn(t, locker, 100)
+		if more := fakes[0].count("ZREMRANGEBYSCORE") - removed; floor == 0 || more == 0 {
+			t.Fatalf("the floor was %d, and %d trims came: the test does not show what it is for", floor, more)
+		}
+		fakes[0].change(func(f *fakeNode) {
+			if left := f.floor("{t}:k"); left != floor {
+				t.Errorf("the floor is %d, want %d as before the node was out of memory", left, floor)
+			}
+		})
+	})
+}
+
 func TestATrimLowersNoFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, WithFences(), allTrims)

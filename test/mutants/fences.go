@@ -33,8 +33,6 @@ var fences = []mutant{
 		in("trims.trim", replace(`min(counter+1, latest)`, `max(counter+1, min(latest, 0))`))),
 	wrong("idle counters are never forgotten",
 		in("Operation.Answered", never(`raised`))),
-	wrong("a trim that failed is repeated",
-		in("Trim", replace(`NewOp("trim", true, decodeTrim)`, `NewOp("trim", false, decodeTrim)`))),
 	wrong("several keys heed no floor",
 		in("holdall.lua", line(`if floor >= tonumber(number) or redis.call(`, `if redis.call(`)), inRedlocktest),
 	wrong("permits heed no floor",
