@@ -3,12 +3,15 @@ package redisserver
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -92,13 +95,38 @@ func (s *Server) Kill() {
 	_ = s.cmd.Wait()
 }
 
-// FreeAddr returns an address of 127.0.0.1 at which nobody listens.
+// FreeAddr returns an address of 127.0.0.1 at which nobody listens: see [FreePort].
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening on the loopback does not wait
+	port, err := FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
+
+// FreePort finds a port on loopback that nobody listens on, and that this process has not
+// had from it before: two nodes that start at once would otherwise get one port now and
+// then, and one of them would answer for both. It lies below those that the system gives to
+// outgoing connections: while a node is down, one of its own clients' dials could otherwise
+// take its port away.
+func FreePort() (int, error) {
+	const tries = 100
+	var err error
+	for range tries {
+		port := nextPort()
+		var probe net.Listener
+		if probe, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil { //nolint:noctx // returns at once
+			return port, probe.Close()
+		}
+	}
+	return 0, fmt.Errorf("no free port on loopback: %w", err)
+}
+
+// nextPort returns each port once, in an order that each process draws for itself.
+var nextPort = func() func() int {
+	const lowest, highest = 15000, 32000
+	ports := rand.Perm(highest - lowest) //nolint:gosec // a port is no secret
+	var given atomic.Uint64
+	return func() int { return lowest + ports[given.Add(1)%uint64(len(ports))] }
+}()

@@ -13,14 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
 // A new user's mistakes, and servers that are not in order: the error says which node
 // it is and what to do. Two of three nodes have the fault.
 func TestRefusals(t *testing.T) {
-	dead, err := server.FreePort()
+	dead, err := redisserver.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
 // Client and server may disagree about TLS in several ways. The error says what mends it, and
@@ -26,7 +26,7 @@ import (
 func TestTLS(t *testing.T) {
 	onProcesses(t, "", func(t *testing.T, c client) {
 		cert, key := certificate(t, "locks.example")
-		port, err := server.FreePort()
+		port, err := redisserver.FreePort()
 		must(t, err)
 		p := process(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
 		secure := fmt.Sprintf("127.0.0.1:%d", port)

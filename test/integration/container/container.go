@@ -15,6 +15,7 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/wait"
 
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
@@ -42,7 +43,7 @@ func Launch(ctx context.Context, image string, args ...string) (*Container, erro
 	if err != nil {
 		return nil, err
 	}
-	port, err := server.FreePort()
+	port, err := redisserver.FreePort()
 	if err != nil {
 		return nil, err
 	}

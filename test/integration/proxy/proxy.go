@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // A Direction is one way through a proxy, or both.
@@ -58,7 +58,7 @@ func New(target string) (*Proxy, error) {
 	// Between the search for a port and its use somebody else may take it.
 	const tries = 3
 	for try := 1; ; try++ {
-		port, err := server.FreePort()
+		port, err := redisserver.FreePort()
 		if err != nil {
 			return nil, err
 		}

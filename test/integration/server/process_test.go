@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // launch starts an ordinary server for one test.
@@ -111,7 +113,7 @@ func TestLaunchSaysWhy(t *testing.T) {
 func TestNoPortIsGivenTwice(t *testing.T) {
 	given := map[int]bool{}
 	for range 2000 { // of random ports some are the same
-		port, err := FreePort()
+		port, err := redisserver.FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // ErrNoServer says that no server is installed.
@@ -65,7 +67,7 @@ func (s Setup) Launch() (*Process, error) {
 }
 
 func (s Setup) launch() (*Process, error) {
-	port, err := FreePort()
+	port, err := redisserver.FreePort()
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
@@ -88,7 +89,7 @@ func (c *Cluster) start(masters int, replica bool) error {
 
 // launch starts a server whose second port is one that nobody else is given.
 func launch() (*server.Process, error) {
-	bus, err := server.FreePort()
+	bus, err := redisserver.FreePort()
 	if err != nil {
 		return nil, err
 	}
