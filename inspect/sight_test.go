@@ -35,8 +35,8 @@ func TestASightReadsWhatANodeSaysOfAKey(t *testing.T) {
 		{"a semaphore", []driver.Reply{{}, num(-2), list(), {}, str("5"), list()}, sight{permits: "5"}, false},
 		{
 			"a wait for another key",
-			[]driver.Reply{str("ql:a"), num(5), list(), {}, {}, list(str("wait:1"), str("1000009 key=b&since=999000000"), str("wait:2"), str("999999 key=c&since=1"), str("nonce:3"), str("1000009 x"))},
-			sight{value: "ql:a", left: 5 * time.Millisecond, waits: []protocol.Edge{{Wait: "1", Keys: []string{"b"}, Since: 999_000_000}}},
+			[]driver.Reply{str("ql:a"), num(5), list(), {}, {}, list(str("wait:1"), str("1000009 echo=x\nwait=1&key=b&since=999000000"), str("wait:2"), str("999999 \nwait=2&key=c&since=1"), str("nonces"), str("1000009 nonce:3 x\n"))},
+			sight{value: "ql:a", left: 5 * time.Millisecond, waits: []protocol.Edge{{Wait: "1", Keys: []string{"b"}, Since: 999_000_000, Echo: []string{"x"}}}},
 			false,
 		},
 		{"no right to what is beside the key", []driver.Reply{str("ql:a"), num(5), failure, failure, failure, failure}, sight{value: "ql:a", left: 5 * time.Millisecond}, false},

@@ -3,34 +3,37 @@ package redlock
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
-	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // WithDeadlockDetection finds rings of locks of several processes, each of whose work waits for the
 // next: a wait that has taken longer than after, under the [Lock.Context] of another lock, is told to
-// the nodes, and followed from lock to lock. Of a ring the youngest wait fails, with a [DeadlockError] that
-// names keys and owners ([WithOwner]), as a rule within twice the time and with a lost message within
-// three times. Rings within one Locker are found at once, without the option.
+// the nodes, and followed from lock to lock. Of a ring the youngest wait fails, with a [DeadlockError]
+// that names keys and owners ([WithOwner]), as a rule within twice the time and with a lost message
+// within three times. Rings within one Locker are found at once, without the option.
 //
 // All Lockers whose locks may be part of a ring need the option, with the same time: 100ms to a minute.
-// One second is a good value. Nothing is sent before that time. Then each such wait costs a node two
-// scripts each half of the time: one for each lock that it works under, and one for each lock on the way.
+// One second is a good value. Nothing is sent before that time. Then a Locker costs a node a script for
+// each key under whose lock anybody waits, and one for each key that is waited for so, each half of the
+// time; for the latter less often as the waits grow older, down to every other time. So 1,000 waits
+// cost less than one percent of a node.
 //
-// A wait that fails was part of a ring: all of its waits went on at one moment, and all of its locks were
-// held. Not found are rings through the permits of a [Semaphore], through readers who wait behind a
-// writer that waits, through more than 64 locks, through contexts that carry no lock (see [Detach]), and
-// those where a majority of the nodes does not answer. They end with a lease, or with [WithMaxWait].
+// A wait that fails was part of a ring: all of its waits went on at one moment, and all of its locks
+// were held. Not found are rings through the permits of a [Semaphore], through readers who wait behind
+// a writer that waits, through contexts that carry no lock (see [Detach]), and those where a majority
+// of the nodes does not answer. They end with a lease, or with [WithMaxWait]. Rings of more than 64
+// locks, and of three and more through a lock under which more than 64 waits go on, may take longer to
+// be found, or are not.
 //
-// The nodes must run scripts (+eval +evalsha), and keep ql:waits:{KEY}; [NodeLimited] says which do not. The
-// keys need a hash tag, or no closing brace.
+// The nodes must run scripts (+eval +evalsha), and keep ql:waits:{KEY}; [NodeLimited] says which do
+// not. The keys need a hash tag, or no closing brace.
 //
 // The method is edge chasing (Chandy, Misra and Haas, Distributed deadlock detection, ACM TOCS 1983),
 // with a nonce that each wait of the ring has to echo: test/model/deadlock.pml searches it.
@@ -44,26 +47,37 @@ const (
 	maxDetection = time.Minute
 )
 
-// maxWalk bounds how many keys one walk reads.
-const maxWalk = 64
-
-// A detector looks for a ring through one wait.
+// A detector looks for rings through the waits of a Locker that work under locks.
 //
-// It puts an edge beside each key that the wait's context holds, again and again while wait and locks go
-// on. It walks along the edges of others, from the key that it waits for. If it comes back to a key that
-// its own context holds, and no wait on the way is younger, it puts a nonce beside each key on the way.
-// Who puts an edge there anew reads the nonce, and echoes it in the next edge. If all have, each of them
-// has gone on since the walk was over. So when it was, all of them waited, and held what the others
-// waited for.
+// It puts an edge beside each key that is held so, for each such wait: all that are beside one key at
+// once, again and again while waits and locks go on. From a wait it walks along the edges of all
+// Lockers, from the key that is waited for. If it comes back to a key that the wait works under, and no
+// wait on the way is younger, it puts a nonce beside each key on the way. Who puts edges there anew
+// reads the nonce, and echoes it with the next ones. If all have, each of them has gone on since the
+// walk was over. So when it was, all of them waited, and held what the others waited for.
 //
 // An edge that runs late tells nothing: its echo was written before it left.
 type detector struct {
 	*Locker
-	edge  protocol.Edge // its own, but for Shares
-	began clockdrift.Instant
-	under []footing
-	end   func(error)     // ends the wait
-	ctx   context.Context //nolint:containedctx // that of one wait
+	name string // of the Locker's edges
+
+	mu     sync.Mutex
+	waits  map[*nestedWait]struct{}
+	beside map[string]*edgeSet // by the key as the nodes know it
+	runs   bool
+	told   chan struct{} // that there are new edges to put
+	dated  chan struct{} // that there are new waits to look at
+}
+
+// A nestedWait is a wait under the context of locks, and old enough.
+type nestedWait struct {
+	protocol.Edge                 // but for what the locks are
+	ctx           context.Context //nolint:containedctx // that of the wait
+	began         clockdrift.Instant
+	under         []footing
+	end           func(error)        // ends the wait
+	look          clockdrift.Instant // when to look for a ring through it
+	found         *ring              // detector.mu guards it
 }
 
 // A footing is one key that is held while the wait goes on.
@@ -73,291 +87,260 @@ type footing struct {
 	shares bool
 }
 
-// A hop is one wait on the way from the wait that is looked for a ring through.
-type hop struct {
-	protocol.Edge
-	at     string // the key that its lock has
-	from   *hop   // whose wait is for that; nil: the wait itself
-	echoed bool
+// An edgeSet is the edges of the Locker's waits under the locks on one key.
+type edgeSet struct {
+	waits int                // that have the key
+	due   clockdrift.Instant // when to put them anew
+	echo  []string
+	op    *quorum.Operation // that puts them
 }
 
 // detect looks for rings through a wait for keys, once it has taken some time, until it is stopped. End
 // ends the wait.
 func (l *Locker) detect(ctx context.Context, o *acquireOptions, keys []string, end func(error)) (stop func()) {
-	if !l.options.detects || o.kind.slots != nil || ctx.Done() == nil {
+	if l.detector == nil || o.kind.slots != nil || ctx.Done() == nil {
 		return func() {}
 	}
-	d := &detector{Locker: l, began: l.clock.Now(), end: end}
+	w := &nestedWait{began: l.clock.Now(), end: end}
 	for _, held := range l.carries(ctx) {
 		if held.places != nil {
 			continue
 		}
 		for _, key := range held.attempt.Names() {
-			d.under = append(d.under, footing{held, l.options.prefix + key, held.attempt.Kind.Joins})
+			w.under = append(w.under, footing{held, l.options.prefix + key, held.attempt.Kind.Joins})
 		}
 	}
-	if len(d.under) == 0 {
+	if len(w.under) == 0 {
 		return func() {}
 	}
-	d.edge = protocol.Edge{Wait: l.board.Random.Nonce(), Reads: o.kind.joins()}
+	w.Wait, w.Reads = l.board.Random.Nonce(), o.kind.joins()
 	for _, key := range keys {
-		d.edge.Keys = append(d.edge.Keys, l.options.prefix+key)
+		w.Keys = append(w.Keys, l.options.prefix+key)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	d.ctx = ctx
-	timer := time.AfterFunc(l.options.deadlocks, func() { l.work.start(d.run) })
+	var cancel context.CancelFunc
+	w.ctx, cancel = context.WithCancel(ctx)
+	timer := time.AfterFunc(l.options.deadlocks, func() { l.detector.add(w) })
 	return func() {
 		timer.Stop()
 		cancel()
+		l.detector.remove(w)
 	}
 }
 
-// period is how often an edge is put anew.
-func (d *detector) period() time.Duration { return d.options.deadlocks / 2 }
-
-// life is how long an edge and a nonce stay that are not put anew.
-func (d *detector) life() time.Duration { return 3 * d.period() }
-
-// run looks until the wait is over.
-func (d *detector) run() {
-	if !d.date() {
+// add begins to look for rings through a wait.
+func (d *detector) add(w *nestedWait) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w.ctx.Err() != nil {
 		return
 	}
-	defer d.withdraw()
-	var ring []*hop // that was found, and is not proved
-	var nonce string
-	var gone, due clockdrift.Instant // when it is given up for gone; when to put the edge anew
-	defer func() { d.forget(ring) }()
-	for d.goesOn() {
-		if d.clock.Now() >= due {
-			due = d.clock.Now().Add(d.period()*3/4 + d.board.Jitter(d.period()/4))
-			if d.publish() { // who asks for an echo gets it at once
-				d.publish()
-			}
+	d.waits[w] = struct{}{}
+	now := d.clock.Now()
+	for _, f := range w.under {
+		e := d.beside[f.key]
+		if e == nil {
+			e = new(edgeSet)
+			d.beside[f.key] = e
 		}
-		switch {
-		case ring == nil:
-			if ring = d.walk(); ring == nil {
-				break
-			}
-			nonce, gone = d.board.Random.Nonce(), d.clock.Now().Add(2*d.period())
-			d.ask(ring, func(h *hop) []driver.Command { return protocol.PutNonce(h.at, d.edge.Wait, nonce, d.life()) })
-		case d.proved(ring, nonce):
-			if d.goesOn() {
-				d.end(d.ring(ring))
-			}
-			return
-		case d.clock.Now() >= gone: // one of its waits has ended, or its messages are lost
-			d.forget(ring)
-			ring = nil
-		}
-		pause := due.Sub(d.clock.Now())
-		if ring != nil {
-			pause = min(pause, d.period()/8)
-		}
-		d.rest(d.ctx, max(pause, time.Millisecond))
+		e.waits++
+		e.due = now
 	}
+	if !d.runs {
+		d.runs = d.work.start(d.tell) && d.work.start(d.search)
+	}
+	wake(d.told)
+}
+
+// wake sends news, unless there are some already.
+func wake(news chan struct{}) {
+	select {
+	case news <- struct{}{}:
+	default:
+	}
+}
+
+// remove ends that. The last wait under a key takes the edges away; those of others may be there until
+// they are put anew.
+func (d *detector) remove(w *nestedWait) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, there := d.waits[w]; !there {
+		return
+	}
+	delete(d.waits, w)
+	d.forget(w)
+	for _, f := range w.under {
+		e := d.beside[f.key]
+		if e.waits--; e.waits == 0 {
+			delete(d.beside, f.key)
+			d.question(f.key, protocol.DropEdges(f.key, d.name))
+		}
+	}
+}
+
+// period is how often edges are put anew.
+func (d *detector) period() time.Duration { return d.options.deadlocks / 2 }
+
+// life is how long edges and a nonce stay that are not put anew.
+func (d *detector) life() time.Duration { return 3 * d.period() }
+
+// in is a moment about one period from now, or so many.
+func (d *detector) in(periods float64) clockdrift.Instant {
+	period := time.Duration(periods * float64(d.period()))
+	return d.clock.Now().Add(period*3/4 + d.board.Jitter(period/4))
+}
+
+// tell puts edges, and search looks for rings, until the Locker is closed. A search that waits for slow nodes keeps no
+// edges from being put.
+func (d *detector) tell() {
+	for !d.closed() {
+		began := d.clock.Now()
+		if d.date(); d.publish() { // who asks for an echo gets it at once
+			d.publish()
+		}
+		next := clockdrift.Instant(math.MaxInt64)
+		d.mu.Lock()
+		for _, e := range d.beside {
+			next = min(next, e.due)
+		}
+		d.mu.Unlock()
+		d.pause(began, next, d.told)
+	}
+}
+
+func (d *detector) search() {
+	for !d.closed() {
+		began := d.clock.Now()
+		waits := d.going()
+		d.prove(waits)
+		d.walk(waits)
+		next := clockdrift.Instant(math.MaxInt64)
+		d.mu.Lock()
+		for _, w := range waits {
+			if w.found != nil {
+				next = min(next, began.Add(d.period()/8))
+			}
+			next = min(next, w.look)
+		}
+		d.mu.Unlock()
+		d.pause(began, next, d.dated)
+	}
+}
+
+// pause waits from a round until the next one: at a moment, or for news. Rounds begin an eighth of a period apart at least.
+func (d *detector) pause(began, next clockdrift.Instant, news chan struct{}) {
+	now := d.clock.Now()
+	timer := time.NewTimer(time.Duration(next - now))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-news:
+	case <-d.closing:
+	}
+	d.rest(context.Background(), max(0, began.Add(d.period()/8).Sub(d.clock.Now())))
+}
+
+// going returns the dated waits that go on, as do all locks that they work under.
+func (d *detector) going() (waits []*nestedWait) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for w := range d.waits {
+		if w.Since != 0 && w.goesOn() {
+			waits = append(waits, w)
+		}
+	}
+	return waits
 }
 
 // goesOn reports whether the wait and all locks that it works under go on.
-func (d *detector) goesOn() bool {
-	if d.ctx.Err() != nil || d.closed() {
-		return false
-	}
-	return !slices.ContainsFunc(d.under, func(f footing) bool { return (attempt{f.lease}).Left() <= 0 })
+func (w *nestedWait) goesOn() bool {
+	return w.ctx.Err() == nil && !slices.ContainsFunc(w.under, func(f footing) bool { return (attempt{f.lease}).Left() <= 0 })
 }
 
-// date dates the wait by the nodes' clocks.
-func (d *detector) date() bool {
-	for d.goesOn() {
-		var times []int64
-		for _, s := range d.sights(d.under[0].key) {
-			times = append(times, s.Micros)
+// date dates new waits by the nodes' clocks.
+func (d *detector) date() {
+	var undated []*nestedWait
+	d.mu.Lock()
+	for w := range d.waits {
+		if w.Since == 0 {
+			undated = append(undated, w)
 		}
-		if len(times) >= d.board.Quorum {
-			slices.Sort(times)
-			d.edge.Since = times[len(times)/2] - d.clock.Now().Sub(d.began).Microseconds()
-			return true
-		}
-		d.rest(d.ctx, d.period())
 	}
-	return false
+	d.mu.Unlock()
+	if len(undated) == 0 {
+		return
+	}
+	key := undated[0].under[0].key
+	var times []int64
+	for _, s := range d.await(d.question(key, protocol.ReadWaits(key))) {
+		times = append(times, s.Micros)
+	}
+	if len(times) < d.board.Quorum {
+		return
+	}
+	slices.Sort(times)
+	d.mu.Lock()
+	for _, w := range undated {
+		w.Since = times[len(times)/2] - d.clock.Now().Sub(w.began).Microseconds()
+	}
+	d.mu.Unlock()
+	wake(d.dated)
 }
 
-// publish puts the edge anew, if the wait goes on. It reports whether there is a nonce that it has not
-// echoed.
+// publish puts edges that are due. It reports whether there is a nonce that was not echoed yet.
 func (d *detector) publish() (asked bool) {
-	if !d.goesOn() {
-		return false
-	}
-	ops := make([]*quorum.Operation, 0, len(d.under))
-	for _, f := range d.under {
-		e := d.edge
-		e.Shares, e.Owner = f.shares, protocol.Owner(f.attempt.Token)
-		ops = append(ops, d.question(f.key, protocol.PutEdge(f.key, &e, d.life())))
-	}
-	echo := make(map[string]bool)
-	for _, op := range ops {
-		for _, s := range d.await(op) {
+	put := d.put()
+	for _, e := range put {
+		echo := make(map[string]bool)
+		news := false
+		for _, s := range d.await(e.op) {
 			for _, nonce := range s.Nonces {
 				echo[nonce] = true
-				asked = asked || !slices.Contains(d.edge.Echo, nonce)
+				news = news || !slices.Contains(e.echo, nonce)
 			}
 		}
+		d.mu.Lock()
+		e.echo = slices.Sorted(maps.Keys(echo))
+		if news {
+			e.due = d.clock.Now()
+		}
+		d.mu.Unlock()
+		asked = asked || news
 	}
-	d.edge.Echo = slices.Sorted(maps.Keys(echo))
 	return asked
 }
 
-// withdraw takes the edges away.
-func (d *detector) withdraw() {
-	for _, f := range d.under {
-		d.question(f.key, protocol.DropEdge(f.key, d.edge.Wait))
-	}
-}
-
-// forget takes the nonces away.
-func (d *detector) forget(ring []*hop) {
-	for _, h := range ring {
-		d.question(h.at, protocol.DropNonce(h.at, d.edge.Wait))
-	}
-}
-
-// walk looks for a way back to a key that is held, along waits that are older than this one.
-func (d *detector) walk() (ring []*hop) {
-	me := &hop{Edge: d.edge}
-	type step struct {
-		key   string
-		reads bool
-	}
-	been := make(map[step]bool)
-	for ends := []*hop{me}; len(ends) > 0 && len(been) < maxWalk; {
-		var steps []step
-		var from []*hop
-		for _, h := range ends {
-			for _, key := range h.Keys {
-				if next := (step{key, h.Reads}); !been[next] && len(been) < maxWalk && strings.HasPrefix(key, d.options.prefix) {
-					been[next] = true
-					steps, from = append(steps, next), append(from, h)
-				}
-			}
-		}
-		ops := make([]*quorum.Operation, len(steps))
-		for i, s := range steps {
-			ops[i] = d.question(s.key, protocol.ReadWaits(s.key))
-		}
-		ends = nil
-		for i, op := range ops {
-			seen := make(map[string]bool)
-			for _, s := range d.await(op) {
-				for _, e := range s.Edges {
-					if seen[e.Wait] || !d.edge.Younger(&e) || !e.Blocks(steps[i].reads) {
-						continue
-					}
-					seen[e.Wait] = true
-					h := &hop{Edge: e, at: steps[i].key, from: from[i]}
-					if d.blocks(&e) >= 0 {
-						for ; h != me; h = h.from {
-							ring = append(ring, h)
-						}
-						slices.Reverse(ring)
-						return ring
-					}
-					ends = append(ends, h)
-				}
-			}
+// put sends the edges that are due.
+func (d *detector) put() map[string]*edgeSet {
+	d.mu.Lock() // so that what takes edges away goes out behind them
+	defer d.mu.Unlock()
+	now, due, all := d.clock.Now(), make(map[string]*edgeSet), make(map[string][]protocol.Edge)
+	for key, e := range d.beside {
+		if now >= e.due {
+			due[key] = e
 		}
 	}
-	return nil
-}
-
-// blocks is which of the keys that are held here keeps somebody out, or -1.
-func (d *detector) blocks(e *protocol.Edge) int {
-	return slices.IndexFunc(d.under, func(f footing) bool {
-		own := protocol.Edge{Shares: f.shares}
-		return own.Blocks(e.Reads) && slices.Contains(e.Keys, f.key)
-	})
-}
-
-// proved reads the edges of a ring once more, and reports whether all have echoed the nonce by now.
-func (d *detector) proved(ring []*hop, nonce string) bool {
-	sights := d.ask(ring, func(h *hop) []driver.Command { return protocol.ReadWaits(h.at) })
-	all := true
-	for i, h := range ring {
-		for _, s := range sights[i] {
-			for _, e := range s.Edges {
-				h.echoed = h.echoed || e.Wait == h.Wait && slices.Contains(e.Echo, nonce)
-			}
-		}
-		all = all && h.echoed
-	}
-	return all
-}
-
-// ring words a ring: the hops from this wait back to it.
-func (d *detector) ring(hops []*hop) error {
-	own := d.under[d.blocks(&hops[len(hops)-1].Edge)]
-	name := func(key string) string { return strings.TrimPrefix(key, d.options.prefix) }
-	e := &DeadlockError{Cycle: []Wait{{Holds: name(own.key), WaitsFor: name(hops[0].at), Owner: protocol.Owner(own.attempt.Token)}}}
-	for i, h := range hops {
-		wait := Wait{Holds: name(h.at), WaitsFor: name(own.key), Owner: h.Owner}
-		if i+1 < len(hops) {
-			wait.WaitsFor = name(hops[i+1].at)
-		}
-		e.Cycle = append(e.Cycle, wait)
-	}
-	return e
-}
-
-// ask asks all nodes about each hop, and returns what they have said.
-func (d *detector) ask(ring []*hop, what func(*hop) []driver.Command) (sights [][]protocol.Sight) {
-	ops := make([]*quorum.Operation, len(ring))
-	for i, h := range ring {
-		ops[i] = d.question(h.at, what(h))
-	}
-	for _, op := range ops {
-		sights = append(sights, d.await(op))
-	}
-	return sights
-}
-
-// sights are what the nodes have beside a key.
-func (d *detector) sights(key string) []protocol.Sight {
-	return d.await(d.question(key, protocol.ReadWaits(key)))
-}
-
-// question asks all nodes about what stands beside a key. It waits for nobody's lock on it.
-func (d *detector) question(key string, cmds []driver.Command) *quorum.Operation {
-	op := d.about(strings.TrimPrefix(key, d.options.prefix)+" waits", protocol.Waits)
-	op.Full, op.Key, op.Cmds = make(chan struct{}), key, cmds
-	if !op.AskAll() {
+	if len(due) == 0 {
 		return nil
 	}
-	return op
-}
-
-// await returns what the nodes have said, once a quorum or all have answered.
-func (d *detector) await(op *quorum.Operation) (sights []protocol.Sight) {
-	if op == nil { // the Locker is being closed
-		return nil
-	}
-	select {
-	case <-op.Done:
-	case <-d.ctx.Done():
-	case <-d.closing:
-	}
-	d.awaitMore(d.ctx, op)
-	op.Attempt.Mu.Lock()
-	votes := op.Tally().Votes
-	op.Attempt.Mu.Unlock()
-	for i, v := range votes {
-		switch {
-		case v.Answer == protocol.Granted:
-			sights = append(sights, v.Reply.SeenWaits())
-		case v.Answer == protocol.Failed && fault.Lasting(v.Err) && !d.blind[i].Swap(true):
-			v.Node.Note(fault.NodeLimited, v.Err)
-			v.Node.Emit()
+	for w := range d.waits {
+		if w.Since == 0 || !w.goesOn() {
+			continue
+		}
+		for _, f := range w.under {
+			if due[f.key] != nil {
+				e := w.Edge
+				e.Shares, e.Owner = f.shares, protocol.Owner(f.attempt.Token)
+				all[f.key] = append(all[f.key], e)
+			}
 		}
 	}
-	return sights
+	for key, e := range due {
+		e.due, e.op = d.in(1), nil
+		if of := all[key]; len(of) > 0 {
+			slices.SortFunc(of, protocol.Edge.Compare)
+			e.op = d.question(key, protocol.PutEdges(key, d.name, of, e.echo, d.life()))
+		}
+	}
+	return due
 }

@@ -290,7 +290,7 @@ func TestAWaitThatIsNotToGiveUpAsksNobody(t *testing.T) {
 			own := mustAcquire(t, lockers[1], "a")
 			for _, f := range fakes {
 				f.change(func(f *fakeNode) {
-					f.waits["ql:waits:{b}"] = map[string]fakeKey{"wait:another": {tt.edge, f.now().Add(time.Hour)}}
+					f.waits["ql:waits:{b}"] = map[string]fakeKey{"wait:another": {"\nwait=another&" + tt.edge, f.now().Add(time.Hour)}}
 				})
 			}
 			result := make(chan error, 1)
@@ -499,4 +499,71 @@ func nest(ctx context.Context, locker *Locker, book *chronicle, random *rand.Ran
 	book.shut(book.holds, name)
 	_ = lock.Release(context.WithoutCancel(ctx)) // it may have been lost
 	return err
+}
+
+// A thousand waits under one lock cost a node a command a second each at most, and those of the readers of one key,
+// for a few keys, next to none. A ring through one of them is found within three times the threshold.
+func TestAThousandWaitsUnderALockCostLittleAndHideNoRing(t *testing.T) {
+	const waits = 1000
+	for _, readers := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			lockers, fakes := processes(t, 3, WithTTL(time.Hour))
+			for i := range waits {
+				mustAcquire(t, lockers[0], fmt.Sprint("other ", i))
+			}
+			end, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			var under []context.Context
+			for i := range waits {
+				if i > 0 && !readers {
+					under = append(under, under[0])
+					continue
+				}
+				if readers {
+					lock, err := lockers[1].AcquireShared(t.Context(), "a")
+					if err != nil {
+						t.Fatal(err)
+					}
+					under = append(under, lock.Context())
+				} else {
+					under = append(under, mustAcquire(t, lockers[1], "a").Context())
+				}
+			}
+			ring := mustAcquire(t, lockers[2], "b")
+			for i := range waits {
+				key := fmt.Sprint("other ", i)
+				if readers {
+					key = fmt.Sprint("other ", i%3)
+				}
+				if i == waits/2 {
+					key = "b"
+				}
+				time.Sleep(time.Millisecond)
+				all.Go(func() {
+					ctx, stop := context.WithCancel(under[i])
+					defer context.AfterFunc(end, stop)()
+					defer stop()
+					if lock, err := lockers[1].Acquire(ctx, key); err == nil {
+						_ = lock.Release(t.Context())
+					} else if errors.Is(err, ErrDeadlock) {
+						t.Errorf("the wait for %s gave up, and it was not the youngest", key)
+					}
+				})
+			}
+			time.Sleep(10 * time.Second)
+			asked := fakes[0].count("EVALSHA")
+			time.Sleep(10 * time.Second)
+			asked = fakes[0].count("EVALSHA") - asked
+			if most := map[bool]int{false: 10 * waits, true: waits}[readers]; asked > most || asked < 20 {
+				t.Errorf("readers: %t: %d waits cost a node %d scripts in 10s, want 20 to %d", readers, waits, asked, most)
+			}
+			began := time.Now()
+			if err := <-work(t, ring, "a"); !errors.Is(err, ErrDeadlock) || time.Since(began) > 3*time.Second {
+				t.Errorf("readers: %t: the wait that closed a ring ended after %v with %v, want ErrDeadlock within 3s", readers, time.Since(began), err)
+			}
+			cancel()
+			all.Wait()
+			nothingWaits(t, fakes)
+		})
+	}
 }

@@ -399,7 +399,8 @@ func (f *fakeNode) script(args []any) driver.Reply {
 	return driver.Reply{Kind: driver.Failure, Str: "ERR a script that the fake does not know"}
 }
 
-// keepWaits runs the script of that name: the hash; the field, what it says, and for how long.
+// keepWaits runs the script of that name: the hash; the field, what it says, and for how long. Nonces are fields
+// of their own here.
 func (f *fakeNode) keepWaits(args []any) driver.Reply {
 	name := args[0].(string)
 	if f.waits[name] == nil {
@@ -412,16 +413,16 @@ func (f *fakeNode) keepWaits(args []any) driver.Reply {
 			hash[args[1].(string)] = fakeKey{says, f.expiry(args[3].(string))}
 		}
 	}
-	elems := []driver.Reply{{Kind: driver.Integer, Int: f.now().UnixMicro()}}
+	elems := []driver.Reply{{Kind: driver.Integer, Int: f.now().UnixMicro()}, {Kind: driver.String}}
 	for field, held := range hash {
-		if !f.now().Before(held.until) {
+		switch {
+		case !f.now().Before(held.until):
 			delete(hash, field)
-			continue
+		case strings.HasPrefix(field, "nonce:"):
+			elems[1].Str += " " + held.token
+		case len(args) == 1:
+			elems = append(elems, driver.Reply{Kind: driver.String, Str: field}, driver.Reply{Kind: driver.String, Str: held.token})
 		}
-		if len(args) > 1 && !strings.HasPrefix(field, "nonce:") {
-			continue
-		}
-		elems = append(elems, driver.Reply{Kind: driver.String, Str: field}, driver.Reply{Kind: driver.String, Str: held.token})
 	}
 	return driver.Reply{Kind: driver.Array, Elems: elems}
 }

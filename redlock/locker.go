@@ -42,6 +42,7 @@ type Locker struct {
 	lines     waiting.Lines
 	slots     semaphores
 	tries     chan struct{} // holds one for each try of a waiter
+	detector  *detector     // of deadlocks; nil: it looks for none
 	blind     []atomic.Bool // by node: it was reported that it keeps no edges
 
 	closing chan struct{}
@@ -126,6 +127,12 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	}, node.NewSet(c, nodes))
 	if o.acquire.kind == inLine {
 		l.inLineAs = l.board.Random.Nonce()
+	}
+	if o.detects {
+		l.detector = &detector{
+			Locker: l, name: l.board.Random.Nonce(),
+			waits: make(map[*nestedWait]struct{}), beside: make(map[string]*edgeSet), told: make(chan struct{}, 1), dated: make(chan struct{}, 1),
+		}
 	}
 	for _, n := range nodes {
 		users.enter(n.Driver)

@@ -24,20 +24,20 @@ type Edge struct {
 	Reads  bool   // he waits to read
 	Keys   []string
 	Owner  string   // of the lock
-	Echo   []string // the nonces that he had read before he wrote this
+	Echo   []string // the nonces that his Locker had read before it wrote this
 }
 
 // Blocks reports whether the edge's holder keeps out who waits for its key: readers keep out no readers.
 func (e *Edge) Blocks(reads bool) bool { return !e.Shares || !reads }
 
-// Younger reports whether the edge's wait began later than the other one. Of any two one did.
-func (e *Edge) Younger(other *Edge) bool {
-	return cmp.Or(cmp.Compare(e.Since, other.Since), strings.Compare(e.Wait, other.Wait)) > 0
+// Compare orders edges by when their waits began. Of any two one did later.
+func (e Edge) Compare(other Edge) int {
+	return cmp.Or(cmp.Compare(e.Since, other.Since), strings.Compare(e.Wait, other.Wait))
 }
 
-// text is the edge as it stands at a node.
+// text is the edge as it stands at a node, but for Echo.
 func (e *Edge) text() string {
-	v := url.Values{"since": {strconv.FormatInt(e.Since, 10)}, "key": e.Keys, "echo": e.Echo}
+	v := url.Values{"wait": {e.Wait}, "since": {strconv.FormatInt(e.Since, 10)}, "key": e.Keys}
 	if e.Shares {
 		v.Set("shares", "1")
 	}
@@ -50,22 +50,47 @@ func (e *Edge) text() string {
 	return v.Encode()
 }
 
-// readEdge reads what a node has. Others may have written it.
-func readEdge(wait, text string) (e Edge, ok bool) {
-	v, err := url.ParseQuery(text)
-	since, wrong := strconv.ParseInt(v.Get("since"), 10, 64)
-	if err != nil || wrong != nil || len(v["key"]) == 0 || len(v["key"]) > MaxKeys {
-		return Edge{}, false
+// MaxEdges bounds the edges beside a key for a Locker, in bytes.
+const MaxEdges = 1 << 18
+
+// edgesText is what stands at a node for all waits of a Locker under the lock on a key: what it echoes, and a
+// line for each edge. If they are too many the last are left out.
+func edgesText(edges []Edge, echo []string) string {
+	var b strings.Builder
+	b.WriteString(url.Values{"echo": echo}.Encode())
+	for i := range edges {
+		text := edges[i].text()
+		if b.Len()+len(text) >= MaxEdges {
+			break
+		}
+		b.WriteString("\n" + text)
 	}
-	if owner := v.Get("owner"); owner == "" || IsName(owner) {
-		e.Owner = owner
-	}
-	e.Wait, e.Since, e.Shares, e.Reads = wait, since, v.Has("shares"), v.Has("reads")
-	e.Keys, e.Echo = v["key"], v["echo"]
-	return e, true
+	return b.String()
 }
 
-// The names of fields: what they are, and behind that the wait's name.
+// readEdges reads what a node has. Others may have written it.
+func readEdges(text string) (edges []Edge) {
+	echoes, lines, _ := strings.Cut(text, "\n")
+	echo, err := url.ParseQuery(echoes)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.SplitSeq(lines, "\n") {
+		v, err := url.ParseQuery(line)
+		since, wrong := strconv.ParseInt(v.Get("since"), 10, 64)
+		if err != nil || wrong != nil || len(v["key"]) == 0 || len(v["key"]) > MaxKeys {
+			continue
+		}
+		e := Edge{Wait: v.Get("wait"), Since: since, Shares: v.Has("shares"), Reads: v.Has("reads"), Keys: v["key"], Echo: echo["echo"]}
+		if owner := v.Get("owner"); IsName(owner) {
+			e.Owner = owner
+		}
+		edges = append(edges, e)
+	}
+	return edges
+}
+
+// The names of fields, and of lines of that with nonces: what they are, and behind that whose.
 const (
 	edgeField  = "wait:"
 	nonceField = "nonce:"
@@ -77,13 +102,16 @@ var Waits = &Op{Name: "waits", decode: decodeWaits, unscripted: errScriptlessWai
 // ReadWaits is the command that reads what stands beside a key.
 func ReadWaits(key string) []driver.Command { return waitsCommand(key) }
 
-// PutEdge is the command that puts an edge beside a key, for some time, and reads what stands there.
-func PutEdge(key string, e *Edge, life time.Duration) []driver.Command {
-	return waitsCommand(key, edgeField+e.Wait, e.text(), Milliseconds(life))
+// PutEdges is the command that puts the edges of a Locker beside a key, for some time, and reads the
+// nonces there. The caller's edges are the oldest first.
+func PutEdges(key, locker string, edges []Edge, echo []string, life time.Duration) []driver.Command {
+	return waitsCommand(key, edgeField+locker, edgesText(edges, echo), Milliseconds(life))
 }
 
-// DropEdge is the command that takes an edge away.
-func DropEdge(key, wait string) []driver.Command { return waitsCommand(key, edgeField+wait, "", "0") }
+// DropEdges is the command that takes the edges of a Locker away.
+func DropEdges(key, locker string) []driver.Command {
+	return waitsCommand(key, edgeField+locker, "", "0")
+}
 
 // PutNonce is the command that asks those who wait under the lock on a key for a sign of life: they
 // echo the nonce. A wait has one nonce at a time, so that those of several do not displace each other.
@@ -111,16 +139,9 @@ func (p *Part) SeenWaits() (s Sight) {
 		return s
 	}
 	elems := p.Reply[0].Elems
-	s.Micros = elems[0].Int
-	for pair := range slices.Chunk(elems[1:], 2) {
-		if wait, is := strings.CutPrefix(pair[0].Str, edgeField); is {
-			if e, ok := readEdge(wait, pair[1].Str); ok {
-				s.Edges = append(s.Edges, e)
-			}
-		}
-		if strings.HasPrefix(pair[0].Str, nonceField) {
-			s.Nonces = append(s.Nonces, pair[1].Str)
-		}
+	s.Micros, s.Nonces = elems[0].Int, strings.Fields(elems[1].Str)
+	for pair := range slices.Chunk(elems[2:], 2) {
+		s.Edges = append(s.Edges, readEdges(pair[1].Str)...)
 	}
 	return s
 }
@@ -129,21 +150,19 @@ func (p *Part) SeenWaits() (s Sight) {
 // now. Those whose time is over are left out.
 func StoredEdges(pairs []string, now time.Time) (edges []Edge) {
 	for pair := range slices.Chunk(pairs, 2) {
-		wait, is := strings.CutPrefix(pair[0], edgeField)
-		if !is || len(pair) < 2 {
+		if len(pair) < 2 || !strings.HasPrefix(pair[0], edgeField) {
 			continue
 		}
 		till, text, _ := strings.Cut(pair[1], " ")
-		ends, err := strconv.ParseInt(till, 10, 64)
-		if e, ok := readEdge(wait, text); ok && err == nil && ends > now.UnixMilli() {
-			edges = append(edges, e)
+		if ends, err := strconv.ParseInt(till, 10, 64); err == nil && ends > now.UnixMilli() {
+			edges = append(edges, readEdges(text)...)
 		}
 	}
 	return edges
 }
 
 func isWaits(reply driver.Reply) bool {
-	return reply.Kind == driver.Array && len(reply.Elems)%2 == 1 && reply.Elems[0].Kind == driver.Integer
+	return reply.Kind == driver.Array && len(reply.Elems) > 0 && len(reply.Elems)%2 == 0 && reply.Elems[0].Kind == driver.Integer
 }
 
 func decodeWaits(a *Ask, replies []driver.Reply) (Answer, error) {

@@ -66,7 +66,7 @@ var (
 	Revoke  = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
 	Stand   = list(stand, "488984f79a31166625201515155a3d5c663402d2")
 	Leave   = list(leave, "b7b41250437a698be38dda0fc8709bb2e49899df")
-	Waits   = list(waits, "592968897753bdaed6a5c29aab63662a144591cc")
+	Waits   = list(waits, "9855bdf0f3eb1a60360d84e45d3a815d0a4f5813")
 )
 
 var byDigest = map[string]*Script{}
