@@ -214,16 +214,11 @@ func (l *Locker) tryOne(ctx context.Context, key string, o *acquireOptions, wait
 		return l.share(ctx, key, o, bound)
 	}
 	lock, err := l.newLock(ctx, key, o, waits)
-	if err != nil {
-		return nil, err
+	if err == nil && lock.attempt.Own && lock.attempt.IsStill() {
+		lock, err = l.approach(ctx, lock, func() (*lease, error) { return l.newLock(ctx, key, o, waits) })
 	}
-	if lock.attempt.Own && lock.attempt.IsStill() {
-		if err := l.sound(ctx, lock); err != nil {
-			return lock, err
-		}
-		if lock, err = l.newLock(ctx, key, o, waits); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return lock, err
 	}
 	lock.acquire.Propose()
 	return l.launch(ctx, lock, bound)
@@ -287,7 +282,7 @@ func (l *Locker) await(ctx context.Context, lock *lease, bound *clockdrift.Insta
 	case op.Outcome == quorum.Split:
 		return l.settle(ctx, lock, bound)
 	case lock.attempt.Own && taken(err):
-		return l.lose(ctx, lock)
+		return l.lose(ctx, lock, lock.attempt.BeStill)
 	case lock.attempt.Own && err != nil:
 		op.Dismiss()
 	}

@@ -153,25 +153,68 @@ func heldBy(lock *lease) error {
 
 // Nobody may delete a token of the user's own: a retry may have it, anywhere. So its votes stay, and a
 // split of such votes ends when those have ended that do not lead. Each try of the one that leads
-// prolongs its votes; the others sound the nodes, for a lease of no length, and ask for a lease only
-// if a quorum would grant it.
+// prolongs its votes; the others sound the nodes, and ask for a lease only if a quorum would grant it. While
+// somebody else has a vote they let him go first, for he may be the one that leads: who asks at the
+// moment at which the others' votes end may split these as well. Where nobody has, they reserve the
+// key for a few round trips, and ask for a lease only with a quorum of that: or two who were told of
+// the same release would split the votes.
 
-// lose ends a try with a token of the user's own that somebody else has the votes for.
-func (l *Locker) lose(ctx context.Context, lock *lease) error {
+// lose ends a try with a token of the user's own that somebody else has the votes for. Still lets it be
+// still.
+func (l *Locker) lose(ctx context.Context, lock *lease, still func()) error {
 	op := &lock.acquire
 	l.awaitMore(ctx, op) // the late answers tell a holder from a contender
 	err := failed(op)
 	if _, leads := op.Standing(); !leads && errors.Is(err, ErrContended) {
-		lock.attempt.BeStill()
+		still()
 	}
 	return l.cut(ctx, err)
 }
 
-// sound asks whether a quorum would grant an acquire with a token of the user's own. It takes the
-// key where it is free, for a millisecond, and prolongs nothing.
+// approach asks for no lease until it may have it: it returns the attempt that may ask for one now.
+func (l *Locker) approach(ctx context.Context, lock *lease, another func() (*lease, error)) (*lease, error) {
+	if err := l.sound(ctx, lock); err != nil {
+		return lock, err
+	}
+	trip := l.roundTrip(&lock.acquire)
+	lock, err := another()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.reserve(ctx, lock, trip); err != nil {
+		return lock, err
+	}
+	return another()
+}
+
+// sound asks whether a quorum would grant an acquire with a token of the user's own. It writes nothing.
 func (l *Locker) sound(ctx context.Context, lock *lease) error {
 	op := &lock.acquire
-	op.Decided, op.TTL, op.Full = nil, protocol.Milliseconds(time.Millisecond), make(chan struct{})
+	op.Prepare(&lock.attempt, lock.attempt.Kind.Sound(), op.Lease)
+	op.Decided, op.Full = nil, make(chan struct{})
+	op.Encode(&lock.memory)
+	if !op.AskAll() {
+		return &fault.StateError{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
+	}
+	if err := l.result(ctx, op); err != nil {
+		op.Dismiss()
+		return err
+	}
+	l.awaitMore(ctx, op)
+	switch vacant, alone := op.Vacant(); {
+	case vacant && alone:
+		return nil
+	case vacant:
+		lock.attempt.Yield()
+		return l.cut(ctx, failed(op))
+	}
+	return l.lose(ctx, lock, lock.attempt.StayStill)
+}
+
+// reserve takes the key where it is free, for some round trips, and prolongs nothing.
+func (l *Locker) reserve(ctx context.Context, lock *lease, trip time.Duration) error {
+	op := &lock.acquire
+	op.Decided, op.TTL, op.Full = nil, protocol.Milliseconds(8*trip+time.Millisecond), make(chan struct{})
 	op.Encode(&lock.memory)
 	op.Propose()
 	if !op.AskAll() {
@@ -181,7 +224,7 @@ func (l *Locker) sound(ctx context.Context, lock *lease) error {
 	case op.Outcome == quorum.Carried, op.Outcome == quorum.Outbid:
 		return nil
 	case taken(err):
-		return l.lose(ctx, lock)
+		return l.lose(ctx, lock, lock.attempt.StayStill)
 	default:
 		op.Dismiss()
 		return err

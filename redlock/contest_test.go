@@ -587,6 +587,38 @@ func TestASplitTryThatIsGivenUpLeavesNothing(t *testing.T) {
 	}
 }
 
+// Where the votes of a third have ended, the one that does not lead leaves them to the one that leads, for a while: he may be gone.
+func TestWhoDoesNotLeadLetsTheOneThatLeadsGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 8 * time.Second
+		locker, fakes := newLocker(t, 3, WithTTL(ttl), WithNodeTimeout(250*time.Millisecond))
+		warm(t, locker)
+		fakes[0].plant("k", "leads", time.Hour)
+		fakes[1].plant("k", "a third", time.Second)
+		try := func() error {
+			lock, err := locker.TryAcquire(t.Context(), "k", WithToken("follows"))
+			if err == nil {
+				mustRelease(t, lock)
+			}
+			return err
+		}
+		if err := try(); !errors.Is(err, ErrContended) {
+			t.Fatalf("TryAcquire with one vote of three = %v, want ErrContended", err)
+		}
+		time.Sleep(time.Second)
+		if err := try(); !errors.Is(err, ErrContended) {
+			t.Errorf("TryAcquire right behind the end of the third's vote = %v, want ErrContended", err)
+		}
+		if token, _ := fakes[1].token("k"); token != "" {
+			t.Errorf("the vote that has ended went to %q, want it free for the one that leads", token)
+		}
+		time.Sleep(ttl / 4)
+		if err := try(); err != nil {
+			t.Errorf("TryAcquire a quarter of the TTL later = %v, want the lock", err)
+		}
+	})
+}
+
 // Nobody may delete a token of a user's own, so a split of such votes ends when those of all but one have ended. Each
 // caller tries again and again, as a user of such a token does.
 func TestASplitOfTokensOfOnesOwnIsSettledWithinOneTTL(t *testing.T) {

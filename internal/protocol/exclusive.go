@@ -121,6 +121,16 @@ func decodeGet(a *Ask, replies []driver.Reply) (Answer, error) {
 	}
 }
 
+// holderAtGet reads what a key holds, or the first of several that holds something else.
+func holderAtGet(p *Part) (token string, left time.Duration, ok bool) {
+	for _, reply := range p.Reply {
+		if token, ok = p.other(reply); ok {
+			break
+		}
+	}
+	return token, 0, ok
+}
+
 // Inspect asks who has the key, and for how long.
 var Inspect = &Op{
 	Name: "inspect",

@@ -262,10 +262,15 @@ func encodeGetAll(a *Ask, _ *Memory) (cmds []driver.Command) {
 
 // decodeGetAll reads whether the token has all keys.
 func decodeGetAll(a *Ask, replies []driver.Reply) (Answer, error) {
+	all := Granted
 	for _, reply := range replies {
-		if answer, err := decodeGet(a, []driver.Reply{reply}); answer != Granted {
+		switch answer, err := decodeGet(a, []driver.Reply{reply}); answer {
+		case Granted:
+		case Absent:
+			all = Absent
+		default:
 			return answer, err
 		}
 	}
-	return Granted, nil
+	return all, nil
 }

@@ -58,6 +58,8 @@ type Op struct {
 	// holds: its first command is the hold script, for which a node without scripts has a
 	// substitute.
 	holds bool
+	// sounds: it asks who is in the way: see [Kind.Sound].
+	sounds bool
 	// mode: how it shares the key, as the script has it; "": it does not.
 	mode string
 }
@@ -97,7 +99,18 @@ type Kind struct {
 }
 
 // Agrees says which answers count towards the quorum.
-func (o *Op) Agrees(a Answer) bool { return a == Granted || o.Frees && a != Failed }
+func (o *Op) Agrees(a Answer) bool { return a == Granted || (o.Frees || o.sounds) && a != Failed }
+
+// Sound is the op that asks who is in the way of an acquire, if anybody is, and writes nothing. It
+// wants to be answered by a quorum.
+func (k *Kind) Sound() *Op {
+	o := *k.Look
+	o.Name, o.sounds, o.holder = "acquire", true, holderAtGet
+	if k.Joins {
+		o.holder = holderAtLook
+	}
+	return &o
+}
 
 // Fenced reports whether it may carry a fence.
 func (o *Op) Fenced() bool { return o.fence != nil }

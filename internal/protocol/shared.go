@@ -338,6 +338,12 @@ func decodeLook(_ *Ask, replies []driver.Reply) (Answer, error) {
 	return Granted, nil
 }
 
+// holderAtLook reads who keeps readers out: a holder.
+func holderAtLook(p *Part) (token string, left time.Duration, ok bool) {
+	token, ok = p.other(p.Reply[0])
+	return token, 0, ok && token != SharedValue
+}
+
 // MarkTTL is how long a writer's mark keeps readers out that do not share the key yet. A writer
 // that waits renews it, and withdraws it when it waits no longer.
 const MarkTTL = time.Second

@@ -206,6 +206,15 @@ func (s *SpentTokens) Has(token string, now clockdrift.Instant) bool {
 	return now < s.until[token]
 }
 
+// Cut refuses token no longer than until the instant.
+func (s *SpentTokens) Cut(token string, until clockdrift.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.until[token] > until {
+		s.until[token] = until
+	}
+}
+
 // Spend refuses a token of the user's own from now on.
 func (a *Attempt) Spend() {
 	if a.Own {
@@ -219,6 +228,25 @@ func (a *Attempt) Spend() {
 func (a *Attempt) BeStill() {
 	now := a.Board.Clock.Now()
 	a.Board.Still.Add(a.lane+"\x00"+a.Token, now.Add(a.LongestLease()), now)
+}
+
+// StayStill prolongs that, unless the token has yielded.
+func (a *Attempt) StayStill() {
+	if !a.Board.Yielded.Has(a.lane+"\x00"+a.Token, a.Board.Clock.Now()) {
+		a.BeStill()
+	}
+}
+
+// Yield lets them ask again in a while, each in another one, whatever is seen until then: who leads has the key by then,
+// or is gone, or others take it by turns.
+func (a *Attempt) Yield() {
+	now, lease, token := a.Board.Clock.Now(), a.LongestLease(), a.lane+"\x00"+a.Token
+	if a.Board.Yielded.Has(token, now) {
+		return
+	}
+	until := now.Add(lease/8 + a.Board.Jitter(lease/8))
+	a.Board.Still.Cut(token, until)
+	a.Board.Yielded.Add(token, until.Add(lease), now)
 }
 
 // IsStill reports whether it does.

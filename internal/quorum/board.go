@@ -20,6 +20,8 @@ type Board struct {
 	Spent SpentTokens
 	// Still are tokens of users' own that did not lead a split: see [Attempt.BeStill].
 	Still SpentTokens
+	// Yielded are those of them that let another go first: see [Attempt.Yield].
+	Yielded SpentTokens
 
 	usualTTL any // the default TTL as servers take it, boxed once
 	proposal atomic.Int64

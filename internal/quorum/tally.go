@@ -229,6 +229,14 @@ func (op *Operation) FailureReason() error {
 // Attempt.Mu is held.
 func (op *Operation) Beaten() bool { return op.Answers(protocol.Taken) > len(op.votes)-op.need }
 
+// Vacant reports whether a quorum has the token or nothing, and whether no node has said that something
+// else is there.
+func (op *Operation) Vacant() (quorum, alone bool) {
+	op.Attempt.Mu.Lock()
+	defer op.Attempt.Mu.Unlock()
+	return op.Answers(protocol.Granted)+op.Answers(protocol.Absent) >= op.need, op.Answers(protocol.Taken) == 0
+}
+
 // Buried is Beaten by tombstones, where the op reads what the key holds. Attempt.Mu is held.
 func (op *Operation) Buried() bool {
 	count := 0
@@ -350,7 +358,7 @@ func (op *Operation) RoundTrip() time.Duration {
 	op.Attempt.Mu.Lock()
 	var took []time.Duration
 	for i := range op.votes {
-		if v := &op.votes[i]; v.answer == protocol.Granted || v.answer == protocol.Taken {
+		if v := &op.votes[i]; v.answer == protocol.Granted || v.answer == protocol.Taken || v.answer == protocol.Absent {
 			took = append(took, v.answered.Sub(op.Asked))
 		}
 	}
