@@ -181,8 +181,9 @@ func (d *detector) remove(w *nestedWait) {
 // period is how often edges are put anew.
 func (d *detector) period() time.Duration { return d.options.deadlocks / 2 }
 
-// life is how long edges and a nonce stay that are not put anew.
-func (d *detector) life() time.Duration { return 3 * d.period() }
+// life is how long edges and a nonce stay that are not put anew: two messages may be lost, and the node
+// then be looked at before the third one leaves.
+func (d *detector) life() time.Duration { return 4 * d.period() }
 
 // in is a moment about one period from now, or so many.
 func (d *detector) in(periods float64) clockdrift.Instant {

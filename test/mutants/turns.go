@@ -41,7 +41,7 @@ var turns = []mutant{
 
 	// Deadlocks between processes.
 	wrong("an edge is gone when two messages in a row are lost",
-		in("detector.life", replace(`3 * d.period()`, `2 * d.period()`)), suite{pkg: "./redlock", run: "AnEdgeOutlives"}),
+		in("detector.life", replace(`4 * d.period()`, `2 * d.period()`)), suite{pkg: "./redlock", run: "AnEdgeOutlives"}),
 	wrong("who puts edges is told of all others",
 		in("waits.lua", line(`local all = says and {} or redis.call('HGETALL', key)`, `local all = redis.call('HGETALL', key)`)), suite{pkg: "./redlocktest", run: "Waits"}),
 	wrong("a ring that one walk has found is taken for a deadlock",
