@@ -20,7 +20,7 @@ const nodeTimeout = Moment(250 * time.Millisecond)
 // that was there for a node time-out. And mostly somebody has the key. It also returns how many keys were
 // judged, and how many of them had no owner.
 //
-// A call that had no quorum, or whose process was killed, may have had one all the same, which others
+// A call that had no quorum, or whose process was killed or stopped, may have had one all the same, which others
 // have seen: such a key says nothing of what they were told. Nor does one that somebody gave up to ask
 // for by an error that callers make for themselves.
 func Rounds(l *Log, allowed ...string) (violations []Violation, keys, without int) {
@@ -37,7 +37,7 @@ func Rounds(l *Log, allowed ...string) (violations []Violation, keys, without in
 			hidden := w.Err == "hidden"
 			early = early || hidden && all.To-all.From < nodeTimeout
 			contended = contended || w.Err == "contended"
-			known = known && (w.Err == "held" || hidden || w.Err == "contended")
+			known = known && (w.Err == "held" || hidden || w.Err == "contended") && longest(union(l.Stopped[process(w.Client)]), all).To == all.From
 			unhindered = unhindered && !slices.Contains(allowed, w.Err) && longest(free(w.Client), all) == all && longest(busy, all).To == all.From
 			if w.Err == "held" || hidden {
 				told = w.Client

@@ -20,8 +20,9 @@ func TestNobodyIsToldThatAKeyIsTakenThatNobodyHas(t *testing.T) {
 		{"all are, after a node time-out", []string{"hidden late", "held"}, true},
 		{"one that had no quorum may have had the key", []string{"no-quorum", "held"}, false},
 		{"one was killed, and may have had it", []string{"killed", "held"}, false},
+		{"one was stopped meanwhile, and may have had it", []string{"hidden stopped", "held"}, false},
 	} {
-		l := &Log{Healthy: []Span{{0, 100 * ms}}}
+		l := &Log{Stopped: map[string][]Span{}, Healthy: []Span{{0, 100 * ms}}}
 		for i, err := range tt.told {
 			w := Wait{Client: fmt.Sprint("p", i, "/1"), Key: "k", Asked: 10 * ms, Answered: 20 * ms, Err: err}
 			if err == "" {
@@ -30,6 +31,8 @@ func TestNobodyIsToldThatAKeyIsTakenThatNobodyHas(t *testing.T) {
 			switch err {
 			case "killed":
 				w.Answered, w.Err = Never, ""
+			case "hidden stopped":
+				w.Err, l.Stopped["p0"] = "hidden", []Span{{15 * ms, 16 * ms}}
 			case "hidden late":
 				w.Answered, w.Err = w.Asked+nodeTimeout, "hidden"
 			}

@@ -115,7 +115,7 @@ var habits = []habit{
 	{kind: FlushEverywhere, victim: cluster, weight: 1, recovery: forgetful, forgets: true},
 	{kind: StallNode, weight: 2, least: 4, most: 10, weakest: 0.2, strongest: 1, recovery: shaken},
 	{kind: StallLinks, weight: 2, least: 4, most: 10, weakest: 0.2, strongest: 1, recovery: shaken},
-	{kind: Farther, victim: minority, weight: 2, least: 4, most: 10, amounts: []time.Duration{2 * time.Millisecond, 30 * time.Millisecond, 200 * time.Millisecond}},
+	{kind: Farther, victim: minority, weight: 2, least: 4, most: 10, amounts: []time.Duration{2 * time.Millisecond, 30 * time.Millisecond, 200 * time.Millisecond}, recovery: shaken}, // its clock is read anew
 	{kind: SlowInTime, victim: minority, weight: 1, least: 2, most: 6, recovery: shaken},
 	{kind: FlushInVote, victim: cluster, weight: 3, least: 0.2, most: 1, recovery: forgetful, forgets: true},
 	{kind: TurnInVote, victim: cluster, weight: 3, least: 0.2, most: 1, recovery: forgetful, forgets: true},
