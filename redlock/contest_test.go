@@ -619,6 +619,39 @@ func TestWhoDoesNotLeadLetsTheOneThatLeadsGoFirst(t *testing.T) {
 	})
 }
 
+// Those that wait are told of each release at one moment, and do not split its votes: that would take a TTL each time.
+func TestTokensOfOnesOwnThatWaitAreServedOneAfterTheOther(t *testing.T) {
+	const ttl, callers = 10 * time.Second, 3
+	for round := range 5 * *rounds {
+		synctest.Test(t, func(t *testing.T) {
+			_, fakes := newLocker(t, 5)
+			var lockers []*Locker
+			for range callers {
+				lockers = append(lockers, another(t, fakes, WithTTL(ttl), WithNodeTimeout(250*time.Millisecond)))
+				warm(t, lockers[len(lockers)-1])
+			}
+			far(fakes, time.Millisecond)
+			for _, f := range fakes {
+				f.change(func(f *fakeNode) { f.jitter = time.Millisecond })
+			}
+			fakes[round%5].stop()
+			defer fakes[round%5].resume()
+			var all sync.WaitGroup
+			for i, l := range lockers {
+				all.Go(func() {
+					lock, err := l.Acquire(t.Context(), "k", WithToken(fmt.Sprint("request ", i)), WithMaxWait(2*ttl))
+					if err != nil {
+						t.Errorf("Acquire by one of %d with a token of their own = %v", callers, err)
+					} else if err := lock.Release(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
 // Nobody may delete a token of a user's own, so a split of such votes ends when those of all but one have ended. Each
 // caller tries again and again, as a user of such a token does.
 func TestASplitOfTokensOfOnesOwnIsSettledWithinOneTTL(t *testing.T) {

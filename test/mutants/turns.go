@@ -52,8 +52,6 @@ var turns = []mutant{
 		in("detector.proved", replace(`e.Wait == h.Wait`, `true`)), suite{pkg: "./redlock", run: "Phantom"}),
 	wrong("every wait of a ring gives up",
 		in("walk.follow", replace(`k.Compare(e) <= 0`, `false`)), suite{pkg: "./redlock", run: "NotToGiveUp"}),
-	wrong("a wait that is not dated yet has edges",
-		in("detector.put", never(`w.Since == 0`)), suite{pkg: "./redlock", run: "Phantom|RingOfProcesses"}),
 	wrong("waits look as often, however old they are",
 		in("detector.walk", replace(`max(1, float64(now.Sub(w.began))/float64(4*d.period()))`, `1`)), suite{pkg: "./redlock", run: "AThousandWaits"}),
 	wrong("each wait reads what another has read at the same moment",
