@@ -1,6 +1,9 @@
 package main
 
-import "errors"
+import (
+	"errors"
+	"hash/maphash"
+)
 
 // A step leads to a state. It may serve a client, or be a tick.
 type step struct {
@@ -18,22 +21,36 @@ type graph struct {
 
 // search visits all states of the model.
 func search(m *model) (*graph, error) {
-	g := &graph{states: []state{m.start()}}
-	index := map[state]uint32{g.states[0]: 0}
-	found := uint32(1)
-	for i := uint32(0); i < found; i++ {
-		if found > 40_000_000 {
-			return nil, errors.New("more than 40 million states")
-		}
-		g.first = append(g.first, len(g.steps))
-		m.next(g.states[i], func(s state, served set, tick bool) {
-			to, ok := index[s]
+	g := new(graph)
+	seed := maphash.MakeSeed()
+	index := map[uint64]uint32{} // by a state's hash, or the next number that is free
+	found := uint32(0)
+	place := func(s state) uint32 {
+		hash := maphash.Comparable(seed, s)
+		for {
+			at, ok := index[hash]
 			if !ok {
-				to, found = found, found+1
-				index[s] = to
-				g.states = append(g.states, s)
+				break
 			}
-			g.steps = append(g.steps, step{to, served, tick})
+			if g.states[at] == s {
+				return at
+			}
+			hash++
+		}
+		index[hash] = found
+		g.states = append(g.states, s)
+		found++
+		return found - 1
+	}
+	place(m.start())
+	for len(g.first) < len(g.states) {
+		if found > 10_000_000 {
+			return nil, errors.New("more than 10 million states")
+		}
+		s := g.states[len(g.first)]
+		g.first = append(g.first, len(g.steps))
+		m.next(s, func(s state, served set, tick bool) {
+			g.steps = append(g.steps, step{place(s), served, tick})
 		})
 	}
 	g.first = append(g.first, len(g.steps))

@@ -89,6 +89,8 @@ var changes = map[string]string{
 	"inherit":      "who waits under a lock has the rank of the wait for that lock",
 	"one-process":  "who waits passes the tickets that wait for what anybody of his process holds",
 	"one-pass":     "a ticket lets one pass a look of its owner",
+	"anew":         "tickets do not rest: after each of its periods a wait has a new rank in the lines of keys that nobody holds alone",
+	"all-keys":     "and in the lines of its other keys, too (anew)",
 	"turns":        "in one period tickets rest at all keys, and in the next ones at one key after the other",
 }
 
@@ -115,12 +117,18 @@ type state struct {
 	clients [clients]client
 	holder  [keys][nodes]set
 	readers [keys][nodes]set
-	line    [keys][nodes]set // whose tickets stand there
-	passed  [keys][nodes]set // whose tickets somebody has passed since their owner's last look (one-pass)
-	older   [clients]set     // who began to wait before the client
-	fresh   [clients]set     // whose tickets rested when the client began to wait, and still do
-	age     [clients]uint8   // how long it has waited, as far as that matters
-	clock   uint8            // of the first node, as far as that matters
+	line    [keys][nodes]set          // whose tickets stand there
+	passed  [keys][nodes]set          // whose tickets somebody has passed since their owner's last look (one-pass)
+	older   [keys][nodes][clients]set // who is before the client there: who began to wait earlier
+	fresh   [clients]set              // whose tickets rested when the client began to wait, and still do
+	age     [clients]uint8            // how long it has waited, as far as that matters
+	clock   uint8                     // of the first node, as far as that matters
+
+	// For the change anew.
+	ended set                 // whose period has ended
+	saw   [clients]set        // the keys that somebody held alone when the client looked last
+	anew  [clients][keys]set  // who is before the client by its new rank
+	due   [clients][nodes]set // the keys in whose lines the node has not heard of that rank yet
 }
 
 // configure makes a model of what the flags say.
@@ -171,19 +179,35 @@ func (m *model) start() state {
 
 // begin lets a wait begin: the client is the youngest.
 func (m *model) begin(s *state, me int) {
-	s.age[me], s.fresh[me] = 0, 0
+	s.age[me], s.fresh[me], s.anew[me], s.due[me], s.saw[me] = 0, 0, [keys]set{}, [nodes]set{}, 0
+	s.ended &^= bit(me)
+	for k := range keys {
+		for n := range nodes {
+			s.behind(me, m.others(me), k, n)
+		}
+	}
 	for o := range m.clients {
 		s.fresh[o] &^= bit(me)
-		if o == me {
-			continue
+		for k := range keys {
+			s.anew[o][k] &^= bit(me)
 		}
-		s.older[me] |= bit(o)
-		s.older[o] &^= bit(me)
-		if m.rests(s, o, 0) {
+		if o != me && m.rests(s, o, 0) {
 			s.fresh[me] |= bit(o)
 		}
 	}
 }
+
+// behind puts the client behind others in the line of key k at node n.
+func (s *state) behind(me int, others set, k, n int) {
+	s.older[k][n][me] |= others
+	for o := range clients {
+		if others.has(o) {
+			s.older[k][n][o] &^= bit(me)
+		}
+	}
+}
+
+func (m *model) others(me int) set { return (1<<len(m.clients) - 1) &^ bit(me) }
 
 // wants returns what the client's wait is for.
 func (m *model) wants(s *state, me int) want { return m.clients[me].wants[s.clients[me].stage] }
@@ -247,6 +271,7 @@ func (m *model) try(s state, me int, emit func(state, set, bool)) {
 // ask lets node n give the client all keys that it wants, or none.
 func (m *model) ask(s *state, me, n int) {
 	c, w := &s.clients[me], m.wants(s, me)
+	m.look(s, me, n)
 	c.asked |= bit(n)
 	c.missed = false
 	var way [keys]set
@@ -353,7 +378,7 @@ func (m *model) giveBack(s state, me int, emit func(state, set, bool)) {
 
 // tick lets the next tick begin.
 func (m *model) tick(s *state) {
-	if m.period > 0 && !m.changes["own-age"] {
+	if m.period > 0 && !m.byAge() {
 		s.clock = (s.clock + 1) % (m.longest * m.turns)
 	}
 	for me := range m.clients {
@@ -368,6 +393,7 @@ func (m *model) tick(s *state) {
 		}
 		if c.doing == trying && m.mayRest(s, me) {
 			s.age[me] = m.ages(s.age[me])
+			m.renew(s, me)
 			if !m.rests(s, me, 0) {
 				for o := range m.clients {
 					s.fresh[o] &^= bit(me)

@@ -9,7 +9,7 @@ func (m *model) inTheWay(s *state, me, k, n int) set {
 	var way set
 	for o := range m.clients {
 		switch {
-		case !s.line[k][n].has(o), !s.older[me].has(o):
+		case !s.line[k][n].has(o), !s.older[k][n][me].has(o):
 		case m.wants(s, me).reads && m.wants(s, o).reads:
 		case m.mayPass(s, me, o, k, n), m.goesFirst(s, me, o, k, n):
 		default:
@@ -37,10 +37,10 @@ func (m *model) goesFirst(s *state, me, o, k, n int) bool {
 		}
 	}
 	for w := range m.clients {
-		if !m.wants(s, w).keys.several() || !(s.line[k][n] & s.older[me]).has(w) {
+		if !m.wants(s, w).keys.several() || !(s.line[k][n] & s.older[k][n][me]).has(w) {
 			continue
 		}
-		behind := w == o || s.older[o].has(w) && !m.changes["direct-alone"]
+		behind := w == o || s.older[k][n][o].has(w) && !m.changes["direct-alone"]
 		for h := range keys {
 			if behind && held.has(h) && s.line[h][n].has(w) {
 				return true
@@ -77,7 +77,7 @@ func (m *model) phase(s *state, o, n int) (now, period uint8) {
 	if n == 1 {
 		age, now = age+m.ahead, now+m.ahead
 	}
-	if m.changes["own-age"] {
+	if m.byAge() {
 		for now = age; period < m.longest && now >= period; period *= 2 {
 			now -= period
 		}
@@ -89,9 +89,12 @@ func (m *model) phase(s *state, o, n int) (now, period uint8) {
 	return now, period
 }
 
+// byAge reports whether a ticket's periods are those of its own age.
+func (m *model) byAge() bool { return m.changes["own-age"] || m.changes["anew"] }
+
 // rests reports whether the ticket of o rests at node n: it does in the last third of each period.
 func (m *model) rests(s *state, o, n int) bool {
-	if !m.mayRest(s, o) {
+	if !m.mayRest(s, o) || m.changes["anew"] {
 		return false
 	}
 	now, period := m.phase(s, o, n)
@@ -100,7 +103,7 @@ func (m *model) rests(s *state, o, n int) bool {
 
 // ages returns an age one tick later, as far as that matters.
 func (m *model) ages(age uint8) uint8 {
-	if !m.changes["own-age"] {
+	if !m.byAge() {
 		return min(age+1, 2*m.longest)
 	}
 	before := m.longest - m.period // the sum of the shorter periods
@@ -128,4 +131,54 @@ func (m *model) has(s *state, me int) set {
 		has |= m.wants(s, me).keys
 	}
 	return has
+}
+
+// renew gives a wait a new rank (anew): after each of its periods, in the lines of those keys that nobody held alone when
+// the client looked last. So whoever waits there now is before it.
+func (m *model) renew(s *state, me int) {
+	if !m.changes["anew"] {
+		return
+	}
+	if now, period := m.phase(s, me, 0); now%period == 0 {
+		s.ended |= bit(me)
+	}
+	lines := m.wants(s, me).keys
+	if !m.changes["all-keys"] {
+		lines &^= s.saw[me]
+	}
+	if !s.ended.has(me) || lines == 0 {
+		return
+	}
+	s.ended &^= bit(me)
+	s.due[me] = [nodes]set{lines, lines}
+	for k := range keys {
+		if lines.has(k) {
+			s.anew[me][k] = m.others(me)
+			for o := range m.clients {
+				s.anew[o][k] &^= bit(me)
+			}
+		}
+	}
+}
+
+// look lets node n hear of the client's new rank, and the client see which keys are held.
+func (m *model) look(s *state, me, n int) {
+	if !m.changes["anew"] || !m.mayRest(s, me) {
+		return
+	}
+	if s.clients[me].asked == 0 {
+		s.saw[me] = 0
+	}
+	for k := range keys {
+		if s.due[me][n].has(k) {
+			s.behind(me, s.anew[me][k], k, n)
+		}
+		if m.wants(s, me).keys.has(k) && s.holder[k][n] != 0 {
+			s.saw[me] |= bit(k)
+		}
+	}
+	s.due[me][n] = 0
+	if s.due[me] == [nodes]set{} {
+		s.anew[me] = [keys]set{}
+	}
 }
