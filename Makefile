@@ -1,6 +1,6 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-picture test unit integration faults deadlines proof days fuzz mutants matrix model bench scale check format vet lint boundaries alerts deploy-check pages \
+.PHONY: help demo demo-picture test unit integration faults deadlines proof days fuzz mutants matrix model model-long bench scale check format vet lint boundaries alerts deploy-check pages \
 	release release-check release-published image
 
 # All modules of the workspace, as folders.
@@ -97,8 +97,11 @@ fuzz: ## Run every fuzz test for FUZZTIME (20s) each (10 minutes)
 matrix: ## Run the suite on each server that users may have (10 minutes)
 	cd test/integration && go run ./matrix $(RACE)
 
-model: ## Search the models of locks of all kinds, guard and fences (9 minutes; needs spin and gcc)
+model: ## Search the models of locks of all kinds, guard, fences and waiting (15 minutes; needs spin and gcc)
 	test/model/run
+
+model-long: ## The same, and what takes longest (20 minutes)
+	test/model/run -long
 
 mutants: ## Take out one mechanism at a time, and see that a test fails (10 minutes)
 	go run ./test/mutants
