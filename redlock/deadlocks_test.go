@@ -543,8 +543,8 @@ func TestAThousandWaitsUnderALockCostLittleAndHideNoRing(t *testing.T) {
 					ctx, stop := context.WithCancel(under[i])
 					defer context.AfterFunc(end, stop)()
 					defer stop()
-					if lock, err := lockers[1].Acquire(ctx, key); err == nil {
-						_ = lock.Release(t.Context())
+					if lock, err := lockers[1].Acquire(ctx, key); err == nil { //nolint:contextcheck // it descends from a lock's
+						_ = lock.Release(t.Context()) //nolint:contextcheck // likewise
 					} else if errors.Is(err, ErrDeadlock) {
 						t.Errorf("the wait for %s gave up, and it was not the youngest", key)
 					}

@@ -52,7 +52,7 @@
 //	locks                  ~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time
 //	waiters are woken      &ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo
 //	WithFairness           ~ql:line:{KEYS} ~ql:line=KEYS ~ql:live:{KEYS} ~ql:live=KEYS +zadd +zrem +zscore +zcard +zrange +exists
-//	WithDeadlockDetection  ~ql:waits:{KEYS} ~ql:waits=KEYS +hset +hdel +hgetall
+//	WithDeadlockDetection  ~ql:waits:{KEYS} ~ql:waits=KEYS +hset +hget +hdel +hgetall
 //	AcquireAll             ~ql:wanted:{KEYS} ~ql:wanted=KEYS
 //	Semaphore              ~ql:slot:{KEYS}* ~ql:slot=KEYS ~ql:permits:{KEYS} ~ql:permits=KEYS ~ql:wanted:{KEYS} ~ql:wanted=KEYS +exists
 //	AcquireShared          ~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:writer:{KEYS} ~ql:writer=KEYS +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +pexpireat +unlink

@@ -36,7 +36,7 @@ var (
 		Commands: []string{"zadd", "zrem", "zscore", "zcard", "zrange", "exists"},
 	}
 	Deadlocks = &Feature{
-		Name: "WithDeadlockDetection", Keys: beside("waits"), Commands: []string{"hset", "hdel", "hgetall"},
+		Name: "WithDeadlockDetection", Keys: beside("waits"), Commands: []string{"hset", "hget", "hdel", "hgetall"},
 	}
 	Sets      = &Feature{Name: "AcquireAll", Keys: beside("wanted")}
 	Semaphore = &Feature{
