@@ -508,28 +508,19 @@ func TestAThousandWaitsUnderALockCostLittleAndHideNoRing(t *testing.T) {
 	for _, readers := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			lockers, fakes := processes(t, 3, WithTTL(time.Hour))
-			for i := range waits {
-				mustAcquire(t, lockers[0], fmt.Sprint("other ", i))
-			}
-			end, cancel := context.WithCancel(t.Context())
-			var all sync.WaitGroup
-			var under []context.Context
-			for i := range waits {
-				if i > 0 && !readers {
-					under = append(under, under[0])
-					continue
-				}
-				if readers {
+			defer nothingWaits(t, fakes) // behind the end of all
+			under := func() context.Context { return mustAcquire(t, lockers[1], "a").Context() }
+			if readers {
+				under = func() context.Context {
 					lock, err := lockers[1].AcquireShared(t.Context(), "a")
 					if err != nil {
 						t.Fatal(err)
 					}
-					under = append(under, lock.Context())
-				} else {
-					under = append(under, mustAcquire(t, lockers[1], "a").Context())
+					return lock.Context()
 				}
 			}
 			ring := mustAcquire(t, lockers[2], "b")
+			first := under()
 			for i := range waits {
 				key := fmt.Sprint("other ", i)
 				if readers {
@@ -538,17 +529,14 @@ func TestAThousandWaitsUnderALockCostLittleAndHideNoRing(t *testing.T) {
 				if i == waits/2 {
 					key = "b"
 				}
+				ctx := first
+				if readers && i > 0 {
+					ctx = under()
+				}
+				defer lockers[1].detect(ctx, &lockers[1].options.acquire, []string{key}, func(err error) {
+					t.Errorf("the wait for %s gave up, and it was not the youngest: %v", key, err)
+				})()
 				time.Sleep(time.Millisecond)
-				all.Go(func() {
-					ctx, stop := context.WithCancel(under[i])
-					defer context.AfterFunc(end, stop)()
-					defer stop()
-					if lock, err := lockers[1].Acquire(ctx, key); err == nil { //nolint:contextcheck // it descends from a lock's
-						_ = lock.Release(t.Context()) //nolint:contextcheck // likewise
-					} else if errors.Is(err, ErrDeadlock) {
-						t.Errorf("the wait for %s gave up, and it was not the youngest", key)
-					}
-				})
 			}
 			time.Sleep(10 * time.Second)
 			asked := fakes[0].count("EVALSHA")
@@ -561,9 +549,6 @@ func TestAThousandWaitsUnderALockCostLittleAndHideNoRing(t *testing.T) {
 			if err := <-work(t, ring, "a"); !errors.Is(err, ErrDeadlock) || time.Since(began) > 3*time.Second {
 				t.Errorf("readers: %t: the wait that closed a ring ended after %v with %v, want ErrDeadlock within 3s", readers, time.Since(began), err)
 			}
-			cancel()
-			all.Wait()
-			nothingWaits(t, fakes)
 		})
 	}
 }
