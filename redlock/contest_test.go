@@ -587,6 +587,21 @@ func TestASplitTryThatIsGivenUpLeavesNothing(t *testing.T) {
 	}
 }
 
+// contenders returns Lockers that know the nodes' clocks, and the nodes, a round trip or two away.
+func contenders(t *testing.T, callers, nodes int, trip time.Duration, options ...Option) (lockers []*Locker, fakes []*fakeNode) {
+	t.Helper()
+	_, fakes = newLocker(t, nodes)
+	for range callers {
+		lockers = append(lockers, another(t, fakes, options...))
+		warm(t, lockers[len(lockers)-1])
+	}
+	far(fakes, trip)
+	for _, f := range fakes {
+		f.change(func(f *fakeNode) { f.jitter = trip })
+	}
+	return lockers, fakes
+}
+
 // Where the votes of a third have ended, the one that does not lead leaves them to the one that leads, for a while: he may be gone.
 func TestWhoDoesNotLeadLetsTheOneThatLeadsGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -624,16 +639,7 @@ func TestTokensOfOnesOwnThatWaitAreServedOneAfterTheOther(t *testing.T) {
 	const ttl, callers = 10 * time.Second, 3
 	for round := range 5 * *rounds {
 		synctest.Test(t, func(t *testing.T) {
-			_, fakes := newLocker(t, 5)
-			var lockers []*Locker
-			for range callers {
-				lockers = append(lockers, another(t, fakes, WithTTL(ttl), WithNodeTimeout(250*time.Millisecond)))
-				warm(t, lockers[len(lockers)-1])
-			}
-			far(fakes, time.Millisecond)
-			for _, f := range fakes {
-				f.change(func(f *fakeNode) { f.jitter = time.Millisecond })
-			}
+			lockers, fakes := contenders(t, callers, 5, time.Millisecond, WithTTL(ttl), WithNodeTimeout(250*time.Millisecond))
 			fakes[round%5].stop()
 			defer fakes[round%5].resume()
 			var all sync.WaitGroup
@@ -698,16 +704,7 @@ func TestASplitOfTokensOfOnesOwnIsSettledWithinOneTTL(t *testing.T) {
 		for range *rounds {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					_, fakes := newLocker(t, tt.nodes)
-					var lockers []*Locker
-					for range tt.callers {
-						lockers = append(lockers, another(t, fakes, append(tt.options, WithTTL(ttl))...))
-						warm(t, lockers[len(lockers)-1])
-					}
-					far(fakes, trip)
-					for _, f := range fakes {
-						f.change(func(f *fakeNode) { f.jitter = trip })
-					}
+					lockers, fakes := contenders(t, tt.callers, tt.nodes, trip, append(tt.options, WithTTL(ttl))...)
 					fakes[tt.nodes-1].change(refuse)
 					ctx, end := context.WithTimeout(t.Context(), 3*ttl)
 					defer end()

@@ -92,7 +92,6 @@ type edgeSet struct {
 	waits int                // that have the key
 	due   clockdrift.Instant // when to put them anew
 	echo  []string
-	op    *quorum.Operation // that puts them
 }
 
 // detect looks for rings through a wait for keys, once it has taken some time, until it is stopped. End
@@ -191,8 +190,8 @@ func (d *detector) in(periods float64) clockdrift.Instant {
 	return d.clock.Now().Add(period*3/4 + d.board.Jitter(period/4))
 }
 
-// tell puts edges, and search looks for rings, until the Locker is closed. A search that waits for slow nodes keeps no
-// edges from being put.
+// tell puts edges, and search looks for rings, until the Locker is closed. A search that waits for slow
+// nodes keeps no edges from being put.
 func (d *detector) tell() {
 	for !d.closed() {
 		began := d.clock.Now()
@@ -228,7 +227,8 @@ func (d *detector) search() {
 	}
 }
 
-// pause waits from a round until the next one: at a moment, or for news. Rounds begin an eighth of a period apart at least.
+// pause waits from a round until the next one: at a moment, or for news. Rounds begin an eighth of a
+// period apart at least.
 func (d *detector) pause(began, next clockdrift.Instant, news chan struct{}) {
 	now := d.clock.Now()
 	timer := time.NewTimer(time.Duration(next - now))
@@ -290,11 +290,10 @@ func (d *detector) date() {
 
 // publish puts edges that are due. It reports whether there is a nonce that was not echoed yet.
 func (d *detector) publish() (asked bool) {
-	put := d.put()
-	for _, e := range put {
+	for e, op := range d.put() {
 		echo := make(map[string]bool)
 		news := false
-		for _, s := range d.await(e.op) {
+		for _, s := range d.await(op) {
 			for _, nonce := range s.Nonces {
 				echo[nonce] = true
 				news = news || !slices.Contains(e.echo, nonce)
@@ -311,8 +310,8 @@ func (d *detector) publish() (asked bool) {
 	return asked
 }
 
-// put sends the edges that are due.
-func (d *detector) put() map[string]*edgeSet {
+// put sends the edges that are due. It returns how; nil: there are none, or the Locker is being closed.
+func (d *detector) put() map[*edgeSet]*quorum.Operation {
 	d.mu.Lock() // so that what takes edges away goes out behind them
 	defer d.mu.Unlock()
 	now, due, all := d.clock.Now(), make(map[string]*edgeSet), make(map[string][]protocol.Edge)
@@ -336,12 +335,13 @@ func (d *detector) put() map[string]*edgeSet {
 			}
 		}
 	}
+	put := make(map[*edgeSet]*quorum.Operation)
 	for key, e := range due {
-		e.due, e.op = d.in(1), nil
+		e.due, put[e] = d.in(1), nil
 		if of := all[key]; len(of) > 0 {
 			slices.SortFunc(of, protocol.Edge.Compare)
-			e.op = d.question(key, protocol.PutEdges(key, d.name, of, e.echo, d.life()))
+			put[e] = d.question(key, protocol.PutEdges(key, d.name, of, e.echo, d.life()))
 		}
 	}
-	return due
+	return put
 }

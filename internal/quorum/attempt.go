@@ -227,20 +227,20 @@ func (a *Attempt) Spend() {
 // by now has ended.
 func (a *Attempt) BeStill() {
 	now := a.Board.Clock.Now()
-	a.Board.Still.Add(a.lane+"\x00"+a.Token, now.Add(a.LongestLease()), now)
+	a.Board.Still.Add(a.place(), now.Add(a.LongestLease()), now)
 }
 
 // StayStill prolongs that, unless the token has yielded.
 func (a *Attempt) StayStill() {
-	if !a.Board.Yielded.Has(a.lane+"\x00"+a.Token, a.Board.Clock.Now()) {
+	if !a.Board.Yielded.Has(a.place(), a.Board.Clock.Now()) {
 		a.BeStill()
 	}
 }
 
-// Yield lets them ask again in a while, each in another one, whatever is seen until then: who leads has the key by then,
-// or is gone, or others take it by turns.
+// Yield lets them ask again in a while, each in another one, whatever is seen until then: who leads has
+// the key by then, or is gone, or others take it by turns.
 func (a *Attempt) Yield() {
-	now, lease, token := a.Board.Clock.Now(), a.LongestLease(), a.lane+"\x00"+a.Token
+	now, lease, token := a.Board.Clock.Now(), a.LongestLease(), a.place()
 	if a.Board.Yielded.Has(token, now) {
 		return
 	}
@@ -251,8 +251,11 @@ func (a *Attempt) Yield() {
 
 // IsStill reports whether it does.
 func (a *Attempt) IsStill() bool {
-	return a.Board.Still.Has(a.lane+"\x00"+a.Token, a.Board.Clock.Now())
+	return a.Board.Still.Has(a.place(), a.Board.Clock.Now())
 }
+
+// place is the token where it is asked for: it may be still there, and not elsewhere.
+func (a *Attempt) place() string { return a.lane + "\x00" + a.Token }
 
 // Spent reports whether the attempt's token is the user's own and was released.
 func (a *Attempt) Spent(now clockdrift.Instant) bool {
