@@ -1,7 +1,7 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-picture test unit integration faults deadlines proof days fuzz mutants matrix model model-long bench scale check format vet lint boundaries alerts deploy-check pages \
-	release release-check release-published image
+.PHONY: help demo demo-picture test unit integration faults deadlines proof days fuzz mutants locking matrix model model-long bench scale check format vet lint boundaries alerts deploy-check pages \
+	proxy release release-check release-published image
 
 # All modules of the workspace, as folders.
 MODULES = $(shell go list -m -f '{{.Dir}}')
@@ -95,7 +95,7 @@ fuzz: ## Run every fuzz test for FUZZTIME (20s) each (10 minutes)
 	test/tools/fuzz $(FUZZTIME) $(MODULES)
 
 matrix: ## Run the suite on each server that users may have (10 minutes)
-	cd test/integration && go run ./matrix $(RACE)
+	test/tools/matrix $(RACE)
 
 model: ## Search the models of locks of all kinds, guard, fences and waiting (15 minutes; needs spin and gcc)
 	test/model/run
@@ -103,13 +103,16 @@ model: ## Search the models of locks of all kinds, guard, fences and waiting (15
 model-long: ## The same, and what takes longest (20 minutes)
 	test/model/run -long
 
-mutants: ## Take out one mechanism at a time, and see that a test fails (10 minutes)
+mutants: ## Take out one mechanism at a time, and see that a test fails (an hour)
 	go run ./test/mutants
+
+locking: ## See that mutexes are taken in their order, by tests of the core (3 minutes)
+	go run ./test/locking
 
 bench: ## Measure beside redsync (minutes, on five local servers)
 	cd test/bench && go run .
 
-scale: ## Measure how cost grows with nodes, Redis Clusters, keys, waiters and processes (8 minutes)
+scale: ## Measure how cost grows with nodes, keys, waiters and processes (8 minutes)
 	cd test/bench && go run . -scale
 
 check: format vet lint boundaries ## Check format, vet, lint and what users have to carry (30 s)
@@ -146,6 +149,9 @@ pages: ## Write the man pages and completions of the packages to build/
 
 release-check: ## Prove in a copy that a version can be made, got and mixed with the last one (1 minute)
 	go run ./internal/release -check
+
+proxy: ## Serve what is here as a version, to try it in an empty folder as users do
+	go run ./internal/release -serve
 
 release: ## Make VERSION=vX.Y.Z of all modules: a commit and tags here, and the push to copy
 	go run ./internal/release $(FLAGS) $(VERSION)

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/driver/internal/framing"
+	"github.com/quorumlock/quorumlock/internal/certificates"
 )
 
 // Types of records in TLS 1.3.
@@ -40,8 +41,8 @@ type sealer struct {
 // dialTLS returns both ends of a connection over TLS 1.3.
 func dialTLS(t *testing.T) (client *tls.Conn, server *sealer) {
 	t.Helper()
-	cert, key := identity(t, "node")
-	pair, err := tls.LoadX509KeyPair(cert, key)
+	files := certificates.New(t)
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,8 +36,9 @@ type Driver interface {
 	//   - It neither changes cmds nor keeps them after its return.
 	//   - Other users of the same client notice nothing.
 	//
-	// A node that is a Redis Cluster routes each command by its keys; there, order
-	// and the one connection hold for the commands of one key.
+	// For a node that is a Redis Cluster it routes each command by its keys; there, order
+	// and the one connection hold for the commands of one key. It follows neither MOVED nor
+	// ASK, but returns them: else commands of one key would run at two servers, out of order.
 	//
 	// A Driver that owns something (a client that it made, a connection that it took out
 	// of the user's) implements io.Closer as well, and releases that. The last Locker on

@@ -1,60 +1,19 @@
 package driver
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-)
 
-// identity writes a certificate of the given name that is its own authority, and
-// returns the files' names.
-func identity(t *testing.T, name string) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{
-		cert: {Type: "CERTIFICATE", Bytes: der},
-		key:  {Type: "PRIVATE KEY", Bytes: secret},
-	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
-}
+	"github.com/quorumlock/quorumlock/internal/certificates"
+)
 
 // handshake connects a client to a server, and returns the client's error and whom
 // the server has seen.
-func handshake(t *testing.T, client *tls.Config, cert, key string) (string, error) {
+func handshake(t *testing.T, client *tls.Config, files certificates.Files) (string, error) {
 	t.Helper()
-	pair, err := tls.LoadX509KeyPair(cert, key)
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,27 +49,26 @@ func handshake(t *testing.T, client *tls.Config, cert, key string) (string, erro
 }
 
 func TestTheURLSaysWhomToTrust(t *testing.T) {
-	cert, key := identity(t, "redis.example.com")
-	mine, mineKey := identity(t, "locker")
+	files, mine := certificates.New(t, "redis.example.com"), certificates.New(t)
 	for _, tt := range []struct {
 		url     string
 		visitor string
 		fails   string
 	}{
-		{url: "rediss://redis.example.com?ca=" + cert},
-		{url: "rediss://10.0.0.1:6380/2?servername=redis.example.com&ca=" + cert},
-		{url: "rediss://redis.example.com?ca=" + cert + "&cert=" + mine + "&key=" + mineKey, visitor: "locker"},
+		{url: "rediss://redis.example.com?ca=" + files.CA},
+		{url: "rediss://10.0.0.1:6380/2?servername=redis.example.com&ca=" + files.CA},
+		{url: "rediss://redis.example.com?ca=" + files.CA + "&cert=" + mine.Cert + "&key=" + mine.Key, visitor: "server of a test"},
 		{url: "rediss://redis.example.com", fails: "unknown authority"},
-		{url: "rediss://redis.example.com?ca=" + mine, fails: "unknown authority"},
-		{url: "rediss://10.0.0.1?ca=" + cert, fails: "10.0.0.1"},
-		{url: "rediss://redis.example.com?servername=other.example.com&ca=" + cert, fails: "other.example.com"},
+		{url: "rediss://redis.example.com?ca=" + mine.CA, fails: "unknown authority"},
+		{url: "rediss://10.0.0.1?ca=" + files.CA, fails: "10.0.0.1"},
+		{url: "rediss://redis.example.com?servername=other.example.com&ca=" + files.CA, fails: "other.example.com"},
 	} {
 		end, err := ParseURL(tt.url)
 		if err != nil {
 			t.Errorf("ParseURL(%q) = %v", tt.url, err)
 			continue
 		}
-		visitor, err := handshake(t, end.TLS, cert, key)
+		visitor, err := handshake(t, end.TLS, files)
 		switch {
 		case tt.fails == "" && err != nil:
 			t.Errorf("%s: the handshake fails: %v", tt.url, err)
@@ -123,7 +81,8 @@ func TestTheURLSaysWhomToTrust(t *testing.T) {
 }
 
 func TestFilesThatTheURLNamesAreReadAtOnce(t *testing.T) {
-	cert, key := identity(t, "locker")
+	files := certificates.New(t)
+	cert, key := files.Cert, files.Key
 	missing := filepath.Join(t.TempDir(), "missing.pem")
 	for _, tt := range []struct {
 		query, says string

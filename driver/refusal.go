@@ -19,8 +19,8 @@ func Refusal(line string) error {
 	return fmt.Errorf("the handshake was refused: %w", said(line))
 }
 
-// said is an error line as it may be shown, whoever wrote it. Servers explain themselves in lines of
-// a kilobyte.
+// said is an error line as it may be shown, whoever wrote it. Servers explain themselves in lines
+// of a kilobyte.
 func said(line string) error {
 	line = strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
@@ -37,8 +37,8 @@ func said(line string) error {
 
 // A hearing keeps the one line that a server has said on a connection, if it is an error. A server
 // that takes no connection says why before it is asked, and hangs up: "-DENIED Redis is running in
-// protected mode", "-ERR max number of clients reached". Where that is taken for the reply to the first
-// command, clients forget it, and report that the connection has ended.
+// protected mode", "-ERR max number of clients reached". Where that is taken for the reply to the
+// first command, clients forget it, and report that the connection has ended.
 type hearing struct {
 	line []byte // with its "-"
 	over bool   // more has come, or something else

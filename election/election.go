@@ -34,9 +34,9 @@ func New(locker *redlock.Locker, key string) *Election { return &Election{locker
 //
 // The term is renewed until it is resigned or ctx ends (then it ends with its lease); so do not
 // give it a context with the time-out of a request. Options are those of an acquire, but for
-// redlock.WithOwner, whose place the value takes, and redlock.WithToken, which leaves no room for it: it
-// is refused as a redlock.OptionError. The TTL is the time after
-// which somebody else is elected when a leader dies: see redlock.WithTTL.
+// redlock.WithOwner, whose place the value takes, and redlock.WithToken, which leaves no room for
+// it: it is refused as a redlock.OptionError. The TTL is the time after which somebody else is
+// elected when a leader dies: see redlock.WithTTL.
 //
 // The errors are those of redlock.Locker.Acquire.
 func (e *Election) Campaign(ctx context.Context, value string, options ...redlock.AcquireOption) (*Term, error) {
@@ -75,8 +75,8 @@ func (t *Term) Leads() bool { return t.lock.Valid() }
 // Resign ends the term: first its context, and then the leadership at the nodes, so that somebody
 // else is elected at once. The error is that of redlock.Lock.Release: it matches redlock.ErrLost if
 // the term had ended before.
-func (t *Term) Resign(ctx context.Context) error {
-	if err := t.lock.Release(ctx); err != nil {
+func (t *Term) Resign() error {
+	if err := t.lock.Release(); err != nil {
 		return fmt.Errorf("election: resign: %w", err)
 	}
 	return nil
@@ -91,10 +91,10 @@ type Leader struct {
 // Observe yields who leads: first now, and then at each change. It never goes back to a term that
 // was followed by another one, or was over. Between two terms it may yield the zero Leader: nobody.
 //
-// An observer may believe that each of a quorum of the nodes had granted the leader its term at some
-// moment. It may not believe that the leader still leads, nor that the leader knows it: a campaign may
-// give up a moment before its votes are a quorum, and nobody leads by them. Who acts on a leader's
-// word compares fences. Errors are those of redlock.Locker.Watch: one without a
+// An observer may believe that each of a quorum of the nodes had granted the leader its term at
+// some moment. It may not believe that the leader still leads, nor that the leader knows it: a
+// campaign may give up a moment before its votes are a quorum, and nobody leads by them. Who acts
+// on a leader's word compares fences. Errors are those of redlock.Locker.Watch: one without a
 // quorum, after which it goes on, and a last one when ctx ends or the Locker is closed.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
@@ -144,7 +144,7 @@ var errTermLost = errors.New("election: the term was lost")
 
 // serve leads for one term. The error is that of lead, or errTermLost.
 func (t *Term) serve(ctx context.Context, lead func(context.Context, *Term) error) error {
-	defer func() { _ = t.Resign(context.WithoutCancel(ctx)) }() // whatever is left goes away with its lease
+	defer func() { _ = t.Resign() }() // whatever is left goes away with its lease
 	held := t.Context()
 	err := lead(held, t)                                                                   //nolint:contextcheck // it descends from ctx
 	if ctx.Err() == nil && !t.Leads() && errors.Is(context.Cause(held), redlock.ErrLost) { //nolint:contextcheck // likewise

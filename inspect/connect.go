@@ -31,6 +31,11 @@ func (t *target) reached() {
 		t.unreached()
 		return
 	}
+	if longest, limit := t.trial.longest, t.exam.NodeTimeout; longest > limit {
+		t.find("reach", Warning, Seen{"longest_s": longest.Seconds(), "node_timeout_s": limit.Seconds()},
+			"it did not answer for longer than the node time-out: who asks then gets no vote from it",
+			"# see what stops or delays it, or this machine; or give all clients a greater --node-timeout, far below the lease:", t.redis("slowlog", "get", "10"))
+	}
 	if left := time.Until(t.expires); t.certified && left < endsSoon {
 		severity := Warning
 		if left < endsNow {
@@ -89,7 +94,10 @@ func (t *target) unreached() {
 	case errors.As(t.err, &reply) && (reply.Code == "NOAUTH" || reply.Code == "WRONGPASS" || reply.Code == "NOPERM"):
 		t.find("auth", Warning, seen, "it refuses the user, so it has no vote",
 			fmt.Sprintf("# give all clients the user and password of %s: redis://USER:PASSWORD@%s", t.Name, t.Name))
-	case t.plain:
+	case t.otherwise && t.endpoint.TLS == nil:
+		t.find("tls", Warning, Seen{"error": "it speaks TLS at this port"}, "client and server do not agree on TLS, so it has no vote",
+			"# give all clients the URL rediss://"+t.endpoint.Addr+", with ?ca=FILE if an authority of your own has signed its certificate")
+	case t.otherwise:
 		t.find("tls", Warning, Seen{"error": "it speaks no TLS at this port"}, "client and server do not agree on TLS, so it has no vote",
 			"# give the server's TLS port, or serve TLS there; redis:// is for connections without it")
 	case errors.As(t.err, &handshake), errors.As(t.err, &alert), errors.As(t.err, &untrusted), errors.As(t.err, &host), errors.Is(t.err, driver.ErrTLS):

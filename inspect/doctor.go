@@ -5,9 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"slices"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
@@ -24,7 +23,7 @@ type Options struct {
 
 	// For is how long nodes and this machine are watched: the longer, the sharper are the bounds of
 	// drift and the rarer the pauses that show. The default is 2s. Nodes are used for no more than
-	// 1s by default, and otherwise all the time.
+	// 1s by default, and otherwise all the time, in rounds that are spread over it.
 	For time.Duration
 
 	// User is the user that locks have at the nodes, if the nodes are examined as another one.
@@ -63,28 +62,25 @@ func Doctor(ctx context.Context, nodes []driver.Node, o Options) Report {
 	ctx, cancel := context.WithTimeout(ctx, max(during, usually)+spare)
 	defer cancel()
 	var here machine
-	var group errgroup.Group
-	group.Go(func() error {
-		here.watch(ctx, during)
-		return nil
-	})
-	for _, t := range e.targets {
-		group.Go(func() error {
-			t.examine(ctx)
-			return nil
-		})
-	}
-	_ = group.Wait() // what has failed is a finding
-	for _, t := range e.targets {
+	var watching sync.WaitGroup
+	watching.Go(func() { here.watch(ctx, during) })
+	together(e.targets, func(_ int, t *target) { t.examine(ctx) }) // what has failed is a finding
+	watching.Wait()
+	together(e.targets, func(_ int, t *target) {
 		if t.err == nil {
-			group.Go(func() error {
-				t.readClock(ctx, readings)
-				return nil
-			})
+			t.fail(ctx, t.readClock(ctx, readings, patience))
 		}
-	}
-	_ = group.Wait()
+	})
 	return e.judge(&here)
+}
+
+// together does something with each of them at the same time.
+func together[T any](all []T, do func(i int, each T)) {
+	var group sync.WaitGroup
+	for i, each := range all {
+		group.Go(func() { do(i, each) })
+	}
+	group.Wait()
 }
 
 // An exam is one examination.
@@ -93,7 +89,7 @@ type exam struct {
 	targets []*target
 	report  Report
 	clock   *clockdrift.Clock
-	until   clockdrift.Instant // nodes are used so long
+	until   clockdrift.Instant // nodes are not used for longer
 	random  protocol.Random
 }
 
@@ -106,7 +102,7 @@ func newExam(nodes []driver.Node, o Options) *exam {
 		},
 	}
 	e.Settings = o.withDefaults()
-	e.until = e.clock.Now().Add(o.For)
+	e.until = e.clock.Now().Add(max(o.For, usually))
 	e.report = Report{Schema: Schema, Time: time.Now().UTC(), Quorum: e.quorumOf(len(nodes))}
 	for i, n := range nodes {
 		t := &target{Node: n, exam: e, number: i + 1, cli: usualCLI(n.Name)}
@@ -135,20 +131,19 @@ func (e *exam) find(id string, s Severity, seen Seen, why string, mend ...string
 
 // examine collects what is to be known of a node.
 func (t *target) examine(ctx context.Context) {
-	var beside errgroup.Group
-	beside.Go(func() error {
+	var beside sync.WaitGroup
+	beside.Go(func() {
 		t.locate(ctx)
 		t.expires, t.certified = t.certificate(ctx)
-		return nil
 	})
-	defer func() { _ = beside.Wait() }()
+	defer beside.Wait()
 	if t.look(ctx); t.err != nil {
-		t.plain = t.speaksPlain(ctx)
+		t.otherwise = t.speaksOtherwise(ctx)
 		return
 	}
-	t.readClock(ctx, readings)
+	t.fail(ctx, t.readClock(ctx, readings, patience))
 	t.probe(ctx)
-	for _, part := range []func(context.Context){t.listen, t.tryRights, t.sample, t.use} {
+	for _, part := range []func(context.Context){t.stray, t.listen, t.tryRights, t.sample, t.use} {
 		if t.err == nil {
 			part(ctx)
 		}

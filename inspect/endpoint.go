@@ -15,8 +15,8 @@ type Endpoint struct {
 	CLI string // how a command line of redis-cli for the node begins
 }
 
-// ParseEndpoint reads a node's URL, as [driver.ParseURL] does. The command line has neither user nor
-// password: what mends a node takes an administrator's.
+// ParseEndpoint reads a node's URL, as [driver.ParseURL] does. The command line has neither user
+// nor password: what mends a node takes an administrator's.
 func ParseEndpoint(raw string) (e Endpoint, err error) {
 	if e.Endpoint, err = driver.ParseURL(raw); err != nil {
 		return Endpoint{}, err

@@ -116,6 +116,6 @@ func (t *target) checkForeign() {
 	if len(f.locks) > 0 {
 		t.find("foreign", Warning, Seen{"keys": len(f.locks), "such_as": f.locks[0]},
 			"keys without our mark: another library may share the locks, whose waiters are not woken and which has no fences",
-			"# let all clients of a key use one library (locks of WithToken have no mark either)")
+			"# let all clients of a key use one library (a lock whose token a program has chosen has no mark either)")
 	}
 }

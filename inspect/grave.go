@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
@@ -37,16 +35,11 @@ type grave struct {
 
 // each lets all nodes do a step that have not failed before.
 func (v *revoker) each(ctx context.Context, step func(context.Context, *grave) error) {
-	var group errgroup.Group
-	for _, g := range v.graves {
+	together(v.graves, func(_ int, g *grave) {
 		if g.err == nil {
-			group.Go(func() error {
-				g.err = step(ctx, g)
-				return nil
-			})
+			g.err = step(ctx, g)
 		}
-	}
-	_ = group.Wait() // the failures are in the graves
+	})
 }
 
 // meet finds out what the node does in place of scripts. It changes nothing.
@@ -121,8 +114,8 @@ func (v *revoker) ends(quorum int) clockdrift.Instant {
 	return tombstones[max(0, quorum-(len(v.graves)-len(tombstones))-1)]
 }
 
-// keep lets the tombstone stay until all that were put are final. It counts only if it was there all
-// the time: a renewal in between would have moved the end.
+// keep lets the tombstone stay until all that were put are final. It counts only if it was there
+// all the time: a renewal in between would have moved the end.
 func (v *revoker) keep(ctx context.Context, g *grave, ends clockdrift.Instant) error {
 	if !g.state.Tombstone {
 		return nil

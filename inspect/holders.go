@@ -60,7 +60,7 @@ func (v *survey) judge(key string, sights []sight) KeyStatus {
 	var names []string
 	for i := range sights {
 		s := &sights[i]
-		k.Fence = max(k.Fence, s.fence)
+		k.Fence, k.InLine = max(k.Fence, s.fence), max(k.InLine, s.inLine)
 		switch class := s.class(); {
 		case s.err != nil:
 			silent++
@@ -93,7 +93,8 @@ func (v *survey) judge(key string, sights []sight) KeyStatus {
 	of := votes[lead]
 	k.Votes = v.votes(lead, sights)
 	if protocol.Digits(lead) != "" || protocol.Owner(lead) != "" {
-		k.Holder = &HolderStatus{protocol.Owner(lead), protocol.Digits(lead), of.all}
+		h := newHolder(lead, of.all)
+		k.Holder = &h
 	}
 	foreign := lead == oddValue || !protocol.Marked(lead)
 	switch {
@@ -131,6 +132,15 @@ func (v *survey) judge(key string, sights []sight) KeyStatus {
 	return k
 }
 
+// newHolder describes the holder with a token, which so many nodes have.
+func newHolder(token string, nodes int) HolderStatus {
+	h := HolderStatus{Owner: protocol.Owner(token), Token: protocol.Digits(token), Nodes: nodes}
+	if since := protocol.Since(token); !since.IsZero() {
+		h.Since = &since
+	}
+	return h
+}
+
 // judgeShared judges a key that readers share: each of them needs a quorum for itself.
 func (v *survey) judgeShared(k *KeyStatus, sights []sight, silent int) {
 	of := make(map[string]*count)
@@ -146,7 +156,7 @@ func (v *survey) judgeShared(k *KeyStatus, sights []sight, silent int) {
 	for token, c := range of {
 		switch {
 		case c.valid >= quorum:
-			k.Readers = append(k.Readers, HolderStatus{protocol.Owner(token), protocol.Digits(token), c.all})
+			k.Readers = append(k.Readers, newHolder(token, c.all))
 			if c.valid == quorum && quorum < len(sights) {
 				bare++
 			}

@@ -7,15 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A Holding is who has a key, as the nodes have said it at one moment. It has the holder's token, which
-// it does not show.
+// A Holding is who has a key, as the nodes have said it at one moment. It has the holder's token,
+// which it does not show.
 type Holding struct {
 	Key     string        // without the prefix; of a slot as well
 	Slot    int           // of a semaphore; -1: the key is none
@@ -38,8 +36,8 @@ type Holding struct {
 	endless bool // without an expiry
 }
 
-// Held reports whether anybody may have the key: a value that a quorum of the nodes has, or may have
-// where some do not say.
+// Held reports whether anybody may have the key: a value that a quorum of the nodes has, or may
+// have where some do not say.
 func (h Holding) Held() bool { return h.held }
 
 // String names the holder. It does not show the token.
@@ -65,9 +63,9 @@ func (h Holding) GoString() string { return h.String() }
 // maxReaders is how many readers of a node are remembered: those whose leases end last.
 const maxReaders = 64
 
-// Look asks all nodes who has a key. It changes nothing, takes at most 1s, and is safe to call at any
-// time. The error matches redlock.ErrNoQuorum if too few nodes answer, and redlock.ErrOption if the
-// key is not valid.
+// Look asks all nodes who has a key. It changes nothing, takes at most 1s, and is safe to call at
+// any time. The error matches redlock.ErrNoQuorum if too few nodes answer, and redlock.ErrOption if
+// the key is not valid.
 func Look(ctx context.Context, nodes []driver.Node, key string, s Settings) (Holding, error) {
 	return lookAt(ctx, nodes, key, -1, s)
 }
@@ -92,14 +90,7 @@ func lookAt(ctx context.Context, nodes []driver.Node, key string, slot int, set 
 		h.place = protocol.SlotKey(h.place, slot)
 	}
 	sights := make([]sight, len(nodes))
-	var group errgroup.Group
-	for i, n := range nodes {
-		group.Go(func() error {
-			sights[i] = h.at(ctx, n)
-			return nil
-		})
-	}
-	_ = group.Wait() // what has failed is in the sights
+	together(nodes, func(i int, n driver.Node) { sights[i] = h.at(ctx, n) }) // what has failed is in these
 	if ctx.Err() != nil {
 		return h, context.Cause(ctx)
 	}

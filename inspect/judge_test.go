@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/certificates"
 	"github.com/quorumlock/quorumlock/internal/leak"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -98,7 +98,7 @@ func TestALineForAShellKeepsItsWords(t *testing.T) {
 			t.Errorf("of node %s the command line begins %s, want %s", name, got, want)
 		}
 	}
-	files := redisserver.NewCertificates(t)
+	files := certificates.New(t)
 	for raw, want := range map[string]string{ //nolint:gosec // nobody's passwords
 		"redis://locks:secret@10.0.0.1/3":        "redis-cli -h 10.0.0.1 -n 3",
 		"unix:///run/it's here.sock?db=2":        `redis-cli -s '/run/it'\''s here.sock' -n 2`,
@@ -170,3 +170,25 @@ func TestADriverThatBreaksItsContractIsDown(t *testing.T) {
 type liar struct{}
 
 func (liar) Do(context.Context, []driver.Command) ([]driver.Reply, error) { return nil, nil }
+
+func TestWhatStandsBesideALockIsNoneOfAnotherLibrary(t *testing.T) {
+	for _, tt := range []struct {
+		key, kind string
+		other     bool
+	}{
+		{"ql:fences:{1}", "zset", false},
+		{"ql:fences:{2}", "string", true},
+		{"ql:readers:{job}", "zset", false},
+		{"ql:line:{job}", "zset", false},
+		{"ql:permits:{job}", "string", false},
+		{"ql:pool:{job}", "zset", false},
+		{"{job}:scores", "zset", true},
+		{"line", "zset", true},
+	} {
+		at := target{exam: new(exam)}
+		at.classify(tt.key, driver.Reply{Kind: driver.String, Str: tt.kind}, driver.Reply{Kind: driver.String, Str: "value"}, driver.Reply{Kind: driver.Integer, Int: 1000})
+		if other := len(at.foreign.others)+len(at.foreign.locks) > 0; other != tt.other {
+			t.Errorf("a %s %s is other data: %v, want %v", tt.kind, tt.key, other, tt.other)
+		}
+	}
+}

@@ -47,6 +47,7 @@ type KeyStatus struct {
 	Holder  *HolderStatus  `json:"holder,omitempty"`  // whose token most nodes have, if it is of this library
 	Readers []HolderStatus `json:"readers,omitempty"` // that hold the key together
 	Waits   []WaitStatus   `json:"waits,omitempty"`   // of those who hold the key, for others: see redlock.WithDeadlockDetection
+	InLine  int            `json:"in_line,omitempty"` // so many Lockers wait for it, as the node says that knows of most; those that came just now may be missing
 	Reason  string         `json:"reason,omitempty"`  // why it was revoked
 	Left    *float64       `json:"left_s"`            // in seconds: until so many nodes have let go that those free make a quorum; nil: they do not
 	Gone    *float64       `json:"gone_s"`            // in seconds: until all have; nil: they do not
@@ -59,12 +60,14 @@ type KeyStatus struct {
 
 // A HolderStatus names a holder. A token is a secret, of which it has four digits.
 type HolderStatus struct {
-	Owner string `json:"owner,omitempty"` // by redlock.WithOwner; "": it has no name
-	Token string `json:"token,omitempty"` // its first digits, which tell holders apart
-	Nodes int    `json:"nodes"`           // so many nodes have it
+	Owner string     `json:"owner,omitempty"` // by redlock.WithOwner; "": it has no name
+	Since *time.Time `json:"since,omitempty"` // when it was taken, by its owner's clock; nil: not known
+	Token string     `json:"token,omitempty"` // its first digits, which tell holders apart
+	Nodes int        `json:"nodes"`           // so many nodes have it
 }
 
-// A WaitStatus is a wait under the lock on a key. Who waits for that key waits for this one as well.
+// A WaitStatus is a wait under the lock on a key. A waiter for that key waits for this one as
+// well.
 type WaitStatus struct {
 	Owner string   `json:"owner,omitempty"` // of the lock, by redlock.WithOwner; "": it has no name
 	For   []string `json:"for"`             // keys, without the prefix

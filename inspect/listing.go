@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,11 +55,11 @@ func (v *survey) listRefused(t *target, reply driver.Reply) error {
 	if !protocol.Says(reply, "NOPERM") {
 		return protocol.Unexpected(reply)
 	}
-	return fault.With(reply.Err(), "name the keys, or allow it: ACL SETUSER "+cmp.Or(t.user, "USER")+" "+strings.Join(acl.Rules(v.Prefix, acl.Status), " "))
+	return fault.With(reply.Err(), "name the keys, or allow it: ACL SETUSER "+cmp.Or(t.user, "USER")+" "+strings.Join(wanted(reply.Str, v.Prefix, acl.Status), " "))
 }
 
-// list looks at the keys that may be locks: by their names on the nodes, all of which are scanned at the
-// same time. Every lock that is held has a node in common with those whose keys are listed.
+// list looks at the keys that may be locks: by their names on the nodes, all of which are scanned
+// at the same time. Every lock that is held has a node in common with those whose keys are listed.
 func (v *survey) list(ctx context.Context, pages chan<- []found) error {
 	for _, s := range v.states {
 		if s.Keys > MaxListed && !v.Full {
@@ -124,8 +125,9 @@ func (v *survey) listable() error {
 // perScan is how many keys a node goes through in one call.
 const perScan = 1000
 
-// scan goes on through the keys of a node. One pattern finds locks as well as the slots of semaphores,
-// whose names have the prefix inside: to go through the keys is what costs, not to compare them.
+// scan goes on through the keys of a node. One pattern finds locks as well as the slots of
+// semaphores, whose names have the prefix inside: to go through the keys is what costs, not to
+// compare them.
 func (v *survey) scan(ctx context.Context, i int) {
 	s, t := v.states[i], v.targets[i]
 	if s.unlisted != nil || s.cursor == "0" {
@@ -170,8 +172,8 @@ func (v *survey) asked(keys int) {
 	v.next = v.next.Add(time.Duration(float64(max(0, keys)) / float64(v.Rate) * float64(time.Second)))
 }
 
-// lockOf returns the key of a lock or a semaphore by a name on a node, and for a slot how many slots
-// there are at least. It is not ok for what is kept beside locks, and for keys of others.
+// lockOf returns the key of a lock or a semaphore by a name on a node, and for a slot how many
+// slots there are at least. It is not ok for what is kept beside locks, and for keys of others.
 func lockOf(prefix, name string) (key string, slots int, ok bool) {
 	if key, slot, ok := protocol.SlotOf(name); ok {
 		return key, slot + 1, ours(prefix, key)
@@ -179,7 +181,58 @@ func lockOf(prefix, name string) (key string, slots int, ok bool) {
 	return name, 0, ours(prefix, name)
 }
 
-// ours reports whether a key may be one of a lock's: it has the prefix, and is none of the library's own.
+// ours reports whether a key may be one of a lock's: it has the prefix, and is none of the
+// library's own.
 func ours(prefix, key string) bool {
 	return len(key) > len(prefix) && strings.HasPrefix(key, prefix) && !protocol.IsReserved("", key)
+}
+
+// A seen is which locks were found already: a lock has its name at several nodes, and a node may
+// show a name twice. It remembers a bounded number of hashes.
+type seen struct {
+	seed   maphash.Seed
+	hashes map[uint64]struct{}
+	bound  int
+}
+
+func newSeen(bound int) *seen {
+	return &seen{maphash.MakeSeed(), make(map[uint64]struct{}), bound}
+}
+
+// add notes a candidate. It reports whether the candidate is to be looked at, and whether it is
+// remembered.
+func (s *seen) add(p candidate) (fresh, remembered bool) {
+	h := maphash.String(s.seed, p.key)
+	if p.slot > 0 {
+		h = ^h // a key may be a lock's and a semaphore's
+	}
+	if _, ok := s.hashes[h]; ok {
+		return false, true
+	}
+	if len(s.hashes) == s.bound {
+		return true, false
+	}
+	s.hashes[h] = struct{}{}
+	return true, true
+}
+
+// elsewhere reports whether another candidate shows the same lock. Of candidates that are not
+// remembered the one at the first node that has the lock shows it, and of a semaphore that of the
+// first slot there.
+func (v *survey) elsewhere(f found) bool {
+	if f.once {
+		return false
+	}
+	ways := f.slots
+	if f.slot == 0 {
+		ways = [][]sight{f.sights}
+	}
+	for i, s := range v.states {
+		for slot, sights := range ways {
+			if s.listed() && sights[i].held() {
+				return i != f.node || f.slot > 0 && slot != f.slot-1
+			}
+		}
+	}
+	return true // it has gone
 }

@@ -7,11 +7,13 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // settingsAsked are the settings of a server that matter.
@@ -20,8 +22,8 @@ var settingsAsked = []string{
 	"client-output-buffer-limit", "tls-cert-file", "tls-key-file",
 }
 
-// patience is how long a node has to answer. At first, while the connection is made, it has more of it
-// if clients give it more, but not so much that nothing else could be looked at.
+// patience is how long a node has to answer. At first, while the connection is made, it has more of
+// it if clients give it more, but not so much that nothing else could be looked at.
 const (
 	patience = time.Second
 	atFirst  = 3 * patience / 2
@@ -59,6 +61,34 @@ func (t *target) look(ctx context.Context) {
 		t.user = user
 	}
 	t.report.Server = printable(t.server())
+}
+
+// strayKeys is how many keys show whether a node serves those of all slots.
+const strayKeys = 100
+
+// stray asks a node of a Redis Cluster about keys of many slots. A client that knows the whole
+// Cluster finds their servers, at the latest when it is asked again.
+func (t *target) stray(ctx context.Context) {
+	if t.info["cluster_enabled"] != "1" {
+		return
+	}
+	cmds := make([]driver.Command, strayKeys)
+	for i := range cmds {
+		cmds[i] = onKey("GET", t.trial.scratch+strconv.Itoa(i))
+	}
+	for range 2 {
+		replies, err := t.ask(ctx, patience, cmds...)
+		if err != nil {
+			t.fail(ctx, err)
+			return
+		}
+		t.strays = 0
+		for _, reply := range replies {
+			if protocol.Says(reply, "MOVED") {
+				t.strays, t.moved = t.strays+1, reply.Str
+			}
+		}
+	}
 }
 
 // fields reads lines of a name and a value.
@@ -141,17 +171,26 @@ func (t *target) certificate(ctx context.Context) (ends time.Time, ok bool) {
 	return ends, ok
 }
 
-// speaksPlain reports whether a node that should speak TLS does not: a server takes the beginning of
-// a handshake for a command that is not over, and waits.
-func (t *target) speaksPlain(ctx context.Context) bool {
-	if t.endpoint == nil || t.endpoint.TLS == nil || !errors.Is(t.err, context.DeadlineExceeded) {
+// speaksOtherwise reports whether a node that should speak TLS does not, or does where it should
+// not. A server without TLS takes the beginning of a handshake for a command that is not over, and
+// waits; one with TLS takes a command for a bad handshake, and hangs up.
+func (t *target) speaksOtherwise(ctx context.Context) bool {
+	var reply *driver.ServerError
+	if t.endpoint == nil || errors.As(t.err, &reply) || errors.Is(t.err, context.DeadlineExceeded) != (t.endpoint.TLS != nil) {
 		return false
 	}
-	conn, err := (&net.Dialer{Timeout: patience / 2}).DialContext(ctx, t.endpoint.Network, t.endpoint.Addr)
+	ctx, cancel := context.WithTimeout(ctx, patience/2)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, t.endpoint.Network, t.endpoint.Addr)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = conn.Close() }()
+	if t.endpoint.TLS == nil {
+		err := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // nothing is said over it
+		var alert tls.AlertError
+		return err == nil || errors.As(err, &alert)
+	}
 	_ = conn.SetDeadline(time.Now().Add(patience / 2)) // which fails as the next call does
 	_, _ = conn.Write([]byte("PING\r\n"))
 	first := make([]byte, 1)

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // Records are what the restart guard keeps on a node: see package gate.
@@ -47,6 +49,7 @@ func (t *target) records() (r records) {
 // checkGuard says whether the node is admitted for clients of these settings.
 func (t *target) checkGuard() {
 	if !t.exam.RestartGuard {
+		t.checkUnguarded()
 		return
 	}
 	if t.infoMissing("guard", "whether the node is admitted") {
@@ -54,7 +57,7 @@ func (t *target) checkGuard() {
 	}
 	r := t.records()
 	if r.refused.Kind == driver.Failure {
-		t.cannotTell("guard", "whether the node is admitted", "get", r.refused)
+		t.recordsRefused("whether the node is admitted", r.refused)
 		return
 	}
 	t.checkBacklog()
@@ -84,6 +87,32 @@ func (t *target) checkGuard() {
 	}
 }
 
+// checkUnguarded says that other clients have the guard, and these have not.
+func (t *target) checkUnguarded() {
+	switch r := t.records(); {
+	case r.there && r.fault == nil, errors.Is(r.fault, gate.ErrNewer), errors.Is(r.fault, gate.ErrExtension):
+		keys := []string{"del"}
+		for _, name := range gate.RecordKeys {
+			keys = append(keys, gate.RecordKey(t.exam.Prefix, name))
+		}
+		t.find("guard", Unfit, Seen{"records": strings.Join(keys[1:], " "), "longest_ttl_s": float64(r.marker.Ms) / 1000},
+			"clients with the guard use the node, and these take its vote also while it sits out: then two can hold a lock",
+			"# give all clients --guard and the same --longest-ttl; or, if none has the guard any more:", t.redis(keys...))
+	case protocol.Says(r.refused, "NOPERM"):
+		t.recordsRefused("whether other clients have the guard", r.refused)
+	}
+}
+
+// recordsRefused says that the records of the guard may not be read.
+func (t *target) recordsRefused(what string, reply driver.Reply) {
+	if _, ofKey := forbids(reply); !ofKey {
+		t.cannotTell("guard", what, "get", reply)
+		return
+	}
+	t.find("guard", Unknown, Seen{"GET": refused(reply)}, "nobody can tell "+what+": its user may not read the guard's records",
+		t.redis(append([]string{"acl", "setuser", t.asker()}, wanted(reply.Str, t.exam.Prefix, acl.RestartGuard)...)...))
+}
+
 // admitted reports whether the marker is of the node's present history.
 func (t *target) admitted(r records) bool {
 	return r.nonce != "" && r.entries != nil && r.marker.Replid == t.info["master_replid"] && r.marker.Nonce == r.nonce
@@ -108,6 +137,7 @@ func (t *target) quarantined(r records) {
 	if !slices.ContainsFunc(t.exam.targets, func(other *target) bool { return other.err == nil && other.records().there }) {
 		mend = "# wait: clients admit it by themselves; or, if all nodes are new and no lock was taken yet: quorumlock admit"
 	}
+	t.report.Quarantined = true
 	t.find("guard", Warning, seen, why, mend)
 }
 
@@ -129,7 +159,7 @@ func (t *target) checkBacklog() {
 	case ttl != "0":
 		t.find("guard", Warning, Seen{"repl-backlog-ttl": ttl + "s"},
 			"when no replica was there for so long its history changes, and it sits out the longest lease for nothing",
-			t.redis("config", "set", "repl-backlog-ttl", "0"), "# and set it in redis.conf, too")
+			t.redis("config", "set", "repl-backlog-ttl", "0"), alsoInFile)
 	}
 }
 
@@ -175,7 +205,7 @@ func (e *exam) checkSets() {
 		seen := Seen{"ours": own.String(), "other": c.String(), "nodes": strings.Join(names, " ")}
 		if apart(members[own], own.size, names, c.size) {
 			e.find("sets", Unfit, seen, "a quorum of the one list and a quorum of the other share no node: two can hold a lock",
-				"# change the list by one node at a time, and finish each deployment before the next: see WithNodeSet")
+				"# give all clients one list and one --node-set; to change them, stop all clients first")
 			continue
 		}
 		e.find("sets", Warning, seen, "the list of nodes is being changed: some of them still belong to another list",

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,16 +51,17 @@ type Report struct {
 
 // A NodeReport is about one node.
 type NodeReport struct {
-	Name     string      `json:"name"`
-	State    Severity    `json:"state"`               // Fit, Unknown, Warning, Unfit or Down
-	Server   string      `json:"server,omitempty"`    // "redis 8.0.1"; "" if it does not say
-	RTT      float64     `json:"rtt_s,omitempty"`     // the least round trip, in seconds
-	Offset   *[2]float64 `json:"offset_s,omitempty"`  // bounds of its clock's, to the median of the nodes
-	Drift    *[2]float64 `json:"drift_ppm,omitempty"` // bounds of its clock's speed, to that of this machine
-	Acquire  *Latency    `json:"acquire,omitempty"`   // of a key and its release, if any was tried
-	Wake     float64     `json:"wake_s,omitempty"`    // from an announcement to a listener, in seconds
-	ACL      string      `json:"acl,omitempty"`       // what allows its user all that the settings need
-	Findings []Finding   `json:"findings"`
+	Name        string      `json:"name"`
+	State       Severity    `json:"state"`                 // Fit, Unknown, Warning, Unfit or Down
+	Quarantined bool        `json:"quarantined,omitempty"` // it has no vote for now: redlock.WithRestartGuard
+	Server      string      `json:"server,omitempty"`      // "redis 8.0.1"; "" if it does not say
+	RTT         float64     `json:"rtt_s,omitempty"`       // the least round trip, in seconds
+	Offset      *[2]float64 `json:"offset_s,omitempty"`    // bounds of its clock's, to the median of the nodes
+	Drift       *[2]float64 `json:"drift_ppm,omitempty"`   // bounds of its clock's speed, to that of this machine
+	Acquire     *Latency    `json:"acquire,omitempty"`     // of a key and its release, if any was tried
+	Wake        float64     `json:"wake_s,omitempty"`      // from an announcement to a listener, in seconds
+	ACL         string      `json:"acl,omitempty"`         // what gives its user all that the settings need, and no more
+	Findings    []Finding   `json:"findings"`
 }
 
 // A Latency is how long something took, in seconds.
@@ -92,11 +94,7 @@ type Seen map[string]any
 
 // String shows it in the order of the names.
 func (s Seen) String() string {
-	names := make([]string, 0, len(s))
-	for name := range s {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(s))
 	for i, name := range names {
 		value := fmt.Sprint(s[name])
 		if seconds, ok := s[name].(float64); ok && strings.HasSuffix(name, "_s") {
@@ -167,7 +165,7 @@ func (r *Report) conclude() {
 		if state == Info {
 			state = Fit
 		}
-		if n.State = state; state != Down && state != Unfit {
+		if n.State = state; state != Down && state != Unfit && !n.Quarantined {
 			r.Fit++
 		}
 	}

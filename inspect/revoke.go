@@ -49,20 +49,20 @@ type RevokedNode struct {
 	Error string  `json:"error,omitempty"` // why it did not take it; "": it did, or has something else
 }
 
-// Revoke takes a key from the holder that was seen, and from nobody else. Each node puts a tombstone
-// in the place of the holder's token, which stays for as long as the lease may run. So the holder's
-// renewals fail, its lock is lost at its deadline, and nobody else gets the key before: there are
-// never two holders. Waiters see just another holder.
+// Revoke takes a key from the holder that was seen, and from nobody else. Each node puts a
+// tombstone in the place of the holder's token, which stays for as long as the lease may run. So
+// the holder's renewals fail, its lock is lost at its deadline, and nobody else gets the key
+// before: there are never two holders. Waiters see just another holder.
 //
 // It is Final with N−quorum+1 tombstones. With fewer the error matches redlock.ErrNoQuorum, and has
-// those of the nodes: the holder may go on, so call it again with the same Holding. The error matches
-// redlock.ErrLost if the holder that was seen is gone; then nothing was changed. It matches
+// those of the nodes: the holder may go on, so call it again with the same Holding. The error
+// matches redlock.ErrLost if the holder that was seen is gone; then nothing was changed. It matches
 // redlock.ErrOption if an argument is not valid; then nothing was sent.
 //
 // A key of [redlock.Locker.AcquireAll] is revoked alone, but the lock on all of its keys is lost
-// with it; the others expire with their lease. A shared lock is taken from all of its readers, those
-// that joined since they were seen included. A key of another library without an expiry gets one, of
-// o.LongestTTL; whether its holder notices is a matter of that library.
+// with it; the others expire with their lease. A shared lock is taken from all of its readers,
+// those that joined since they were seen included. A key of another library without an expiry gets
+// one, of o.LongestTTL; whether its holder notices is a matter of that library.
 //
 // It takes up to 5s. It closes no driver. It is safe to call at any time, also concurrently.
 func Revoke(ctx context.Context, nodes []driver.Node, seen Holding, o RevokeOptions) (Revocation, error) {

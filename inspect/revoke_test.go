@@ -14,8 +14,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
-// A plainNode is a node with one key, "k", in virtual time. It runs no scripts, but has SET with IFEQ
-// and DELIFEQ, as Valkey 9 has.
+// A plainNode is a node with one key, "k", in virtual time. It runs no scripts, but has SET with
+// IFEQ and DELIFEQ, as Valkey 9 has.
 type plainNode struct {
 	mu        sync.Mutex
 	value     string // "": nobody has the key
@@ -34,10 +34,7 @@ func (n *plainNode) Do(ctx context.Context, cmds []driver.Command) (replies []dr
 	}
 	slow := time.Duration(0)
 	for _, cmd := range cmds {
-		var words []string
-		for _, arg := range cmd.Args {
-			words = append(words, arg.(string))
-		}
+		words := words(cmd)
 		if words[0] == "SET" && strings.HasPrefix(words[2], "ql:revoked:") {
 			slow = n.slow
 		}
@@ -55,8 +52,6 @@ func (n *plainNode) answer(words []string) driver.Reply {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.expire()
-	text := func(s string) driver.Reply { return driver.Reply{Kind: driver.String, Str: s} }
-	number := func(i int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: i} }
 	has := len(words) > 1 && words[1] == "k" && n.value != ""
 	switch command := strings.Join(words, " "); {
 	case words[0] == n.without:
@@ -106,7 +101,8 @@ func (n *plainNode) expire() {
 	}
 }
 
-// extend is what a node does for a holder: it prolongs the token, and sets it where nobody has the key.
+// extend is what a node does for a holder: it prolongs the token, and sets it where nobody has the
+// key.
 func (n *plainNode) extend(token string, ttl time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,8 +148,8 @@ func revoke(t *testing.T, nodes []driver.Node, o RevokeOptions) (Revocation, err
 	return Revoke(t.Context(), nodes, seen, o)
 }
 
-// With the tombstone's own end alone, the holder gets the first node back when it expires there, and
-// a quorum with the one that the revocation did not reach.
+// With the tombstone's own end alone, the holder gets the first node back when it expires there,
+// and a quorum with the one that the revocation did not reach.
 func TestATombstoneThatWouldEndBeforeTheLeaseIsMadeToLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, nodes := plainNodes(3*time.Second, 10*time.Second, 10*time.Second)

@@ -175,6 +175,13 @@ func forbids(reply driver.Reply) (ofCommand, ofKey bool) {
 	return ofCommand, !ofCommand
 }
 
+// wanted are the rules of a feature that a refusal asks for: its commands, or its keys and channels.
+// Who has the others may have more of them, and then a server refuses the whole line.
+func wanted(refusal, prefix string, f *acl.Feature) []string {
+	ofCommand, _ := forbids(driver.Reply{Kind: driver.Failure, Str: refusal})
+	return slices.DeleteFunc(acl.Rules(prefix, f), func(rule string) bool { return ofCommand != (rule[0] == '+') })
+}
+
 // inForce reports whether the settings need a feature.
 func (e *exam) inForce(f *acl.Feature) bool {
 	switch f {
@@ -200,7 +207,11 @@ func (t *target) checkRights() {
 			needed = append(needed, f)
 		}
 	}
-	t.report.ACL = printable("ACL SETUSER " + t.locksUser() + " " + strings.Join(acl.Rules(t.exam.Prefix, needed...), " "))
+	name := t.locksUser()
+	if name == "default" {
+		name = "locks" // the default user may be an administrator's, who would lose his rights
+	}
+	t.report.ACL = printable("ACL SETUSER " + name + " " + strings.Join(acl.Anew(t.exam.Prefix, needed...), " "))
 	r := &t.rights
 	switch {
 	case r.excluded:
@@ -244,7 +255,7 @@ func (t *target) checkRights() {
 // newUser is how the node gets a user that may do what is needed, and no more.
 func (t *target) newUser(name string, needed []*acl.Feature) []string {
 	return []string{
-		t.redis(append([]string{"acl", "setuser", name}, acl.Rules(t.exam.Prefix, needed...)...)...),
+		t.redis(append([]string{"acl", "setuser", name}, acl.Anew(t.exam.Prefix, needed...)...)...),
 		"# then a password, also in the URLs of all clients: ACL SETUSER " + name + " on >PASSWORD",
 	}
 }

@@ -87,7 +87,7 @@ func (t *target) checkRole() {
 			"# give clients its master "+master+" in its place; or, if it is to be a node of its own:",
 			t.redis("replicaof", "no", "one"))
 	case replicas > 0 && t.exam.Replicated == 0:
-		mend := []string{"# let votes wait for the replicas: --replicated " + fmt.Sprint(replicas) + " (WithReplicatedVotes); or detach them:"}
+		mend := []string{"# let votes wait for the replicas: --replicated " + fmt.Sprint(replicas) + "; or detach them:"}
 		for i := range replicas {
 			of := fields(strings.ReplaceAll(t.info[fmt.Sprintf("slave%d", i)], ",", "\n"), "=")
 			if of["ip"] != "" {
@@ -103,6 +103,11 @@ func (t *target) checkRole() {
 func (t *target) checkCluster() {
 	if t.infoMissing("cluster", "whether it is a Redis Cluster") || t.info["cluster_enabled"] != "1" {
 		return
+	}
+	if t.strays > 0 {
+		t.find("cluster", Unfit, Seen{"keys": t.strays, "of": strayKeys, "GET": t.moved},
+			"it is one shard of a Redis Cluster, and has no vote for the keys of the others; shards of one Cluster are no independent nodes",
+			"# give single servers, none of them part of a Cluster: a whole Cluster is one node, and only for programs that give its Cluster client")
 	}
 	if t.exam.RestartGuard || t.exam.Durable || t.exam.Replicated > 0 {
 		t.find("cluster", Unfit, Seen{"cluster_enabled": "1"},
@@ -138,13 +143,19 @@ func (t *target) checkEviction() {
 	seen := Seen{"maxmemory": t.info["maxmemory_human"], "policy": policy, "used": t.info["used_memory_human"], "evicted_keys": t.info["evicted_keys"]}
 	if policy != "noeviction" {
 		t.find("eviction", Unfit, seen, "when its memory is full every lock can be evicted, and somebody else gets it",
-			t.redis("config", "set", "maxmemory-policy", "noeviction"), "# and set it in redis.conf, too")
+			t.redis("config", "set", "maxmemory-policy", "noeviction"), alsoInFile)
 	}
 	if float64(used) > tooFull*float64(limit) {
 		t.find("eviction", Warning, seen, "when its memory is full it refuses locks",
 			t.redis("config", "set", "maxmemory", fmt.Sprint(2*max(used, limit))), "# and in redis.conf; or give locks a node of their own")
 	}
 }
+
+// Words of cures.
+const (
+	alsoInFile = "# and set it in redis.conf, too"
+	withGuard  = "# give all clients --guard, which keeps it from voting then; or "
+)
 
 // checkPersistence says that the disk does not keep what the settings want, or that a crash
 // forgets locks.
@@ -153,7 +164,7 @@ func (t *target) checkPersistence() {
 		return
 	}
 	aof := t.info["aof_enabled"] == "1"
-	on := t.redis("config", "set", "appendonly", "yes")
+	on := t.redis("config", "set", "appendonly", "yes", "appendfsync", "always")
 	stops, _, _ := t.config("stop-writes-on-bgsave-error")
 	saves, _, told := t.config("save")
 	switch seen := (Seen{"aof_enabled": t.info["aof_enabled"], "aof_last_write_status": t.info["aof_last_write_status"], "rdb_last_bgsave_status": t.info["rdb_last_bgsave_status"]}); {
@@ -162,20 +173,24 @@ func (t *target) checkPersistence() {
 	case t.info["rdb_last_bgsave_status"] == "err" && (stops == "yes" && saves != "" || !told):
 		t.find("persistence", Unfit, seen, "it cannot write its snapshots, and refuses locks (MISCONF)", "# mend its disk; then:", t.redis("bgsave"))
 	case t.exam.Durable && !aof:
-		t.find("persistence", Unfit, seen, "durable votes want an append-only file: without one it has no vote", on, "# and set it in redis.conf, too")
+		t.find("persistence", Unfit, seen, "durable votes want an append-only file: without one it has no vote", on, alsoInFile)
 	case !aof && !t.exam.RestartGuard:
 		t.find("persistence", Warning, seen, "after a crash it has forgotten its locks, and votes at once",
-			"# give all clients --guard (WithRestartGuard), which keeps it from voting then; or keep locks on disk:", on)
+			withGuard+"keep locks on disk:", on, alsoInFile)
 	}
-	if !t.exam.Durable || !aof {
+	if !aof || t.exam.RestartGuard && !t.exam.Durable {
 		return
 	}
 	switch sync, reply, ok := t.config("appendfsync"); {
 	case !ok:
 		t.cannotTell("persistence", "whether each vote is synced", "config|get", reply)
-	case sync != "always":
+	case sync == "always":
+	case t.exam.Durable:
 		t.find("persistence", Warning, Seen{"appendfsync": sync}, "a durable vote waits for the next sync, up to 1s, and some servers answer before it has ended",
-			t.redis("config", "set", "appendfsync", "always"), "# and set it in redis.conf, too")
+			t.redis("config", "set", "appendfsync", "always"), alsoInFile)
+	default:
+		t.find("persistence", Warning, Seen{"appendfsync": sync}, "after a power cut it has forgotten the locks of its last seconds, and votes at once",
+			withGuard+"sync each vote:", t.redis("config", "set", "appendfsync", "always"), alsoInFile)
 	}
 }
 
@@ -188,7 +203,7 @@ func (t *target) checkLimits() {
 	most, ok2 := t.count("maxclients")
 	if ok1 && ok2 && float64(clients) > tooFull*float64(most) {
 		t.find("limits", Warning, Seen{"connected_clients": clients, "maxclients": most},
-			"when no connection is left clients that come are refused", t.redis("config", "set", "maxclients", fmt.Sprint(2*most)), "# and set it in redis.conf, too")
+			"when no connection is left clients that come are refused", t.redis("config", "set", "maxclients", fmt.Sprint(2*most)), alsoInFile)
 	}
 	timeout, reply, ok := t.config("timeout")
 	if !ok {
@@ -197,10 +212,10 @@ func (t *target) checkLimits() {
 	}
 	if timeout != "0" {
 		t.find("limits", Warning, Seen{"timeout": timeout + "s"}, "it cuts idle connections: the next lock has to connect first",
-			t.redis("config", "set", "timeout", "0"), "# and set it in redis.conf, too")
+			t.redis("config", "set", "timeout", "0"), alsoInFile)
 	}
 	if alive, _, ok := t.config("tcp-keepalive"); ok && alive == "0" {
 		t.find("limits", Warning, Seen{"tcp-keepalive": alive}, "connections that a firewall has dropped are never noticed",
-			t.redis("config", "set", "tcp-keepalive", "300"), "# and set it in redis.conf, too")
+			t.redis("config", "set", "tcp-keepalive", "300"), alsoInFile)
 	}
 }

@@ -25,8 +25,8 @@ type Settings struct {
 	RestartGuard bool   // redlock.WithRestartGuard, of the longest TTL
 	ClockGuard   bool   // redlock.WithClockGuard, of the longest TTL
 	NodeSet      uint64 // redlock.WithNodeSet
-	Replicated   int    // replicas that must have a vote: redlock.WithReplicatedVotes
-	Durable      bool   // votes wait for the disks of the node and of these replicas: redlock.WithDurableVotes
+	Replicated   int    // replicas that must have a vote: redlock.Durability.Replicas
+	Durable      bool   // votes wait for the disks of the node and of these replicas: redlock.Durability.Disk
 }
 
 // withDefaults returns the settings as a Locker takes them.

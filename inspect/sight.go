@@ -20,6 +20,7 @@ type sight struct {
 	fence   int64           // the greatest that the node has accepted for the key; 0: none, or it has forgotten it
 	waits   []protocol.Edge // of those who have the key, and wait for others
 	now     time.Time       // by the node's clock
+	inLine  int             // how many Lockers wait in line for the key, or its permits
 	permits string          // how many permits the semaphore of the key has; "": it is none
 	err     error           // why the node does not say
 }
@@ -44,13 +45,15 @@ const (
 	askFence
 	askPermits
 	askWaits
+	askLine
+	askPool
 	questions
 )
 
 var (
-	aboutAll = []question{askValue, askLeft, askReaders, askFence, askPermits, askWaits}
+	aboutAll = []question{askValue, askLeft, askReaders, askFence, askPermits, askWaits, askLine, askPool}
 	// Of a lock that has one holder nobody needs the readers, nor the permits.
-	aboutLocks = []question{askValue, askLeft, askFence, askWaits}
+	aboutLocks = []question{askValue, askLeft, askFence, askWaits, askLine}
 )
 
 // args are those of the command that asks it, in front of more.
@@ -66,14 +69,21 @@ func (q question) args(more []any, key string, boxed any) []any {
 		return append(more, "ZSCORE", protocol.FenceSet(key), boxed)
 	case askPermits:
 		return append(more, "GET", protocol.Beside(protocol.RolePermits, key))
+	case askLine:
+		return append(append(more, "ZRANGEBYSCORE", protocol.LineOf(key)), inLine...)
+	case askPool:
+		return append(append(more, "ZRANGEBYSCORE", protocol.Beside(protocol.RolePool, key)), inLine...)
 	default:
 		return append(more, "HGETALL", protocol.Beside(protocol.RoleWaits, key))
 	}
 }
 
-// FenceSet names the sorted set where a node keeps the greatest fence that it has accepted for a key,
-// prefix included: the score of the member of that name. If it is missing, nodes have forgotten it, and
-// it was not above the score of the member "".
+// inLine asks until when tickets count, of more than anybody counts at once.
+var inLine = []any{"-inf", "(" + protocol.LeastRank, "WITHSCORES", "LIMIT", "0", "1000"}
+
+// FenceSet names the sorted set where a node keeps the greatest fence that it has accepted for a
+// key, prefix included: the score of the member of that name. If it is missing, nodes have
+// forgotten it, and it was not above the score of the member "".
 func FenceSet(key string) string { return protocol.FenceSet(key).(string) }
 
 // An inquiry is what nodes are asked about keys, in one round trip. It is the same for all of them.
@@ -86,7 +96,7 @@ type inquiry struct {
 // newInquiry asks about keys, which are as the nodes know them.
 func newInquiry(asks []question, keys ...string) *inquiry {
 	q := &inquiry{append(make([]driver.Command, 0, 1+len(keys)*len(asks)), protocol.AskTime), asks, len(keys)}
-	args := make([]any, 0, 5*len(keys)*len(asks)) // of all, which is one allocation
+	args := make([]any, 0, 8*len(keys)*len(asks)) // of all, which is one allocation
 	for _, key := range keys {
 		var boxed any = key
 		for _, ask := range asks {
@@ -98,7 +108,8 @@ func newInquiry(asks []question, keys ...string) *inquiry {
 	return q
 }
 
-// see puts an inquiry to the node. The error is that of the node; a key that it refuses has its own.
+// see puts an inquiry to the node. The error is that of the node; a key that it refuses has its
+// own.
 func (t *target) see(ctx context.Context, within time.Duration, q *inquiry) ([]sight, error) {
 	replies, err := t.ask(ctx, within, q.cmds...)
 	if err != nil {
@@ -117,8 +128,8 @@ func (t *target) see(ctx context.Context, within time.Duration, q *inquiry) ([]s
 	return sights, nil
 }
 
-// readSight reads the replies about one key; to what was not asked they are nil. Who has no rights to what is beside the key does not
-// see it; readers must be seen.
+// readSight reads the replies about one key; to what was not asked they are nil. Who has no rights
+// to what is beside the key does not see it; readers must be seen.
 func readSight(replies []driver.Reply, now time.Time) (s sight) {
 	value, left := replies[askValue], replies[askLeft]
 	switch {
@@ -149,6 +160,7 @@ func readSight(replies []driver.Reply, now time.Time) (s sight) {
 	}
 	s.now = now
 	s.waits = protocol.StoredEdges(flat(replies[askWaits]), now)
+	s.inLine = protocol.Tickets(flat(replies[askLine]), now) + protocol.Tickets(flat(replies[askPool]), now)
 	return s
 }
 

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
@@ -64,8 +62,8 @@ type nodeState struct {
 // operators: no decision about a lock may rest on it. It closes no driver.
 //
 // For keys that are named a node gets six small commands each. To list all keys takes at least as
-// long as the largest node has keys, at the rate of o; each lock costs a node four commands. A node has a second to answer each time; one that
-// does not is left alone for the rest.
+// long as the largest node has keys, at the rate of o; each lock costs a node four commands. A node
+// has a second to answer each time; one that does not is left alone for the rest.
 //
 // The error is a [*ManyKeysError] if nodes have too many keys to list without o.Full. It matches
 // redlock.ErrNoQuorum if too few nodes answer, or let their keys be listed, to see every lock that
@@ -82,8 +80,9 @@ func Status(ctx context.Context, nodes []driver.Node, o StatusOptions) (report S
 }
 
 // StatusParts is [Status] for more keys than one wants to keep: it yields each key as soon as it is
-// found. Each report has those that were found since the last one, maybe none, in no order. The last
-// one says what nodes did not say, and has the error, if any. Behind an error keys may be missing.
+// found. Each report has those that were found since the last one, maybe none, in no order. The
+// last one says what nodes did not say, and has the error, if any. Behind an error keys may be
+// missing.
 //
 // A key that comes or goes meanwhile may be missed. Where there are more than [MaxListed] locks one
 // may also be found twice, or be missed if it gets back a vote meanwhile.
@@ -191,16 +190,11 @@ func newSurvey(nodes []driver.Node, o StatusOptions) *survey {
 
 // each does a step for all nodes that take part, at the same time.
 func (v *survey) each(step func(i int)) {
-	var group errgroup.Group
-	for i, s := range v.states {
+	together(v.states, func(i int, s *nodeState) {
 		if s.err == nil {
-			group.Go(func() error {
-				step(i)
-				return nil
-			})
+			step(i)
 		}
-	}
-	_ = group.Wait() // the failures are in the states
+	})
 }
 
 // meet asks a node what it is.

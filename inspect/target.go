@@ -21,7 +21,7 @@ type target struct {
 	cli      string // what begins a command line of redis-cli
 
 	err       error // why it cannot be examined
-	plain     bool  // it speaks no TLS, and should
+	otherwise bool  // it speaks TLS and should not, or should and does not
 	report    NodeReport
 	replies   map[string]driver.Reply // to what was asked of it, by the command
 	info      map[string]string       // the fields of INFO
@@ -30,6 +30,9 @@ type target struct {
 	expires   time.Time               // its certificate
 	certified bool                    // it has one
 	dialect   protocol.Dialect
+	strays    int      // so many of strayKeys are served by another shard of its Cluster
+	moved     string   // what it says of them
+	nameless  bool     // it knows no EVAL or no EVALSHA
 	native    []string // commands in place of scripts that are there, and forbidden
 	trial     trial
 	rights    rights
@@ -86,13 +89,18 @@ func (t *target) asker() string {
 	return cmp.Or(t.user, "default")
 }
 
-// ask sends commands to the node. Its replies are as many, or there is an error.
+// ask sends commands to the node, and notes for how long it did not answer. Its replies are as many,
+// or there is an error.
 func (t *target) ask(ctx context.Context, within time.Duration, cmds ...driver.Command) ([]driver.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	sent := time.Now()
 	replies, err := t.Driver.Do(ctx, cmds)
 	if err == nil && len(replies) != len(cmds) {
 		err = fmt.Errorf("%d replies to %d commands: the driver breaks its contract", len(replies), len(cmds))
+	}
+	if t.replies != nil { // the first one makes the connection
+		t.trial.waited(sent, err == nil)
 	}
 	return replies, err
 }

@@ -24,12 +24,12 @@ func (t *target) checkClock() {
 		t.report.Drift = &[2]float64{math.Round(low), math.Round(high)}
 		if limit := t.exam.Drift * 1e6; low > limit || high < -limit {
 			t.find("clock", Unfit, Seen{"drift_ppm": fmt.Sprintf("%.0f to %.0f", low, high), "leases_allow_ppm": limit},
-				"keys expire there before their leases end", slew, "# or give all clients a greater --drift (WithDriftFactor)")
+				"keys expire there before their leases end", slew, "# or give all clients a greater --drift")
 		}
 	}
 	for _, step := range t.trial.steps {
 		t.find("clock", Warning, Seen{"step_s": step.Mid().Seconds()}, "its clock was set while it was watched: after a step forward keys expire early",
-			slew, "# and give all clients --clock-guard (WithClockGuard)")
+			slew, "# and give all clients --clock-guard")
 		break
 	}
 }
@@ -68,7 +68,7 @@ func (t *target) checkLatency() {
 	if l := latency(t.timed()); l != nil && l.P99 > limit.Seconds()/2 {
 		t.find("latency", Warning, Seen{"p50_s": l.P50, "p99_s": l.P99, "node_timeout_s": limit.Seconds()},
 			"one answer in a hundred takes more than half of the node time-out",
-			"# find what is slow there; or give all clients a greater --node-timeout (WithNodeTimeout), far below the lease:", t.redis("slowlog", "get", "10"))
+			"# find what is slow there; or give all clients a greater --node-timeout, far below the lease:", t.redis("slowlog", "get", "10"))
 	}
 	if fork, ok := t.count("latest_fork_usec"); ok && time.Duration(fork)*time.Microsecond > limit {
 		t.find("latency", Warning, Seen{"fork_s": (time.Duration(fork) * time.Microsecond).Seconds(), "node_timeout_s": limit.Seconds()},
@@ -110,5 +110,5 @@ func (e *exam) checkQuorumLatency() {
 		return
 	}
 	e.find("latency", Unfit, Seen{"quorum_p50_s": l.P50, "quorum_p99_s": l.P99, "ttl_s": e.TTL.Seconds()},
-		"a lock has used up a quarter of its lease when it is acquired", "# give all clients a longer --ttl (WithTTL), or nodes that are nearer")
+		"a lock has used up a quarter of its lease when it is acquired", "# give all clients a longer --ttl, or nodes that are nearer")
 }

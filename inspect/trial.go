@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -20,7 +21,9 @@ type trial struct {
 	first    driver.Reply // to SET with NX and GET
 	missed   driver.Reply // why a later one was refused, if it was
 	acquires []time.Duration
-	failures int // in a row
+	failures int           // in a row
+	longest  time.Duration // without an answer to what was asked
+	silent   time.Time     // since when there is none, if the last one is missing
 	pings    []time.Duration
 	clock    *clockdrift.Estimator
 	steps    []clockdrift.Bounds
@@ -28,35 +31,45 @@ type trial struct {
 }
 
 const (
-	rounds    = 200                    // of acquire and release
+	rounds    = 200                    // of acquire and release, or more
 	scratchMs = "10000"                // for which a scratch key lives
 	readings  = 8                      // of the clock, at the beginning and at the end
-	tooMany   = 3                      // acquires in a row without an answer: it is down
-	pace      = 20 * time.Millisecond  // of further rounds
+	tooMany   = 3                      // questions in a row without an answer: it is down
+	pace      = 20 * time.Millisecond  // of rounds, or less
 	moment    = 300 * time.Millisecond // for an announcement on its way, and for readings
 )
 
+// waited notes how long a question took to be answered, or to be given up. Those that were given up
+// before belong to it: the node was silent since the first one.
+func (tr *trial) waited(sent time.Time, answered bool) {
+	since := cmp.Or(tr.silent, sent)
+	tr.longest, tr.silent = max(tr.longest, time.Since(since)), since
+	if answered {
+		tr.silent = time.Time{}
+	}
+}
+
 // readClock reads the node's clock some times, as far as that is done in a moment.
-func (t *target) readClock(ctx context.Context, times int) {
+func (t *target) readClock(ctx context.Context, times int, within time.Duration) error {
 	begun := t.exam.clock.Now()
 	for i := 0; i < times && t.exam.clock.Now().Sub(begun) < moment; i++ {
 		sent := t.exam.clock.Now()
-		replies, err := t.ask(ctx, patience, protocol.AskTime)
+		replies, err := t.ask(ctx, within, protocol.AskTime)
 		received := t.exam.clock.Fresh()
 		if err != nil {
-			t.fail(ctx, err)
-			return
+			return err
 		}
 		shown, ok := protocol.ReadTime(replies[0])
 		if t.trial.shows = ok; !ok {
 			t.replies["TIME"] = replies[0]
-			return
+			return nil
 		}
 		if step, stepped := t.trial.clock.Add(clockdrift.Sample{Sent: sent, Received: received, Node: shown}); stepped {
 			t.trial.steps = append(t.trial.steps, step)
 		}
 		t.trial.pings = append(t.trial.pings, received.Sub(sent))
 	}
+	return nil
 }
 
 // probe asks what the node does in place of scripts. It changes nothing.
@@ -67,6 +80,7 @@ func (t *target) probe(ctx context.Context) {
 		return
 	}
 	t.dialect = protocol.DecodeProbes(replies)
+	t.nameless = protocol.Says(replies[0], "ERR unknown") || protocol.Says(replies[1], "ERR unknown")
 	for i, name := range []string{"delifeq", "delex", "cad"} {
 		if protocol.Says(replies[2+i], "NOPERM") {
 			t.native = append(t.native, name)
@@ -79,7 +93,10 @@ func (t *target) checkScripts() {
 	d := t.dialect
 	seen := Seen{"scripts": !d.Scriptless, "compare_and_delete": d.Deletes != protocol.ByScript}
 	switch {
-	case d.Scriptless && d.Limits() != nil:
+	case d.Limits() != nil && t.nameless: // which no right mends
+		t.find("scripts", Unfit, seen, d.Limits().Error(),
+			"# take the lines rename-command EVAL and EVALSHA out of redis.conf and restart the server; or give a server that runs scripts")
+	case d.Limits() != nil:
 		t.find("scripts", Unfit, seen, d.Limits().Error(), t.allow("+eval", "+evalsha"))
 	case d.Deletes == protocol.ByScript && len(t.native) > 0:
 		t.find("scripts", Warning, seen, "a release runs a script, which costs the server twice as much as the command that it has",
@@ -108,10 +125,7 @@ func (t *target) acquire(ctx context.Context) bool {
 		return false // the time is over
 	case err != nil:
 		tr.acquires = append(tr.acquires, timeout)
-		if tr.failures++; tr.failures == tooMany {
-			t.fail(ctx, err)
-		}
-		return tr.failures < tooMany
+		return t.late(ctx, err)
 	case !tr.tried:
 		tr.tried, tr.first = true, replies[0]
 	}
@@ -123,6 +137,14 @@ func (t *target) acquire(ctx context.Context) bool {
 	tr.acquires = append(tr.acquires, took)
 	_ = t.release(ctx) // the next acquire says so, or the key's expiry does it
 	return true
+}
+
+// late notes that the node did not answer in time. It reports whether to go on.
+func (t *target) late(ctx context.Context, err error) bool {
+	if t.trial.failures++; t.trial.failures == tooMany {
+		t.fail(ctx, err)
+	}
+	return t.trial.failures < tooMany
 }
 
 // release deletes the scratch key if it holds the token.
@@ -139,34 +161,36 @@ func (t *target) release(ctx context.Context) error {
 	return err
 }
 
-// use uses the node as locks do: first so many rounds as fit into a second, and if there is more
-// time, further ones at a slower pace, with readings of its clock.
+// use uses the node as locks do, in rounds that are spread over the time: a node that stands still
+// now and then would have answered most of them in between, if they followed each other.
 func (t *target) use(ctx context.Context) {
-	step := func() bool { return t.acquire(ctx) }
-	if t.exam.ReadOnly {
-		step = func() bool {
-			before := len(t.trial.pings)
-			t.readClock(ctx, 1)
-			return len(t.trial.pings) > before
-		}
-	}
+	during := cmp.Or(t.exam.For, time.Second)
 	begun := t.exam.clock.Now()
-	for i := 0; i < rounds && t.exam.clock.Now().Sub(begun) < time.Second; i++ {
-		if !step() {
+	until := min(begun.Add(during), t.exam.until)
+	for next := begun; t.round(ctx); {
+		next = max(next.Add(min(during/rounds, pace)), t.exam.clock.Now())
+		if next >= until {
 			return
 		}
-	}
-	for t.exam.clock.Now() < t.exam.until {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pace):
-		}
-		t.readClock(ctx, 1)
-		if !step() {
-			return
+		case <-time.After(next.Sub(t.exam.clock.Now())):
 		}
 	}
+}
+
+// round reads the node's clock, and acquires and releases the scratch key. It reports whether to go
+// on.
+func (t *target) round(ctx context.Context) bool {
+	if err := t.readClock(ctx, 1, t.exam.NodeTimeout); err != nil {
+		return ctx.Err() == nil && t.late(ctx, err)
+	}
+	if t.exam.ReadOnly {
+		t.trial.failures = 0
+		return t.trial.shows
+	}
+	return t.acquire(ctx)
 }
 
 // latency sums up how long things took; nil: nothing was tried.

@@ -95,7 +95,7 @@ func (t *target) checkWakeUps() {
 		mend := "# see why: subscriptions need a connection of their own"
 		var reply *driver.ServerError
 		if errors.As(err, &reply) && reply.Code == "NOPERM" {
-			mend = t.allow(acl.Rules(t.exam.Prefix, acl.WakeUps)...)
+			mend = t.allow(wanted(reply.Error(), t.exam.Prefix, acl.WakeUps)...)
 		}
 		t.find("wake-ups", Warning, Seen{"error": err.Error()}, "waiters poll the node, which costs both more", mend)
 	}
@@ -108,7 +108,7 @@ func (t *target) checkWakeUps() {
 	for i := 0; i+2 < len(words); i++ {
 		if hard, err := strconv.ParseInt(words[i+1], 10, 64); words[i] == "pubsub" && err == nil && hard > 0 && hard < leastBuffer {
 			t.find("wake-ups", Warning, Seen{"client-output-buffer-limit_pubsub": hard}, "a listener that is slow for a moment is cut, and polls until it is back",
-				t.redis("config", "set", "client-output-buffer-limit", "pubsub 33554432 8388608 60"), "# and set it in redis.conf, too")
+				t.redis("config", "set", "client-output-buffer-limit", "pubsub 33554432 8388608 60"), alsoInFile)
 		}
 	}
 }

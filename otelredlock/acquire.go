@@ -79,7 +79,7 @@ func (t *Telemetry) acquireStart(ctx context.Context, a redlock.AcquireStart) co
 
 func (t *Telemetry) acquireEnd(ctx context.Context, a redlock.AcquireEnd) {
 	c := t.call(ctx)
-	came, way := outcome(a.Err, "acquired"), path(a.How)
+	came, way := outcome(a.Err, "acquired"), path(a.Path)
 	t.metrics.acquired.Record(ctx, a.Waited.Seconds(), t.with(outcomeKey.String(came), pathKey.String(way), c.name))
 	t.metrics.tries.Record(ctx, int64(a.Tries), t.with(outcomeKey.String(came)))
 	if a.FenceRounds > 0 {
@@ -96,7 +96,7 @@ func (t *Telemetry) acquireEnd(ctx context.Context, a redlock.AcquireEnd) {
 		t.failed(c.span, came, a.Err)
 		c.span.End()
 	}
-	if t.options.holdSpans && c.told && a.Lock != nil && a.How != redlock.HowReentered {
+	if t.options.holdSpans && c.told && a.Lock != nil && a.Path != redlock.PathReentered {
 		_, c.hold = t.tracer.Start(ctx, "redlock.hold", t.about(a.Key, a.Kind))
 	}
 }
@@ -115,10 +115,10 @@ func (t *Telemetry) refusal(span trace.Span, votes []redlock.Vote) {
 
 func (t *Telemetry) holdEnd(ctx context.Context, h redlock.HoldEnd) {
 	c := t.call(ctx)
-	end := h.Why.String()
-	t.metrics.held.Record(ctx, h.Held.Seconds(), t.with(endKey.String(end), c.name))
+	end := h.Reason.String()
+	t.metrics.held.Record(ctx, h.Lasted.Seconds(), t.with(endKey.String(end), c.name))
 	var why string
-	if h.Why == redlock.WhyLost {
+	if h.Reason == redlock.EndLost {
 		why = lossOf(h.Err)
 		t.metrics.lost.Add(ctx, 1, t.with(errorKey.String(why), c.name))
 	}

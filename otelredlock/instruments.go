@@ -6,7 +6,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are the metrics that hooks tell. Those that a callback reads are in [Telemetry.watch].
+// instruments are the metrics that hooks tell. Those that a callback reads are in
+// [Telemetry.watch].
 type instruments struct {
 	acquired, held, extended, released, batches metric.Float64Histogram
 	client                                      metric.Float64Histogram // nil without WithClientMetrics
@@ -14,7 +15,8 @@ type instruments struct {
 	lost, fenceRounds                           metric.Int64Counter
 }
 
-// seconds are the bounds of durations, in s, from what a node next door takes to what waits for long.
+// seconds are the bounds of durations, in s, from what a node next door takes to what waits for
+// long.
 var seconds = []float64{
 	.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 60,
 }

@@ -69,5 +69,6 @@ func (t *Telemetry) name(a redlock.AcquireStart) (name string) {
 	return t.names.of(strings.Join(slices.Compact(names), ","))
 }
 
-// text makes valid UTF-8 of bytes, for exporters drop a whole export with an attribute that is none.
+// text makes valid UTF-8 of bytes, for exporters drop a whole export with an attribute that is
+// none.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -44,7 +44,7 @@ var (
 	clientOperation = attribute.String("db.operation.name", "PIPELINE")
 )
 
-func (t *Telemetry) batch(b redlock.Batch) {
+func (t *Telemetry) batch(b redlock.NodeBatch) {
 	at := t.place(b.Node)
 	var failure attribute.KeyValue
 	if b.Err != nil {
@@ -66,7 +66,7 @@ func (t *Telemetry) batch(b redlock.Batch) {
 const mostLinks = 32
 
 // batchSpan tells a batch that is back, and returns the context of its span.
-func (t *Telemetry) batchSpan(b redlock.Batch, at place, failure attribute.KeyValue) context.Context {
+func (t *Telemetry) batchSpan(b redlock.NodeBatch, at place, failure attribute.KeyValue) context.Context {
 	var links []trace.Link
 	for _, ctx := range b.Contexts(mostLinks) {
 		links = append(links, trace.LinkFromContext(ctx))

@@ -9,10 +9,11 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// Observe adds a Locker to those whose locks, waiters, clean-ups and nodes are read ([redlock.Locker.Stats])
-// when metrics are collected, until stop is called: call it when the Locker is closed. A node that is
-// down is asked again by that, in the background. Numbers of
-// several Lockers are added up; of a node that they share, the worst that one of them knows is told.
+// Observe adds a Locker to those whose locks, waiters, clean-ups and nodes are read
+// ([redlock.Locker.Stats]) when metrics are collected, until stop is called: call it when the
+// Locker is closed. A node that is down is asked again by that, in the background. Numbers of
+// several Lockers are added up; of a node that they share, the worst that one of them knows is
+// told.
 func (t *Telemetry) Observe(l *redlock.Locker) (stop func()) {
 	t.observed.Store(l, nil)
 	return func() { t.observed.Delete(l) }
@@ -63,7 +64,7 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 		for l := range t.observed.Range {
 			s := l.(*redlock.Locker).Stats()
 			found = true
-			all.Held, all.Waiting, all.Owed = all.Held+s.Held, all.Waiting+s.Waiting, all.Owed+s.Owed
+			all.Locks, all.Waiting, all.Owed = all.Locks+s.Locks, all.Waiting+s.Waiting, all.Owed+s.Owed
 			for _, n := range s.Nodes {
 				if known, ok := nodes[n.Name]; ok {
 					n = merge(known, n)
@@ -74,7 +75,7 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 		if !found {
 			return nil
 		}
-		o.ObserveInt64(locks, int64(all.Held))
+		o.ObserveInt64(locks, int64(all.Locks))
 		o.ObserveInt64(waiters, int64(all.Waiting))
 		o.ObserveInt64(cleanups, int64(all.Owed))
 		for _, n := range nodes {

@@ -29,10 +29,10 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(o *options) 
 func WithTracerProvider(p trace.TracerProvider) Option { return func(o *options) { o.tracers = p } }
 
 // WithKeyName adds the attribute redlock.key.name to the metrics of acquires and holds: what the
-// function makes of the key, such as "orders" of "orders:42". Each name costs memory in this process
-// and in every system behind it, so a name must not hold an id: after 200 different ones, all
-// others are "_other". So are the empty name and that of a key for which the function panics. Several
-// keys of one lock have their names with commas between them.
+// function makes of the key, such as "orders" of "orders:42". Each name costs memory in this
+// process and in every system behind it, so a name must not hold an id: after 200 different ones,
+// all others are "_other". So are the empty name and that of a key for which the function panics.
+// Several keys of one lock have their names with commas between them.
 //
 // The function is called once for each acquire, at the same time for different ones, and must not
 // block. By default no metric has an attribute for the key.
@@ -52,8 +52,8 @@ func WithHoldSpans() Option { return func(o *options) { o.holdSpans = true } }
 // callers, so the span has no parent but links to the acquires of its first 32 locks.
 func WithBatchSpans() Option { return func(o *options) { o.batchSpans = true } }
 
-// WithClientMetrics adds db.client.operation.duration, each batch one operation, for clients that do
-// not measure it themselves. With an instrumented client it would be counted twice.
+// WithClientMetrics adds db.client.operation.duration, each batch one operation, for clients that
+// do not measure it themselves. With an instrumented client it would be counted twice.
 func WithClientMetrics() Option { return func(o *options) { o.clientMetrics = true } }
 
 // configure puts the options together, and refuses what is not valid.

@@ -30,7 +30,7 @@ func TestNothingIsNeededButTheGlobalProviders(t *testing.T) {
 	call := redlock.AcquireStart{Key: "k", Kind: redlock.KindExclusive}
 	hooks := telemetry.Hooks()
 	hooks.AcquireEnd(hooks.AcquireStart(t.Context(), call), redlock.AcquireEnd{AcquireStart: call})
-	hooks.HoldEnd(t.Context(), redlock.HoldEnd{Key: "k", Why: redlock.WhyReleased}) // another hook has not kept the context
+	hooks.HoldEnd(t.Context(), redlock.HoldEnd{Key: "k", Reason: redlock.EndReleased}) // another hook has not kept the context
 }
 
 func TestOfANodeThatTwoLockersKnowTheWorstIsTold(t *testing.T) {

@@ -24,6 +24,7 @@ var outcomes = []struct {
 	name string
 }{
 	{redlock.ErrOption, "invalid"},
+	{redlock.ErrBusy, "busy"},
 	{redlock.ErrPermits, "invalid"}, // other clients count others
 	{redlock.ErrClosed, closed},
 	{context.Canceled, canceled}, // no error of a node matches these two
@@ -62,8 +63,8 @@ func silent(v redlock.Vote) bool {
 // taken is a vote of a node at which somebody else has the key.
 func taken(v redlock.Vote) bool { return v.Answer == redlock.Taken }
 
-// refused reports whether an error has votes, and whether those of a kind are so many that the others
-// make no quorum.
+// refused reports whether an error has votes, and whether those of a kind are so many that the
+// others make no quorum.
 func refused(err error, kind func(redlock.Vote) bool) (quorum, enough bool) {
 	var votes *redlock.QuorumError
 	if !errors.As(err, &votes) {
@@ -93,7 +94,7 @@ func lossOf(err error) string {
 }
 
 // path says how an acquire came to its last try.
-func path(h redlock.How) string { return strings.ReplaceAll(h.String(), " ", "_") }
+func path(h redlock.AcquirePath) string { return strings.ReplaceAll(h.String(), " ", "_") }
 
 // failureOf says why a batch has no replies, as error.type wants it.
 func (t *Telemetry) failureOf(err error) string {

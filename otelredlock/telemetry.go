@@ -6,18 +6,21 @@
 //	…
 //	defer telemetry.Observe(locker)()
 //
-// The metrics are listed in [docs/operations.md], with the alerts and the dashboard that go with them.
-// By default they have no attribute for the key, because keys hold ids: see [WithKeyName]. Exemplars
-// lead from a metric to the span of its acquire. No metric, span or error text has a token.
+// The metrics are listed in [docs/operations.md], with the alerts and the dashboard that go with
+// them. By default they have no attribute for the key, because keys hold ids: see [WithKeyName].
+// Exemplars lead from a metric to the span of its acquire. No metric, span or error text has a
+// token.
 //
-// The spans are redlock.acquire, which ends when the call returns, and redlock.release; further ones
-// are options. If the span of an acquire is not sampled, its release and its hold have none. The context of a lock descends from that of its acquire's span, so what is done under
-// the lock is below that span. Of an acquire, a hold and a release the status is Error if no quorum
-// answered, and in no other case: that somebody else has a key is no error.
+// The spans are redlock.acquire, which ends when the call returns, and redlock.release; further
+// ones are options. If the span of an acquire is not sampled, its release and its hold have none.
+// The context of a lock descends from that of its acquire's span, so what is done under the lock is
+// below that span. Of an acquire, a hold and a release the status is Error if no quorum answered,
+// and in no other case: that somebody else has a key is no error.
 //
 // The module needs the API of OpenTelemetry alone. The program brings the SDK and the exporters.
 //
-// [docs/operations.md]: https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#metrics
+// [docs/operations.md]:
+// https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#metrics
 package otelredlock
 
 import (
@@ -62,8 +65,8 @@ type Telemetry struct {
 	observed sync.Map // the observed *redlock.Locker
 }
 
-// New returns a Telemetry on the global providers of meters and tracers, or on those of the options.
-// The error matches [redlock.ErrOption], or is what the provider says of an instrument.
+// New returns a Telemetry on the global providers of meters and tracers, or on those of the
+// options. The error matches [redlock.ErrOption], or is what the provider says of an instrument.
 func New(options ...Option) (*Telemetry, error) {
 	o, err := configure(options)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,10 +15,6 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/node"
 )
-
-var errRefused = fmt.Errorf("dial tcp: connection refused: %w", driver.ErrNotSent)
-
-func refuse(f *fakeNode) { f.refused = errRefused }
 
 func TestAMinorityOfDeadNodesChangesNothing(t *testing.T) {
 	for _, tt := range []struct {
@@ -56,23 +53,17 @@ func TestAMinorityOfDeadNodesChangesNothing(t *testing.T) {
 			if !errors.Is(err, tt.want) {
 				t.Errorf("%d nodes, %d refused, %d hung: TryAcquire = %v, want %v", tt.nodes, tt.refused, tt.hung, err, tt.want)
 			}
-			if took := time.Since(began); took > tt.within {
-				t.Errorf("%d nodes, %d refused, %d hung: TryAcquire took %v, want at most %v", tt.nodes, tt.refused, tt.hung, took, tt.within)
-			}
+			wantWithin(t, tt.within, began, tt.nodes, "nodes,", tt.refused, "refused,", tt.hung, "hung: TryAcquire took")
 			if err != nil {
 				return
 			}
 			for name, do := range map[string]func() error{
-				"Extend": func() error { return lock.Extend(t.Context(), time.Minute) },
-				"Held":   func() error { _, err := lock.Held(t.Context()); return err },
+				"Extend":  func() error { return lock.Extend(t.Context(), time.Minute) },
+				"Confirm": func() error { _, err := lock.Confirm(t.Context()); return err },
 			} {
-				if err := do(); err != nil {
-					t.Errorf("%d nodes, %d refused, %d hung: %s = %v", tt.nodes, tt.refused, tt.hung, name, err)
-				}
+				noError(t, do(), tt.nodes, "nodes,", tt.refused, "refused,", tt.hung, "hung", name)
 			}
-			if err := lock.Release(t.Context()); err != nil {
-				t.Errorf("%d nodes, %d refused, %d hung: Release = %v", tt.nodes, tt.refused, tt.hung, err)
-			}
+			noError(t, lock.Release(), tt.nodes, "nodes,", tt.refused, "refused,", tt.hung, "hung: Release")
 			if took := time.Since(began); took != 0 {
 				t.Errorf("%d nodes, %d refused, %d hung: the dead ones held up the others by %v", tt.nodes, tt.refused, tt.hung, took)
 			}
@@ -109,9 +100,7 @@ func TestAnAttemptThatCannotSucceedAnyMoreWaitsForNobody(t *testing.T) {
 			if took := time.Since(start); !errors.Is(err, tt.want) || took != 0 {
 				t.Errorf("three of five nodes %s, and two are silent: TryAcquire = %v after %v, want %v at once", name, err, took, tt.want)
 			}
-			for _, f := range fakes[3:] {
-				f.resume()
-			}
+			forEach(fakes[3:], (*fakeNode).resume)
 		})
 	}
 }
@@ -138,16 +127,6 @@ func TestTheErrorNamesEveryNodeAndWhatToDo(t *testing.T) {
 	})
 }
 
-// failing answers one command with an error reply.
-func failing(command, text string) func([]any) *driver.Reply {
-	return func(args []any) *driver.Reply {
-		if args[0] != command {
-			return nil
-		}
-		return &driver.Reply{Kind: driver.Failure, Str: text}
-	}
-}
-
 func TestAcquireWaitsForTheExpiryOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5)
@@ -170,10 +149,8 @@ func TestWaitingHasItsBounds(t *testing.T) {
 		least  time.Duration
 		most   time.Duration
 	}{
-		"MaxWait 2s":   {WithMaxWait(2 * time.Second), 2 * time.Second, 2 * time.Second},
-		"MaxWait 0":    {WithMaxWait(0), 0, 0},
-		"RetryLimit 0": {WithRetryLimit(0), 0, 0},
-		"RetryLimit 3": {WithRetryLimit(3), 0, 35*time.Millisecond + 3},
+		"MaxWait 2s": {WithMaxWait(2 * time.Second), 2 * time.Second, 2 * time.Second},
+		"MaxWait 0":  {WithMaxWait(0), 0, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 3)
@@ -195,36 +172,28 @@ func TestWaitingHasItsBounds(t *testing.T) {
 func TestAnOutageIsWaitedThroughForOneTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
-		fakes[0].change(refuse)
-		fakes[1].change(refuse)
+		changeAll(fakes[:2], refuse)
 		began := time.Now()
-		if _, err := locker.Acquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {
-			t.Errorf("Acquire with two of three nodes dead = %v, want ErrNoQuorum", err)
-		}
+		returns(t, ErrNoQuorum, "Acquire with two of three nodes dead")(locker.Acquire(t.Context(), "k"))
 		if waited := time.Since(began); waited < 4*time.Second || waited > 4500*time.Millisecond {
 			t.Errorf("Acquire gave up after %v, want one TTL of 4s", waited)
 		}
 		time.AfterFunc(2*time.Second, func() { fakes[0].change(func(f *fakeNode) { f.refused = nil }) })
-		if _, err := locker.Acquire(t.Context(), "k"); err != nil {
-			t.Errorf("Acquire through an outage of 2s = %v", err)
-		}
+		returns(t, nil, "Acquire through an outage of 2s")(locker.Acquire(t.Context(), "k"))
 	})
 }
 
 func TestANodeThatComesBackVotesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		fakes[0].change(refuse)
-		fakes[1].change(refuse)
+		changeAll(fakes[:2], refuse)
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {
 			t.Fatalf("TryAcquire = %v, want ErrNoQuorum", err)
 		}
 		fakes[0].change(func(f *fakeNode) { f.refused = nil })
 		time.Sleep(node.MinCooldown)
 		lock, err := locker.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatalf("TryAcquire after the node is back = %v", err)
-		}
+		must(t, err, "TryAcquire after the node is back")
 		synctest.Wait()
 		if votes := lock.Votes(); votes[0].Answer != Granted || votes[1].Answer != Failed || votes[2].Answer != Granted {
 			t.Errorf("Votes = %v", votes)
@@ -237,10 +206,7 @@ func TestALateVoteStillCountsForTheLock(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		fakes[2].change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
-		lock, err := locker.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
-		}
+		lock := mustTry(t, locker, "k")
 		if vote := lock.Votes()[2]; vote.Answer != Pending {
 			t.Errorf("the slow node's vote was waited for: %v", vote)
 		}
@@ -252,38 +218,16 @@ func TestALateVoteStillCountsForTheLock(t *testing.T) {
 	})
 }
 
-// warm makes the nodes known and their scripts loaded.
-func warm(t *testing.T, locker *Locker) {
-	t.Helper()
-	lock, err := locker.TryAcquire(t.Context(), "warm")
-	if err != nil {
-		t.Fatalf("TryAcquire = %v", err)
-	}
-	synctest.Wait() // or what has not left yet is not needed any more
-	if err := lock.Extend(t.Context(), time.Minute); err != nil {
-		t.Fatalf("Extend = %v", err)
-	}
-	synctest.Wait()
-	if err := lock.Release(t.Context()); err != nil {
-		t.Fatalf("Release = %v", err)
-	}
-	synctest.Wait()
-}
-
 func TestCallersAtTheSameTimeShareBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.delay, f.calls = 100*time.Microsecond, 0 })
-		}
+		changeAll(fakes, func(f *fakeNode) { f.delay, f.calls = 100*time.Microsecond, 0 })
 		const callers = 1000
 		var group sync.WaitGroup
 		for i := range callers {
 			group.Go(func() {
-				if _, err := locker.TryAcquire(t.Context(), fmt.Sprint("k", i)); err != nil {
-					t.Errorf("TryAcquire = %v", err)
-				}
+				returns(t, nil)(locker.TryAcquire(t.Context(), fmt.Sprint("k", i)))
 			})
 		}
 		group.Wait()
@@ -300,14 +244,9 @@ func TestTheDeadlineIsCountedFromBeforeTheFirstByte(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(time.Second))
 		warm(t, locker)
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.delay = 100 * time.Millisecond })
-		}
+		far(fakes, 100*time.Millisecond)
 		start := time.Now()
-		lock, err := locker.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
-		}
+		lock := mustTry(t, locker, "k")
 		want := start.Add(time.Second - 10*time.Millisecond - 2*time.Millisecond)
 		if until := lock.Until(); !until.Equal(want) {
 			t.Errorf("Until = start + %v, want start + TTL − 1%% − 2ms", until.Sub(start))
@@ -334,34 +273,12 @@ func TestTheDeadlineIsCountedFromTheFirstOfTheVotes(t *testing.T) {
 		synctest.Wait() // and the next one has to wait until this batch is back
 		start := time.Now()
 		time.AfterFunc(100*time.Millisecond, func() { close(gate) })
-		lock, err := locker.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
-		}
+		lock := mustTry(t, locker, "k")
 		if took := time.Since(start); took != 100*time.Millisecond {
 			t.Fatalf("TryAcquire took %v: no request has waited, and this test shows nothing", took)
 		}
 		if want := start.Add(10*time.Second - 102*time.Millisecond); !lock.Until().Equal(want) {
 			t.Errorf("Until = start + %v, want start + TTL − 1%% − 2ms", lock.Until().Sub(start))
-		}
-	})
-}
-
-func TestACancelledRequestEndsTheHoldsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3)
-		ctx, cancel := context.WithCancel(t.Context())
-		lock, err := locker.Acquire(ctx, "k")
-		if err != nil {
-			t.Fatalf("Acquire = %v", err)
-		}
-		held := lock.Context()
-		cancel()
-		if !errors.Is(held.Err(), context.Canceled) {
-			t.Errorf("the lock's context outlives that of the acquire")
-		}
-		if err := lock.Release(context.WithoutCancel(ctx)); err != nil {
-			t.Errorf("Release = %v", err)
 		}
 	})
 }
@@ -381,13 +298,9 @@ func TestATryIsNotRefusedByItsOwnPreviousOne(t *testing.T) {
 			fakes[0].change(func(f *fakeNode) { delete(f.keys, "k") })
 			fakes[1].plant("k", "somebody", time.Hour)
 			lock, err := locker.TryAcquire(t.Context(), "k")
-			if err != nil {
-				t.Fatalf("TryAcquire with one foreign key of three = %v", err)
-			}
+			must(t, err, "TryAcquire with one foreign key of three")
 			fakes[1].change(func(f *fakeNode) { delete(f.keys, "k") })
-			if err := lock.Release(t.Context()); err != nil {
-				t.Fatalf("Release = %v", err)
-			}
+			mustRelease(t, lock)
 		}
 	})
 }
@@ -399,24 +312,66 @@ func TestWaitingForOthersIsNotBlamedOnTheNode(t *testing.T) {
 		var events recorder
 		locker, fakes := newLocker(t, 3, events.option())
 		warm(t, locker) // to nodes so near there is one batch at a time
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.delay = 200 * time.Millisecond })
-		}
-		first := make(chan error, 1)
-		go func() {
-			_, err := locker.TryAcquire(t.Context(), "a")
-			first <- err
-		}()
+		far(fakes, 200*time.Millisecond)
+		first := async(func() error { _, err := locker.TryAcquire(t.Context(), "a"); return err })
 		time.Sleep(10 * time.Millisecond)
 		began := time.Now()
 		if _, err := locker.TryAcquire(t.Context(), "b"); err != nil {
 			t.Errorf("behind a batch that took 190ms more, on nodes that take 200ms and may take 250ms: %v after %v", err, time.Since(began))
 		}
-		if err := <-first; err != nil {
-			t.Errorf("the batch before it: %v", err)
-		}
+		noError(t, <-first, "the batch before it")
 		if kinds := events.kinds(); slices.Contains(kinds, NodeDown) {
 			t.Errorf("the node was blamed: %v", kinds)
 		}
+	})
+}
+
+func TestALockIsTakenRefusedReleasedAndTakenAgain(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 4, 5, 6, 7} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, n)
+			lock, err := locker.TryAcquire(t.Context(), "k")
+			must(t, err, n, "nodes: TryAcquire")
+			returns(t, ErrTaken, n, "nodes: the second TryAcquire")(locker.TryAcquire(t.Context(), "k"))
+			noError(t, lock.Extend(t.Context(), 20*time.Second), n, "nodes: Extend")
+			wantHeld(t, lock, true)
+			ctx := lock.Context()
+			noError(t, lock.Release(), n, "nodes: Release")
+			if context.Cause(ctx) != ErrReleased {
+				t.Errorf("%d nodes: the context ended with %v, want ErrReleased", n, context.Cause(ctx))
+			}
+			synctest.Wait()
+			wantFree(t, fakes, "k", n)
+			again, err := locker.TryAcquire(t.Context(), "k")
+			if err != nil {
+				t.Errorf("%d nodes: TryAcquire after the release = %v", n, err)
+			} else if again.Token() == lock.Token() {
+				t.Errorf("%d nodes: two acquires share the token", n)
+			}
+			noError(t, locker.Close(), n, "nodes: Close")
+			wantFree(t, fakes, "k", n)
+		})
+	}
+}
+
+// Where other goroutines compute, a reply waits for its reader, and its reader for its turn.
+func TestAReplyThatWaitsToBeReadCountsWhenItsTimeIsUp(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines run in turn
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		changeAll(fakes, func(f *fakeNode) {
+			f.hold = func(string) <-chan struct{} {
+				read := make(chan struct{})
+				time.AfterFunc(defaultNodeTimeout, func() {
+					runtime.Gosched()
+					close(read)
+				})
+				return read
+			}
+		})
+		lock := mustTry(t, locker, "k")
+		changeAll(fakes, func(f *fakeNode) { f.hold = nil })
+		noError(t, lock.Release(), "Release")
 	})
 }

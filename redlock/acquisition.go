@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"context"
+	"sync"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/node"
@@ -18,14 +19,14 @@ type acquisition struct {
 	began  clockdrift.Instant
 
 	// Of the goroutine that acquires.
-	how    How
+	how    AcquirePath
 	tries  int
 	rounds int // further ones, for a fence
 
-	held *lease // nil: no hold has begun
-	// Guarded by held.attempt.Mu.
+	mu    sync.Mutex // guards all below
+	held  *lease     // nil: no hold has begun
 	since clockdrift.Instant
-	told  bool   // the end of the acquire was
+	ended bool   // the end of the acquire was told
 	later func() // lets the end of the hold be told, once the end of the acquire was told
 }
 
@@ -44,9 +45,9 @@ func (l *Locker) starts(ctx context.Context, call AcquireStart) (context.Context
 
 // converts tells the start of a conversion of l, whose context counts.
 func (l *lease) converts(to LockKind) *acquisition {
-	_, a := l.locker.starts(l.parent, AcquireStart{Key: l.Key(), Kind: to, Converts: true})
+	_, a := l.locker.starts(l.hold.Parent, AcquireStart{Key: l.Key(), Kind: to, Converts: true})
 	if a != nil {
-		a.how = HowConverted
+		a.how = PathConverted
 	}
 	return a
 }
@@ -69,15 +70,12 @@ func (a *acquisition) releases(r ReleaseEnd) {
 	}
 }
 
-// watchedBy returns the options of an acquire that the hooks are told of.
-func (o *acquireOptions) watchedBy(a *acquisition) *acquireOptions {
-	own := *o
-	own.told = a
-	return &own
+// holds notes that the hold begins.
+func (a *acquisition) holds(l *lease, now clockdrift.Instant) {
+	a.mu.Lock()
+	a.held, a.since = l, now
+	a.mu.Unlock()
 }
-
-// holds notes that the hold begins. attempt.Mu is held.
-func (a *acquisition) holds(l *lease, now clockdrift.Instant) { a.held, a.since = l, now }
 
 // ends tells the end of an acquire, if anybody wants to be told, and that of the hold if it is over
 // already. A panic of a hook releases the lock, which nobody gets.
@@ -87,7 +85,7 @@ func ends[L public](a *acquisition, lock L, err error) {
 	}
 	e := AcquireEnd{
 		AcquireStart: a.call, Err: err, Waited: a.locker.clock.Now().Sub(a.began),
-		Tries: a.tries, How: a.how, FenceRounds: a.rounds,
+		Tries: a.tries, Path: a.how, FenceRounds: a.rounds,
 	}
 	var none L
 	if lock != none {
@@ -97,7 +95,7 @@ func ends[L public](a *acquisition, lock L, err error) {
 	defer func() {
 		a.settle()
 		if !returned && lock != none { // a panic, or runtime.Goexit
-			_ = lock.Release(context.WithoutCancel(a.ctx)) // there is nobody to tell
+			_ = lock.Release() // there is nobody to tell
 		}
 	}()
 	if a.locker.hooks.AcquireEnd != nil {
@@ -108,31 +106,30 @@ func ends[L public](a *acquisition, lock L, err error) {
 
 // settle lets the end of the hold be told from now on.
 func (a *acquisition) settle() {
-	if a.held == nil {
-		return
-	}
-	a.held.attempt.Mu.Lock()
-	defer a.held.attempt.Mu.Unlock()
-	a.told = true
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
 	if a.later != nil {
 		a.later()
 	}
 }
 
-// over lets the end of the hold be told, as soon as the end of the acquire was. attempt.Mu is held.
-func (a *acquisition) over(why Why, now clockdrift.Instant) {
+// over lets the end of the hold be told, as soon as the end of the acquire was.
+func (a *acquisition) over(e quorum.End, cause error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	l, end := a.held, a.locker.hooks.HoldEnd
 	if l == nil || end == nil {
 		return
 	}
 	h := HoldEnd{
-		Key: l.attempt.Key, Kind: l.kind(), Fence: l.fence, Held: min(now, l.until).Sub(a.since), Left: max(0, l.until.Sub(now)), Why: why,
+		Key: l.hold.Key, Kind: l.kind(), Fence: e.Fence, Lasted: min(e.Now, e.Until).Sub(a.since), Left: max(0, e.Until.Sub(e.Now)), Reason: EndReason(e.Why),
 	}
-	if why == WhyLost || why == WhyClosed {
-		h.Err = l.cause
+	if h.Reason == EndLost || h.Reason == EndClosed {
+		h.Err = cause
 	}
 	a.later = func() { a.locker.teller.put(hookHoldEnd, mostNews, func() { end(a.ctx, h) }) }
-	if a.told {
+	if a.ended {
 		a.later()
 	}
 }
@@ -140,41 +137,37 @@ func (a *acquisition) over(why Why, now clockdrift.Instant) {
 // kind is the kind of the lock.
 func (l *lease) kind() LockKind {
 	switch {
-	case l.places != nil:
+	case l.slots != nil:
 		return KindPermit
-	case l.attempt.Many != nil:
+	case l.hold.Many != nil:
 		return KindKeys
-	case l.attempt.Kind.Joins:
+	case l.hold.Kind.Joins:
 		return KindShared
 	}
 	return KindExclusive
 }
 
-// extended is what came of an extension; nil: no node was asked. attempt.Mu is held.
+// extended is what came of an extension; nil: no node was asked.
 func (l *lease) extended(op *quorum.Operation, err error) ExtendEnd {
-	e := ExtendEnd{Key: l.attempt.Key, Kind: l.kind(), Nodes: len(l.locker.board.Nodes), Err: err}
+	e := ExtendEnd{Key: l.hold.Key, Kind: l.kind(), Nodes: len(l.locker.board.Nodes), Until: l.Until(), Err: err}
 	if op != nil {
 		t := op.Tally()
 		e.Granted, e.Need, e.Latency = t.Agreed, t.Need, op.Over.Sub(op.Asked)
-		e.votes = func() []Vote {
-			l.attempt.Mu.Lock()
-			defer l.attempt.Mu.Unlock()
-			return votes(op.Tally())
-		}
+		e.votes = func() []Vote { return votes(op.Tally()) }
 	}
 	return e
 }
 
 // sent tells of a batch. Its requests are used again.
 func (l *Locker) sent(s node.Sent) {
-	b := Batch{Node: s.Node.Name(), Requests: len(s.Parts), Commands: s.Commands, Queued: s.Queued, Latency: s.Took, Err: s.Err, Attempt: s.Attempt}
+	b := NodeBatch{Node: s.Node.Name(), Requests: len(s.Parts), Commands: s.Commands, Queued: s.Queued, Latency: s.Took, Err: s.Err, Attempt: s.Attempt}
 	if l.watched {
 		b.about = make([]*acquisition, 0, len(s.Parts))
 	}
 	for _, p := range s.Parts {
-		if op, ok := p.Of.(*node.Request).Question.(*quorum.Operation); ok {
-			if l, ok := op.Owner.(*lease); ok && l.told != nil {
-				b.about = append(b.about, l.told)
+		if op, ok := p.Of.(*node.Request).Question.(*quorum.Operation); ok && !op.Op.Frees {
+			if l, ok := op.Hold.Keeper.(*keeper); ok && l.acquisition != nil {
+				b.about = append(b.about, l.acquisition)
 			}
 		}
 	}
@@ -192,20 +185,19 @@ func (l *Locker) emit(e Event) {
 const (
 	hookHoldEnd   = "HoldEnd"
 	hookExtendEnd = "ExtendEnd"
-	hookRenewal   = "OnRenewal"
 	hookBatch     = "Batch"
 	hookNode      = "Node"
 )
 
-// join makes one of all hooks. A function is nil where none is set. It reports whether any of them is
-// about locks.
+// join makes one of all hooks. A function is nil where none is set. It reports whether any of them
+// is about locks.
 func join(all []Hooks) (h Hooks, ofLocks bool) {
 	h.AcquireEnd = each(all, func(h *Hooks) func(context.Context, AcquireEnd) { return h.AcquireEnd })
 	h.HoldEnd = each(all, func(h *Hooks) func(context.Context, HoldEnd) { return h.HoldEnd })
 	h.ReleaseEnd = each(all, func(h *Hooks) func(context.Context, ReleaseEnd) { return h.ReleaseEnd })
 	h.ExtendEnd = each(all, func(h *Hooks) func(context.Context, ExtendEnd) { return h.ExtendEnd })
 	var starts []func(context.Context, AcquireStart) context.Context
-	var batches []func(Batch)
+	var batches []func(NodeBatch)
 	var events []func(Event)
 	for _, one := range all {
 		if one.AcquireStart != nil {
@@ -227,10 +219,10 @@ func join(all []Hooks) (h Hooks, ofLocks bool) {
 		}
 	}
 	if len(batches) > 0 {
-		h.Batch = func(b Batch) { inTurn(len(batches), func(i int) { batches[i](b) }) }
+		h.Batch = func(b NodeBatch) { callEach(len(batches), func(i int) { batches[i](b) }) }
 	}
 	if len(events) > 0 {
-		h.Node = func(e Event) { inTurn(len(events), func(i int) { events[i](e) }) }
+		h.Node = func(e Event) { callEach(len(events), func(i int) { events[i](e) }) }
 	}
 	return h, h.AcquireStart != nil || h.AcquireEnd != nil || h.HoldEnd != nil || h.ReleaseEnd != nil || h.ExtendEnd != nil
 }
@@ -246,11 +238,11 @@ func each[T any](all []Hooks, of func(*Hooks) func(context.Context, T)) func(con
 	if len(tells) == 0 {
 		return nil
 	}
-	return func(ctx context.Context, told T) { inTurn(len(tells), func(i int) { tells[i](ctx, told) }) }
+	return func(ctx context.Context, told T) { callEach(len(tells), func(i int) { tells[i](ctx, told) }) }
 }
 
 // inTurn makes so many calls, each of them also behind one that panics.
-func inTurn(calls int, call func(int)) { callFrom(0, calls, call) }
+func callEach(calls int, call func(int)) { callFrom(0, calls, call) }
 
 func callFrom(i, calls int, call func(int)) {
 	if i < calls {

@@ -13,17 +13,14 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Check asks all nodes at once, also one that has just failed and is not asked by others yet, whether they are fit to vote: whether they answer, are masters
-// and servers of their own, keep their keys, and are admitted under [WithRestartGuard]. It
-// returns nil if all are, and otherwise a [*CheckError] that names the unfit ones. That matches
-// [ErrNoQuorum] if the fit ones are no quorum, so that no lock can be taken.
+// Check asks all nodes at once whether they are fit to vote: whether they answer, are masters and
+// servers of their own, keep their keys, and are admitted under [WithRestartGuard]. It does not
+// test the ACL of keys. It takes one round trip, or the node time-out if a node is silent.
 //
-// At the first start report every error: a misconfigured node goes unnoticed until another one
-// fails. A readiness probe may test for ErrNoQuorum alone. Check takes one round trip, or the
-// node time-out (see [WithNodeTimeout]) if a node is silent. It does not test the ACL of keys.
-//
-// The error matches [ErrClosed] on a Locker that was closed, and the context's error if ctx
-// ended first.
+// A [*CheckError] names the unfit ones. It matches [ErrNoQuorum] if the fit ones are no quorum: a
+// readiness probe may test for that alone; at the first start report every error, for a
+// misconfigured node goes unnoticed until another one fails. Other errors match [ErrClosed], or the
+// context's error.
 func (l *Locker) Check(ctx context.Context) error {
 	op := l.aside(protocol.Check, append(slices.Clip(protocol.AskFitness), l.look()...))
 	op.Full = make(chan struct{})
@@ -39,9 +36,7 @@ func (l *Locker) Check(ctx context.Context) error {
 	case <-ctx.Done():
 		end = fault.EndOf(ctx)
 	}
-	op.Attempt.Mu.Lock()
 	tally := op.Tally()
-	op.Attempt.Mu.Unlock()
 	failure := &CheckError{Nodes: len(l.board.Nodes), Need: l.board.Quorum, end: end}
 	for i, v := range votes(tally) {
 		switch v.Answer {
@@ -80,22 +75,13 @@ func (l *Locker) unfit(v *quorum.Vote) error {
 	return v.Node.Gates().Look(look, l.clock.Fresh()).Doubt
 }
 
-// asideKey is the name, behind the prefix, for which a question stands in line that concerns no lock.
+// asideKey names, behind the prefix, the queue of questions that concern no lock.
 const asideKey = "quorumlock:node"
 
 // aside makes a question to nodes that concerns no lock.
 func (l *Locker) aside(what *protocol.Op, cmds []driver.Command) *quorum.Operation {
-	op := l.about(asideKey, what)
+	op := l.board.About(asideKey, what)
 	op.Cmds = cmds
-	return op
-}
-
-// about makes a question to nodes that concerns a key and no token. It stands in line with what else
-// concerns the key. Its commands are to be given.
-func (l *Locker) about(key string, what *protocol.Op) *quorum.Operation {
-	op, a := new(quorum.Operation), new(quorum.Attempt)
-	a.Init(l.board, nil, key, "", l.options.acquire.ttl)
-	op.Prepare(a, what, l.options.acquire.ttl)
 	return op
 }
 
@@ -113,11 +99,15 @@ func (e *CheckError) Error() string {
 	for i, v := range e.Unfit {
 		lines[i] = v.String()
 	}
-	text := fmt.Sprintf("redlock: check: %d of %d nodes have no vote, and %d must have one: %s", len(e.Unfit), e.Nodes, e.Need, strings.Join(lines, "; "))
+	text := e.summary() + ": " + strings.Join(lines, "; ")
 	if e.end != nil {
 		text += ": " + e.end.Error()
 	}
 	return text
+}
+
+func (e *CheckError) summary() string {
+	return fmt.Sprintf("redlock: check: %d of %d nodes have no vote, and %d must have one", len(e.Unfit), e.Nodes, e.Need)
 }
 
 // Unwrap makes the error match its parts.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
-// A heldContext is the context of a hold, or of a view of it. A timer ends it at the deadline. That one
-// is late where the process was stopped, the machine has slept or no CPU is free, so whoever asks the
-// context compares the clock as well. What was derived from it ends with it.
+// A heldContext is the context of a hold, or of a view of it. A timer ends it at the deadline. That
+// one is late where the process was stopped, the machine has slept or no CPU is free, so whoever
+// asks the context compares the clock as well. What was derived from it ends with it.
 //
 // Package context finds the context that it embeds by Value and Done, and derives from that one: no
 // goroutine is started.
@@ -53,43 +51,38 @@ func (c *heldContext) String() string { return fmt.Sprintf("%v.Lock(%q)", c.Cont
 // look ends the context if the deadline of its hold has passed.
 func (c *heldContext) look() {
 	l := c.lock.body()
-	if c.Context.Err() != nil {
+	if c.Context.Err() != nil || l.locker.clock.Fresh() < l.hold.Deadline() {
 		return
 	}
-	now := l.locker.clock.Fresh()
-	if now < clockdrift.Instant(l.due.Load()) {
-		return
-	}
-	l.attempt.Mu.Lock()
-	l.check(now)
-	over, cause := l.ended != nil, l.cause
-	l.attempt.Mu.Unlock()
-	if over {
+	if ended, cause := l.hold.Over(); ended != nil {
 		c.cancel(cause) // a view may not descend from the hold's context
 	}
 }
 
 // Context returns the hold's own context.
 func (l *lease) Context() context.Context {
-	now := l.observe()
-	defer l.attempt.Mu.Unlock()
+	left := l.hold.Left()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx = under(l.parent, l.public)
-		l.due.Store(int64(l.until))
-		if l.ended != nil {
-			l.ctx.cancel(l.cause)
+		l.ctx = under(l.hold.Parent, l.public)
+		if l.over != nil {
+			l.ctx.cancel(l.over)
 		} else {
-			l.timer = time.AfterFunc(l.until.Sub(now), l.expire)
+			l.timer = time.AfterFunc(left, l.expire)
 		}
 	}
 	return l.ctx
 }
 
 // expire is called by the timer. The lease may have been extended since.
-func (l *lease) expire() {
-	now := l.observe()
-	defer l.attempt.Mu.Unlock()
-	if l.ended == nil {
-		l.timer.Reset(l.until.Sub(now))
+func (l *lease) expire() { l.arm(l.hold.Left()) }
+
+// arm lets the timer end the context after what is left of the lease, if there are both.
+func (l *lease) arm(left time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx != nil && l.over == nil {
+		l.timer.Reset(left)
 	}
 }

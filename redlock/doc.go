@@ -2,9 +2,8 @@
 // Redis-compatible masters, by the Redlock algorithm
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 //
-// A lock is held when a quorum of N/2+1 nodes has granted its key to one random
-// token. While a quorum of nodes works, locks are taken, extended and released; a
-// minority may be dead, hung, slow, or hold another token.
+// A lock is held when a quorum of N/2+1 nodes has granted its key to one random token. A minority
+// may be dead, hung, slow, or hold another token.
 //
 //	nodes, err := goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
 //	if err != nil {
@@ -22,54 +21,50 @@
 //	} else if err != nil {
 //		return err
 //	}
-//	defer lock.Release(context.WithoutCancel(ctx))
+//	defer lock.Release()
 //	return settle(lock.Context(), order)
 //
 // # What a lock promises
 //
-// A lock is a lease. Between the return of Acquire and [Lock.Until] nobody else is
-// granted the key, on three assumptions: the clocks of the nodes and of this machine
-// run at about the same speed (see [WithDriftFactor]), and no node's clock is set forward
-// (under [WithClockGuard] such a node has no vote); a node that restarts without its data
-// stays away for one TTL ([WithRestartGuard] enforces that); and this process is not
-// paused past the deadline between a check and the act that relies on it. [Lock.Context] ends
-// at the deadline by a local timer, whatever the network does.
+// A lock is a lease. Between the return of Acquire and [Lock.Until] nobody else is granted the key,
+// on three assumptions: the clocks of the nodes and of this machine run at about the same speed
+// ([WithDriftFactor]), and no node's clock is set forward ([WithClockGuard] sees it); a node that
+// restarts without its data stays away for one TTL ([WithRestartGuard] enforces it); and this
+// process is not paused past the deadline between a check and the act that relies on it.
 //
-// A lease cannot stop a paused process from sending one late write. Where a late write does
-// harm, the store has to refuse it, by the number of its writer's lock: see [WithFences],
-// [Lock.Fence], and package fence. The reasons are in docs/safety.md in the repository.
+// A lease cannot stop a paused process from sending one late write. Where that does harm, the store
+// has to refuse it, by the number of its writer's lock: see [WithFences] and package fence. The
+// reasons are in docs/safety.md in the repository.
 //
 // # Holding and waiting
 //
-// [Locker.Do] holds a lock while a function runs; [WithRenewal] renews one from its acquire
-// to its release. Waiters of one Locker are served in their order: a release hands the lock
-// to the first. It wakes waiters of other processes over the channel "ql:free:" and the key.
-//
-// [Locker.AcquireShared] takes a key together with other readers, while no [Lock] has it.
+// [Locker.Do] holds a lock while a function runs. Waiters of one Locker are served in their order:
+// a release hands the lock to the first. It wakes waiters of other processes over the channel
+// "ql:free:" and the key.
 //
 // # What the user's ACL has to allow
 //
 //	locks                  ~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time
 //	waiters are woken      &ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo
-//	WithFairness           ~ql:line:{KEYS} ~ql:line=KEYS ~ql:live:{KEYS} ~ql:live=KEYS +zadd +zrem +zscore +zcard +zrange +exists
+//	WithFairness           ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zrangebyscore +exists
 //	WithDeadlockDetection  ~ql:waits:{KEYS} ~ql:waits=KEYS +hset +hget +hdel +hgetall
-//	AcquireAll             ~ql:wanted:{KEYS} ~ql:wanted=KEYS
-//	Semaphore              ~ql:slot:{KEYS}* ~ql:slot=KEYS ~ql:permits:{KEYS} ~ql:permits=KEYS ~ql:wanted:{KEYS} ~ql:wanted=KEYS +exists
-//	AcquireShared          ~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:writer:{KEYS} ~ql:writer=KEYS +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +pexpireat +unlink
+//	AcquireAll             ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zrangebyscore +exists
+//	Semaphore              ~ql:slot:{KEYS}* ~ql:slot=KEYS ~ql:permits:{KEYS} ~ql:permits=KEYS ~ql:pool:{KEYS} ~ql:pool=KEYS +zadd +zrem +zscore +zrangebyscore +exists
+//	AcquireShared          ~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +pexpireat +unlink
 //	WithFences             ~ql:fences:* +zadd +zscore +zrange +zremrangebyscore
 //	WithRestartGuard       ~ql:epoch:PREFIX ~ql:admitted:PREFIX ~ql:set:PREFIX +mget
-//	WithReplicatedVotes    +wait
-//	WithDurableVotes       +waitaof
+//	Durability.Replicas    +wait
+//	Durability.Disk        +waitaof
 //
-// KEYS is PREFIX*, and PREFIX that of [WithKeyPrefix]; without one, ":PREFIX" falls away. Without channels waiters poll, and [NodeMuted] reports it. Without scripts the
-// server's own commands (DELIFEQ, DELEX, CAD, CAS, SET with IFEQ) replace them, if it has them
-// and they are allowed; otherwise [NodeLimited] says what does not work.
+// KEYS is PREFIX*, and PREFIX that of [WithKeyPrefix]; without one, ":PREFIX" falls away. Without
+// channels waiters poll, and [NodeMuted] reports it. Without scripts the server's own commands
+// (DELIFEQ, DELEX, CAD, CAS, SET with IFEQ) replace them, if it has them and they are allowed;
+// otherwise [NodeLimited] says what does not work.
 //
 // # What all clients of a key share
 //
-// A lock is a key: a name behind a prefix ([WithKeyPrefix]), in one database of each node.
-// Clients that differ in the prefix, in the database number (the path of a URL, or a client's
-// setting) or in the nodes hold independent locks on the same key, and nothing reports it.
+// Clients that differ in the prefix ([WithKeyPrefix]), in the database number (the path of a URL,
+// or a client's setting) or in the nodes hold independent locks on one key, and nothing reports it.
 // Keep the three in one place of the configuration.
 //
 // # What Extend and Release return
@@ -86,27 +81,12 @@
 //	released or abandoned before         ErrReleased     ErrReleased
 //	gone from all nodes (FLUSHALL)       nil, set again  ErrLost
 //	held by a Locker that was closed     ErrClosed       ErrClosed
-//	in any state, when ctx ends first    ctx's error     ctx's error, and ErrLost if it was lost
+//	in any state, when ctx ends first    ctx's error     takes no context
 //	held for all of WithMaxHold          ErrOption       nil
 //
 // An Extend that fails with ErrNoQuorum leaves the deadline as it was; the lock is lost
 // at its deadline, not before. After a failed Release the key expires by its TTL at the
 // latest, and the Locker goes on deleting it where it can.
-//
-// # Which error to test for first
-//
-// Test with errors.Is. One error may match several; the first match of this list says what
-// to do:
-//
-//	ErrOption                  correct the call: nothing was sent
-//	ErrClosed, ErrReleased     you have ended it yourself
-//	ErrDeadlock                use the lock that the context has
-//	ErrLost                    stop the work: somebody else may have the key
-//	ErrTaken                   somebody else has it: come back later, or skip
-//	ErrContended, ErrExpired   try again
-//	ErrFence                   try again; first correct what the message names
-//	ErrNoQuorum                too few nodes: ErrNode, ErrNodeSet and ErrQuarantine beside it say why
-//	the context's error        the caller gave up; the attempt is undone in the background
 //
 // # Time
 //

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -10,70 +11,55 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// The errors of this package say what to do next; the structs beside them say
-// what happened. Test for them with errors.Is.
+// The errors say what to do next; the structs beside them say what happened. Test for them with
+// errors.Is, in this order, for one error may match several; and last for the context's error: the
+// caller gave up, and the attempt is undone in the background.
 var (
-	// ErrTaken says that somebody else has the key. Come back later.
-	ErrTaken = fault.ErrTaken
-
-	// ErrContended says that several asked for the key at the same moment, and that nobody
-	// got it. Try again; do not take it for [ErrTaken]. It is rare: see [Locker.TryAcquire].
-	ErrContended = fault.ErrContended
-
-	// ErrNoQuorum says that too few nodes answered, so nobody can say who has the
-	// key. Look at the nodes: the [QuorumError] beside it names them.
-	ErrNoQuorum = fault.ErrNoQuorum
-
-	// ErrExpired says that a quorum voted after the end of the lease. Take a longer TTL,
-	// or find out what is slow.
-	ErrExpired = fault.ErrExpired
-
-	// ErrLost says that the lock is lost: its lease ran out, or too many nodes have lost
-	// its key. Stop the work that it protected.
-	ErrLost = fault.ErrLost
-
-	// ErrReleased says that this process has released this lock, or the lock with this
-	// token ([WithToken]), before.
-	ErrReleased = fault.ErrReleased
-
-	// ErrDeadlock says that the context of an acquire carries a lock of the same Locker
-	// that has the key (see [FromContext]), so that it would wait for itself; or that it
-	// waited in a ring with other locks of this Locker, or of several processes
-	// ([WithDeadlockDetection]), which the [DeadlockError] beside it names. Use that lock, acquire it [WithReentry], or release what the context carries.
-	ErrDeadlock = fault.ErrDeadlock
-
-	// ErrClosed says that the Locker was closed.
-	ErrClosed = fault.ErrClosed
-
-	// ErrOption says that an option or an argument is not valid; nothing was sent.
-	// The [OptionError] beside it says which, and what is valid.
+	// ErrOption: an option or an argument is not valid; nothing was sent. See [OptionError].
 	ErrOption = fault.ErrOption
-
-	// ErrFence says that the nodes have granted the key, but accepted no fence for it.
-	// Try again; the message says if something has to be corrected first.
+	// ErrClosed: the Locker was closed.
+	ErrClosed = fault.ErrClosed
+	// ErrReleased: this process has released this lock, or the lock with this token, before.
+	ErrReleased = fault.ErrReleased
+	// ErrDeadlock: the context of the acquire carries a lock of the same Locker that has the key
+	// (use that, acquire it [WithReentry], or release it first); or it waited in the ring of a
+	// [DeadlockError].
+	ErrDeadlock = fault.ErrDeadlock
+	// ErrLost: the lease ran out, or too many nodes have lost the key. Stop the work that it
+	// protected.
+	ErrLost = fault.ErrLost
+	// ErrTaken: somebody else has the key. Come back later.
+	ErrTaken = fault.ErrTaken
+	// ErrContended: several asked for the key at the same moment, and nobody got it. Try again; do
+	// not take it for [ErrTaken]. See [Locker.TryAcquire].
+	ErrContended = fault.ErrContended
+	// ErrExpired: a quorum voted after the end of the lease. Take a longer TTL, or find out what is
+	// slow.
+	ErrExpired = fault.ErrExpired
+	// ErrFence: the nodes have granted the key, but accepted no fence for it. Try again; the
+	// message says if something has to be corrected first.
 	ErrFence = fault.ErrFence
-
-	// ErrQuarantine says that a node may have forgotten votes, and does not vote for the
-	// longest TTL: see [WithRestartGuard] and [WithClockGuard]. Wait, with the Locker open. At the
-	// first deployment [Locker.AdmitNewNodes], called before the first acquire, spares the wait.
-	ErrQuarantine = fault.ErrQuarantine
-
-	// ErrNodeSet says that a node belongs to another node set than this client, or was
-	// admitted for shorter leases. The message names both. Give all clients the same nodes,
-	// [WithNodeSet] and [WithRestartGuard].
-	ErrNodeSet = fault.ErrNodeSet
-
-	// ErrAdmitted says that [Locker.AdmitNewNodes] changed nothing, because nodes have been in
-	// use before. Nothing has to be done.
-	ErrAdmitted = fault.ErrAdmitted
-
-	// ErrNode says that a server cannot be a node: it is a replica, evicts keys, or is
-	// another node already. The message says which and what to do.
+	// ErrNoQuorum: too few nodes answered, so nobody can say who has the key: the [QuorumError]
+	// beside it names them, and ErrNode, ErrNodeSet or ErrQuarantine says why.
+	ErrNoQuorum = fault.ErrNoQuorum
+	// ErrNode: a server cannot be a node: it is a replica, evicts keys, or is another node already.
+	// The message says what to do.
 	ErrNode = fault.ErrNode
-
-	// ErrPermits says that others count another number of permits for a [Semaphore]. The
-	// message names both. Give all clients the same number.
+	// ErrNodeSet: a node belongs to another node set than this client, or was admitted for shorter
+	// leases. Give all clients the same nodes, [WithNodeSet] and [WithLongestTTL].
+	ErrNodeSet = fault.ErrNodeSet
+	// ErrQuarantine: a node may have forgotten votes, and does not vote for the longest TTL: see
+	// [WithRestartGuard] and [WithClockGuard]. Wait, with the Locker open; at the first deployment
+	// call [Locker.AdmitNewNodes] before.
+	ErrQuarantine = fault.ErrQuarantine
+	// ErrPermits: others count another number of permits for a [Semaphore]. Give all the same
+	// number.
 	ErrPermits = fault.ErrPermits
+	// ErrBusy: as many acquires are under way in this Locker as [WithMaxAcquires] allows; nothing was
+	// sent. Refuse the work, or come back later.
+	ErrBusy = fault.ErrBusy
+	// ErrAdmitted: [Locker.AdmitNewNodes] changed nothing, because nodes have been in use before.
+	ErrAdmitted = fault.ErrAdmitted
 )
 
 // OptionError is an option or an argument that is not valid. It matches [ErrOption].
@@ -87,22 +73,22 @@ func (e *OptionError) Error() string { return "redlock: " + e.Option + ": " + e.
 // Is makes the error match [ErrOption].
 func (e *OptionError) Is(target error) bool { return target == ErrOption }
 
-// DeadlockError is a ring of locks, each of whose work waits for the next: of one Locker, or of several
-// processes ([WithDeadlockDetection]). One wait of it has given up: within one Locker that which closed the
-// ring, otherwise the youngest. The others go on. What works for a lock is what runs under its
-// [Lock.Context]: see [Detach] for what does not. It matches [ErrDeadlock].
+// DeadlockError is a ring of locks, each of whose work waits for the next: of one Locker, or of
+// several processes ([WithDeadlockDetection]). One wait of it has given up: within one Locker that
+// which closed the ring, otherwise the youngest. What works for a lock is what runs under its
+// [Lock.Context]: see [Detach]. It matches [ErrDeadlock].
 type DeadlockError struct {
-	Cycle []Wait // that of the acquire which failed first
+	Cycle []DeadlockWait // that of the acquire which failed first
 }
 
-// A Wait is one part of a deadlock.
-type Wait struct {
+// A DeadlockWait is one part of a [DeadlockError].
+type DeadlockWait struct {
 	Holds    string // the key that it works under
 	WaitsFor string // the key that the next one has
 	Owner    string // of the key that it holds, by [WithOwner]
 }
 
-func (w Wait) String() string {
+func (w DeadlockWait) String() string {
 	if w.Owner != "" {
 		return fmt.Sprintf("%s, who holds %q, waits for %q", w.Owner, w.Holds, w.WaitsFor)
 	}
@@ -120,9 +106,8 @@ func (e *DeadlockError) Error() string {
 // Is makes the error match [ErrDeadlock].
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-// WaitError is an acquire that has waited in vain. It matches what was wrong at the last try, such
-// as [ErrTaken], and what ended the waiting if that was not an option: the context's error, or
-// [ErrClosed].
+// WaitError is an acquire that has waited in vain. It matches what was wrong at the last try, and
+// the context's error or [ErrClosed] if that ended the waiting.
 type WaitError struct {
 	Tries  int           // how often nodes were asked; 0: never, because others wait before it in this process
 	Waited time.Duration // since the call
@@ -150,9 +135,9 @@ func (e *WaitError) Unwrap() []error {
 	return []error{e.last, e.end}
 }
 
-// CloseError names the keys whose release no quorum has confirmed to [Locker.Close], so others
-// may not get them yet. It matches [ErrNoQuorum]. Nothing has to be done: each key expires one
-// TTL after its nodes answer again at the latest.
+// CloseError names the keys whose release no quorum has confirmed to [Locker.Close]. It matches
+// [ErrNoQuorum]. Nothing has to be done: each key expires one TTL after its nodes answer again at
+// the latest.
 type CloseError struct {
 	Keys []UnreleasedKey // in order
 }
@@ -182,15 +167,14 @@ func (e *CloseError) Is(target error) bool { return target == ErrNoQuorum }
 // Answer is what one node said to an operation.
 type Answer uint8
 
-// The answers. Granted means, by operation, that the node set the key, prolonged it, deleted
-// it, or has it.
+// The answers. Granted means, by operation, that the node set, prolonged, deleted, or has the key.
 const (
-	Pending = Answer(protocol.Pending) // none yet: the operation was decided without it
-	Granted = Answer(protocol.Granted) // it agreed
-	Taken   = Answer(protocol.Taken)   // another token has the key
-	Absent  = Answer(protocol.Absent)  // our token is not there
-	Failed  = Answer(protocol.Failed)  // it refused, or gave no answer: see Vote.Err
-	Outbid  = Answer(protocol.Outbid)  // it set the key, but has accepted an equal or greater fence before
+	Pending Answer = iota // none yet: the operation was decided without it
+	Granted               // it agreed
+	Taken                 // another token has the key
+	Absent                // our token is not there
+	Failed                // it refused, or gave no answer: see Vote.Err
+	Outbid                // it set the key, but has accepted an equal or greater fence before
 )
 
 func (a Answer) String() string {
@@ -204,12 +188,17 @@ type Vote struct {
 	Latency time.Duration // from the call to the answer, waiting in queues included
 	Err     error         // why it Failed: a *driver.ServerError is among it if the server refused
 	Owner   string        // of what Taken means: who has the key, by [WithOwner]; "": not known
+	Since   time.Time     // when that one took it, by its own clock; zero: not known
 	Key     string        // which of several keys was in the way; "": there is one, or none was
 }
 
 func (v Vote) String() string {
 	if v.Answer == Taken && v.Owner != "" {
-		return v.text("taken by " + v.Owner)
+		who := v.Owner
+		if !v.Since.IsZero() {
+			who += " since " + v.Since.Format(time.RFC3339)
+		}
+		return v.text("taken by " + who)
 	}
 	return v.text(v.Answer.String())
 }
@@ -229,11 +218,10 @@ func (v Vote) text(answer string) string {
 	return text
 }
 
-// QuorumError is an operation that too few nodes agreed to, with each node's answer. It
-// matches the sentinel that says why, such as [ErrTaken] or [ErrNoQuorum], and what the
-// nodes' errors match.
+// QuorumError is an operation that too few nodes agreed to, with each node's answer. It matches the
+// sentinel that says why, and what the nodes' errors match.
 type QuorumError struct {
-	Op     string // acquire, extend, renew, release, held or admit
+	Op     string // acquire, extend, renew, release, confirm or admit
 	Key    string
 	Need   int // the votes that make a quorum
 	Votes  []Vote
@@ -287,23 +275,28 @@ func (e *QuorumError) Unwrap() []error {
 func votes(t quorum.Tally) []Vote {
 	votes := make([]Vote, len(t.Votes))
 	for i, v := range t.Votes {
-		votes[i] = Vote{Node: v.Node.Name(), Answer: Answer(v.Answer), Latency: v.Latency, Err: v.Err, Owner: protocol.Owner(v.Holder)}
+		votes[i] = Vote{Node: v.Node.Name(), Answer: Answer(v.Answer), Latency: v.Latency, Err: v.Err, Owner: protocol.Owner(v.Holder), Since: protocol.Since(v.Holder)}
 		if v.Reply != nil && v.Answer == protocol.Taken {
-			votes[i].Key, _, _ = v.Reply.InTheWay()
+			votes[i].Key, _ = v.Reply.InTheWay()
 		}
 	}
 	return votes
 }
 
-// failure returns an operation as an error. Its attempt's mutex is held.
+// failure returns an operation as an error; nil: for the reason that its votes give.
 func failure(op *quorum.Operation, reason error) error {
 	t := op.Tally()
-	return &QuorumError{Op: op.Op.Name, Key: op.Attempt.Key, Need: t.Need, Votes: votes(t), Reason: reason}
+	return tallied(op, &t, cmp.Or(reason, t.Reason))
+}
+
+// tallied returns an operation with these votes as an error.
+func tallied(op *quorum.Operation, t *quorum.Tally, reason error) error {
+	name := op.Op.Name
+	if op.Round > 0 {
+		name = "renew"
+	}
+	return &QuorumError{Op: name, Key: op.Hold.Key, Need: t.Need, Votes: votes(*t), Reason: reason}
 }
 
 // failed says why an operation has failed.
-func failed(op *quorum.Operation) error {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
-	return failure(op, op.FailureReason())
-}
+func failed(op *quorum.Operation) error { return failure(op, nil) }

@@ -70,8 +70,8 @@ func ExampleEvent() {
 	// Output: node up: 10.0.0.1:6379
 }
 
-// Hooks are told of each acquire and of each hold. Here they measure how long locks are waited for and
-// held; package otelredlock has them all, as metrics and spans.
+// Hooks are told of each acquire and of each hold. Here they measure how long locks are waited for
+// and held; package otelredlock has them all, as metrics and spans.
 func ExampleWithHooks() {
 	type began struct{}
 	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
@@ -80,10 +80,10 @@ func ExampleWithHooks() {
 			return context.WithValue(ctx, began{}, a.Key) // a span, say: the other functions get it back
 		},
 		AcquireEnd: func(ctx context.Context, a redlock.AcquireEnd) {
-			fmt.Println(ctx.Value(began{}), a.Kind, a.How, a.Waited < time.Minute, a.Tries, errors.Is(a.Err, redlock.ErrTaken))
+			fmt.Println(ctx.Value(began{}), a.Kind, a.Path, a.Waited < time.Minute, a.Tries, errors.Is(a.Err, redlock.ErrTaken))
 		},
 		HoldEnd: func(ctx context.Context, h redlock.HoldEnd) {
-			fmt.Println(ctx.Value(began{}), h.Why, h.Held < time.Minute)
+			fmt.Println(ctx.Value(began{}), h.Reason, h.Lasted < time.Minute)
 		},
 	}))
 	if err != nil {
@@ -98,7 +98,7 @@ func ExampleWithHooks() {
 		return
 	}
 	_, _ = locker.TryAcquire(context.Background(), "orders:42")
-	_ = lock.Release(context.Background())
+	_ = lock.Release()
 	// Output:
 	// orders:42 exclusive direct true 1 false
 	// orders:42 exclusive direct true 1 true
@@ -114,7 +114,7 @@ func ExampleLocker_Stats() {
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		stats := locker.Stats()
-		for name, value := range map[string]int{"locks": stats.Held, "waiters": stats.Waiting, "cleanups": stats.Owed} {
+		for name, value := range map[string]int{"locks": stats.Locks, "waiters": stats.Waiting, "cleanups": stats.Owed} {
 			fmt.Fprintf(w, "# TYPE redlock_%[1]s gauge\nredlock_%[1]s %[2]d\n", name, value)
 		}
 		fmt.Fprintln(w, "# TYPE redlock_node_up gauge")
@@ -154,8 +154,8 @@ func scrape(page http.Handler, names ...string) {
 	}
 }
 
-// What an operator should know goes to the program's log: locks that were lost, renewals that are short
-// of votes, and news of nodes.
+// What an operator should know goes to the program's log: locks that were lost, renewals that are
+// short of votes, and news of nodes.
 func ExampleLogTo() {
 	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
 	log := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

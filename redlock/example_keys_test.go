@@ -19,7 +19,7 @@ func ExampleLocker_AcquireAll() {
 		fmt.Println(err)
 		return
 	}
-	defer lock.Release(context.WithoutCancel(ctx))
+	defer lock.Release()
 	fmt.Println(lock.Keys(), lock.Context().Err()) // work under lock.Context()
 	// Output: [account:3 account:7] <nil>
 }

@@ -79,8 +79,8 @@ func ExampleLock_Release() {
 	}
 	cancel() // the request is gone, and with it lock.Context()
 
-	fmt.Println(lock.Release(context.WithoutCancel(ctx)))
-	fmt.Println(errors.Is(lock.Release(context.WithoutCancel(ctx)), redlock.ErrReleased))
+	fmt.Println(lock.Release())
+	fmt.Println(errors.Is(lock.Release(), redlock.ErrReleased))
 	// Output:
 	// <nil>
 	// true
@@ -97,14 +97,14 @@ func ExampleLock_Release_lost() {
 		return
 	}
 	<-lock.Context().Done() // the work takes too long
-	if err := lock.Release(ctx); errors.Is(err, redlock.ErrLost) {
+	if err := lock.Release(); errors.Is(err, redlock.ErrLost) {
 		fmt.Println("look whether the work was done twice")
 	}
 	// Output: look whether the work was done twice
 }
 
 // Held asks the nodes, where Valid looks at the lease.
-func ExampleLock_Held() {
+func ExampleLock_Confirm() {
 	ctx := context.Background()
 	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
 	locker := newLocker(nodes)
@@ -114,12 +114,12 @@ func ExampleLock_Held() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(lock.Held(ctx))
+	fmt.Println(lock.Confirm(ctx))
 
 	for _, node := range nodes {
 		flush(node) // somebody runs FLUSHALL
 	}
-	fmt.Println(lock.Held(ctx))
+	fmt.Println(lock.Confirm(ctx))
 	// Output:
 	// true <nil>
 	// false <nil>
@@ -149,7 +149,7 @@ func ExampleLock_Valid() {
 		return
 	}
 	fmt.Println(lock.Valid())
-	fmt.Println(lock.Release(ctx))
+	fmt.Println(lock.Release())
 	fmt.Println(lock.Valid())
 	// Output:
 	// true

@@ -53,7 +53,7 @@ func ExampleWithToken() {
 	_, err = locker.TryAcquire(ctx, "orders:42", redlock.WithToken(rand.Text()))
 	fmt.Println("another is refused:", errors.Is(err, redlock.ErrTaken))
 
-	fmt.Println("release:", lock.Release(ctx))
+	fmt.Println("release:", lock.Release())
 	_, err = locker.TryAcquire(ctx, "orders:42", redlock.WithToken(token))
 	fmt.Println("a late repetition is refused:", errors.Is(err, redlock.ErrReleased))
 	// Output:
@@ -81,7 +81,7 @@ func ExampleWithNodeTimeout() {
 	if errors.As(err, &quorum) {
 		fmt.Println(quorum.Votes[0].Err)
 	}
-	// Output: no answer within 100ms: is the node up, and the way to it? And does it speak TLS at this port (rediss://), or not (redis://)?
+	// Output: no answer within 100ms: see whether the node is up and can be reached, and whether it speaks TLS at this port (rediss://) or not (redis://)
 }
 
 // Nodes whose clocks are bad leave less of a lease.

@@ -47,7 +47,7 @@ func ExampleWithRenewal() {
 		fmt.Println(err)
 		return
 	}
-	defer lock.Release(context.WithoutCancel(ctx))
+	defer lock.Release()
 	select {
 	case <-lock.Context().Done():
 		fmt.Println("lost:", context.Cause(lock.Context()))
@@ -74,11 +74,11 @@ func ExampleWithMaxHold() {
 }
 
 // An operator hears that a lock hangs by fewer nodes than it could, before it is lost.
-func ExampleOnRenewal() {
+func ExampleHooks_renewals() {
 	nodes := open(5) // goredis.Open("redis://10.0.0.1", …)
-	told := make(chan redlock.Renewal, 100)
+	told := make(chan redlock.ExtendEnd, 100)
 	locker, err := redlock.New(nodes, redlock.WithTTL(2*time.Second), redlock.WithRenewal(),
-		redlock.OnRenewal(func(r redlock.Renewal) { told <- r }))
+		redlock.WithHooks(redlock.Hooks{ExtendEnd: func(_ context.Context, e redlock.ExtendEnd) { told <- e }}))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -89,7 +89,8 @@ func ExampleOnRenewal() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(<-told)
+	e := <-told
+	fmt.Printf("renewed %q: held at %d of %d nodes, %d are needed\n", e.Key, e.Granted, e.Nodes, e.Need)
 	// Output: renewed "orders:42": held at 4 of 5 nodes, 3 are needed
 }
 

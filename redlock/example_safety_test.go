@@ -53,7 +53,7 @@ func ExampleWithFences() {
 func ExampleWithRestartGuard() {
 	ctx := context.Background()
 	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
-	locker, err := redlock.New(nodes, redlock.WithRestartGuard(30*time.Second))
+	locker, err := redlock.New(nodes, redlock.WithLongestTTL(30*time.Second), redlock.WithRestartGuard())
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -25,9 +25,9 @@ func ExampleLocker_Semaphore() {
 		fmt.Println(err)
 		return
 	}
-	defer permit.Release(context.WithoutCancel(ctx))
+	defer permit.Release()
 	// Work under permit.Context(), with licence permit.Slot(): 0, 1 or 2.
-	fmt.Println(permit.Valid(), permit.Slot() < licences.Permits())
+	fmt.Println(permit.Valid(), permit.Slots()[0] < licences.Permits())
 	// Output: true true
 }
 
@@ -71,7 +71,7 @@ func ExampleSemaphore_Acquire() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(first.Slot() != second.Slot())
+	fmt.Println(first.Slots()[0] != second.Slots()[0])
 
 	_, err = uploads.Acquire(ctx, redlock.WithMaxWait(50*time.Millisecond))
 	fmt.Println(errors.Is(err, redlock.ErrTaken))
@@ -96,7 +96,7 @@ func ExampleSemaphore_AcquireN() {
 		fmt.Println(err)
 		return
 	}
-	defer half.Release(context.WithoutCancel(ctx)) // of all four
+	defer half.Release() // of all four
 	fmt.Println(half.Valid(), len(half.Slots()))
 
 	_, err = workers.TryAcquireN(ctx, 5)
@@ -110,7 +110,7 @@ func ExampleSemaphore_AcquireN() {
 }
 
 // Clients that name different numbers of permits are told.
-func ExamplePermit_Slot() {
+func ExampleLock_Slots() {
 	ctx := context.Background()
 	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
 	locker := newLocker(nodes)
@@ -127,7 +127,7 @@ func ExamplePermit_Slot() {
 			fmt.Println(err)
 			return
 		}
-		used[permit.Slot()] = true
+		used[permit.Slots()[0]] = true
 	}
 	fmt.Println(used[0], used[1])
 

@@ -26,7 +26,7 @@ func ExampleLocker_AcquireShared() {
 	}
 	_, err = locker.TryAcquire(ctx, "config")
 	fmt.Println("a writer beside readers:", errors.Is(err, redlock.ErrTaken))
-	fmt.Println(one.Release(ctx), two.Release(ctx))
+	fmt.Println(one.Release(), two.Release())
 	_, err = locker.Acquire(ctx, "config") // waits for what is left of the releases, if need be
 	fmt.Println("a writer behind them:", err)
 	// Output:
@@ -47,7 +47,7 @@ func ExampleLock_Downgrade() {
 	}
 	reader, err := writer.Downgrade(ctx)
 	if reader != nil { // also with an error: then only the lease was not prolonged
-		defer reader.Release(ctx)
+		defer reader.Release()
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -58,7 +58,7 @@ func ExampleLock_Downgrade() {
 		fmt.Println(err)
 		return
 	}
-	defer other.Release(ctx)
+	defer other.Release()
 	fmt.Println(writer.Valid(), reader.Valid(), other.Valid())
 	// Output: false true true
 }
@@ -79,7 +79,7 @@ func ExampleSharedLock_TryUpgrade() {
 		return
 	}
 	fmt.Println(reader.Valid(), writer.Valid())
-	fmt.Println(writer.Release(ctx))
+	fmt.Println(writer.Release())
 	// Output:
 	// false true
 	// <nil>

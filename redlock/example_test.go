@@ -37,7 +37,7 @@ func Example() {
 		if err != nil {
 			return err
 		}
-		defer lock.Release(context.WithoutCancel(ctx))
+		defer lock.Release()
 		return settle(lock.Context(), 42)
 	}
 	fmt.Println(work(context.Background()))
@@ -90,7 +90,7 @@ func ExampleLocker_Acquire() {
 		return
 	}
 	released := make(chan error, 1)
-	time.AfterFunc(20*time.Millisecond, func() { released <- first.Release(ctx) })
+	time.AfterFunc(20*time.Millisecond, func() { released <- first.Release() })
 
 	second, err := locker.Acquire(ctx, "orders:42")
 	if err != nil {

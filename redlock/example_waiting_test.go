@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/redlock"
@@ -26,25 +27,6 @@ func ExampleWithMaxWait() {
 	// Output: true true
 }
 
-// One try and no more: what TryAcquire does, as the default of a Locker.
-func ExampleWithRetryLimit() {
-	ctx := context.Background()
-	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
-	locker, err := redlock.New(nodes, redlock.WithRetryLimit(0))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer locker.Close()
-	if _, err := locker.Acquire(ctx, "orders:42"); err != nil {
-		fmt.Println(err)
-		return
-	}
-	_, err = locker.Acquire(ctx, "orders:42")
-	fmt.Println(errors.Is(err, redlock.ErrTaken))
-	// Output: true
-}
-
 // Where locks are short, waiters may look more often.
 func ExampleWithBackoff() {
 	ctx := context.Background()
@@ -60,7 +42,7 @@ func ExampleWithBackoff() {
 		fmt.Println(err)
 		return
 	}
-	time.AfterFunc(20*time.Millisecond, func() { _ = lock.Release(ctx) })
+	time.AfterFunc(20*time.Millisecond, func() { _ = lock.Release() })
 	_, err = locker.Acquire(ctx, "orders:42")
 	fmt.Println(err)
 	// Output: <nil>
@@ -77,6 +59,47 @@ func ExampleWithMaxOutage() {
 	_, err := locker.Acquire(context.Background(), "orders:42", redlock.WithMaxOutage(0))
 	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
 	// Output: true
+}
+
+// Two offices, each a process of its own, share a printer. Jobs are printed in the order in which
+// they came, whatever office they come from. An urgent one overtakes those that came less than a
+// minute before it.
+func ExampleWithPriority() {
+	ctx := context.Background()
+	nodes := open(3) // goredis.Open("redis://10.0.0.1", …)
+	offices := []*redlock.Locker{newLocker(nodes, redlock.WithFairness()), newLocker(nodes, redlock.WithFairness())}
+	busy, err := offices[0].Acquire(ctx, "printer")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var all sync.WaitGroup
+	for i, job := range []string{"letter", "invoice", "photo", "urgent"} {
+		office, priority := offices[i%2], 0
+		if job == "urgent" {
+			priority = 60
+		}
+		all.Go(func() {
+			lock, err := office.Acquire(ctx, "printer", redlock.WithPriority(priority))
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			fmt.Println(job)
+			_ = lock.Release()
+		})
+		time.Sleep(200 * time.Millisecond) // far longer than a round trip
+	}
+	_ = busy.Release()
+	all.Wait()
+	for _, office := range offices {
+		_ = office.Close()
+	}
+	// Output:
+	// urgent
+	// letter
+	// invoice
+	// photo
 }
 
 // Two processes take the same keys, one under the other, and not in the same order.

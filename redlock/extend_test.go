@@ -14,23 +14,13 @@ func TestAShorterExtensionThatArrivesLateShortensNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
 		warm(t, locker)
-		lock, err := locker.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
-		}
-		synctest.Wait()
+		lock := mustAcquire(t, locker, "k")
 		until := lock.Until()
-		for _, f := range fakes {
-			f.stop()
-		}
+		forEach(fakes, (*fakeNode).stop)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		if err := lock.Extend(ctx, time.Second); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Extend to silent nodes = %v, want the context's error", err)
-		}
-		for _, f := range fakes {
-			f.resume()
-		}
+		returns(t, context.DeadlineExceeded, "Extend to silent nodes")(lock.Extend(ctx, time.Second))
+		forEach(fakes, (*fakeNode).resume)
 		for _, f := range fakes {
 			if _, left := f.token("k"); left < 9*time.Second {
 				t.Errorf("the late extension to 1s has cut the lease at %s to %v", f.name, left)
@@ -42,34 +32,13 @@ func TestAShorterExtensionThatArrivesLateShortensNothing(t *testing.T) {
 	})
 }
 
-func TestAnExtensionToLessThanIsLeftChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
-		lock, _ := locker.TryAcquire(t.Context(), "k")
-		until := lock.Until()
-		if err := lock.Extend(t.Context(), time.Second); err != nil {
-			t.Errorf("Extend = %v", err)
-		}
-		synctest.Wait()
-		if !lock.Until().Equal(until) {
-			t.Errorf("Until moved by %v", lock.Until().Sub(until))
-		}
-		if _, left := fakes[0].token("k"); left != 10*time.Second {
-			t.Errorf("the node has %v left, want 10s", left)
-		}
-	})
-}
-
 func TestAnExtensionDecidedAfterTheDeadlineDoesNotCountAndIsTakenBack(t *testing.T) {
 	for _, timer := range []bool{true, false} { // a lock has one if its context was asked for
 		synctest.Test(t, func(t *testing.T) {
 			// What looks for the sleep of the machine once a second comes too early for this lease.
 			locker, fakes := newLocker(t, 3, WithTTL(1500*time.Millisecond), WithNodeTimeout(500*time.Millisecond))
 			warm(t, locker)
-			lock, err := locker.TryAcquire(t.Context(), "k")
-			if err != nil {
-				t.Fatalf("TryAcquire = %v", err)
-			}
+			lock := mustTry(t, locker, "k")
 			if timer {
 				lock.Context()
 			}
@@ -77,7 +46,7 @@ func TestAnExtensionDecidedAfterTheDeadlineDoesNotCountAndIsTakenBack(t *testing
 			for _, f := range fakes {
 				f.change(func(f *fakeNode) { f.delay = 300 * time.Millisecond }) // runs after 150ms: the key has not expired
 			}
-			err = lock.Extend(t.Context(), 10*time.Second)
+			err := lock.Extend(t.Context(), 10*time.Second)
 			if !errors.Is(err, ErrLost) {
 				t.Errorf("Extend = %v, want ErrLost: its votes came 157ms after the deadline", err)
 			}
@@ -86,27 +55,9 @@ func TestAnExtensionDecidedAfterTheDeadlineDoesNotCountAndIsTakenBack(t *testing
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if names := stray(fakes, "k"); names != nil {
-				t.Errorf("what the late extension has set is still at %v", names)
-			}
+			wantFree(t, fakes, "k")
 		})
 	}
-}
-
-func TestAnExtensionHealsANodeThatLostTheKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		lock, _ := locker.TryAcquire(t.Context(), "k")
-		synctest.Wait()
-		fakes[0].change(func(f *fakeNode) { delete(f.keys, "k") })
-		if err := lock.Extend(t.Context(), 10*time.Second); err != nil {
-			t.Errorf("Extend = %v", err)
-		}
-		synctest.Wait()
-		if token, _ := fakes[0].token("k"); token != lock.Token() {
-			t.Errorf("the node that lost the key holds %q", token)
-		}
-	})
 }
 
 func TestAnExtensionThatFailsInTimeLeavesTheDeadline(t *testing.T) {
@@ -116,8 +67,7 @@ func TestAnExtensionThatFailsInTimeLeavesTheDeadline(t *testing.T) {
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		synctest.Wait()
 		ctx, until := lock.Context(), lock.Until()
-		fakes[0].stop()
-		fakes[1].stop()
+		forEach(fakes[:2], (*fakeNode).stop)
 		if err := lock.Extend(t.Context(), 8*time.Second); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
 			t.Errorf("Extend with two of three silent = %v, want ErrNoQuorum", err)
 		}
@@ -128,8 +78,7 @@ func TestAnExtensionThatFailsInTimeLeavesTheDeadline(t *testing.T) {
 		if !time.Now().Equal(until) || context.Cause(ctx) != ErrLost {
 			t.Errorf("the context ended %v after the deadline, with %v", time.Since(until), context.Cause(ctx))
 		}
-		fakes[0].resume()
-		fakes[1].resume()
+		forEach(fakes[:2], (*fakeNode).resume)
 	})
 }
 
@@ -146,8 +95,7 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 		{"expired", func(_ *testing.T, _ *Locker, lock *Lock, _ []*fakeNode) { <-lock.Context().Done() }, only(ErrLost), only(ErrLost)},
 		{"expired, unknown at a majority", func(_ *testing.T, _ *Locker, lock *Lock, fakes []*fakeNode) {
 			<-lock.Context().Done()
-			fakes[0].change(refuse)
-			fakes[1].change(refuse)
+			changeAll(fakes[:2], refuse)
 		}, only(ErrLost), []error{ErrLost, ErrNoQuorum}},
 		{"taken over", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
 			for _, f := range fakes {
@@ -165,39 +113,36 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 			fakes[0].change(refuse)
 		}, nil, nil},
 		{"unknown at a majority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
-			fakes[0].change(refuse)
-			fakes[1].change(refuse)
+			changeAll(fakes[:2], refuse)
 		}, only(ErrNoQuorum), only(ErrNoQuorum)},
 		{"gone from all nodes", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
-			for _, f := range fakes {
-				f.change(func(f *fakeNode) { clear(f.keys) })
-			}
+			changeAll(fakes, func(f *fakeNode) { clear(f.keys) })
 		}, nil, only(ErrLost)},
 		{"released", func(t *testing.T, _ *Locker, lock *Lock, _ []*fakeNode) {
-			if err := lock.Release(t.Context()); err != nil {
-				t.Errorf("Release = %v", err)
-			}
+			noError(t, lock.Release())
 		}, only(ErrReleased), only(ErrReleased)},
 		{"closed", func(t *testing.T, locker *Locker, _ *Lock, _ []*fakeNode) {
-			if err := locker.Close(); err != nil {
-				t.Errorf("Close = %v", err)
-			}
+			noError(t, locker.Close())
 		}, only(ErrClosed), only(ErrClosed)},
 	} {
-		for _, op := range []string{"Extend", "Release"} {
+		for _, op := range []string{"Extend", "Release", "Abandon"} {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, 3)
-				lock, err := locker.TryAcquire(t.Context(), "k")
-				if err != nil {
-					t.Fatalf("TryAcquire = %v", err)
-				}
-				synctest.Wait()
+				lock := mustAcquire(t, locker, "k")
 				tt.reach(t, locker, lock, fakes)
-				do, want := lock.Release, tt.release
-				if op == "Extend" {
-					do, want = func(ctx context.Context) error { return lock.Extend(ctx, 10*time.Second) }, tt.extend
+				var got error
+				var want []error
+				switch op {
+				case "Extend":
+					got, want = lock.Extend(t.Context(), 10*time.Second), tt.extend
+				case "Release":
+					got, want = lock.Release(), tt.release
+				default: // it asks no node
+					got = lock.Abandon()
+					if over := []error{ErrReleased, ErrClosed}; tt.extend != nil && slices.Contains(over, tt.extend[0]) || strings.HasPrefix(tt.name, "expired") {
+						want = tt.extend
+					}
 				}
-				got := do(t.Context())
 				if (got == nil) != (want == nil) {
 					t.Errorf("%s of a lock that is %s = %v, want %v", op, tt.name, got, want)
 				}
@@ -213,26 +158,20 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 
 func TestAnInterruptedQuestionIsNotHeldByAnother(t *testing.T) {
 	for name, do := range map[string]func(context.Context, *Lock) error{
-		"Held":   func(ctx context.Context, l *Lock) error { _, err := l.Held(ctx); return err },
-		"Extend": func(ctx context.Context, l *Lock) error { return l.Extend(ctx, time.Minute) },
+		"Confirm": func(ctx context.Context, l *Lock) error { _, err := l.Confirm(ctx); return err },
+		"Extend":  func(ctx context.Context, l *Lock) error { return l.Extend(ctx, time.Minute) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				locker, fakes := newLocker(t, 3)
-				lock, err := locker.TryAcquire(t.Context(), "k")
-				if err != nil {
-					t.Fatalf("TryAcquire = %v", err)
-				}
-				synctest.Wait()
-				fakes[0].plant("k", "another", time.Hour)
-				fakes[2].change(func(f *fakeNode) { f.delay = 200 * time.Millisecond })
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				defer cancel()
-				err = do(ctx, lock)
-				if errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%s with one yes, one no and one open = %v, which matches ErrTaken: %v", name, err, errors.Is(err, ErrTaken))
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3)
+			lock := mustAcquire(t, locker, "k")
+			fakes[0].plant("k", "another", time.Hour)
+			fakes[2].change(func(f *fakeNode) { f.delay = 200 * time.Millisecond })
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			err := do(ctx, lock)
+			if errors.Is(err, ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s with one yes, one no and one open = %v, which matches ErrTaken: %v", name, err, errors.Is(err, ErrTaken))
+			}
 		})
 	}
 }
@@ -242,33 +181,29 @@ func TestAnExtendDoesNotPassTheLongestHold(t *testing.T) {
 		"without renewal": {WithMaxHold(15 * time.Second)},
 		"with renewal":    {WithMaxHold(15 * time.Second), WithRenewal()},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
-				warm(t, locker)
-				began := time.Now()
-				lock := mustAcquire(t, locker, "k", options...)
-				time.Sleep(time.Second)
-				if err := lock.Extend(t.Context(), time.Hour); err != nil {
-					t.Errorf("Extend = %v, want nil: the lease is longer than before", err)
-				}
-				synctest.Wait()
-				if _, left := fakes[0].token("k"); left > 14*time.Second || left < 13*time.Second {
-					t.Errorf("1s after the acquire the node has the key for %v, want what is left of a hold of 15s", left)
-				}
-				err := lock.Extend(t.Context(), time.Hour)
-				var refused *OptionError
-				if !errors.As(err, &refused) || refused.Option != "MaxHold" {
-					t.Errorf("an Extend that gains nothing = %v, want an OptionError that names MaxHold", err)
-				}
-				<-lock.Context().Done()
-				if held := time.Since(began); held > 15*time.Second || held < 14*time.Second {
-					t.Errorf("a hold of at most 15s lasted %v", held)
-				}
-				if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrLost) || !strings.Contains(cause.Error(), "WithMaxHold") {
-					t.Errorf("the cause is %q, want ErrLost, and that it was held for the longest time", cause)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
+			warm(t, locker)
+			began := time.Now()
+			lock := mustAcquire(t, locker, "k", options...)
+			time.Sleep(time.Second)
+			noError(t, lock.Extend(t.Context(), time.Hour))
+			synctest.Wait()
+			if _, left := fakes[0].token("k"); left > 14*time.Second || left < 13*time.Second {
+				t.Errorf("1s after the acquire the node has the key for %v, want what is left of a hold of 15s", left)
+			}
+			err := lock.Extend(t.Context(), time.Hour)
+			var refused *OptionError
+			if !errors.As(err, &refused) || refused.Option != "MaxHold" {
+				t.Errorf("an Extend that gains nothing = %v, want an OptionError that names MaxHold", err)
+			}
+			<-lock.Context().Done()
+			if held := time.Since(began); held > 15*time.Second || held < 14*time.Second {
+				t.Errorf("a hold of at most 15s lasted %v", held)
+			}
+			if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrLost) || !strings.Contains(cause.Error(), "WithMaxHold") {
+				t.Errorf("the cause is %q, want ErrLost, and that it was held for the longest time", cause)
+			}
 		})
 	}
 }
@@ -281,20 +216,16 @@ func TestASlowExtendDoesNotPassTheLongestHold(t *testing.T) {
 		began := time.Now()
 		lock := mustAcquire(t, locker, "k", WithMaxHold(15*time.Second))
 		blocked := make(chan struct{})
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return blocked } })
-		}
+		changeAll(fakes, func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return blocked } })
 		go func() { // one batch is out, so the next one waits
-			_, _ = lock.Held(t.Context())
+			_, _ = lock.Confirm(t.Context())
 		}()
 		synctest.Wait()
 		go func() {
 			time.Sleep(time.Second)
 			close(blocked)
 		}()
-		if err := lock.Extend(t.Context(), time.Hour); err != nil {
-			t.Errorf("Extend = %v", err)
-		}
+		noError(t, lock.Extend(t.Context(), time.Hour))
 		if until := lock.Until().Sub(began); until > 15*time.Second {
 			t.Errorf("a hold of at most 15s lasts %v", until)
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -44,21 +43,6 @@ func proofNodes(n int) []*proofNode {
 		nodes[i] = &proofNode{fakeNode: plain[i], local: 1, replicas: 2}
 	}
 	return nodes
-}
-
-// proofLocker returns a Locker on the nodes that is closed with the test.
-func proofLocker(t *testing.T, fakes []*proofNode, options ...Option) *Locker {
-	t.Helper()
-	nodes := make([]driver.Node, len(fakes))
-	for i, f := range fakes {
-		nodes[i] = driver.Node{Name: f.name, Driver: f}
-	}
-	locker, err := New(nodes, options...)
-	if err != nil {
-		t.Fatalf("New = %v", err)
-	}
-	t.Cleanup(func() { _ = locker.Close() })
-	return locker
 }
 
 func (f *proofNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
@@ -114,7 +98,7 @@ func (f *proofNode) prove(name string, this proofSeen) (answer driver.Reply, wai
 	f.out++
 	f.most = max(f.most, f.out)
 	if f.says != "" {
-		return driver.Reply{Kind: driver.Failure, Str: f.says}, 0, false
+		return refusal(f.says), 0, false
 	}
 	if this.behind == 0 {
 		return proofReply(name, 0, 0), 0, false // what the node is asked first
@@ -142,11 +126,10 @@ func atoi(arg any) int {
 }
 
 func proofReply(name string, local, replicas int64) driver.Reply {
-	count := driver.Reply{Kind: driver.Integer, Int: replicas}
 	if name == "WAIT" {
-		return count
+		return integer(replicas)
 	}
-	return driver.Reply{Kind: driver.Array, Elems: []driver.Reply{{Kind: driver.Integer, Int: local}, count}}
+	return array(integer(local), integer(replicas))
 }
 
 // set changes how the node proves.

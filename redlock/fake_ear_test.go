@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -123,13 +124,13 @@ func (s *fakeSubscription) Close() error {
 	return nil
 }
 
-// publish announces something, and returns how many have heard it. f.mu is held.
-func (f *fakeNode) publish(channel string) (count int) {
+// publish announces something, with what it says, and returns how many have heard it. f.mu is held.
+func (f *fakeNode) publish(channel string, says ...string) (count int) {
 	for s := range f.ears {
 		if s.channels[channel] {
 			count++
 			if !f.deaf {
-				s.put(driver.Notice{Kind: driver.Message, Channel: channel})
+				s.put(driver.Notice{Kind: driver.Message, Channel: channel, Payload: strings.Join(says, "")})
 			}
 		}
 	}
@@ -137,16 +138,20 @@ func (f *fakeNode) publish(channel string) (count int) {
 	return count
 }
 
-// listeners returns how many subscriptions have the channel.
-func (f *fakeNode) listeners(channel string) (count int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// listening counts the subscriptions that have the channel. f.mu is held.
+func (f *fakeNode) listening(channel string) (count int64) {
 	for s := range f.ears {
 		if s.channels[channel] {
 			count++
 		}
 	}
 	return count
+}
+
+func (f *fakeNode) listeners(channel string) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.listening(channel)
 }
 
 // hangUp ends the node's subscriptions, as a server does that is going away.

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -33,105 +34,73 @@ func commandName(args []any) string {
 	return name
 }
 
+// natives of each kind are its commands that compare, and then delete or set.
+var fakeNatives = map[fakeKind][]string{
+	valkey8: {"SET IFEQ"}, valkey9: {"SET IFEQ", "DELIFEQ"}, redis84: {"SET IFEQ", "DELEX"}, tair: {"CAD", "CAS"},
+}
+
 // native runs the commands that stand in for scripts; nil: it is none of them.
 func (f *fakeNode) native(args []any) *driver.Reply {
-	failure := func(text string) *driver.Reply { return &driver.Reply{Kind: driver.Failure, Str: text} }
-	integer := func(n int64) *driver.Reply { return &driver.Reply{Kind: driver.Integer, Int: n} }
+	reply := func(r driver.Reply) *driver.Reply { return &r }
 	name := commandName(args)
+	compared := map[string]int{"SET IFEQ": 4, "DELIFEQ": 2, "DELEX": 3, "CAD": 2, "CAS": 2}[name] // the argument
 	switch name {
 	case "EVAL", "EVALSHA", "PROBE":
 		switch {
 		case f.scriptless:
-			return failure("NOPERM User fake has no permissions to run the '" + strings.ToLower(args[0].(string)) + "' command")
+			return reply(refusal("NOPERM User fake has no permissions to run the '" + strings.ToLower(args[0].(string)) + "' command"))
 		case name == "PROBE" && args[0] == "EVAL":
-			return failure("ERR Number of keys can't be negative")
+			return reply(refusal("ERR Number of keys can't be negative"))
 		case name == "PROBE":
-			return failure("NOSCRIPT No matching script. Please use EVAL.")
+			return reply(refusal("NOSCRIPT No matching script. Please use EVAL."))
 		}
 		return nil
 	case "PUBLISH":
 		if f.mute {
-			return failure("NOPERM No permissions to access a channel")
+			return reply(refusal("NOPERM No permissions to access a channel"))
 		}
-		return integer(int64(f.publish(args[1].(string))))
+		return reply(integer(int64(f.publish(args[1].(string), args[2].(string)))))
 	case "PUBSUB":
-		count := int64(0)
-		for s := range f.ears {
-			if s.channels[args[2].(string)] {
-				count++
-			}
+		return reply(array(bulk(args[2].(string)), integer(f.listening(args[2].(string)))))
+	case "PEXPIRE": // PEXPIRE key ms GT
+		held, ok := f.get(args[1].(string))
+		until := f.expiry(args[2].(string))
+		if !ok || args[3] == "GT" && !until.After(held.until) {
+			return reply(integer(0))
 		}
-		return &driver.Reply{Kind: driver.Array, Elems: []driver.Reply{{Kind: driver.String, Str: args[2].(string)}, *integer(count)}}
-	case "SET IFEQ", "DELIFEQ", "DELEX", "CAD", "CAS", "PEXPIRE":
-	default:
+		f.keys[args[1].(string)] = fakeKey{held.token, until}
+		return reply(integer(1))
+	}
+	if compared == 0 {
 		return nil
 	}
 	key := args[1].(string)
 	held, ok := f.get(key)
-	typed := func(text string) *driver.Reply {
-		if ok && held.token == "a list" {
-			return failure(text)
-		}
-		return nil
-	}
-	const wrong = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	switch {
-	case name == "PEXPIRE": // PEXPIRE key ms GT
-		until := f.expiry(args[2].(string))
-		if !ok || args[3] == "GT" && !until.After(held.until) {
-			return integer(0)
-		}
-		f.keys[key] = fakeKey{held.token, until}
-		return integer(1)
-	case name == "SET IFEQ" && (f.kind == redis7 || f.kind == tair):
-		return failure("ERR syntax error")
-	case name == "SET IFEQ": // SET key token IFEQ old PX ttl, or PXAT 1
-		reply := typed(wrong)
-		switch {
-		case reply != nil:
-			return reply
-		case !ok || held.token != args[4]:
-			return &driver.Reply{}
-		case args[5] == "PXAT":
-			f.keys[key] = fakeKey{args[2].(string), time.UnixMilli(1)}
-		default:
-			f.set(key, args[2].(string), args[6].(string))
-		}
-		return &driver.Reply{Kind: driver.String, Str: "OK"}
-	case name == "DELIFEQ" && f.kind == valkey9, name == "CAD" && f.kind == tair:
-		reply := typed(wrong)
-		switch {
-		case reply != nil:
-			return reply
-		case !ok && name == "CAD":
-			return integer(-1)
-		case !ok || held.token != args[2]:
-			return integer(0)
-		}
-		delete(f.keys, key)
-		return integer(1)
-	case name == "DELEX" && f.kind == redis84: // DELEX key IFEQ token
-		reply := typed("ERR Key should be of string type if conditions are specified")
-		switch {
-		case reply != nil:
-			return reply
-		case !ok || held.token != args[3]:
-			return integer(0)
-		}
-		delete(f.keys, key)
-		return integer(1)
-	case name == "CAS" && f.kind == tair: // CAS key old token PX ttl
-		reply := typed(wrong)
-		switch {
-		case reply != nil:
-			return reply
-		case !ok:
-			return integer(-1)
-		case held.token != args[2]:
-			return integer(0)
-		}
+	case !slices.Contains(fakeNatives[f.kind], name) && name == "SET IFEQ":
+		return reply(refusal("ERR syntax error"))
+	case !slices.Contains(fakeNatives[f.kind], name):
+		return reply(refusal("ERR unknown command '" + name + "'"))
+	case ok && held.token == aList && name == "DELEX":
+		return reply(refusal("ERR Key should be of string type if conditions are specified"))
+	case ok && held.token == aList:
+		return &wrongType
+	case !ok && f.kind == tair:
+		return reply(integer(-1))
+	case (!ok || held.token != args[compared]) && name == "SET IFEQ":
+		return &driver.Reply{}
+	case !ok || held.token != args[compared]:
+		return reply(integer(0))
+	case name == "SET IFEQ" && args[5] == "PXAT": // SET key token IFEQ old PXAT 1
+		f.keys[key] = fakeKey{args[2].(string), time.UnixMilli(1)}
+		return reply(bulk("OK"))
+	case name == "SET IFEQ": // SET key token IFEQ old PX ttl
+		f.set(key, args[2].(string), args[6].(string))
+		return reply(bulk("OK"))
+	case name == "CAS": // CAS key old token PX ttl
 		f.set(key, args[3].(string), args[5].(string))
-		return integer(1)
+	default:
+		delete(f.keys, key)
 	}
-	return failure("ERR unknown command '" + args[0].(string) + "'")
+	return reply(integer(1))
 }

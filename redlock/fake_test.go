@@ -53,8 +53,9 @@ type fakeNode struct {
 	fences     map[string]map[string]int64     // by the name of the set: numbers by their members
 	readers    map[string]map[string]time.Time // by the name of the set: tokens by their expiry
 	waits      map[string]map[string]fakeKey   // by the name of the hash: fields by what they say
-	skew       time.Duration                   // its clock is so far ahead
-	starts     int                             // over
+	lines      map[string]map[string]fakeTicket
+	skew       time.Duration // its clock is so far ahead
+	starts     int           // over
 	kind       fakeKind
 	scriptless bool      // the user may not run scripts
 	instead    *fakeNode // the server that the way leads to; nil: this one
@@ -78,6 +79,15 @@ func newFakeNode(name string) *fakeNode {
 	}
 }
 
+// The replies of a server.
+func integer(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
+
+func bulk(text string) driver.Reply { return driver.Reply{Kind: driver.String, Str: text} }
+
+func refusal(text string) driver.Reply { return driver.Reply{Kind: driver.Failure, Str: text} }
+
+func array(elems ...driver.Reply) driver.Reply { return driver.Reply{Kind: driver.Array, Elems: elems} }
+
 // fakeInfo is what a server says of itself.
 func fakeInfo(name string) string {
 	return "run_id:" + name + "\r\nmaster_replid:" + fakeHistory(name) + "\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
@@ -91,12 +101,11 @@ func fakeHistory(name string) string {
 
 // fakeNodes returns n nodes, and what [New] wants of them.
 func fakeNodes(n int) ([]*fakeNode, []driver.Node) {
-	fakes, nodes := make([]*fakeNode, n), make([]driver.Node, n)
+	fakes := make([]*fakeNode, n)
 	for i := range n {
 		fakes[i] = newFakeNode(fmt.Sprintf("node-%d", i+1))
-		nodes[i] = driver.Node{Name: fakes[i].name, Driver: fakes[i]}
 	}
-	return fakes, nodes
+	return fakes, driversOf(fakes)
 }
 
 // newLocker returns a Locker on fake nodes that is closed with the test.
@@ -106,17 +115,27 @@ func newLocker(t *testing.T, n int, options ...Option) (*Locker, []*fakeNode) {
 	return another(t, fakes, options...), fakes
 }
 
+// driversOf is what [New] wants of nodes.
+func driversOf[N interface {
+	driver.Driver
+	called() string
+}](fakes []N) (nodes []driver.Node) {
+	for _, f := range fakes {
+		nodes = append(nodes, driver.Node{Name: f.called(), Driver: f})
+	}
+	return nodes
+}
+
+func (f *fakeNode) called() string { return f.name }
+
 // another returns one more Locker on the nodes, as another process has.
-func another(t *testing.T, fakes []*fakeNode, options ...Option) *Locker {
+func another[N interface {
+	driver.Driver
+	called() string
+}](t *testing.T, fakes []N, options ...Option) *Locker {
 	t.Helper()
-	nodes := make([]driver.Node, len(fakes))
-	for i, f := range fakes {
-		nodes[i] = driver.Node{Name: f.name, Driver: f}
-	}
-	locker, err := New(nodes, options...)
-	if err != nil {
-		t.Fatalf("New = %v", err)
-	}
+	locker, err := New(driversOf(fakes), options...)
+	must(t, err)
 	t.Cleanup(func() { _ = locker.Close() })
 	return locker
 }
@@ -131,18 +150,17 @@ func (f *fakeNode) Do(ctx context.Context, cmds []driver.Command) ([]driver.Repl
 	if f.jitter > 0 {
 		jitter = rand.N(f.jitter) //nolint:gosec // a network is no secret
 	}
-	f.mu.Unlock()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%w: %w", ctx.Err(), driver.ErrNotSent)
-	}
-	if refused != nil {
-		return nil, refused
-	}
-	f.mu.Lock()
 	cut := f.cuts > 0
-	f.cuts--
+	if ctx.Err() == nil && refused == nil {
+		f.cuts--
+	}
 	f.mu.Unlock()
-	if cut {
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: %w", ctx.Err(), driver.ErrNotSent)
+	case refused != nil:
+		return nil, refused
+	case cut:
 		return nil, errCut
 	}
 	if block != nil {
@@ -234,12 +252,12 @@ func (f *fakeNode) one(args []any) driver.Reply {
 	}
 	switch arg(0) {
 	case "INFO":
-		return driver.Reply{Kind: driver.String, Str: f.info}
+		return bulk(f.info)
 	case "SET": // SET key token [NX] GET PX ttl, or of a record SET key text [NX] GET
 		old, ok := f.get(arg(1))
 		switch {
 		case ok && old.token == aList:
-			return driver.Reply{Kind: driver.Failure, Str: "WRONGTYPE Operation against a key holding the wrong kind of value"}
+			return wrongType
 		case ok && args[3] == "NX":
 		case len(args) < 6 && args[3] != "PX":
 			f.keys[arg(1)] = fakeKey{arg(2), f.now().Add(1000 * time.Hour)}
@@ -247,56 +265,54 @@ func (f *fakeNode) one(args []any) driver.Reply {
 			f.set(arg(1), arg(2), args[len(args)-1].(string))
 		}
 		if ok {
-			return driver.Reply{Kind: driver.String, Str: old.token}
+			return bulk(old.token)
 		}
 		return driver.Reply{}
 	case "GET":
 		switch key, ok := f.get(arg(1)); {
 		case ok && key.token == aList:
-			return driver.Reply{Kind: driver.Failure, Str: "WRONGTYPE Operation against a key holding the wrong kind of value"}
+			return wrongType
 		case ok:
-			return driver.Reply{Kind: driver.String, Str: key.token}
+			return bulk(key.token)
 		}
 		return driver.Reply{}
 	case "MGET":
 		reply := driver.Reply{Kind: driver.Array}
 		for i := range args[1:] {
 			key, ok := f.get(arg(1 + i))
-			elem := driver.Reply{Kind: driver.String, Str: key.token}
-			if !ok || key.token == aList {
-				elem = driver.Reply{}
+			reply.Elems = append(reply.Elems, driver.Reply{})
+			if ok && key.token != aList {
+				reply.Elems[i] = bulk(key.token)
 			}
-			reply.Elems = append(reply.Elems, elem)
 		}
 		return reply
 	case "DEL":
 		delete(f.keys, arg(1))
-		return driver.Reply{Kind: driver.Integer, Int: 1}
+		return integer(1)
 	case "PTTL":
 		left := int64(-2)
 		if key, ok := f.get(arg(1)); ok {
 			left = key.until.Sub(f.now()).Milliseconds()
 		}
-		return driver.Reply{Kind: driver.Integer, Int: left}
+		return integer(left)
 	case "EVAL", "EVALSHA":
 		return f.script(args)
 	case "TIME":
 		now := f.now()
-		return driver.Reply{Kind: driver.Array, Elems: []driver.Reply{
-			{Kind: driver.String, Str: strconv.FormatInt(now.Unix(), 10)},
-			{Kind: driver.String, Str: strconv.Itoa(now.Nanosecond() / 1000)},
-		}}
+		return array(bulk(strconv.FormatInt(now.Unix(), 10)), bulk(strconv.Itoa(now.Nanosecond()/1000)))
 	case "ZADD", "ZSCORE", "ZRANGE", "ZREMRANGEBYSCORE":
 		if readers, ok := f.readers[arg(1)]; ok && arg(0) == "ZSCORE" {
 			return f.score(readers, arg(2))
 		}
 		return f.counter(args)
 	}
-	return driver.Reply{Kind: driver.Failure, Str: "ERR unknown command"}
+	return refusal("ERR unknown command")
 }
 
-// fence returns the counter of a key, and floor the floor of its set; 0: there is none. f.mu is held.
+// fence returns the counter of a key, and floor the floor of its set; 0: there is none. f.mu is
+// held.
 func (f *fakeNode) fence(key string) int64 { return f.fences[protocol.FenceSet(key).(string)][key] }
+
 func (f *fakeNode) floor(key string) int64 { return f.fences[protocol.FenceSet(key).(string)][""] }
 
 // setFence gives a member of a key's set a number: the key is its counter, and "" the floor.
@@ -322,7 +338,7 @@ func (f *fakeNode) counters(set string) []string {
 func (f *fakeNode) counter(args []any) driver.Reply {
 	set, last := args[1].(string), args[len(args)-1].(string)
 	score := func(member string) driver.Reply {
-		return driver.Reply{Kind: driver.String, Str: strconv.FormatFloat(float64(f.fences[set][member]), 'g', 17, 64)}
+		return bulk(strconv.FormatFloat(float64(f.fences[set][member]), 'g', 17, 64))
 	}
 	reply := driver.Reply{Kind: driver.Integer}
 	switch args[0] {
@@ -361,47 +377,38 @@ func (f *fakeNode) counter(args []any) driver.Reply {
 	return reply
 }
 
+// script runs a script that is known by its digest, or comes along.
 func (f *fakeNode) script(args []any) driver.Reply {
-	digest := args[1].(string)
-	if args[0] == "EVAL" {
-		for _, s := range []*scripts.Script{scripts.Release, scripts.Hold, scripts.Extend, scripts.Slot, scripts.HoldAll, scripts.Share, scripts.Unshare, scripts.Raise, scripts.Waits} {
-			if s.Source == digest {
-				digest = s.Digest
-			}
+	for _, s := range []struct {
+		*scripts.Script
+		run func(f *fakeNode, args []any) driver.Reply
+	}{
+		{scripts.Release, (*fakeNode).release},
+		{scripts.Hold, (*fakeNode).holds},
+		{scripts.Extend, (*fakeNode).extend},
+		{scripts.Slot, (*fakeNode).slot},
+		{scripts.Take, (*fakeNode).take},
+		{scripts.Leave, (*fakeNode).leave},
+		{scripts.Share, (*fakeNode).share},
+		{scripts.Unshare, (*fakeNode).unshare},
+		{scripts.Raise, (*fakeNode).raise},
+		{scripts.Waits, (*fakeNode).keepWaits},
+	} {
+		f.loaded[s.Digest] = f.loaded[s.Digest] || args[1] == s.Source
+		switch {
+		case args[1] == s.Source, args[1] == s.Digest && f.loaded[s.Digest]:
+			return s.run(f, args[2:])
+		case args[1] == s.Digest:
+			return refusal("NOSCRIPT No matching script.")
 		}
-		f.loaded[digest] = true
-	} else if !f.loaded[digest] {
-		return driver.Reply{Kind: driver.Failure, Str: "NOSCRIPT No matching script."}
 	}
-	switch digest {
-	case scripts.Release.Digest:
-		return driver.Reply{Kind: driver.Integer, Int: f.release(args[2:])}
-	case scripts.Extend.Digest:
-		return f.extend(args[2:])
-	case scripts.Slot.Digest:
-		return f.slot(args[2:])
-	case scripts.HoldAll.Digest:
-		return f.holdAll(args[2:])
-	case scripts.Share.Digest:
-		return f.share(args[2:])
-	case scripts.Unshare.Digest:
-		return f.unshare(args[2:])
-	case scripts.Raise.Digest:
-		return f.raise(args[2:])
-	case scripts.Waits.Digest:
-		return f.keepWaits(args[3:])
-	case scripts.Hold.Digest:
-		if held, _ := f.get(args[3].(string)); held.token == aList {
-			return wrongType
-		}
-		return driver.Reply{Kind: driver.Integer, Int: f.lease(args[3:])}
-	}
-	return driver.Reply{Kind: driver.Failure, Str: "ERR a script that the fake does not know"}
+	return refusal("ERR a script that the fake does not know")
 }
 
-// keepWaits runs the script of that name: the hash; the field, what it says, and for how long. Nonces are fields
-// of their own here.
+// keepWaits runs the script of that name: the hash; the field, what it says, and for how long.
+// Nonces are fields of their own here.
 func (f *fakeNode) keepWaits(args []any) driver.Reply {
+	args = args[1:]
 	name := args[0].(string)
 	if f.waits[name] == nil {
 		f.waits[name] = map[string]fakeKey{}
@@ -413,7 +420,7 @@ func (f *fakeNode) keepWaits(args []any) driver.Reply {
 			hash[args[1].(string)] = fakeKey{says, f.expiry(args[3].(string))}
 		}
 	}
-	elems := []driver.Reply{{Kind: driver.Integer, Int: f.now().UnixMicro()}, {Kind: driver.String}}
+	elems := []driver.Reply{integer(f.now().UnixMicro()), bulk("")}
 	for field, held := range hash {
 		switch {
 		case !f.now().Before(held.until):
@@ -421,17 +428,17 @@ func (f *fakeNode) keepWaits(args []any) driver.Reply {
 		case strings.HasPrefix(field, "nonce:"):
 			elems[1].Str += " " + held.token
 		case len(args) == 1:
-			elems = append(elems, driver.Reply{Kind: driver.String, Str: field}, driver.Reply{Kind: driver.String, Str: held.token})
+			elems = append(elems, bulk(field), bulk(held.token))
 		}
 	}
-	return driver.Reply{Kind: driver.Array, Elems: elems}
+	return array(elems...)
 }
 
-// slot runs the script of that name: how many keys; slots, the permits, the mark, sets of counters,
-// slots to look at; token, milliseconds, the number of permits, how many slots, number; a ticket, a name and how long its mark stays, if there is one; and the token that is given
-// away, if there is one.
+// slot runs the script of that name: how many keys; slots, the permits, the line, sets of counters,
+// slots to look at; token, milliseconds, the number of permits, how many slots, number; of one who
+// heeds those in line rank, ticket and how long it stays; the token that is given away, if there is
+// one; and how many somebody may want.
 func (f *fakeNode) slot(args []any) driver.Reply {
-	integer := func(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
 	all, _ := strconv.Atoi(args[0].(string))
 	keys, argv := args[1:1+all], args[1+all:]
 	arg := func(i int) string {
@@ -441,38 +448,35 @@ func (f *fakeNode) slot(args []any) driver.Reply {
 		return argv[i].(string)
 	}
 	count, _ := strconv.Atoi(arg(3))
-	slots, permits, marked, look := keys[:count], keys[count].(string), keys[count+1].(string), keys[count+2:]
+	slots, permits, line, look := keys[:count], keys[count].(string), keys[count+1].(string), keys[count+2:]
 	var sets []any
 	if arg(4) != "0" {
 		sets, look = look[:count], look[count:]
 	}
 	counted, ok := f.get(permits)
 	if ok && counted.token != arg(2) {
-		return driver.Reply{Kind: driver.String, Str: counted.token}
+		return bulk(counted.token)
 	}
 	inTheWay, mine := []string(nil), true
 	for _, key := range slots {
 		held, ok := f.get(key.(string))
 		mine = mine && ok && held.token == arg(0)
-		if ok && held.token != arg(0) && (held.token != arg(8) || len(argv) < 9) {
+		if ok && held.token != arg(0) && (arg(8) == "" || held.token != arg(8)) {
 			inTheWay = append(inTheWay, strings.TrimPrefix(held.token, aList))
 		}
 	}
 	kept := int64(0)
-	if arg(5) != "" {
-		_, there := f.get(marked)
-		mark, since, by, ok := f.wanted(marked)
-		ticket, _ := strconv.ParseInt(arg(5), 10, 64)
-		switch own := ok && by == arg(6); {
-		case ok && !own && (ticket == 0 || since < ticket || since == ticket && by < arg(6)):
-			kept = mark.until.Sub(f.now()).Milliseconds()
-			if !mine {
-				inTheWay = append(inTheWay, mark.token)
-			}
-		case arg(7) != "0" && (!there || ok) && (len(inTheWay) > 0 || count > 1):
-			f.set(marked, fmt.Sprintf("ql:wanted %s %s", arg(5), arg(6)), arg(7))
-		case own && arg(7) == "0":
-			delete(f.keys, marked)
+	if arg(5) != "" && !mine {
+		rank, _ := strconv.ParseInt(arg(5), 10, 64)
+		most, _ := strconv.Atoi(arg(9))
+		ticket, left, others, _ := f.before(line, &fakeLine{own: arg(6), rank: rank, most: most})
+		if ticket != "" {
+			kept, inTheWay = left, append(inTheWay, "ql:line "+ticket)
+		} else if others {
+			kept = -1
+		}
+		if arg(7) != "0" {
+			f.ticket(line, arg(6), rank, arg(7))
 		}
 	}
 	if len(inTheWay) > 0 {
@@ -488,9 +492,7 @@ func (f *fakeNode) slot(args []any) driver.Reply {
 				least = left
 			}
 		}
-		return driver.Reply{Kind: driver.Array, Elems: []driver.Reply{
-			{Kind: driver.String, Str: inTheWay[0]}, integer(least), {Kind: driver.String, Str: there}, integer(f.now().UnixMicro()), integer(kept),
-		}}
+		return array(bulk(inTheWay[0]), integer(least), bulk(there), integer(f.now().UnixMicro()), integer(kept))
 	}
 	said := int64(1)
 	for _, key := range slots {
@@ -520,9 +522,17 @@ func (f *fakeNode) accepts(sets, keys []any, number string) bool {
 }
 
 // wrongType is what a server says of a key that holds no string.
-var wrongType = driver.Reply{Kind: driver.Failure, Str: "WRONGTYPE Operation against a key holding the wrong kind of value"}
+var wrongType = refusal("WRONGTYPE Operation against a key holding the wrong kind of value")
 
-// lease runs the script that holds: key, token, milliseconds and, if there is one, the token
+// holds runs the script that does.
+func (f *fakeNode) holds(args []any) driver.Reply {
+	if held, _ := f.get(args[1].(string)); held.token == aList {
+		return wrongType
+	}
+	return integer(f.lease(args[1:]))
+}
+
+// lease is what that script does: key, token, milliseconds and, if there is one, the token
 // that is given away.
 func (f *fakeNode) lease(args []any) int64 {
 	key, token, ms := args[0].(string), args[1].(string), args[2].(string)
@@ -563,29 +573,28 @@ func (f *fakeNode) extend(args []any) driver.Reply {
 }
 
 // release runs the script of that name: count, keys, tokens, channel, always.
-func (f *fakeNode) release(args []any) (deleted int64) {
+func (f *fakeNode) release(args []any) driver.Reply {
+	deleted, heard := int64(0), int64(0)
 	count, _ := strconv.Atoi(args[0].(string))
 	for i := range count {
 		key, token := args[1+i].(string), args[1+count+i].(string)
 		if held, _ := f.get(key); held.token == token {
 			delete(f.keys, key)
 			deleted += 1 << i
-			if len(args) > 1+2*count && !f.mute {
-				f.publish(args[1+2*count].(string) + key)
+			if len(args) > 1+2*count && !f.mute && f.publish(args[1+2*count].(string)+key) > 0 {
+				heard += 1 << i
 			}
 		}
 	}
 	if len(args) > 1+2*count {
-		for s := range f.ears {
-			if s.channels[protocol.WakeChannel] {
-				deleted += 1 << 32
-			}
+		if deleted += f.listening(protocol.WakeChannel) << 32; f.mute && deleted > 0 {
+			deleted = -1 - deleted
 		}
 	}
-	if len(args) > 1+2*count && f.mute && deleted > 0 {
-		return -1 - deleted
+	if heard > 0 {
+		return array(integer(deleted), integer(heard))
 	}
-	return deleted
+	return integer(deleted)
 }
 
 func (f *fakeNode) get(key string) (fakeKey, bool) {

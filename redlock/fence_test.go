@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,9 +33,7 @@ func (f *fakeNode) accepted() int64 {
 }
 
 func setFence(fakes []*fakeNode, number int64) {
-	for _, f := range fakes {
-		f.change(func(f *fakeNode) { f.setFence("k", "k", number) })
-	}
+	changeAll(fakes, func(f *fakeNode) { f.setFence("k", "k", number) })
 }
 
 func TestNoFenceWithoutTheOption(t *testing.T) {
@@ -97,21 +94,15 @@ func TestFencesGrowOverAnyDeadMinority(t *testing.T) {
 		var last int64
 		for i := range 30 {
 			dead := []*fakeNode{fakes[i%5], fakes[(i*3+1)%5]}
-			for _, f := range dead {
-				f.change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
-			}
+			changeAll(dead, func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
 			lock, err := []*Locker{one, two}[i%2].Acquire(t.Context(), "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if fence := fenced(t, lock); fence <= last {
 				t.Fatalf("holder %d has the fence %d after %d, want a greater one", i, fence, last)
 			}
 			last = lock.Fence()
 			mustRelease(t, lock)
-			for _, f := range dead {
-				f.change(func(f *fakeNode) { f.refused = nil })
-			}
+			changeAll(dead, func(f *fakeNode) { f.refused = nil })
 			time.Sleep(2 * time.Second) // until the nodes are asked again
 		}
 	})
@@ -156,16 +147,14 @@ func TestASecondRoundNeedsAQuorumOfItsOwn(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		setFence(fakes[1:], time.Now().Add(time.Hour).UnixMicro())
-		for _, f := range []*fakeNode{fakes[0], fakes[2]} {
-			f.change(func(f *fakeNode) {
-				f.answer = func(args []any) *driver.Reply {
-					if args[0] == "ZADD" && f.counted("ZADD") > 2 {
-						return &driver.Reply{Kind: driver.Failure, Str: "ERR not now"}
-					}
-					return nil
+		changeAll([]*fakeNode{fakes[0], fakes[2]}, func(f *fakeNode) {
+			f.answer = func(args []any) *driver.Reply {
+				if args[0] == "ZADD" && f.counted("ZADD") > 2 {
+					return &driver.Reply{Kind: driver.Failure, Str: "ERR not now"}
 				}
-			})
-		}
+				return nil
+			}
+		})
 		if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {
 			t.Errorf("TryAcquire = %v, %v: one node has accepted the number of the second round, want ErrNoQuorum", lock, err)
 		}
@@ -173,9 +162,7 @@ func TestASecondRoundNeedsAQuorumOfItsOwn(t *testing.T) {
 		if fakes[0].count("ZADD") != 3 {
 			t.Errorf("the node got %d numbers: the test does not show what it is for", fakes[0].count("ZADD"))
 		}
-		if names := stray(fakes, "k"); len(names) > 0 {
-			t.Errorf("the failed attempt left its key at %v", names)
-		}
+		wantFree(t, fakes, "k")
 	})
 }
 
@@ -229,16 +216,12 @@ func TestNoTwoLocksHaveTheSameFence(t *testing.T) {
 func TestAClockThatIsYearsOffPoisonsNothing(t *testing.T) {
 	const years = 20 * 365 * 24 * time.Hour
 	synctest.Test(t, func(t *testing.T) {
-		fakes, nodes := fakeNodes(5)
+		fakes, _ := fakeNodes(5)
 		fakes[0].skew, fakes[4].skew = years, -years
 		for _, f := range fakes[1:4] {
 			f.skew = years / 2 // the nodes agree with each other, and our clock is wrong
 		}
-		locker, err := New(nodes, WithFences())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = locker.Close() }()
+		locker := another(t, fakes, WithFences())
 		lock := mustAcquire(t, locker, "k")
 		want := time.Now().Add(years / 2).UnixMicro()
 		if off := math.Abs(float64(fenced(t, lock) - want)); off > 1e6 {
@@ -281,9 +264,7 @@ func TestProposalsFromWrongClocksAreLetGoOf(t *testing.T) {
 		}
 		first := mustAcquire(t, locker, "k")
 		mustRelease(t, first)
-		for _, f := range fakes[3:] {
-			f.change(func(f *fakeNode) { f.refused = nil })
-		}
+		changeAll(fakes[3:], func(f *fakeNode) { f.refused = nil })
 		for range 3 { // the nodes are asked for their time once a second
 			time.Sleep(2 * time.Second)
 			mustRelease(t, mustAcquire(t, locker, "other"))
@@ -306,10 +287,7 @@ func TestAHandOverRaisesTheFence(t *testing.T) {
 		synctest.Wait()
 		sets := fakes[0].count("SET")
 		mustRelease(t, first)
-		second := <-got
-		if second.err != nil {
-			t.Fatal(second.err)
-		}
+		second := mustGet(t, got)
 		if n := fakes[0].count("SET"); n != sets {
 			t.Fatalf("a hand-over took %d SETs, want none", n-sets)
 		}
@@ -337,41 +315,23 @@ func TestANodeThatLostTheTokenBehindTheFenceDoesNotVote(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
-		for _, f := range fakes[:2] {
-			f.change(func(f *fakeNode) {
-				f.answer = func(args []any) *driver.Reply {
-					if args[0] == "ZADD" {
-						delete(f.keys, "k")
-					}
-					return nil
-				}
-			})
-		}
+		before(fakes[:2], "ZADD", func(f *fakeNode, _ []any) { delete(f.keys, "k") })
 		lock, err := locker.TryAcquire(t.Context(), "k")
 		if err == nil {
 			t.Fatalf("the lock is had with the fence %d though two of three nodes lost it before they accepted that", lock.Fence())
 		}
 		synctest.Wait()
-		if names := stray(fakes, "k"); len(names) > 0 {
-			t.Errorf("the failed attempt left its key at %v", names)
-		}
+		wantFree(t, fakes, "k")
 	})
 }
 
 func TestARefusedFenceIsNoVoteAndLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
-		for _, f := range fakes[:2] {
-			f.change(func(f *fakeNode) { f.answer = failing("ZADD", "NOPERM this user may not") })
-		}
-		_, err := locker.Acquire(t.Context(), "k")
-		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "+zadd") {
-			t.Errorf("Acquire = %v, want ErrNoQuorum that says to allow +zadd", err)
-		}
+		changeAll(fakes[:2], func(f *fakeNode) { f.answer = failing("ZADD", "NOPERM this user may not") })
+		says(t, ErrNoQuorum, "+zadd")(locker.Acquire(t.Context(), "k"))
 		synctest.Wait()
-		if names := stray(fakes, "k"); len(names) > 0 {
-			t.Errorf("the failed attempt left its key at %v", names)
-		}
+		wantFree(t, fakes, "k")
 	})
 }
 
@@ -379,14 +339,9 @@ func TestACounterAtItsEndIsAnErrorAndNoLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
 		setFence(fakes, protocol.MaxFence-1)
-		_, err := locker.Acquire(t.Context(), "k")
-		if !errors.Is(err, ErrFence) || !strings.Contains(err.Error(), fenceName("k")) {
-			t.Errorf("Acquire = %v, want ErrFence that names the counter", err)
-		}
+		says(t, ErrFence, fenceName("k"))(locker.Acquire(t.Context(), "k"))
 		synctest.Wait()
-		if names := stray(fakes, "k"); len(names) > 0 {
-			t.Errorf("the failed attempt left its key at %v", names)
-		}
+		wantFree(t, fakes, "k")
 	})
 }
 
@@ -395,43 +350,30 @@ func TestARaiseEndsWithItsContext(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		setFence(fakes, time.Now().Add(time.Hour).UnixMicro())
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) {
-				f.hold = func(name string) <-chan struct{} {
-					if name == "ZSCORE" && f.log[len(f.log)-2] == "ZSCORE" { // both for a counter and its floor
-						return make(chan struct{})
-					}
-					return nil
+		changeAll(fakes, func(f *fakeNode) {
+			f.hold = func(name string) <-chan struct{} {
+				if name == "ZSCORE" && f.log[len(f.log)-2] == "ZSCORE" { // both for a counter and its floor
+					return make(chan struct{})
 				}
-			})
-		}
+				return nil
+			}
+		})
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err := locker.Acquire(ctx, "k")
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Acquire = %v, want the context's error", err)
-		}
+		returns(t, context.DeadlineExceeded)(locker.Acquire(ctx, "k"))
 		time.Sleep(time.Second)
-		if names := stray(fakes, "k"); len(names) > 0 {
-			t.Errorf("the attempt that was given up left its key at %v", names)
-		}
+		wantFree(t, fakes, "k")
 	})
 }
 
 func TestClocksBeyondTheLastFenceAreAnErrorBeforeAnythingIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fakes, nodes := fakeNodes(3)
+		fakes, _ := fakeNodes(3)
 		for _, f := range fakes {
 			f.skew = 270 * 365 * 24 * time.Hour
 		}
-		locker, err := New(nodes, WithFences())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = locker.Close() }()
-		if _, err := locker.Acquire(t.Context(), "k"); !errors.Is(err, ErrFence) || !strings.Contains(err.Error(), "2255") {
-			t.Errorf("Acquire by clocks in the year 2270 = %v, want ErrFence that names the year", err)
-		}
+		locker := another(t, fakes, WithFences())
+		says(t, ErrFence, "2255")(locker.Acquire(t.Context(), "k"))
 		if n := fakes[0].count("ZADD") + fakes[0].count("SET"); n != 0 {
 			t.Errorf("the node was sent %d commands, want none", n)
 		}
@@ -503,12 +445,144 @@ func TestACounterThatLiesCostsItsKeyTheFencesAndNoMore(t *testing.T) {
 			if ends := errors.Is(err, ErrFence); ends != tt.ends || !ends && err != nil {
 				t.Errorf("two hours after a node has said %q of %q, TryAcquire = %v, want ErrFence: %t", tt.says, tt.of, err, tt.ends)
 			}
-			for _, f := range fakes {
-				f.change(func(f *fakeNode) { clear(f.fences); clear(f.keys) })
-			}
+			changeAll(fakes, func(f *fakeNode) { clear(f.fences); clear(f.keys) })
 			if lock, err := locker.TryAcquire(t.Context(), "k"); err != nil {
 				t.Errorf("after the counter was deleted, TryAcquire = %v, %v", lock, err)
 			}
 		})
 	}
+}
+
+func TestReadersShareTheNumberOfTheWriterBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithFences())
+		writer := mustAcquire(t, locker, "k")
+		mustRelease(t, writer)
+		time.Sleep(time.Second)
+		calls := fakes[0].count("EVALSHA") + fakes[0].count("EVAL")
+		one, two := mustShare(t, locker, "k"), mustShare(t, another(t, fakes, WithFences()), "k")
+		if one.Fence() != writer.Fence() || two.Fence() != writer.Fence() {
+			t.Errorf("readers behind %d have %d and %d", writer.Fence(), one.Fence(), two.Fence())
+		}
+		if more := fakes[0].count("EVALSHA") + fakes[0].count("EVAL") - calls; more > 4 { // twice for want of the source
+			t.Errorf("two readers took %d calls of a node, want one each", more)
+		}
+		for _, lock := range []*SharedLock{one, two} {
+			_ = lock.Release()
+		}
+		synctest.Wait()
+		if after := mustAcquire(t, locker, "k"); after.Fence() <= one.Fence() {
+			t.Errorf("a writer behind the readers has %d, want more than %d", after.Fence(), one.Fence())
+		}
+	})
+}
+
+func TestAReadersNumberIsBroughtToAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithFences())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		const ahead = 1 << 52 // what one node has accepted, of a writer that had no quorum
+		fakes[2].change(func(f *fakeNode) { f.setFence("k", "k", ahead) })
+		forEach(fakes[3:], (*fakeNode).stop)
+		reader, err := locker.TryAcquireShared(t.Context(), "k")
+		if err != nil || reader.Fence() != ahead {
+			t.Fatalf("TryAcquireShared = %v with the number %d, want %d", err, reader.Fence(), int64(ahead))
+		}
+		for _, f := range fakes[:3] {
+			if counter := f.accepted(); counter != ahead {
+				t.Errorf("%s has the counter %d, want %d", f.name, counter, int64(ahead))
+			}
+		}
+		forEach(fakes[3:], (*fakeNode).resume)
+		_ = reader.Release()
+		time.Sleep(20 * time.Second) // clean-ups of what the stopped nodes ran late
+		// A writer who meets only one of the nodes that had the number in the first round.
+		forEach([]*fakeNode{fakes[1], fakes[2]}, (*fakeNode).stop)
+		if writer := mustAcquire(t, locker, "k"); writer.Fence() <= ahead {
+			t.Errorf("a writer behind the reader has %d, want more than %d", writer.Fence(), int64(ahead))
+		}
+	})
+}
+
+func TestAReadersNumberIsNoneThatMayHaveBeenOutrunAndForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		outrun(t, locker, fakes, func(f *fakeNode, old, writer int64) { // and then a late command brings back an older one
+			f.setFence("k", "", writer+1)
+			f.setFence("k", "k", old)
+		})
+	})
+}
+
+func TestAReadersNumberIsNoneThatANodeHadBeforeItForgotAGreaterOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admittedLocker(t, 3, WithTTL(time.Second), WithFences(), WithLongestTTL(time.Second), WithRestartGuard())
+		outrun(t, locker, fakes, func(f *fakeNode, old, _ int64) { f.setFence("k", "k", old) }) // one was not in the writer's quorum
+	})
+}
+
+// outrun lets nodes forget the number of the last writer.
+func outrun(t *testing.T, locker *Locker, fakes []*fakeNode, forget func(f *fakeNode, old, writer int64)) {
+	t.Helper()
+	old := mustAcquire(t, locker, "k")
+	mustRelease(t, old)
+	time.Sleep(time.Second)
+	writer := mustAcquire(t, locker, "k")
+	mustRelease(t, writer)
+	changeAll(fakes, func(f *fakeNode) { forget(f, old.Fence(), writer.Fence()) })
+	time.Sleep(time.Second) // under the guard they have no votes for the longest TTL
+	reader := mustShare(t, locker, "k")
+	if reader.Fence() <= writer.Fence() {
+		t.Errorf("a reader behind the writer %d has %d", writer.Fence(), reader.Fence())
+	}
+	if other := mustShare(t, locker, "k"); other.Fence() != reader.Fence() {
+		t.Errorf("the next reader has %d, want %d", other.Fence(), reader.Fence())
+	}
+}
+
+func TestManyReadersOfAnIdleKeyAgreeOnTheirNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithFences())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 5*time.Millisecond })
+		lockers := []*Locker{locker, another(t, fakes, WithFences()), another(t, fakes, WithFences())}
+		for range 3 {
+			time.Sleep(time.Hour)
+			var group sync.WaitGroup
+			for i := range 300 {
+				group.Go(func() {
+					noError(t, passing(lockers[i%3].AcquireShared(t.Context(), "k")))
+				})
+			}
+			group.Wait()
+		}
+	})
+}
+
+func TestAReaderOfAnIdleKeyHasTheTimeForItsNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		writer := mustAcquire(t, locker, "k")
+		mustRelease(t, writer)
+		for _, f := range fakes { // the counter is forgotten, and the store has the writer's number
+			f.change(func(f *fakeNode) { clear(f.fences); f.setFence("k", "", writer.Fence()+1) })
+		}
+		time.Sleep(time.Hour)
+		began := time.Now().UnixMicro()
+		reader := mustShare(t, locker, "k", WithTTL(time.Second), WithRenewal())
+		if fence := reader.Fence(); fence <= writer.Fence() || fence < began-1e6 {
+			t.Errorf("a reader behind %d has %d", writer.Fence(), fence)
+		}
+		time.Sleep(10 * time.Minute)
+		for _, f := range fakes {
+			if counter := f.accepted(); counter != reader.Fence() {
+				t.Errorf("%s has the counter %d, want %d", f.name, counter, reader.Fence())
+			}
+		}
+		forEach(fakes, (*fakeNode).restart)
+		time.Sleep(time.Second)
+		if next := mustShare(t, locker, "k"); next.Fence() < reader.Fence() {
+			t.Errorf("behind a restart the next reader has %d, want at least %d", next.Fence(), reader.Fence())
+		}
+	})
 }

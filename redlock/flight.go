@@ -9,26 +9,27 @@ import (
 )
 
 // share tries once, or shares the answer of a try of the same key: see [quorum.Flight].
-func (l *Locker) share(ctx context.Context, key string, o *acquireOptions, bound *clockdrift.Instant) (*lease, error) {
+func (l *Locker) share(ctx context.Context, r request, bound *clockdrift.Instant) (*lease, error) {
 	for {
-		f := l.board.Keys.Forming(l.board.Place(o.kind.Kind, key))
+		f := l.board.Keys.Forming(l.board.KeyName(r.kind.Kind, r.key))
 		if f == nil {
-			lock, err := l.newLock(ctx, key, o, false)
+			lock, err := l.newLock(ctx, r, false)
 			if err != nil {
 				return nil, err
 			}
 			var goes bool
-			switch f, goes, err = l.boards(ctx, lock); {
+			switch f, goes, err = l.enterFlight(ctx, lock); {
 			case err != nil:
 				return nil, err
 			case goes:
-				lock.acquire.Propose()
+				lock.hold.Acquire.Propose()
 				lock, err = l.launch(ctx, lock, bound)
+				l.learnWaiters(lock)
 				land(f, lock, err, ctx.Err() != nil || l.closed())
 				return lock, err
 			}
 		}
-		if err := l.pass(ctx, "acquire", key, f.Over); err != nil {
+		if err := l.awaitClosed(ctx, "acquire", r.key, f.Over); err != nil {
 			return nil, err
 		}
 		if f.Refused != nil {
@@ -37,29 +38,29 @@ func (l *Locker) share(ctx context.Context, key string, o *acquireOptions, bound
 	}
 }
 
-// boards queues an attempt for its key: alone, or as the leader of the flight f when that leaves.
+// enterFlight queues an attempt for its key: alone, or as the leader of the flight f when that leaves.
 // If it does not go, the caller is in that flight and needs no attempt.
-func (l *Locker) boards(ctx context.Context, lock *lease) (f *quorum.Flight, goes bool, err error) {
-	op, keys := &lock.acquire, &l.board.Keys
-	f, ahead, open := keys.Board(op)
+func (l *Locker) enterFlight(ctx context.Context, lock *lease) (f *quorum.Flight, goes bool, err error) {
+	op, keys := &lock.hold.Acquire, &l.board.Keys
+	f, ahead, open := keys.EnterFlight(op)
 	switch {
 	case !open:
-		return nil, false, &fault.StateError{Op: "acquire", Key: lock.attempt.Key, Why: ErrClosed}
+		return nil, false, &fault.StateError{Op: "acquire", Key: lock.hold.Key, Why: ErrClosed}
 	case ahead == nil:
 		return f, f == nil, nil
 	}
-	err = l.pass(ctx, "acquire", lock.attempt.Key, ahead.Done)
+	err = l.awaitClosed(ctx, "acquire", lock.hold.Key, ahead.Done)
 	if err == nil { // else it is still under way, and may write what is read here
-		if contest := ahead.Attempt.Contest; contest != nil {
-			err = l.pass(ctx, "acquire", lock.attempt.Key, contest.Over)
+		if contest := ahead.Hold.Contest; contest != nil {
+			err = l.awaitClosed(ctx, "acquire", lock.hold.Key, contest.Over)
 		}
 	}
 	keys.Depart(op, err == nil)
 	return f, err == nil, err
 }
 
-// pass waits, on behalf of an operation of this name, until the channel is closed.
-func (l *Locker) pass(ctx context.Context, what, key string, over <-chan struct{}) error {
+// awaitClosed waits, on behalf of an operation of this name, until the channel is closed.
+func (l *Locker) awaitClosed(ctx context.Context, what, key string, over <-chan struct{}) error {
 	select {
 	case <-over:
 		return nil
@@ -78,7 +79,7 @@ func land(f *quorum.Flight, lock *lease, err error, interrupted bool) {
 		return
 	case err == nil:
 		refused := lock.behind()
-		f.Refused, f.Err = refused, failed(&refused.acquire)
+		f.Refused, f.Err = refused, failed(&refused.hold.Acquire)
 	case !interrupted && lock != nil:
 		f.Refused, f.Err = lock, err
 	}
@@ -87,14 +88,11 @@ func land(f *quorum.Flight, lock *lease, err error, interrupted bool) {
 
 // behind makes the result of an attempt right after l: refused at the nodes that granted l.
 func (l *lease) behind() *lease {
-	l.attempt.Mu.Lock()
-	defer l.attempt.Mu.Unlock()
-	won := l.last()
-	refused := &lease{locker: l.locker, parent: l.parent}
-	refused.attempt.Init(l.locker.board, l.attempt.Kind, l.attempt.Key, "", won.Lease)
-	op := &refused.acquire
-	op.Owner = refused
-	op.Prepare(&refused.attempt, l.attempt.Kind.Acquire, won.Lease)
+	won := l.hold.Last()
+	refused := &lease{locker: l.locker}
+	refused.hold.Init(l.locker.board, l.hold.Kind, l.hold.Key, "", won.Lease)
+	op := &refused.hold.Acquire
+	op.Prepare(&refused.hold, l.hold.Kind.Acquire, won.Lease)
 	op.Behind(won)
 	return refused
 }

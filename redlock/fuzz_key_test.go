@@ -71,7 +71,7 @@ func FuzzKeys(f *testing.F) {
 			if cluster {
 				node.info += "redis_mode:cluster\r\n"
 			} else {
-				options = append(options, WithRestartGuard(defaults().acquire.ttl))
+				options = append(options, WithLongestTTL(defaults().acquire.ttl), WithRestartGuard())
 			}
 			locker, err := New([]driver.Node{{Name: "node-1", Driver: node}}, options...)
 			if err != nil {
@@ -131,8 +131,8 @@ func refused(t *testing.T, err error, sent int) {
 // besides are all names of keys beside a key, those of its first and last slots included.
 func besides(key string) iter.Seq[string] {
 	roles := []string{
-		protocol.RoleReaders, protocol.RoleWriter, protocol.RoleWanted,
-		protocol.RolePermits, protocol.RoleLine, protocol.RoleLive, protocol.RoleWaits,
+		protocol.RoleReaders, protocol.RolePool,
+		protocol.RolePermits, protocol.RoleLine, protocol.RoleWaits,
 	}
 	return func(yield func(string) bool) {
 		for _, role := range roles {
@@ -202,9 +202,7 @@ func FuzzTwoKeys(f *testing.F) {
 						last[lock.Key()] = lock.Fence()
 					}
 					mustRelease(t, first)
-					if held, err := second.Held(t.Context()); !held || err != nil {
-						t.Errorf("after the release of %q, %q is held: %t, %v", one, other, held, err)
-					}
+					wantHeld(t, second, true)
 					mustRelease(t, second)
 				}
 			}

@@ -64,17 +64,13 @@ func (s *tape) chosen() (options []Option) {
 	}
 	lease(WithTTL)
 	length(WithNodeTimeout)
-	longest, guarded := s.next()
-	if guarded {
-		options = append(options, WithRestartGuard(time.Duration(longest)))
-	}
+	length(WithLongestTTL)
 	if n, set := s.next(); set {
-		if guarded && n%2 == 0 { // both have one time, or New refuses them
-			n = longest
+		if options = append(options, WithClockGuard()); n%2 == 0 {
+			options = append(options, WithRestartGuard())
 		}
-		options = append(options, WithClockGuard(time.Duration(n)))
 	}
-	length(WithDurableTimeout)
+	timeout, _ := s.next()
 	length(WithCloseTimeout)
 	lease(WithMaxOutage)
 	lease(WithMaxHold)
@@ -83,13 +79,10 @@ func (s *tape) chosen() (options []Option) {
 		options = append(options, WithDriftFactor(math.Float64frombits(uint64(n)))) //nolint:gosec // any float is meant
 	}
 	if n, set := s.next(); set {
-		options = append(options, WithReplicatedVotes(int(n)))
+		options = append(options, WithDurability(Durability{Replicas: int(n), Timeout: time.Duration(timeout)}))
 	}
 	if n, set := s.next(); set {
-		options = append(options, WithDurableVotes(int(n)))
-	}
-	if n, set := s.next(); set {
-		options = append(options, WithRetryLimit(int(n)))
+		options = append(options, WithDurability(Durability{Disk: true, Replicas: int(n), Timeout: time.Duration(timeout)}))
 	}
 	least, set := s.next()
 	if most, both := s.next(); set && both {
@@ -113,8 +106,8 @@ func exactly(ttl time.Duration, drift float64) *big.Float {
 // none is over when it begins.
 func FuzzOptions(f *testing.F) {
 	f.Add([]byte{}, []byte{})
-	f.Add([]byte(tapeOf(int64(MinTTL))), []byte(tapeOf(int64(time.Hour))))
-	f.Add([]byte(tapeOf(int64(MaxTTL), int64(MaxTTL)-1, int64(MaxTTL), int64(MaxTTL), int64(MaxTTL))), []byte(tapeOf(int64(MaxTTL))))
+	f.Add([]byte(tapeOf(int64(minTTL))), []byte(tapeOf(int64(time.Hour))))
+	f.Add([]byte(tapeOf(int64(maxTTL), int64(maxTTL)-1, int64(maxTTL), int64(maxTTL), int64(maxTTL))), []byte(tapeOf(int64(maxTTL))))
 	for _, number := range edges {
 		for place := range 16 {
 			s := make(tape, 8*place)
@@ -139,18 +132,18 @@ func FuzzOptions(f *testing.F) {
 				return
 			}
 			defer locker.Close()
-			if locker.options.guard > 0 {
+			if locker.options.guards {
 				admit(t, locker)
 			}
 			o := &locker.options
 			lock, err := locker.Acquire(t.Context(), "k")
 			if err != nil {
-				refused(t, err, nodes[0].Driver.(*proofNode).count("SET")-min(1, int(o.guard)))
+				refused(t, err, nodes[0].Driver.(*proofNode).count("SET")-min(1, int(o.guard())))
 				return
 			}
 			within := func(what string, ttl time.Duration) {
 				t.Helper()
-				left := lock.left()
+				left := lock.hold.Left()
 				if new(big.Float).SetInt64(int64(left)).Cmp(exactly(ttl, o.drift)) > 0 || left <= 0 {
 					t.Errorf("%s of %v with the drift factor %v is valid for %v", what, ttl, o.drift, left)
 				}
@@ -168,7 +161,7 @@ func FuzzOptions(f *testing.F) {
 					within("an extension", max(sent, o.acquire.ttl))
 				}
 			}
-			left, held := lock.left(), lock.Context()
+			left, held := lock.hold.Left(), lock.Context()
 			waits, stop := context.WithTimeout(t.Context(), min(left/2, time.Hour))
 			defer stop()
 			if o.acquire.backoffMin >= time.Millisecond || o.acquire.maxWait == 0 {
@@ -176,8 +169,8 @@ func FuzzOptions(f *testing.F) {
 					t.Errorf("a second Acquire = %v, %v, want ErrTaken", second, err)
 				}
 			}
-			if held.Err() != nil && lock.left() > 0 {
-				t.Errorf("the context of a lock is over that is valid for %v", lock.left())
+			if held.Err() != nil && lock.hold.Left() > 0 {
+				t.Errorf("the context of a lock is over that is valid for %v", lock.hold.Left())
 			}
 			mustRelease(t, lock)
 		})

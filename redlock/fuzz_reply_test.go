@@ -3,10 +3,237 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
+
+// FuzzClockGuard sets a node's clock, and lets it tell anything instead of its time. Under
+// the guard the node has no vote where it does not tell its time, nor after a step forward
+// that shows, for as long as the longest lease. A step back does no harm.
+func FuzzClockGuard(f *testing.F) {
+	f.Add([]byte{0, 129, 0, 10, 228, 0, 10, 128, 0, 200, 0, 0, 1, 28, 0})
+	f.Add([]byte("0\xff\x0000\x00001x\x9c\x00000000")) // set back and forward, with an idle reading in between
+	f.Add([]byte{1, 255, 0, 1, 1, 0, 50, 128, 0, 250, 156, 0, 255, 130, 0})
+	for kind := range byte(16) {
+		for detail := range byte(8) {
+			f.Add([]byte{1, 128, 0, 1, 128 + 8*detail, kind + 1, 1, 128, 0, 110, 128, 0, 1, 128 + detail, kind + 1, 110, 228, 0})
+		}
+	}
+	f.Fuzz(func(t *testing.T, steps []byte) {
+		synctest.Test(t, func(t *testing.T) {
+			const longest = 10 * time.Second
+			odd := liars(1, redis7, false, &witness{}, nil)[0]
+			locker := another(t, []*liar{odd}, WithLongestTTL(longest), WithClockGuard())
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			seen := time.Now()     // when the clock was last told
+			var until time.Time    // the node sits out
+			var set time.Time      // when the clock was last set forward: an idle Locker may have seen it
+			var lied time.Time     // when something else was told
+			sure := true           // that nothing was hidden, or told wrongly
+			var step time.Duration // since then
+			for ; len(steps) >= 3; steps = steps[3:] {
+				time.Sleep(time.Duration(steps[0]) * 100 * time.Millisecond)
+				by := (time.Duration(steps[1]) - 128) * 20 * time.Millisecond
+				step += by
+				if by > 0 {
+					set = time.Now()
+				}
+				odd.change(func(f *fakeNode) { f.skew += by })
+				told, l := steps[2] == 0, lie{steps[2] - 1, steps[1]}
+				if !told {
+					odd.tells("TIME", lie{l.kind | lieForever, l.detail}) // an idle Locker may hear it, too
+					lied = time.Now()
+				}
+				hides := time.Duration(2*clockdrift.DefaultRate*float64(time.Since(seen))) + time.Millisecond
+				readable := func() (ok bool) { // what is made of the time depends on the time
+					odd.change(func(f *fakeNode) { _, ok = protocol.ReadTime(l.about([]any{"TIME"}, f.one([]any{"TIME"}))) })
+					return ok
+				}
+				before := readable()
+				lock, err := locker.TryAcquire(t.Context(), "k")
+				if after := readable(); !told && (before || after) {
+					sure = false
+				} else if !told && err == nil {
+					t.Errorf("a node that tells %+v instead of its time has a vote", l)
+				}
+				if !told && by != 0 { // set back before it is read, a step is not seen
+					sure = false
+				}
+				if told && step > hides && sure {
+					until = set.Add(longest)
+				}
+				if told && step <= hides && step > 0 {
+					sure = false
+				}
+				switch quarantined := time.Now().Before(until); {
+				case err == nil && quarantined && sure:
+					t.Errorf("%v after its clock was set forward a node has a vote", longest-time.Until(until))
+				case err != nil && told && sure && time.Now().After(until.Add(longest)) && time.Since(set) > 3*longest:
+					t.Errorf("a node whose clock was not set forward of late: TryAcquire = %v", err)
+				case err != nil && !errors.Is(err, ErrNoQuorum):
+					t.Errorf("TryAcquire = %v, want ErrNoQuorum", err)
+				}
+				if told {
+					seen, step = time.Now(), 0
+					sure = sure || time.Since(set) > 3*longest && time.Since(lied) > 3*longest
+				}
+				if lock != nil {
+					mustRelease(t, lock)
+				}
+				synctest.Wait()
+				odd.tells("TIME")
+			}
+		})
+	})
+}
+
+// A register knows who holds what, as an onlooker sees it who knows all processes.
+type register struct {
+	t *testing.T
+
+	mu   sync.Mutex
+	held map[*Lock]bool
+	last map[string]int64 // the greatest fence that was had, by key
+}
+
+func newRegister(t *testing.T) *register {
+	return &register{t: t, held: map[*Lock]bool{}, last: map[string]int64{}}
+}
+
+// asks is told before a lock on the key is asked for, and returns what its fence must beat.
+func (r *register) asks(key string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last[key]
+}
+
+// has is told of a lock that was had.
+func (r *register) has(lock *Lock, before int64) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other := range r.held {
+		switch {
+		case !other.Valid():
+			delete(r.held, other)
+		case other.Key() == lock.Key() && lock.Valid():
+			r.t.Errorf("%q is held twice: %v and %v", lock.Key(), other.Votes(), lock.Votes())
+		}
+	}
+	r.held[lock] = true
+	if fence := lock.Fence(); fence != 0 {
+		if fence <= before {
+			r.t.Errorf("%q was had with the fence %d, and before with %d", lock.Key(), fence, before)
+		}
+		r.last[lock.Key()] = max(r.last[lock.Key()], fence)
+	}
+}
+
+// gives is told before a lock is released or left to its deadline.
+func (r *register) gives(lock *Lock) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.held, lock)
+}
+
+// about makes lies those of the first few nodes.
+func about(few byte, lies []byte) []byte {
+	if few == 0 {
+		return nil
+	}
+	lies = slices.Clone(lies)
+	for i := 0; i+2 < len(lies); i += 3 {
+		what, who := lies[i]/mostLiars, lies[i]%mostLiars
+		lies[i] = what*mostLiars + who%few
+	}
+	return lies
+}
+
+// poisoned reports whether a lie about a clock or a counter has brought the fences of the key
+// near their end, where they stay until they have been idle.
+func (tr *trial) poisoned() bool {
+	for _, n := range tr.nodes {
+		if n.accepted() > protocol.MaxFence/2 {
+			return true
+		}
+	}
+	return false
+}
+
+// FuzzExclusion lets a minority of the nodes answer anything, except that somebody got what
+// he did not get: a node that gives one key to two is not to be outvoted. No key has two
+// holders, and the fences of its holders grow. As soon as all nodes say the truth again,
+// the locks are to be had.
+func FuzzExclusion(f *testing.F) {
+	for settings := range byte(4) {
+		for about := range told {
+			f.Add(byte(1), settings, byte(about), []byte{
+				byte(about * mostLiars), byte(about) | lieForever, 7, byte(about * mostLiars), byte(about) | lieRuns, 3, byte(about * mostLiars), byte(about+5) | lieRuns, 60,
+			})
+		}
+	}
+	f.Fuzz(func(t *testing.T, size, settings, kind byte, lies []byte) {
+		synctest.Test(t, func(t *testing.T) {
+			few := size % 3
+			tr := newTrial(t, 2*few, settings|trialFences, kind, about(few, lies))
+			for _, n := range tr.nodes {
+				n.fair = true
+			}
+			theirs := tr.another()
+			r := newRegister(t)
+			var contenders sync.WaitGroup
+			for i, locker := range []*Locker{tr.locker, theirs, tr.locker, theirs, tr.locker} {
+				contenders.Go(func() {
+					for round := range 4 {
+						before := r.asks("k")
+						lock := tr.acquire(locker)
+						if lock == nil {
+							continue
+						}
+						r.has(lock, before)
+						switch (i + round) % 4 {
+						case 0:
+							time.Sleep(trialTTL / 2)
+							_ = lock.Extend(t.Context(), trialTTL) // it may fail
+							time.Sleep(trialTTL)
+						case 1:
+							time.Sleep(time.Second)
+						case 2:
+							time.Sleep(trialTTL) // it is lost
+						}
+						r.gives(lock)
+						tr.release(lock)
+					}
+				})
+			}
+			contenders.Wait()
+			for _, n := range tr.nodes {
+				n.tellTruth()
+			}
+			if !tr.poisoned() {
+				time.Sleep(2 * trialTTL) // for a quarantine, and leases of which nobody knows
+				for _, locker := range []*Locker{tr.locker, theirs} {
+					before := r.asks("k")
+					if lock := tr.acquire(locker); lock == nil {
+						t.Error("all nodes say the truth, and the lock is not to be had")
+					} else {
+						r.has(lock, before)
+						r.gives(lock)
+						tr.release(lock)
+					}
+				}
+			}
+			tr.end(tr.locker, theirs)
+		})
+	})
+}
 
 // A trial is one life of a Locker among liars.
 type trial struct {
@@ -40,19 +267,19 @@ func newTrial(t *testing.T, size, settings, kind byte, lies []byte) *trial {
 	}
 	if settings&trialGuard != 0 {
 		w.guard = trialTTL
-		tr.options = append(tr.options, WithRestartGuard(trialTTL))
+		tr.options = append(tr.options, WithLongestTTL(trialTTL), WithRestartGuard())
 	}
 	if settings&trialClockGuard != 0 {
 		w.clockGuard = true
-		tr.options = append(tr.options, WithClockGuard(trialTTL))
+		tr.options = append(tr.options, WithLongestTTL(trialTTL), WithClockGuard())
 	}
 	switch settings / trialProofs % 3 {
 	case 1:
 		w.wait, w.replicas = "WAIT", 1
-		tr.options = append(tr.options, WithReplicatedVotes(1))
+		tr.options = append(tr.options, WithDurability(Durability{Replicas: 1}))
 	case 2:
 		w.wait, w.replicas = "WAITAOF", 1
-		tr.options = append(tr.options, WithDurableVotes(1))
+		tr.options = append(tr.options, WithDurability(Durability{Disk: true, Replicas: 1}))
 	}
 	w.nodes = 1 + int(size)%mostLiars
 	tr.nodes = liars(w.nodes, fakeKind(kind%5), kind/5%2 == 1, w, lies)
@@ -106,7 +333,7 @@ func (tr *trial) acquire(locker *Locker, options ...AcquireOption) (lock *Lock) 
 			return
 		}
 		tr.witness.confirmsLock(tr.t, lock, began)
-		if left := lock.left(); left > trialTTL-22*time.Millisecond {
+		if left := lock.hold.Left(); left > trialTTL-22*time.Millisecond {
 			tr.t.Errorf("a lock of %v is valid for %v", trialTTL, left)
 		}
 	})
@@ -119,7 +346,7 @@ func (tr *trial) release(lock *Lock) {
 		return
 	}
 	tr.bounded("Release", 0, func() {
-		if err := lock.Release(tr.t.Context()); err != nil {
+		if err := lock.Release(); err != nil {
 			tr.fails("Release", err)
 		}
 	})
@@ -150,19 +377,19 @@ var trials = []func(tr *trial){
 		if lock == nil {
 			return
 		}
-		tr.bounded("Held", 0, func() {
-			if _, err := lock.Held(tr.t.Context()); err != nil {
-				tr.fails("Held", err)
+		tr.bounded("Confirm", 0, func() {
+			if _, err := lock.Confirm(tr.t.Context()); err != nil {
+				tr.fails("Confirm", err)
 			}
 		})
 		time.Sleep(time.Millisecond)
 		tr.bounded("Extend", 0, func() {
 			began := time.Now()
-			until := lock.until
+			until := lock.hold.Deadline()
 			if err := lock.Extend(tr.t.Context(), trialTTL); err != nil {
 				tr.fails("Extend", err)
-				if lock.until > until {
-					tr.t.Errorf("an Extend that failed has prolonged the lock to %v", lock.until)
+				if lock.hold.Deadline() > until {
+					tr.t.Errorf("an Extend that failed has prolonged the lock to %v", lock.hold.Deadline())
 				}
 				return
 			}
@@ -228,8 +455,8 @@ var trials = []func(tr *trial){
 		}
 		for range 4 {
 			now := tr.locker.clock.Now()
-			tr.locker.renewals.set(first.renewal, now)
-			tr.locker.renewals.set(second.renewal, now)
+			tr.locker.board.Renewals.Set(first.hold.Renewal, now)
+			tr.locker.board.Renewals.Set(second.hold.Renewal, now)
 			time.Sleep(trialTTL / 2)
 			for _, lock := range []*Lock{first, second} {
 				if lock.Valid() {
@@ -299,4 +526,49 @@ func FuzzReplies(f *testing.F) {
 			tr.end(tr.locker)
 		})
 	})
+}
+
+func TestRepliesThatNoServerGivesAreNoVotes(t *testing.T) {
+	odd := []driver.Reply{
+		{Kind: driver.Integer, Int: 1},
+		{Kind: driver.Integer, Int: -1},
+		{Kind: driver.Array},
+		{Kind: driver.Array, Elems: []driver.Reply{{}}},
+		{Kind: driver.Failure},
+		{Kind: driver.Failure, Str: "garbage"},
+		{Kind: 200},
+	}
+	for i, reply := range odd {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 1, WithMaxOutage(0))
+			fakes[0].answer = func(args []any) *driver.Reply {
+				if args[0] != "SET" {
+					return nil
+				}
+				return &reply
+			}
+			if _, err := locker.Acquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("reply %d (%+v) to an acquire: Acquire = %v, want ErrNoQuorum", i, reply, err)
+			}
+		})
+	}
+	odd = append(odd[1:], driver.Reply{}, driver.Reply{Kind: driver.String, Str: "OK"}, driver.Reply{Kind: driver.Integer, Int: 3})
+	for i, reply := range odd {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 1)
+			lock := mustAcquire(t, locker, "k")
+			fakes[0].change(func(f *fakeNode) {
+				f.answer = func(args []any) *driver.Reply {
+					if args[0] != "EVALSHA" {
+						return nil
+					}
+					return &reply
+				}
+			})
+			if err := lock.Extend(t.Context(), time.Minute); !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("reply %d (%+v) to an extension: Extend = %v, want ErrNoQuorum", i, reply, err)
+			}
+			fakes[0].change(func(f *fakeNode) { f.answer = nil })
+		})
+	}
 }

@@ -18,79 +18,66 @@ import (
 // admittedLocker returns a Locker with a guard of 10s on nodes that it has admitted.
 func admittedLocker(t *testing.T, n int, options ...Option) (*Locker, []*fakeNode) {
 	t.Helper()
-	locker, fakes := newLocker(t, n, append([]Option{WithRestartGuard(10 * time.Second)}, options...)...)
+	locker, fakes := newLocker(t, n, append([]Option{WithLongestTTL(10 * time.Second), WithRestartGuard()}, options...)...)
 	admit(t, locker)
 	return locker, fakes
 }
 
 func admit(t *testing.T, locker *Locker) {
 	t.Helper()
-	if err := locker.AdmitNewNodes(t.Context()); err != nil {
-		t.Fatalf("Admit = %v", err)
-	}
+	must(t, locker.AdmitNewNodes(t.Context()))
 	synctest.Wait()
 }
 
 // A vote that a node forgot is given to somebody else: the pair of holders that the
 // guard is there against.
 func TestANodeThatComesBackEmptyMakesTwoHoldersWithoutTheGuardAndNoneWithIt(t *testing.T) {
-	for _, guarded := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var options []Option
-			if guarded {
-				options = append(options, WithRestartGuard(10*time.Second))
-			}
-			one, fakes := newLocker(t, 3, options...)
-			two := another(t, fakes, options...)
-			if guarded {
-				admit(t, one)
-			}
-			fakes[0].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
-			first := mustAcquire(t, one, "k") // at nodes 2 and 3
-			fakes[0].change(func(f *fakeNode) { f.refused = nil })
-			fakes[1].restart()
-			time.Sleep(2 * time.Second)
-			second, err := two.TryAcquire(t.Context(), "k")
-			switch both := err == nil && first.Valid() && second.Valid(); {
-			case both && guarded:
-				t.Error("with the guard there are two holders")
-			case !both && !guarded:
-				t.Errorf("without the guard TryAcquire = %v: this test does not show what the guard is for", err)
-			case guarded && !errors.Is(err, ErrQuarantine):
-				t.Errorf("TryAcquire = %v, want ErrQuarantine in it", err)
-			}
-		})
+	for name, take := range map[string]func(t *testing.T, l *Locker) (*Lock, error){
+		"a key":        func(t *testing.T, l *Locker) (*Lock, error) { return l.TryAcquire(t.Context(), "k") },
+		"several keys": func(t *testing.T, l *Locker) (*Lock, error) { return l.TryAcquireAll(t.Context(), []string{"k", "l"}) },
+		"a permit":     func(t *testing.T, l *Locker) (*Lock, error) { return newSemaphore(t, l, 1).TryAcquire(t.Context()) },
+	} {
+		for _, options := range [][]Option{nil, {guard10()}} {
+			synctest.Test(t, func(t *testing.T) {
+				one, fakes := newLocker(t, 3, options...)
+				two := another(t, fakes, options...)
+				guarded := options != nil
+				if guarded {
+					admit(t, one)
+				}
+				fakes[0].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+				first, err := take(t, one) // at nodes 2 and 3
+				must(t, err)
+				time.Sleep(time.Second) // node 1 is not asked again
+				fakes[0].change(func(f *fakeNode) { f.refused = nil })
+				fakes[1].restart()
+				time.Sleep(2 * time.Second)
+				second, err := take(t, two)
+				switch both := err == nil && first.Valid() && second.Valid(); {
+				case both && guarded:
+					t.Errorf("with the guard %s has two holders", name)
+				case !both && !guarded:
+					t.Errorf("of %s without the guard: %v: this test does not show what the guard is for", name, err)
+				case guarded && !errors.Is(err, ErrQuarantine) && !errors.Is(err, ErrTaken):
+					t.Errorf("of %s with the guard: %v, want ErrTaken, or ErrQuarantine in it", name, err)
+				}
+			})
+		}
 	}
 }
 
 func TestAnUnadmittedNodeDoesNotVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithRestartGuard(10*time.Second))
+		locker, fakes := newLocker(t, 3, WithLongestTTL(10*time.Second), WithRestartGuard())
 		_, err := locker.TryAcquire(t.Context(), "k")
 		if !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "Locker.AdmitNewNodes") {
 			t.Errorf("TryAcquire = %v, want ErrNoQuorum and ErrQuarantine that name Locker.AdmitNewNodes", err)
 		}
 		synctest.Wait()
-		if names := stray(fakes, "k"); len(names) > 0 {
-			t.Errorf("grants that were no votes are left at %v", names)
-		}
+		wantFree(t, fakes, "k")
 		time.Sleep(11 * time.Second)
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		mustAcquire(t, another(t, fakes, WithRestartGuard(10*time.Second)), "k")
-	})
-}
-
-// A server that starts from its file, or a replica that is promoted, brings the marker of
-// another history along, and may lack votes all the same.
-func TestAMarkerAdmitsNoOtherHistory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 3)
-		for _, f := range fakes[:2] {
-			f.change(anotherHistory)
-		}
-		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrQuarantine) {
-			t.Errorf("TryAcquire = %v, want ErrNoQuorum and ErrQuarantine", err)
-		}
+		mustAcquire(t, another(t, fakes, WithLongestTTL(10*time.Second), WithRestartGuard()), "k")
 	})
 }
 
@@ -106,16 +93,11 @@ func TestASecondRoundIsGuarded(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3, WithFences())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		setFence(fakes, time.Now().Add(time.Hour).UnixMicro())
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) {
-				f.answer = func(args []any) *driver.Reply {
-					if args[0] == "ZSCORE" && args[2] == "k" {
-						anotherHistory(f)
-					}
-					return nil
-				}
-			})
-		}
+		before(fakes, "ZSCORE", func(f *fakeNode, args []any) {
+			if args[2] == "k" {
+				anotherHistory(f)
+			}
+		})
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrQuarantine) {
 			t.Errorf("TryAcquire = %v, want ErrNoQuorum and ErrQuarantine", err)
 		}
@@ -178,11 +160,9 @@ func TestAFreshProcessDoesNotEndAQuarantine(t *testing.T) {
 		_, fakes := admittedLocker(t, 1)
 		fakes[0].restart()
 		time.Sleep(time.Hour)
-		two := another(t, fakes, WithRestartGuard(10*time.Second))
+		two := another(t, fakes, WithLongestTTL(10*time.Second), WithRestartGuard())
 		_, _ = two.TryAcquire(t.Context(), "k")
-		if _, err := two.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
-			t.Errorf("TryAcquire = %v, want ErrQuarantine", err)
-		}
+		returns(t, ErrQuarantine)(two.TryAcquire(t.Context(), "k"))
 	})
 }
 
@@ -190,9 +170,7 @@ func TestWaitersOutlastAQuarantineOfAllNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		for _, f := range fakes {
-			f.restart()
-		}
+		forEach(fakes, (*fakeNode).restart)
 		start := time.Now()
 		lock, err := locker.Acquire(t.Context(), "k")
 		if err != nil {
@@ -210,11 +188,9 @@ func TestAWaitOnNewNodesSaysAtOnceWhatToDo(t *testing.T) {
 	for name, acquire := range kindsOfLocks {
 		for silent, most := range map[int]time.Duration{0: time.Second, 1: 11 * time.Second} { // the default of WithMaxOutage
 			synctest.Test(t, func(t *testing.T) {
-				locker, fakes := newLocker(t, 3, WithRestartGuard(time.Minute), WithFences())
+				locker, fakes := newLocker(t, 3, WithLongestTTL(time.Minute), WithRestartGuard(), WithFences())
 				far(fakes, time.Millisecond)
-				for _, f := range fakes[:silent] {
-					f.stop()
-				}
+				forEach(fakes[:silent], (*fakeNode).stop)
 				start := time.Now()
 				_, err := acquire(locker, t.Context())
 				if took := time.Since(start); took > most || !errors.Is(err, ErrQuarantine) || !errors.Is(err, ErrNoQuorum) {
@@ -225,13 +201,9 @@ func TestAWaitOnNewNodesSaysAtOnceWhatToDo(t *testing.T) {
 						t.Errorf("an acquire of %s on new nodes = %v, want an error with %q", name, err, want)
 					}
 				}
-				for _, f := range fakes[:silent] {
-					f.resume()
-				}
+				forEach(fakes[:silent], (*fakeNode).resume)
 				time.Sleep(2 * time.Second) // they are asked again
-				if err := locker.AdmitNewNodes(t.Context()); !errors.Is(err, ErrAdmitted) || !strings.Contains(err.Error(), "once a Locker was open for the longest TTL") {
-					t.Errorf("AdmitNewNodes behind an acquire of %s = %v, want ErrAdmitted, with what to do", name, err)
-				}
+				says(t, ErrAdmitted, "once a Locker was open for the longest TTL")(locker.AdmitNewNodes(t.Context()))
 				time.Sleep(62 * time.Second)
 				if _, err := acquire(locker, t.Context()); err != nil {
 					t.Errorf("an acquire of %s when the Locker was open for the guard's minute = %v", name, err)
@@ -245,8 +217,7 @@ func TestAWaitOnNewNodesSaysAtOnceWhatToDo(t *testing.T) {
 func TestANewProcessOutlastsAQuarantineOfMostNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, fakes := admittedLocker(t, 3)
-		fakes[0].restart()
-		fakes[1].restart()
+		forEach(fakes[:2], (*fakeNode).restart)
 		far(fakes[2:], 100*time.Millisecond)
 		start := time.Now()
 		lock, err := another(t, fakes, guard10()).Acquire(t.Context(), "k", WithMaxOutage(time.Second))
@@ -262,9 +233,7 @@ func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
 		mustRelease(t, mustAcquire(t, locker, "warm"))
 		synctest.Wait()
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.log, f.calls = nil, 0 })
-		}
+		changeAll(fakes, func(f *fakeNode) { f.log, f.calls = nil, 0 })
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
@@ -283,18 +252,6 @@ func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 	})
 }
 
-func TestALostMarkerClosesTheNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 3)
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { clear(f.keys) }) // FLUSHALL
-		}
-		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
-			t.Errorf("TryAcquire after FLUSHALL = %v, want ErrQuarantine", err)
-		}
-	})
-}
-
 // The vote that a node forgot may belong to a quorum that somebody else is about to
 // complete, so what a holder does there counts no more than what others do.
 func TestANodeInQuarantineCountsForNobody(t *testing.T) {
@@ -307,18 +264,13 @@ func TestANodeInQuarantineCountsForNobody(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		until := lock.Until()
-		if err := lock.Extend(t.Context(), 10*time.Second); !errors.Is(err, ErrQuarantine) {
-			t.Errorf("Extend = %v, want ErrQuarantine", err)
-		}
+		returns(t, ErrQuarantine)(lock.Extend(t.Context(), 10*time.Second))
 		if !lock.Valid() || lock.Until().Sub(until).Abs() > time.Millisecond {
 			t.Errorf("after an extension that did not count the lease ends at %v, want %v still", lock.Until(), until)
 		}
 		mustRelease(t, lock)
 		released := time.Now()
-		heir := <-got
-		if heir.err != nil {
-			t.Fatalf("the waiter got %v, want the lock after the quarantine", heir.err)
-		}
+		heir := mustGet(t, got)
 		if waited := time.Since(released); waited < 9*time.Second {
 			t.Errorf("the key was handed over %v after it was released, by nodes in quarantine", waited)
 		}
@@ -330,18 +282,14 @@ func TestARenewalByNodesInQuarantineDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
 		lock := mustAcquire(t, locker, "k", WithRenewal())
-		for _, f := range fakes[:2] {
-			f.change(anotherHistory)
-		}
+		changeAll(fakes[:2], anotherHistory)
 		until, ctx := lock.Until(), lock.Context()
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Minute):
 			t.Fatal("a minute later the lock is still renewed")
 		}
-		if late := time.Since(until); late > time.Millisecond {
-			t.Errorf("the lock was kept for %v longer, by nodes in quarantine", late)
-		}
+		wantWithin(t, time.Millisecond, until, "the lock was kept for")
 		if cause := context.Cause(ctx); !errors.Is(cause, ErrLost) || !errors.Is(cause, ErrQuarantine) {
 			t.Errorf("the context's cause is %v, want ErrLost and ErrQuarantine", cause)
 		}
@@ -352,7 +300,7 @@ func TestARenewalByNodesInQuarantineDoesNotCount(t *testing.T) {
 // has set it: the retry must not take it for a vote.
 func TestATokenOfOnesOwnInQuarantineIsNoVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithRestartGuard(10*time.Second))
+		locker, fakes := newLocker(t, 3, WithLongestTTL(10*time.Second), WithRestartGuard())
 		for range 2 {
 			if _, err := locker.TryAcquire(t.Context(), "k", WithToken("mine")); !errors.Is(err, ErrQuarantine) {
 				t.Fatalf("TryAcquire = %v, want ErrQuarantine", err)
@@ -367,41 +315,36 @@ func TestATokenOfOnesOwnInQuarantineIsNoVote(t *testing.T) {
 
 func TestTheGuardBoundsLeases(t *testing.T) {
 	_, nodes := fakeNodes(3)
-	for _, options := range [][]Option{
-		{WithRestartGuard(5 * time.Second)},
-		{WithRestartGuard(-1)},
-		{WithRestartGuard(MaxTTL + 1)},
-		{WithClockGuard(5 * time.Second)},
-		{WithClockGuard(-1)},
-		{WithClockGuard(MaxTTL + 1)},
-	} {
-		if _, err := New(nodes, options...); !errors.Is(err, ErrOption) {
-			t.Errorf("New with a guard that does not fit the TTL = %v, want ErrOption", err)
-		}
+	for _, guard := range []Option{WithRestartGuard(), WithClockGuard()} {
+		says(t, ErrOption, "add WithLongestTTL")(New(nodes, guard))
 	}
 	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3, WithLongestTTL(10*time.Second))
+		returns(t, ErrOption, "Acquire for longer than any client, without a guard")(locker.Acquire(t.Context(), "k", WithTTL(time.Minute)))
+	})
+	synctest.Test(t, func(t *testing.T) {
 		locker, _ := admittedLocker(t, 3)
-		if _, err := locker.Acquire(t.Context(), "k", WithTTL(time.Minute)); !errors.Is(err, ErrOption) {
-			t.Errorf("Acquire for longer than the guard knows of = %v, want ErrOption", err)
-		}
-		if err := mustAcquire(t, locker, "k").Extend(t.Context(), time.Minute); !errors.Is(err, ErrOption) {
-			t.Errorf("Extend for longer than the guard knows of = %v, want ErrOption", err)
-		}
+		returns(t, ErrOption, "Acquire for longer than the guard knows of")(locker.Acquire(t.Context(), "k", WithTTL(time.Minute)))
+		returns(t, ErrOption, "Extend for longer than the guard knows of")(mustAcquire(t, locker, "k").Extend(t.Context(), time.Minute))
 	})
 }
 
 func TestNodesThatTheGuardCannotJudgeAreRefused(t *testing.T) {
-	for what, change := range map[string]func(f *fakeNode){
-		"Redis Cluster": func(f *fakeNode) { f.info += "redis_mode:cluster\r\n" },
-		"master_replid": func(f *fakeNode) { f.info = strings.ReplaceAll(f.info, "master_replid", "other") },
-		"+time":         func(f *fakeNode) { f.answer = failing("TIME", "NOPERM this user may not") },
+	cluster := func(f *fakeNode) { f.info += "redis_mode:cluster\r\n" }
+	for _, tt := range []struct {
+		guard  Option
+		what   string
+		change func(f *fakeNode)
+	}{
+		{WithRestartGuard(), "Redis Cluster", cluster},
+		{WithClockGuard(), "Redis Cluster", cluster},
+		{WithRestartGuard(), "master_replid", func(f *fakeNode) { f.info = strings.ReplaceAll(f.info, "master_replid", "other") }},
+		{WithClockGuard(), "+time", func(f *fakeNode) { f.answer = failing("TIME", "NOPERM this user may not") }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, 1, WithRestartGuard(10*time.Second), WithClockGuard(10*time.Second))
-			fakes[0].change(change)
-			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), what) {
-				t.Errorf("TryAcquire = %v, want ErrNode that names %s", err, what)
-			}
+			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), tt.guard)
+			fakes[0].change(tt.change)
+			says(t, ErrNode, tt.what)(locker.TryAcquire(t.Context(), "k"))
 		})
 	}
 }
@@ -412,9 +355,7 @@ func TestAReplicaIsNoVoteWhateverItsMarker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := admittedLocker(t, 1)
 		fakes[0].change(func(f *fakeNode) { f.info = strings.ReplaceAll(f.info, "role:master", "role:slave") })
-		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNode) {
-			t.Errorf("TryAcquire = %v, want ErrNode", err)
-		}
+		returns(t, ErrNode)(locker.TryAcquire(t.Context(), "k"))
 	})
 }
 
@@ -424,8 +365,8 @@ func TestAStepOfANodesClock(t *testing.T) {
 		options []Option
 		out     bool
 	}{
-		{time.Minute, []Option{WithClockGuard(10 * time.Second)}, true},
-		{-time.Minute, []Option{WithClockGuard(10 * time.Second)}, false},
+		{time.Minute, []Option{WithLongestTTL(10 * time.Second), WithClockGuard()}, true},
+		{-time.Minute, []Option{WithLongestTTL(10 * time.Second), WithClockGuard()}, false},
 		{time.Minute, nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -434,9 +375,7 @@ func TestAStepOfANodesClock(t *testing.T) {
 			lock := mustAcquire(t, locker, "k")
 			fakes[0].change(func(f *fakeNode) { f.skew = tt.step })
 			time.Sleep(1500 * time.Millisecond)
-			if err := lock.Extend(t.Context(), 10*time.Second); err != nil {
-				t.Errorf("a clock was stepped by %v: Extend = %v", tt.step, err)
-			}
+			noError(t, lock.Extend(t.Context(), 10*time.Second), "a clock was stepped by", tt.step)
 			mustRelease(t, lock)
 			synctest.Wait()
 			vote := mustAcquire(t, locker, "other").Votes()[0]
@@ -457,10 +396,10 @@ func TestAStepOfANodesClock(t *testing.T) {
 // The step is seen in the very batch that grants.
 func TestAStepBetweenTwoBatchesSpoilsTheSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, WithClockGuard(10*time.Second))
+		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithClockGuard())
 		holder := mustAcquire(t, locker, "k")
 		fakes[0].change(func(f *fakeNode) { f.skew = time.Minute })
-		two := another(t, fakes, WithClockGuard(10*time.Second))
+		two := another(t, fakes, WithLongestTTL(10*time.Second), WithClockGuard())
 		_ = two // it knows nothing of the time before
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
 			t.Errorf("TryAcquire in the first batch after the step = %v, want ErrQuarantine; the holder is valid: %v", err, holder.Valid())
@@ -476,9 +415,7 @@ func TestADriftingClockIsReported(t *testing.T) {
 			fakes[0].change(func(f *fakeNode) { f.skew += 1600 * time.Microsecond })
 			time.Sleep(2 * time.Second)
 			lock, err := locker.TryAcquire(context.WithoutCancel(t.Context()), "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			mustRelease(t, lock)
 			synctest.Wait() // node-1 may not have been among the first
 		}
@@ -491,13 +428,11 @@ func TestADriftingClockIsReported(t *testing.T) {
 // A server that is busy with a script answers nothing but BUSY for a moment.
 func TestANodeThatDoesNotTellItsTimeHasNoVoteWithTheClockGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, WithClockGuard(10*time.Second))
+		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithClockGuard())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		fakes[0].change(func(f *fakeNode) { f.answer = failing("TIME", "BUSY Redis is busy running a script") })
 		for range 2 {
-			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "its time") {
-				t.Errorf("TryAcquire at a node that does not tell its time = %v, want ErrNoQuorum that says so", err)
-			}
+			says(t, ErrNoQuorum, "its time")(locker.TryAcquire(t.Context(), "k"))
 			synctest.Wait()
 		}
 		fakes[0].change(func(f *fakeNode) { f.answer = nil })
@@ -508,7 +443,7 @@ func TestANodeThatDoesNotTellItsTimeHasNoVoteWithTheClockGuard(t *testing.T) {
 // The marker is set while others go on to acquire, and again if that fails.
 func TestAQuarantineEndsUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, WithRestartGuard(10*time.Second))
+		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard())
 		sets := 0
 		fakes[0].change(func(f *fakeNode) {
 			f.answer = func(args []any) *driver.Reply {
@@ -538,12 +473,7 @@ func TestAQuarantineEndsUnderLoad(t *testing.T) {
 // shows lets a node show these records.
 func shows(f *fakeNode, records ...driver.Reply) {
 	f.change(func(f *fakeNode) {
-		f.answer = func(args []any) *driver.Reply {
-			if args[0] != "MGET" {
-				return nil
-			}
-			return &driver.Reply{Kind: driver.Array, Elems: records}
-		}
+		f.answer = answering(driver.Reply{Kind: driver.Array, Elems: records}, func(args []any) bool { return args[0] == "MGET" })
 	})
 }
 
@@ -552,7 +482,7 @@ func TestOnlyAStringIsARecord(t *testing.T) {
 	for odd := -1; odd < len(gate.RecordKeys); odd++ {
 		for _, kind := range []driver.Kind{driver.Nil, driver.Integer, driver.Array, driver.Failure, 99} {
 			synctest.Test(t, func(t *testing.T) {
-				locker, fakes := newLocker(t, 1, WithRestartGuard(10*time.Second))
+				locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard())
 				var records []driver.Reply
 				for i, text := range []string{gate.FormatEpoch(m.Nonce), m.String(), gate.FormatSet(0, 1)} {
 					records = append(records, driver.Reply{Kind: driver.String, Str: text})
@@ -577,6 +507,173 @@ func TestTheGuardsKeysAreNoKeysOfLocks(t *testing.T) {
 				t.Errorf("TryAcquire of the guard's key %q = %v, %v, want ErrOption", key, lock, err)
 			}
 			mustRelease(t, mustAcquire(t, another(t, fakes, WithKeyPrefix("p:")), key))
+		})
+	}
+}
+
+// changeBefore lets a node lose its history in front of the next command that is about
+// the key, with no client cut off: so it is where it is demoted and promoted, or flushed,
+// between two commands of a batch. f.mu is not held.
+func (f *fakeNode) changeBefore(key string, how func(f *fakeNode)) {
+	before([]*fakeNode{f}, "", func(f *fakeNode, args []any) {
+		if len(args) > 1 && args[1] == key {
+			f.answer = nil
+			how(f)
+		}
+	})
+}
+
+// resynced is a node that was demoted and promoted, and had copied a master without locks
+// in between.
+func resynced(f *fakeNode) {
+	anotherHistory(f)
+	for key := range f.keys {
+		if !slices.Contains(gate.RecordKeys[:], key) {
+			delete(f.keys, key)
+		}
+	}
+}
+
+// flushed is a node after FLUSHALL.
+func flushed(f *fakeNode) {
+	clear(f.keys)
+	clear(f.fences)
+}
+
+// A batch is not atomic. What the node loses in front of a grant is seen by the look
+// behind it.
+func TestANodeThatForgetsInFrontOfAGrantIsSeenBehindIt(t *testing.T) {
+	for what, loss := range map[string]func(f *fakeNode){
+		"a demotion and a promotion that lose the keys": resynced,
+		"FLUSHALL": flushed,
+	} {
+		bubble(t, what, func(t *testing.T) {
+			one, fakes := admittedLocker(t, 3)
+			two := another(t, fakes, WithLongestTTL(10*time.Second), WithRestartGuard())
+			mustRelease(t, mustAcquire(t, two, "warm")) // it knows the nodes
+			fakes[0].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+			first := mustAcquire(t, one, "k") // at nodes 2 and 3
+			fakes[0].change(func(f *fakeNode) { f.refused = nil })
+			time.Sleep(2 * time.Second)
+			fakes[1].changeBefore("k", loss)
+			second, err := two.TryAcquire(t.Context(), "k")
+			if err == nil && first.Valid() && second.Valid() {
+				t.Errorf("%s between two commands of a batch made two holders", what)
+			}
+			if !errors.Is(err, ErrQuarantine) {
+				t.Errorf("%s between two commands of a batch: TryAcquire = %v, want ErrQuarantine", what, err)
+			}
+		})
+	}
+}
+
+// A node that keeps its keys over a demotion and a promotion may have lost others, that
+// it had not sent to its master of a moment.
+func TestANodeThatIsPromotedInFrontOfAGrantHasNoVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admittedLocker(t, 1)
+		mustRelease(t, mustAcquire(t, locker, "warm"))
+		fakes[0].changeBefore("k", anotherHistory)
+		returns(t, ErrQuarantine, "TryAcquire at a node that was promoted in front of the grant")(locker.TryAcquire(t.Context(), "k"))
+	})
+}
+
+// The same for every other command that makes a vote.
+func TestTheLookStandsBehindAllThatMakesAVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admittedLocker(t, 1, WithFences(), noTrims, WithLongestTTL(10*time.Second), WithClockGuard())
+		lock := mustAcquire(t, locker, "k")
+		if err := lock.Extend(t.Context(), 10*time.Second); err != nil { // the node knows the script now
+			t.Fatal(err)
+		}
+		mustRelease(t, lock)
+		synctest.Wait()
+		fakes[0].change(func(f *fakeNode) { f.log = nil })
+		lock = mustAcquire(t, locker, "k")
+		synctest.Wait()
+		var log []string
+		fakes[0].change(func(f *fakeNode) { log, f.log = f.log, nil })
+		if want := []string{"SET", "ZADD", "ZSCORE", "GET", "INFO", "MGET", "TIME"}; !slices.Equal(log, want) {
+			t.Errorf("an acquire is %v, want %v", log, want)
+		}
+		must(t, lock.Extend(t.Context(), 10*time.Second))
+		fakes[0].change(func(f *fakeNode) { log = f.log })
+		if want := []string{"EVALSHA", "INFO", "MGET", "TIME"}; !slices.Equal(log, want) {
+			t.Errorf("an extension is %v, want %v", log, want)
+		}
+	})
+}
+
+// A connection that breaks behind the grant leaves it without a look.
+func TestAGrantWhoseLookIsLostIsNoVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := admittedLocker(t, 1)
+		mustRelease(t, mustAcquire(t, locker, "warm"))
+		synctest.Wait()
+		fakes[0].change(func(f *fakeNode) { f.lose = func(name string) bool { return name == "INFO" } })
+		returns(t, ErrNoQuorum, "TryAcquire whose look is lost")(locker.TryAcquire(t.Context(), "k"))
+		fakes[0].change(func(f *fakeNode) { f.lose = nil })
+		synctest.Wait()
+		wantFree(t, []*fakeNode{fakes[0]}, "k")
+	})
+}
+
+// Replies that come late belong to a proposal of long ago, and to a look that has passed.
+func TestAVoteWhoseReplyTookLongerThanTheNodeTimeoutDoesNotCount(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			machine := new(sleeper)
+			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard(), WithFences(), machine.option())
+			admit(t, locker)
+			mustRelease(t, mustAcquire(t, locker, "warm"))
+			time.Sleep(2 * time.Second)
+			before(fakes[:1], "SET", func(_ *fakeNode, args []any) {
+				if args[1] == "k" && late {
+					machine.sleep(time.Second) // while timers stand still
+				}
+			})
+			_, err := locker.TryAcquire(t.Context(), "k")
+			if failed := errors.Is(err, ErrNoQuorum); failed != late {
+				t.Errorf("a reply that came after the node time-out: %v; TryAcquire = %v", late, err)
+			}
+		})
+	}
+}
+
+// Without scripts an extension is two sendings. What the first finds is a vote only if the
+// look behind it says so, and both have the time of one.
+func TestBothHalvesOfAHoldAreLookedAt(t *testing.T) {
+	for what, tt := range map[string]struct {
+		between func(f *fakeNode, machine *sleeper) // in front of the first half's look
+		fails   error
+	}{
+		"nothing": {func(*fakeNode, *sleeper) {}, nil},
+		"a marker that is away for the first half": {func(f *fakeNode, _ *sleeper) {
+			marker := f.keys[gate.MarkerKey]
+			delete(f.keys, gate.MarkerKey)
+			f.answer = func(args []any) *driver.Reply {
+				if args[0] == "PEXPIRE" {
+					f.keys[gate.MarkerKey] = marker
+				}
+				return nil
+			}
+		}, ErrQuarantine},
+		"more time than one sending has": {func(_ *fakeNode, machine *sleeper) { machine.sleep(time.Second) }, ErrNoQuorum},
+	} {
+		bubble(t, what, func(t *testing.T) {
+			machine := new(sleeper)
+			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard(), machine.option())
+			fakes[0].change(func(f *fakeNode) { f.scriptless, f.kind = true, valkey9 })
+			admit(t, locker)
+			lock := mustAcquire(t, locker, "k")
+			time.Sleep(time.Second)
+			before(fakes[:1], "INFO", func(f *fakeNode, _ []any) {
+				f.answer = nil
+				tt.between(f, machine)
+			})
+			if err := lock.Extend(t.Context(), 10*time.Second); tt.fails == nil && err != nil || !errors.Is(err, tt.fails) {
+				t.Errorf("%s between the halves: Extend = %v, want %v", what, err, tt.fails)
+			}
 		})
 	}
 }

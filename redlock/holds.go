@@ -4,6 +4,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
 // holds are the locks that a Locker's users hold, for Close to end. A lost lock that nobody
@@ -23,13 +26,13 @@ type holdName struct {
 }
 
 func (l *lease) holdName() holdName {
-	if l.attempt.Own {
-		return holdName{l.attempt.Token, l}
+	if l.hold.Own {
+		return holdName{l.hold.Token, l}
 	}
-	return holdName{l.attempt.Token, nil}
+	return holdName{l.hold.Token, nil}
 }
 
-// add adds l, unless the Locker is closed. attempt.Mu is held.
+// add adds l, unless the Locker is closed. Its hold's mutex is held.
 func (h *holds) add(l *lease) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,11 +46,11 @@ func (h *holds) add(l *lease) bool {
 		h.watch(l.locker.clock)
 	}
 	h.locks[l.holdName()] = l
-	if l.attempt.Own {
+	if l.hold.Own {
 		if h.owns == nil {
 			h.owns = make(map[string][]*lease)
 		}
-		h.owns[l.attempt.Token] = append(h.owns[l.attempt.Token], l)
+		h.owns[l.hold.Token] = append(h.owns[l.hold.Token], l)
 	}
 	return true
 }
@@ -61,21 +64,21 @@ func (h *holds) remove(l *lease) {
 // drop is remove. h.mu is held.
 func (h *holds) drop(l *lease) {
 	delete(h.locks, l.holdName())
-	if !l.attempt.Own {
+	if !l.hold.Own {
 		return
 	}
-	own := slices.DeleteFunc(h.owns[l.attempt.Token], func(other *lease) bool { return other == l })
-	if h.owns[l.attempt.Token] = own; len(own) == 0 {
-		delete(h.owns, l.attempt.Token)
+	own := slices.DeleteFunc(h.owns[l.hold.Token], func(other *lease) bool { return other == l })
+	if h.owns[l.hold.Token] = own; len(own) == 0 {
+		delete(h.owns, l.hold.Token)
 	}
 }
 
-// twins returns the locks that have the key and the token of l, which is its user's own.
+// twins returns the locks that have the token of l, which is its user's own, on one of its keys.
 func (h *holds) twins(l *lease) (twins []*lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, other := range h.owns[l.attempt.Token] {
-		if other != l && other.attempt.Key == l.attempt.Key {
+	for _, other := range h.owns[l.hold.Token] {
+		if other != l && slices.ContainsFunc(l.hold.Names(), other.hold.Has) {
 			twins = append(twins, other)
 		}
 	}
@@ -112,4 +115,60 @@ func (h *holds) close() []*lease {
 	}
 	h.mu.Unlock()
 	return h.all()
+}
+
+// wakeCheck is how often a Locker that holds locks checks whether the machine has slept.
+const wakeCheck = time.Second
+
+// A suspendDetector notices that the machine has slept: then timers stood still, and leases did
+// not. One serves all locks of a Locker. It is guarded by holds.mu.
+type suspendDetector struct {
+	timer *time.Timer
+	on    bool
+	now   clockdrift.Instant // at the last check
+	awake time.Time          // the same by Go's clock, which does not count sleep
+}
+
+// slept reports whether the machine has slept since the last check.
+func (w *suspendDetector) slept(clock *clockdrift.Clock) bool {
+	now, awake := clock.Fresh(), time.Now()
+	slept := now.Sub(w.now) - awake.Sub(w.awake)
+	w.now, w.awake = now, awake
+	return slept > time.Millisecond // the two clocks are not read at one moment
+}
+
+// watch checks every second from now on, until nothing is held. h.mu is held.
+func (h *holds) watch(clock *clockdrift.Clock) {
+	w := &h.sleep
+	if w.on {
+		return
+	}
+	w.on = true
+	w.slept(clock)
+	if w.timer == nil {
+		w.timer = time.AfterFunc(wakeCheck, func() { h.look(clock) })
+	} else {
+		w.timer.Reset(wakeCheck)
+	}
+}
+
+// look removes locks that are over, and sets timers right if the machine has slept.
+func (h *holds) look(clock *clockdrift.Clock) {
+	h.mu.Lock()
+	w := &h.sleep
+	slept := w.slept(clock)
+	for _, l := range h.locks {
+		if l.hold.Drops(w.now) { // a hold's mutex may be waiting for ours
+			h.drop(l)
+		}
+	}
+	if w.on = len(h.locks) > 0 && !h.closed; w.on {
+		w.timer.Reset(wakeCheck)
+	}
+	h.mu.Unlock()
+	if slept {
+		for _, l := range h.all() {
+			l.arm(l.hold.Resume()) // the timers are set right
+		}
+	}
 }

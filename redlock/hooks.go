@@ -7,59 +7,50 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/fault"
-	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
-// Hooks are functions that are told what a [Locker] does. Any of them may be nil.
+// Hooks are functions that are told what a [Locker] does. Any of them may be nil, and costs nothing
+// then. No mutex of the library is held meanwhile: all of them may call anything, also Release and
+// [Locker.Close].
 //
-// AcquireStart, AcquireEnd, ReleaseEnd, and the ExtendEnd of an Extend are called by the goroutine that
-// has made the call, at the same time for different locks: they must be fast, for it waits for them. A
-// panic goes up to the caller. One in AcquireEnd first releases the lock, which the caller does not
-// get.
+// AcquireStart, AcquireEnd, ReleaseEnd, and the ExtendEnd of an Extend are called by the goroutine
+// that has made the call, at the same time for different locks: they must be fast. A panic goes up
+// to the caller; one in AcquireEnd first releases the lock, which the caller does not get.
 //
-// All others are called one after the other, in order, by a goroutine of the Locker's own, on which no
-// lock depends: one that blocks delays the others, and costs no lock. A renewal or a batch is left out
-// while 4,096 calls wait, and the end of a hold or an event while 131,072 do: [HookStats] counts that,
-// and [HooksLost] tells it. A panic is told as [HookPanicked], and the next call goes on. If Node is
-// nil, or panics at that, both are logged by [slog.Default].
-//
-// No mutex of the library is held meanwhile: all of them may call anything, also Release and
-// [Locker.Close]. A function that is nil costs nothing.
+// All others are called one after the other by a goroutine of the Locker's own, on which no lock
+// depends. A renewal or a batch is left out while 4,096 calls wait, and the end of a hold or an
+// event while 131,072 do: [HookStats] counts that, and [HooksLost] tells it. A panic is told as
+// [HookPanicked], and the next call goes on. If Node is nil, or panics at that, both are logged by
+// [slog.Default].
 //
 // AcquireStart and AcquireEnd are told of each call that takes a lock of any kind, also of one that
-// is refused before anything is sent. Each start has exactly one end. AcquireEnd has a Lock if a
-// hold has begun, and each hold has exactly one HoldEnd, which comes after its AcquireEnd. It is
-// told within a second after a lock was lost whose Context nobody has asked for, and at once
-// otherwise. A Release does not wait for it.
-//
-// [Lock.Downgrade] and [SharedLock.TryUpgrade] are told as acquires that convert
-// ([AcquireStart.Converts]): the old hold ends ([WhyConverted]) and another begins, unless the
-// conversion fails. A view of [WithReentry] is told as an acquire ([HowReentered]) that begins no
-// hold.
+// is refused before anything is sent: each start has one end. Each hold that has begun has one
+// HoldEnd, after its AcquireEnd: within a second after a lock was lost whose Context nobody has
+// asked for, and at once otherwise. A Release does not wait for it. [Lock.Downgrade] and
+// [SharedLock.TryUpgrade] are told as acquires that convert: the old hold ends ([EndConverted]) and
+// another begins, unless the conversion fails. A view of [WithReentry] is told as an acquire
+// ([PathReentered]) that begins no hold.
 type Hooks struct {
 	// AcquireStart returns a context that is ctx or descends from it; nil means ctx. The lock's
-	// context descends from it, and all that is told of the acquire and of the lock comes with it.
-	// Ctx is that of the call; of a conversion, that of the acquire of the lock that is converted.
+	// context descends from it, and all that is told of the lock comes with it. Ctx is that of the
+	// call; of a conversion, that of the acquire of the lock that is converted.
 	AcquireStart func(ctx context.Context, a AcquireStart) context.Context
-	// AcquireEnd is told just before the call returns.
-	AcquireEnd func(ctx context.Context, a AcquireEnd)
-	// HoldEnd is told after the lock was released, lost or converted, or the Locker was closed.
-	HoldEnd func(ctx context.Context, h HoldEnd)
-	// ReleaseEnd is told just before a Release returns, if there was a hold to release. Neither
-	// Abandon, nor a second Release, nor that of a view is told.
+	AcquireEnd   func(ctx context.Context, a AcquireEnd) // just before the call returns
+	HoldEnd      func(ctx context.Context, h HoldEnd)
+	// ReleaseEnd is told just before a Release returns, if there was a hold to release: not of
+	// Abandon, a second Release, or a view.
 	ReleaseEnd func(ctx context.Context, r ReleaseEnd)
 	// ExtendEnd is told just before an Extend returns, and of a renewal once every node has
-	// answered or timed out, as [OnRenewal] is: so with a silent node it is told late.
+	// answered or timed out. A renewal that not all nodes have granted is a warning, before the
+	// lock is lost.
 	ExtendEnd func(ctx context.Context, e ExtendEnd)
-	// Batch is told of each batch of requests to a node when it is back, but not of probes.
-	Batch func(b Batch)
-	// Node is told what [OnEvent] tells.
-	Node func(e Event)
+	Batch     func(b NodeBatch) // of each batch of requests to a node when it is back, but not of probes
+	Node      func(e Event)
 }
 
-// WithHooks sets functions that are told what the Locker does. It may be given several times: all
-// are told, in the order in which they were given. Each AcquireStart gets the context that the one
-// before has returned, and all other functions get the last one. By default nobody is told.
+// WithHooks sets functions that are told what the Locker does. Of several all are told, in the
+// order in which they were given; each AcquireStart gets the context that the one before has
+// returned. By default nobody is told.
 func WithHooks(h Hooks) Option {
 	return option(func(o *lockerOptions) { o.hooks = append(o.hooks, h) })
 }
@@ -69,47 +60,47 @@ type LockKind uint8
 
 // The kinds of locks.
 const (
-	KindExclusive LockKind = iota + 1 // a [Lock]
+	KindExclusive LockKind = iota + 1 // a [Lock] on one key
 	KindShared                        // a [SharedLock]
-	KindKeys                          // a [KeysLock]
-	KindPermit                        // a [Permit] of a [Semaphore]
+	KindKeys                          // a [Lock] on several keys
+	KindPermit                        // a [Lock] on permits of a [Semaphore]
 )
 
 func (k LockKind) String() string {
 	return fault.Name(k, "unknown", "exclusive", "shared", "keys", "permit")
 }
 
-// How says how an acquire came to its last try.
-type How uint8
+// AcquirePath is how an acquire came to its last try.
+type AcquirePath uint8
 
-// The ways to a try.
+// The paths to a try.
 const (
-	HowDirect     = How(waiting.Direct)     // it has not waited
-	HowWoken      = How(waiting.Woken)      // it was woken: by a release here or elsewhere, or because its turn had come
-	HowHandedOver = How(waiting.HandedOver) // a lock that was released here was handed to it
-	HowPolled     = How(waiting.Polled)     // the time had come to ask again: nothing was announced
-	HowReentered  = HowPolled + 1           // it is a view of a lock that its context carries: see [WithReentry]
-	HowConverted  = HowPolled + 2           // of another lock: see [Lock.Downgrade] and [SharedLock.TryUpgrade]
+	PathDirect     AcquirePath = iota // it has not waited
+	PathWoken                         // it was woken: by a release here or elsewhere, or because its turn had come
+	PathHandedOver                    // a lock that was released here was handed to it
+	PathPolled                        // the time had come to ask again: nothing was announced
+	PathReentered                     // it is a view of a lock that its context carries: see [WithReentry]
+	PathConverted                     // of another lock: see [Lock.Downgrade] and [SharedLock.TryUpgrade]
 )
 
-func (h How) String() string {
-	return fault.Name(h, "direct", "woken", "handed over", "polled", "reentered", "converted")
+func (p AcquirePath) String() string {
+	return fault.Name(p, "direct", "woken", "handed over", "polled", "reentered", "converted")
 }
 
-// Why says why a hold has ended.
-type Why uint8
+// EndReason is why a hold has ended.
+type EndReason uint8
 
 // The ends of a hold.
 const (
-	WhyReleased  Why = iota + 1 // by Release
-	WhyLost                     // its lease ran out
-	WhyClosed                   // by [Locker.Close]
-	WhyAbandoned                // by Abandon
-	WhyConverted                // it goes on as a lock of another kind
+	EndReleased  EndReason = iota + 1 // by Release
+	EndLost                           // its lease ran out
+	EndClosed                         // by [Locker.Close]
+	EndAbandoned                      // by Abandon
+	EndConverted                      // it goes on as a lock of another kind
 )
 
-func (w Why) String() string {
-	return fault.Name(w, "unknown", "released", "lost", "closed", "abandoned", "converted")
+func (r EndReason) String() string {
+	return fault.Name(r, "unknown", "released", "lost", "closed", "abandoned", "converted")
 }
 
 // LockInfo is what hooks see of a lock of any kind. Its methods are safe for concurrent use.
@@ -139,7 +130,7 @@ type AcquireEnd struct {
 	Err         error         // what the call returns; nil: it has the lock
 	Waited      time.Duration // from the start of the call to its end
 	Tries       int           // how often nodes were asked; 0: never
-	How         How           // it came to its last try
+	Path        AcquirePath   // it came to its last try
 	Fence       int64         // of the lock; 0 without [WithFences]
 	FenceRounds int           // further rounds in which a fence was sought, because the first was not great enough
 }
@@ -159,13 +150,13 @@ func (a AcquireEnd) Votes() []Vote {
 
 // HoldEnd is the end of a hold.
 type HoldEnd struct {
-	Key   string
-	Kind  LockKind
-	Fence int64         // 0 without [WithFences]
-	Held  time.Duration // from the deciding vote of the acquire to the end; of a lost lock, to its deadline
-	Left  time.Duration // of the lease, clock drift taken off; 0 of a lost lock
-	Why   Why
-	Err   error // of a lost lock the cause of its context's end, [ErrClosed] if the Locker is closed, nil otherwise
+	Key    string
+	Kind   LockKind
+	Fence  int64         // 0 without [WithFences]
+	Lasted time.Duration // from the deciding vote of the acquire to the end; of a lost lock, to its deadline
+	Left   time.Duration // of the lease, clock drift taken off; 0 of a lost lock
+	Reason EndReason
+	Err    error // of a lost lock the cause of its context's end, [ErrClosed] if the Locker is closed, nil otherwise
 }
 
 // ReleaseEnd is the end of a Release.
@@ -201,8 +192,8 @@ func (e ExtendEnd) Votes() []Vote {
 	return e.votes()
 }
 
-// Batch is requests of any number of locks that went to a node together.
-type Batch struct {
+// NodeBatch is requests of any number of locks that went to a node together.
+type NodeBatch struct {
 	Node     string        // its name
 	Requests int           // at most 1000
 	Commands int           // of all requests, and what the library asks for itself
@@ -216,7 +207,7 @@ type Batch struct {
 
 // Contexts returns the contexts, as AcquireStart has returned them, of the locks that the first
 // acquires and extensions in the batch are about: each once, and at most so many.
-func (b Batch) Contexts(most int) (all []context.Context) {
+func (b NodeBatch) Contexts(most int) (all []context.Context) {
 	var seen []*acquisition
 	for _, a := range b.about {
 		if len(all) < most && !slices.Contains(seen, a) {

@@ -21,9 +21,9 @@ type heldLock interface {
 	Valid() bool
 	Fence() int64
 	Votes() []Vote
-	Held(ctx context.Context) (bool, error)
+	Confirm(ctx context.Context) (bool, error)
 	Extend(ctx context.Context, ttl time.Duration) error
-	Release(ctx context.Context) error
+	Release() error
 	Abandon() error
 }
 
@@ -45,6 +45,13 @@ var kindsOfLocks = map[string]func(l *Locker, ctx context.Context, options ...Ac
 		}
 		return s.Acquire(ctx, options...)
 	},
+	"several permits": func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error) {
+		s, err := l.Semaphore("k", 3)
+		if err != nil {
+			return nil, err
+		}
+		return s.AcquireN(ctx, 2, options...)
+	},
 	"what was downgraded": func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error) {
 		lock, err := l.Acquire(ctx, "k", options...)
 		if err != nil {
@@ -65,24 +72,20 @@ var kindsOfLocks = map[string]func(l *Locker, ctx context.Context, options ...Ac
 func onEachKind(t *testing.T, options []Option, acquire []AcquireOption, test func(t *testing.T, locker *Locker, fakes []*fakeNode, lock heldLock)) {
 	t.Helper()
 	for name, take := range kindsOfLocks {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				locker, fakes := newLocker(t, 5, options...)
-				var lock heldLock
-				for i := range 2 { // at the first time the nodes do not know the scripts yet
-					var err error
-					lock, err = take(locker, t.Context(), acquire...)
-					synctest.Wait() // so that it leaves for all of them
-					if err == nil && i == 0 {
-						err = lock.Release(t.Context())
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
-					synctest.Wait()
+		bubble(t, name, func(t *testing.T) {
+			locker, fakes := newLocker(t, 5, options...)
+			var lock heldLock
+			for i := range 2 { // at the first time the nodes do not know the scripts yet
+				var err error
+				lock, err = take(locker, t.Context(), acquire...)
+				synctest.Wait() // so that it leaves for all of them
+				if err == nil && i == 0 {
+					err = lock.Release()
 				}
-				test(t, locker, fakes, lock)
-			})
+				must(t, err)
+				synctest.Wait()
+			}
+			test(t, locker, fakes, lock)
 		})
 	}
 }
@@ -98,35 +101,35 @@ func TestEveryKindKeepsThePromisesOfALock(t *testing.T) {
 		if left := time.Until(lock.Until()); !lock.Valid() || left > 10*time.Second || left < 9*time.Second || lock.Fence() == 0 || granted != 5 {
 			t.Errorf("valid %v for %v with the fence %d and the votes %v, want a lease of 10s less the drift, a fence and 5 votes", lock.Valid(), left, lock.Fence(), lock.Votes())
 		}
-		if text := fmt.Sprintf("%v %+v %#v %s", lock, lock, lock, lock); strings.Contains(text, lock.Token()) {
-			t.Errorf("the token shows in %q", text)
+		if text := fmt.Sprintf("%v %+v %#v %s", lock, lock, lock, lock); strings.Contains(text, lock.Token()[4:]) || !strings.Contains(text, "valid for 9.898s") {
+			t.Errorf("a lock shows as %q, want for how long it is valid, and no token", text)
 		}
 		held := lock.Context()
 		time.Sleep(5 * time.Second)
-		if err := lock.Extend(t.Context(), 10*time.Second); err != nil {
-			t.Errorf("Extend = %v", err)
+		keys := 0
+		fakes[0].change(func(f *fakeNode) {
+			keys = len(f.keys)
+			clear(f.keys)
+			clear(f.readers)
+		})
+		noError(t, lock.Extend(t.Context(), 10*time.Second))
+		synctest.Wait()
+		if got := len(fakes[0].keys); got != keys {
+			t.Errorf("after an extension a node that had lost its %d keys has %d", keys, got)
 		}
 		time.Sleep(8 * time.Second)
 		if held.Err() != nil {
 			t.Errorf("the context ended before the lease that was extended: %v", context.Cause(held))
 		}
-		if is, err := lock.Held(t.Context()); err != nil || !is {
-			t.Errorf("Held = %v, %v", is, err)
-		}
-		if err := lock.Release(t.Context()); err != nil || !errors.Is(context.Cause(held), ErrReleased) || lock.Valid() {
+		wantHeld(t, lock, true)
+		if err := lock.Release(); err != nil || !errors.Is(context.Cause(held), ErrReleased) || lock.Valid() {
 			t.Errorf("Release = %v, and the context ended because of %v", err, context.Cause(held))
 		}
-		if err := lock.Release(t.Context()); !errors.Is(err, ErrReleased) {
-			t.Errorf("the second Release = %v, want ErrReleased", err)
-		}
-		if err := lock.Extend(t.Context(), time.Second); !errors.Is(err, ErrReleased) {
-			t.Errorf("Extend after Release = %v, want ErrReleased", err)
-		}
+		returns(t, ErrReleased, "the second Release")(lock.Release())
+		returns(t, ErrReleased, "Extend after Release")(lock.Extend(t.Context(), time.Second))
 		synctest.Wait()
 		for _, key := range []string{"k", "l", "m", "ql:slot:{k}0", "ql:slot:{k}1", "ql:readers:{k}"} {
-			if at := stray(fakes, key); len(at) > 0 {
-				t.Errorf("%q is left at %v", key, at)
-			}
+			wantFree(t, fakes, key)
 		}
 		time.Sleep(time.Minute)
 		empty(t, locker)
@@ -139,9 +142,7 @@ func TestPitfall19OfEveryKindARenewalThatHangsEndsTheContextAtTheDeadline(t *tes
 		if !lock.Valid() {
 			t.Fatalf("a lock that is renewed is lost: %v", context.Cause(lock.Context()))
 		}
-		for _, f := range fakes {
-			f.stop()
-		}
+		forEach(fakes, (*fakeNode).stop)
 		time.Sleep(time.Millisecond) // a renewal may be under way
 		until := lock.Until()
 		held := lock.Context()
@@ -149,7 +150,7 @@ func TestPitfall19OfEveryKindARenewalThatHangsEndsTheContextAtTheDeadline(t *tes
 		if late := time.Since(until); late > 100*time.Millisecond || time.Until(until) > 10*time.Second || !errors.Is(context.Cause(held), ErrLost) {
 			t.Errorf("the context ended %v behind the deadline, because of %v", late, context.Cause(held))
 		}
-		_ = lock.Release(t.Context())
+		_ = lock.Release()
 	})
 }
 
@@ -157,35 +158,31 @@ func TestPitfall21OfEveryKindNoRenewalLengthensALease(t *testing.T) {
 	onEachKind(t, []Option{WithTTL(10 * time.Second)}, []AcquireOption{WithRenewal()}, func(t *testing.T, _ *Locker, fakes []*fakeNode, lock heldLock) {
 		for range 20 {
 			time.Sleep(7 * time.Second)
-			for _, f := range fakes {
-				f.change(func(f *fakeNode) {
-					for key, held := range f.keys {
-						if left := held.until.Sub(f.now()); left > 10*time.Second && key != "ql:permits:{k}" {
-							t.Errorf("%s keeps %q for %v, the lease is 10s", f.name, key, left)
-						}
+			changeAll(fakes, func(f *fakeNode) {
+				for key, held := range f.keys {
+					if left := held.until.Sub(f.now()); left > 10*time.Second && key != "ql:permits:{k}" {
+						t.Errorf("%s keeps %q for %v, the lease is 10s", f.name, key, left)
 					}
-				})
-			}
+				}
+			})
 		}
 		if left := time.Until(lock.Until()); left > 10*time.Second {
 			t.Errorf("the lease lasts %v, want at most 10s", left)
 		}
-		if err := lock.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		noError(t, lock.Release())
 	})
 }
 
 func TestCloseReleasesLocksOfEveryKind(t *testing.T) {
 	onEachKind(t, nil, nil, func(t *testing.T, locker *Locker, fakes []*fakeNode, lock heldLock) {
 		held := lock.Context()
-		if err := locker.Close(); err != nil || !errors.Is(context.Cause(held), ErrClosed) {
+		if err := locker.Close(); err != nil || !errors.Is(context.Cause(held), ErrClosed) || lock.Valid() {
 			t.Errorf("Close = %v, and the context ended because of %v", err, context.Cause(held))
 		}
+		returns(t, ErrClosed)(locker.TryAcquire(t.Context(), "another"))
+		returns(t, nil, "the second Close")(locker.Close())
 		for _, key := range []string{"k", "l", "m", "ql:slot:{k}0", "ql:slot:{k}1"} {
-			if at := stray(fakes, key); len(at) > 0 {
-				t.Errorf("%q is left at %v", key, at)
-			}
+			wantFree(t, fakes, key)
 		}
 	})
 }
@@ -196,11 +193,30 @@ func TestALostLockOfEveryKindSaysSo(t *testing.T) {
 		if lock.Valid() || !errors.Is(context.Cause(lock.Context()), ErrLost) {
 			t.Errorf("after its lease it is valid: %v, and ended because of %v", lock.Valid(), context.Cause(lock.Context()))
 		}
-		if err := lock.Extend(t.Context(), time.Second); !errors.Is(err, ErrLost) {
-			t.Errorf("Extend = %v, want ErrLost", err)
-		}
-		if err := lock.Release(t.Context()); !errors.Is(err, ErrLost) {
-			t.Errorf("Release = %v, want ErrLost", err)
-		}
+		returns(t, ErrLost)(lock.Extend(t.Context(), time.Second))
+		returns(t, ErrLost)(lock.Release())
 	})
+}
+
+func TestWhatNeedsScriptsSaysSoAtOnce(t *testing.T) {
+	for name, take := range kindsOfLocks {
+		synctest.Test(t, func(t *testing.T) {
+			var options []Option
+			if name == "an exclusive lock" {
+				options = append(options, WithFairness()) // others do without scripts
+			}
+			locker, fakes := newLocker(t, 3, options...)
+			changeAll(fakes, func(f *fakeNode) { f.scriptless = true })
+			began := time.Now()
+			for range 2 {
+				_, err := take(locker, t.Context())
+				if !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "allow +eval +evalsha") || time.Since(began) > time.Second {
+					t.Errorf("without scripts an acquire of %s = %v after %v, want ErrNode that says what to allow", name, err, time.Since(began))
+				}
+				if name == "what was downgraded" {
+					return // the lock is held still
+				}
+			}
+		})
+	}
 }

@@ -3,37 +3,58 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
-// A Lock is a key that this process holds alone, from [Locker.Acquire] until its lease ends, it
-// is released, or the Locker is closed. All methods are safe for concurrent use.
+// A Lock is what this process holds alone, until its lease ends, it is released, or the Locker is
+// closed: a key ([Locker.Acquire]), several keys ([Locker.AcquireAll]), or permits of a
+// [Semaphore]. Several are one lock: if one of them is lost at a majority of the nodes, no
+// extension succeeds any more, and all are lost at the deadline; the error names the key. All
+// methods are safe for concurrent use.
 type Lock struct{ handle }
+
+// Keys returns the keys, in order: of a lock on one key that key, of permits the semaphore's.
+func (l *Lock) Keys() []string {
+	if l.kind() == KindKeys {
+		return slices.Clone(l.hold.Many.Names)
+	}
+	return []string{l.hold.Key}
+}
+
+// Slots returns which slots of its semaphore a lock has, in order, from 0 on; nil if it is none on
+// permits. No other valid lock has one of them, so a slot can name what a permit is for, as GPU 3.
+// Fences ([WithFences]) are those of a slot: compare them with those of the same slot only. Several
+// permits have one number, greater than those of all earlier holders of each.
+func (l *Lock) Slots() []int { return l.slots.numbers() }
 
 // A kind is a way to hold keys, and what an acquire hands out for it.
 type kind struct {
 	*protocol.Kind
 	lease func() *lease
 
-	slots   *slots // the places of which some are held; nil: the key is the only one
-	permits int    // so many places are held as one lock; 0: one, by itself
-	// try asks for any of several places, each of which has a kind of its own; nil: it is one.
-	try func(ctx context.Context, key string, o *acquireOptions, waits bool, bound *clockdrift.Instant) (*lease, error)
+	pool    *pool // the slots of which some are held; nil: the key itself is
+	permits int   // so many slots are held as one lock; 0: one, by itself
+	// try asks for any of several slots, each of which has a kind of its own; nil: it is the key.
+	try func(ctx context.Context, r request, waits bool, bound *clockdrift.Instant) (*lease, error)
 }
 
-var exclusive = &kind{Kind: protocol.Exclusive, lease: func() *lease {
+var exclusive = &kind{Kind: protocol.Exclusive, lease: newExclusive}
+
+func newExclusive() *lease {
 	l := new(struct {
 		Lock
 		body lease
 	})
 	return l.init(&l.body, &l.Lock)
-}}
+}
 
 // A handle is what a user has of a lease: the hold itself, or a view of it.
 type handle struct {
@@ -42,230 +63,175 @@ type handle struct {
 }
 
 // init makes h the handle of l, in a public lock.
-func (h *handle) init(l *lease, public carried) *lease {
-	h.lease, l.public = l, public
-	return l
+func (l *handle) init(of *lease, public carried) *lease {
+	l.lease, of.public = of, public
+	return of
 }
 
 // over is ErrReleased if h is a view that was released.
-func (h *handle) over(what string) error {
-	if h.view != nil && h.view.released.Load() {
-		return &fault.StateError{Op: what, Key: h.attempt.Key, Why: ErrReleased}
+func (l *handle) over(what string) error {
+	if l.view != nil && l.view.released.Load() {
+		return &fault.StateError{Op: what, Key: l.hold.Key, Why: ErrReleased}
 	}
 	return nil
 }
 
-// Context returns a context that descends from the one given to Acquire, and ends with the
-// lease, by a local timer whatever the network does, or just before a release is sent. Its Err and
-// Done compare the clock as well, for a timer is late where the process was stopped: what is derived
-// from it by [context.WithCancel] waits for the timer, or for somebody who asks this one.
-// context.Cause then says why: [ErrLost], [ErrReleased] or [ErrClosed]; after failed renewals
-// a [*QuorumError] in it has each node's last answer. Its Deadline is not the lease's, which moves: see
-// Until. Give it to all work that the lock protects.
-func (h *handle) Context() context.Context {
-	if h.view != nil {
-		return h.view.ctx
+// Context returns a context that descends from the one given to Acquire, and ends with the lease,
+// or just before a release is sent. It ends by a local timer; its Err and Done, but not what is
+// derived from it, also compare the clock, for a timer is late where the process was stopped.
+// context.Cause says why: [ErrLost] (after failed renewals with a [*QuorumError]), [ErrReleased] or
+// [ErrClosed]. Give it to all work that the lock protects.
+func (l *handle) Context() context.Context {
+	if l.view != nil {
+		return l.view.ctx
 	}
-	return h.lease.Context()
+	return l.lease.Context()
 }
 
-// Valid reports whether the lease still runs. Run work that may outlast it under [Lock.Context].
-func (h *handle) Valid() bool { return h.over("") == nil && h.lease.Valid() }
+// Valid reports whether the lease still runs. Run work that may outlast it under Context.
+func (l *handle) Valid() bool { return l.over("") == nil && l.lease.Valid() }
 
-// Extend prolongs the lease to ttl from now, and never shortens it. A ttl such as
-// time.Until(moment) is rounded up to milliseconds, as that of [WithTTL]. Nodes that have lost the
-// key get it again. It counts only if a quorum agrees before the current lease ends; an Extend
-// that fails before that changes nothing, and may be repeated until then. Leases that it has
-// set at some nodes are deleted when the lock is lost, unless the token is the user's own (see
-// [WithToken]).
-//
-// A lease never passes the longest hold of [WithMaxHold]: a longer one is cut to it. If the
-// lease already runs to its end, the error is an [OptionError] for "MaxHold".
-//
-// The error matches [ErrLost] if the lock is lost, or will be because another token has its
-// key at too many nodes; [ErrNoQuorum] if too few nodes answered; [ErrReleased], [ErrClosed] or
-// [ErrOption]; and the context's error if ctx ended first.
-func (h *handle) Extend(ctx context.Context, ttl time.Duration) error {
-	if err := h.over("extend"); err != nil {
+// Extend prolongs the lease to ttl from now, and never shortens it. The ttl is bounded and rounded
+// as that of [WithTTL], and cut to what [WithMaxHold] leaves. Nodes that have lost the key get it
+// again. It counts only if a quorum agrees before the lease ends; one that fails before that
+// changes nothing, and may be repeated. For the errors see the table of the package.
+func (l *handle) Extend(ctx context.Context, ttl time.Duration) error {
+	if err := l.over("extend"); err != nil {
 		return err
 	}
-	return h.lease.Extend(ctx, ttl)
+	return l.lease.Extend(ctx, ttl)
 }
 
-// Release releases the lock. It first ends the lock's context, with the cause [ErrReleased],
-// and then deletes the key at all nodes. It waits until a quorum has confirmed that the token
-// is gone, for one node time-out at the most, or until ctx ends. The other nodes, and failures
-// at a minority, are handled in the background, until they are done or [Locker.Close] ends it.
-// Give it a context that has not ended:
-//
-//	defer lock.Release(context.WithoutCancel(ctx))
-//
-// The error matches [ErrLost] if the lock was lost before: its lease had ended, or no node had
-// its token any more. Then the work may not have been protected to its end. It matches
-// [ErrNoQuorum] if too few nodes answered (the key expires by the TTL at the latest);
-// [ErrReleased] the second time; [ErrClosed]; and the context's error if ctx ended first. For a
-// lost lock it matches [ErrLost] besides.
-//
-// For a lost lock with a token of the user's own (see [WithToken]) nothing is sent: the key may
-// belong to a retry that has the same token.
-//
-// A view (see [WithReentry]) sends nothing: it only ends its own context.
-func (h *handle) Release(ctx context.Context) error {
-	if h.view != nil {
-		return h.view.release("release", h.lease)
+// Release ends the lock's context, with the cause [ErrReleased], and then deletes the key at all
+// nodes. It waits until a quorum has confirmed that, for one node time-out at the most: defer it.
+// The other nodes, and failures at a minority, are handled in the background, until [Locker.Close].
+// For the errors see the table of the package: [ErrLost] says that the work may not have been
+// protected to its end. A view ([WithReentry]) sends nothing.
+func (l *handle) Release() error {
+	if l.view != nil {
+		return l.view.release("release", l.lease)
 	}
-	return h.lease.Release(ctx)
+	return l.lease.Release()
 }
 
-// Abandon ends the hold, as Release does, and leaves the key to its TTL: until then nobody else
-// gets it. It is for a job that must not run again soon after it has succeeded: take a TTL of
-// that length. Nothing is sent; an extension under way may still prolong the key at the nodes.
-//
-// A token of the user's own (see [WithToken]) is spent for this Locker only: another Locker gets
-// the key with it.
-//
-// The error matches [ErrLost] if the lock was lost before, [ErrReleased] if it was released
-// or abandoned before, or [ErrClosed].
-//
-// A view (see [WithReentry]) only ends its own context.
-func (h *handle) Abandon() error {
-	if h.view != nil {
-		return h.view.release("abandon", h.lease)
+// Abandon ends the hold, sends nothing, and leaves the key to its TTL: until then nobody else gets
+// it. It is for a job that must not run again soon after it has succeeded. An extension under way
+// may still prolong the key. A token of the user's own ([WithToken]) is spent for this Locker only.
+// The error matches [ErrLost], [ErrReleased] or [ErrClosed] if the hold had ended before.
+func (l *handle) Abandon() error {
+	if l.view != nil {
+		return l.view.release("abandon", l.lease)
 	}
-	return h.lease.Abandon()
+	return l.lease.Abandon()
 }
 
 // A lease is what locks of all kinds have in common.
 type lease struct {
-	public  carried // what embeds it, and is handed out
-	locker  *Locker
-	places  places // which ones of several it has; nil: the key is the only one
-	attempt quorum.Attempt
-	parent  context.Context //nolint:containedctx // the lock's context descends from it
-	acquire quorum.Operation
-	release quorum.Operation
-	memory  protocol.Memory // of acquire
-	renewal *renewal        // nil: none
-	maxHold time.Duration
-	from    *lease       // the hold that this one is to go on with; nil: none
-	told    *acquisition // what hooks are told of; nil: none are
-	due     atomic.Int64 // until, for its contexts, which are asked all the time
+	public      carried // what embeds it, and is handed out
+	locker      *Locker
+	slots       slotSet // of a semaphore, which it has; nil: it has the key itself
+	hold        quorum.Hold
+	acquisition *acquisition // what hooks are told of; nil: none are
+	row         waiting.Row  // of hand-overs, by which it came
 
-	// Guarded by attempt.Mu.
-	until  clockdrift.Instant // the lease's end, drift taken off
-	ends   clockdrift.Instant // the longest hold's end, which no lease passes: see [WithMaxHold]
-	fence  int64
-	ended  error        // why the hold is over: ErrLost, ErrReleased or ErrClosed
-	cause  error        // the same with details, for ctx
-	ctx    *heldContext // handed out; nil until then
-	timer  *time.Timer  // ends ctx at until
-	given  bool         // Release was called
-	excess bool         // an extension that does not count may have set a lease beyond until
-	raises bool         // an upgrade is under way
+	mu    sync.Mutex   // guards all below
+	ctx   *heldContext // handed out; nil until then
+	timer *time.Timer  // ends ctx at the deadline
+	over  error        // the cause that ctx ends with; nil: the hold goes on
 }
 
-// Key returns the key, as it was given to Acquire. Of several keys it returns the text by which
-// errors call them.
-func (l *lease) Key() string { return l.attempt.Key }
+// Key returns the key, as it was given; of several keys the text by which errors call them.
+func (l *lease) Key() string { return l.hold.Key }
 
-// Token returns the random value of the key on the nodes. Whoever knows it can release the
-// lock: keep it out of logs.
-func (l *lease) Token() string { return l.attempt.Token }
+// Token returns the random value of the key on the nodes. Whoever knows it can release the lock:
+// keep it out of logs.
+func (l *lease) Token() string { return l.hold.Token }
 
-// String shows the key and what is left of the lease. It does not show the token.
+// Fence returns the number that orders the holders of the key, or 0 without [WithFences]. Give it
+// to the store that the lock protects, which refuses a number below the greatest that it has seen
+// (package fence helps).
+func (l *lease) Fence() int64 { return l.hold.Fence() }
+
+// String shows the key or the keys, the slots of permits, and what is left of the lease, not the
+// token.
 func (l *lease) String() string {
-	if left := l.left(); left > 0 {
-		return fmt.Sprintf("lock %q, valid for %v", l.Key(), left.Round(time.Millisecond))
+	what := fmt.Sprintf("lock %q", l.Key())
+	switch slots := l.slots.numbers(); len(slots) {
+	case 0:
+	case 1:
+		what = fmt.Sprintf("slot %d of %q", slots[0], l.Key())
+	default:
+		what = fmt.Sprintf("slots %v of %q", slots, l.Key())
 	}
-	return fmt.Sprintf("lock %q, over", l.Key())
+	if left := l.hold.Left(); left > 0 {
+		return fmt.Sprintf("%s, valid for %v", what, left.Round(time.Millisecond))
+	}
+	return what + ", over"
 }
 
 // GoString is String, so that no format shows the token.
 func (l *lease) GoString() string { return l.String() }
 
-// Until returns the deadline, clock drift taken off, as a wall-clock time. For a lock that is
-// over it is in the past, or now. To test the lease, call [Lock.Valid]: the wall clock may be
-// stepped.
+// Until returns the deadline, clock drift taken off, as a wall-clock time, which may be stepped: to
+// test the lease, call Valid.
 func (l *lease) Until() time.Time {
-	left := l.left()
+	left := l.hold.Left()
 	return time.Now().Add(left).Round(0) // without the monotonic part, which stops while a machine sleeps
 }
 
 // Valid reports whether the lease still runs.
-func (l *lease) Valid() bool { return l.left() > 0 }
+func (l *lease) Valid() bool { return l.hold.Left() > 0 }
 
-// left is the rest of the lease, and at most 0 if the hold is over.
-func (l *lease) left() time.Duration {
-	now := l.observe()
-	defer l.attempt.Mu.Unlock()
-	return l.rest(now)
-}
+// A keeper is a lease as its hold sees it: the [quorum.Keeper].
+type keeper lease
 
-// rest is what is left of the lease; at most 0 if the hold is over. attempt.Mu is held.
-func (l *lease) rest(now clockdrift.Instant) time.Duration {
-	if l.ended != nil {
-		return min(0, l.until.Sub(now))
+// Begins notes that the hold begins, and may end that of a reader which it goes on with: see
+// [quorum.Keeper].
+func (k *keeper) Begins(now clockdrift.Instant) error {
+	l := (*lease)(k)
+	switch {
+	case !l.locker.holds.add(l):
+		return ErrClosed
+	case !l.hold.GoesOn(now):
+		l.locker.holds.remove(l)
+		return ErrLost
 	}
-	return l.until.Sub(now)
-}
-
-// observe locks attempt.Mu, which the caller gives back, and ends the hold if its deadline has passed
-// at the returned moment.
-func (l *lease) observe() (now clockdrift.Instant) {
-	now = l.locker.clock.Fresh()
-	l.attempt.Mu.Lock()
-	l.check(now)
-	return now
-}
-
-// check ends the hold if its deadline has passed. attempt.Mu is held.
-func (l *lease) check(now clockdrift.Instant) {
-	if l.ended == nil && now >= l.until {
-		l.end(WhyLost, now)
+	l.slots.begin(l)
+	if l.acquisition != nil {
+		l.acquisition.holds(l, now)
 	}
+	return nil
 }
 
-// end ends the hold, unless it has ended before. attempt.Mu is held.
-func (l *lease) end(why Why, now clockdrift.Instant) {
-	if l.ended != nil {
-		return
-	}
-	switch why {
-	case WhyLost:
-		l.ended, l.cause = ErrLost, l.lossCause()
-	case WhyClosed:
-		l.ended, l.cause = ErrClosed, ErrClosed
+// Ends ends the context, and tells of the end: see [quorum.Keeper].
+func (k *keeper) Ends(e quorum.End) (cause error) {
+	l := (*lease)(k)
+	switch {
+	case e.Failed != nil:
+		cause = tallied(e.Failed, &e.Tally, ErrLost)
+	case e.Exhausted:
+		cause = fmt.Errorf("%w: it was held for %v, the longest time that WithMaxHold allows", ErrLost, l.hold.MaxHold)
+	case e.Why == quorum.Lost:
+		cause = ErrLost
+	case e.Why == quorum.Closed:
+		cause = ErrClosed
 	default:
-		l.ended, l.cause = ErrReleased, ErrReleased
+		cause = ErrReleased
 	}
-	l.places.end(l)
-	if why != WhyAbandoned { // its key stays, whichever token has it
-		l.attempt.End(why != WhyConverted)
+	l.slots.end(l)
+	if e.Why == quorum.Converted {
+		l.locker.holds.remove(l)
 	}
-	if l.excess && why == WhyLost {
-		l.attempt.Abandon()
-	}
-	if l.renewal != nil {
-		l.locker.renewals.remove(l.renewal)
-	}
-	if l.ctx != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over = cause; l.ctx != nil {
 		l.timer.Stop()
-		l.ctx.cancel(l.cause)
+		l.ctx.cancel(cause)
 	}
-	if l.told != nil {
-		l.told.over(why, now)
+	if l.acquisition != nil {
+		l.acquisition.over(e, cause)
 	}
-}
-
-// lossCause is why the lock was lost. attempt.Mu is held.
-func (l *lease) lossCause() error {
-	switch allowance := clockdrift.Allowance(l.attempt.Longest, l.locker.options.drift); {
-	case l.renewal != nil && l.renewal.failed != nil:
-		return failure(l.renewal.failed, ErrLost)
-	case l.until >= l.ends.Add(-allowance-MinTTL):
-		return fmt.Errorf("%w: it was held for %v, the longest time that WithMaxHold allows", ErrLost, l.maxHold)
-	}
-	return ErrLost
+	return cause
 }
 
 type lockKey struct{}
@@ -273,7 +239,8 @@ type lockKey struct{}
 // What is carried by a context is a lock of any kind, or a view of one.
 type carried interface {
 	LockInfo
-	Release(ctx context.Context) error
+	Context() context.Context
+	Release() error
 	body() *lease
 }
 
@@ -285,15 +252,20 @@ type public interface {
 
 func (l *lease) body() *lease { return l }
 
-// FromContext returns the lock whose [Lock.Context] ctx is or descends from, the
-// innermost if there are several, or nil.
-func FromContext(ctx context.Context) *Lock {
-	for at := innermost(ctx); at != nil; at = innermost(at.body().parent) { //nolint:contextcheck // ctx descends from it
-		if lock, ok := at.(*Lock); ok {
+// FromContext returns the lock on a key, several keys or permits whose [Lock.Context] ctx is or
+// descends from, the innermost if there are several, or nil.
+func FromContext(ctx context.Context) *Lock { return fromContext[*Lock](ctx) }
+
+// SharedFromContext is FromContext for readers.
+func SharedFromContext(ctx context.Context) *SharedLock { return fromContext[*SharedLock](ctx) }
+
+func fromContext[L public](ctx context.Context) (lock L) {
+	for at := innermost(ctx); at != nil; at = innermost(at.body().hold.Parent) { //nolint:contextcheck // ctx descends from it
+		if lock, ok := at.(L); ok {
 			return lock
 		}
 	}
-	return nil
+	return lock
 }
 
 // innermost returns the lock of any kind that ctx carries, or nil.
@@ -311,7 +283,7 @@ func Detach(ctx context.Context) context.Context { return context.WithValue(ctx,
 // has the context that it was acquired under.
 func (l *Locker) holder(ctx context.Context, key string) *lease {
 	for _, lock := range l.carries(ctx) {
-		if lock.places == nil && lock.attempt.Has(key) && lock.Valid() {
+		if lock.slots == nil && lock.hold.Has(key) && lock.Valid() {
 			return lock
 		}
 	}
@@ -320,7 +292,7 @@ func (l *Locker) holder(ctx context.Context, key string) *lease {
 
 // carries returns the locks of l that ctx carries, the innermost first.
 func (l *Locker) carries(ctx context.Context) (all []*lease) {
-	for at := innermost(ctx); at != nil; at = innermost(at.body().parent) { //nolint:contextcheck // ctx descends from it
+	for at := innermost(ctx); at != nil; at = innermost(at.body().hold.Parent) { //nolint:contextcheck // ctx descends from it
 		if at.body().locker == l {
 			all = append(all, at.body())
 		}
@@ -328,9 +300,7 @@ func (l *Locker) carries(ctx context.Context) (all []*lease) {
 	return all
 }
 
-// Votes returns each node's answer to the acquire so far: some arrive after the deciding vote.
+// Votes returns each node's answer to the acquire so far.
 func (l *lease) Votes() []Vote {
-	l.attempt.Mu.Lock()
-	defer l.attempt.Mu.Unlock()
-	return votes(l.last().Tally())
+	return votes(l.hold.Last().Tally())
 }

@@ -17,9 +17,9 @@ import (
 //	Info   a node is up again, or votes again
 //
 // Of each node it logs at most 10 pieces of news at once and then one in 6s, and the same of
-// renewals that it has not granted; what is left out is counted in the next record ("omitted"). A nil logger
-// is [slog.Default]. No record has a token. Durations are in seconds (held_s), and an error is a group,
-// with the [Summary] by which records can be counted, and each node's answer in "votes".
+// renewals that it has not granted; the next record counts what is left out ("omitted"). A nil
+// logger is [slog.Default]. No record has a token. Durations are in seconds (held_s), and an error
+// is a group, with its [Summary], and each node's answer in "votes".
 func LogTo(log *slog.Logger) Hooks {
 	if log == nil {
 		log = slog.Default()
@@ -48,7 +48,8 @@ const (
 	logPause = 6 * time.Second
 )
 
-// allows reports whether a record of this sort may be written, and how many were not since the last.
+// allows reports whether a record of this sort may be written, and how many were not since the
+// last.
 func (l *eventLog) allows(sort string) (omitted int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,9 +72,9 @@ func (l *eventLog) allows(sort string) (omitted int, ok bool) {
 }
 
 func (l *eventLog) holdEnd(ctx context.Context, h HoldEnd) {
-	if h.Why == WhyLost {
+	if h.Reason == EndLost {
 		l.log.LogAttrs(ctx, slog.LevelError, "a lock was lost",
-			slog.String("key", h.Key), slog.String("kind", h.Kind.String()), seconds("held", h.Held), slog.Int64("fence", h.Fence), slog.Any("error", parts(h.Err)))
+			slog.String("key", h.Key), slog.String("kind", h.Kind.String()), seconds("held", h.Lasted), slog.Int64("fence", h.Fence), slog.Any("error", parts(h.Err)))
 	}
 }
 
@@ -89,7 +90,7 @@ func (l *eventLog) extendEnd(ctx context.Context, e ExtendEnd) {
 		}
 	}
 	if some {
-		l.log.LogAttrs(ctx, slog.LevelWarn, "a renewal is short of votes", withOmitted([]slog.Attr{slog.Any("renewal", e.renewal())}, omitted)...)
+		l.log.LogAttrs(ctx, slog.LevelWarn, "a renewal is short of votes", withOmitted([]slog.Attr{slog.Any("renewal", e)}, omitted)...)
 	}
 }
 
@@ -121,12 +122,12 @@ func seconds(name string, d time.Duration) slog.Attr { return slog.Float64(name+
 
 // LogValue shows the lock of any kind, without its token.
 func (l *lease) LogValue() slog.Value {
-	group := []slog.Attr{slog.String("key", l.Key()), slog.String("kind", l.kind().String()), seconds("left", max(0, l.left()))}
+	group := []slog.Attr{slog.String("key", l.Key()), slog.String("kind", l.kind().String()), seconds("left", max(0, l.hold.Left()))}
 	switch {
-	case len(l.places) == 1:
-		group = append(group, slog.Int("slot", l.places[0].place))
-	case len(l.places) > 1:
-		group = append(group, slog.Any("slots", l.places.numbers()))
+	case len(l.slots) == 1:
+		group = append(group, slog.Int("slot", l.slots[0].number))
+	case len(l.slots) > 1:
+		group = append(group, slog.Any("slots", l.slots.numbers()))
 	}
 	if fence := l.Fence(); fence != 0 {
 		group = append(group, slog.Int64("fence", fence))
@@ -152,26 +153,29 @@ func (v Vote) LogValue() slog.Value {
 	if v.Owner != "" {
 		group = append(group, slog.String("owner", v.Owner))
 	}
+	if !v.Since.IsZero() {
+		group = append(group, slog.Time("since", v.Since))
+	}
 	if v.Key != "" {
 		group = append(group, slog.String("key", v.Key))
 	}
 	return slog.GroupValue(withError(group, v.Err)...)
 }
 
-// LogValue shows the renewal, and the nodes that have not granted it.
-func (r Renewal) LogValue() slog.Value {
+// LogValue shows the extension, and the nodes that have not granted it.
+func (e ExtendEnd) LogValue() slog.Value {
 	group := []slog.Attr{
-		slog.String("key", r.Key), slog.Int("attempt", r.Attempt), slog.Int("granted", r.Granted), slog.Int("need", r.Need), slog.Int("nodes", r.Nodes),
-		slog.Time("until", r.Until),
+		slog.String("key", e.Key), slog.Int("attempt", e.Attempt), slog.Int("granted", e.Granted), slog.Int("need", e.Need), slog.Int("nodes", e.Nodes),
+		slog.Time("until", e.Until),
 	}
 	var missing []Vote
-	for _, v := range r.Votes {
+	for _, v := range e.Votes() {
 		if v.Answer != Granted {
 			missing = append(missing, v)
 		}
 	}
-	if r.Err != nil { // which has the votes
-		return slog.GroupValue(withError(group, r.Err)...)
+	if e.Err != nil { // which has the votes
+		return slog.GroupValue(withError(group, e.Err)...)
 	}
 	return slog.GroupValue(append(group, votesAttr(missing))...)
 }
@@ -236,15 +240,20 @@ func votesAttr(votes []Vote) slog.Attr {
 	return slog.Any("votes", said)
 }
 
-// Summary returns the beginning of an error's text: what has failed, of which key, and why. Nodes'
-// answers, latencies and how often it was tried are left out, so that errors which are alike have
-// one summary, by which logs can be counted. Show the whole text to whoever has to mend it.
+// Summary returns the beginning of an error's text: what has failed, of which key, and why, without
+// nodes' answers and numbers, so that logs can be counted by it.
 func Summary(err error) string {
 	var quorum *QuorumError
 	var hook *HookError
+	var check *CheckError
+	var closed *CloseError
 	switch {
 	case err == nil:
 		return ""
+	case errors.As(err, &check):
+		return check.summary()
+	case errors.As(err, &closed):
+		return "redlock: close: no quorum has confirmed the release of some keys"
 	case errors.As(err, &quorum):
 		return quorum.summary()
 	case errors.As(err, &hook):

@@ -11,12 +11,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
@@ -29,9 +27,7 @@ func TestPitfall01CleanUpOutlivesTheCallersContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.delay = 100 * time.Millisecond })
-		}
+		far(fakes, 100*time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 70*time.Millisecond) // the keys are set, the answers under way
 		defer cancel()
 		if _, err := locker.TryAcquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
@@ -41,9 +37,7 @@ func TestPitfall01CleanUpOutlivesTheCallersContext(t *testing.T) {
 			t.Fatalf("the test does not show the fault: keys at %v", names)
 		}
 		time.Sleep(200 * time.Millisecond)
-		if names := stray(fakes, "k"); names != nil {
-			t.Errorf("two round trips after the caller's deadline the key is still at %v", names)
-		}
+		wantFree(t, fakes, "k")
 	})
 }
 
@@ -54,19 +48,10 @@ func TestPitfall02ASilentNodeHoldsUpNothing(t *testing.T) {
 		warm(t, locker)
 		fakes[0].stop()
 		began := time.Now()
-		lock, err := locker.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
-		}
-		if err := lock.Extend(t.Context(), time.Minute); err != nil {
-			t.Errorf("Extend = %v", err)
-		}
-		if err := lock.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
-		}
-		if took := time.Since(began); took > 0 {
-			t.Errorf("one silent node of three held up the others by %v", took)
-		}
+		lock := mustTry(t, locker, "k")
+		noError(t, lock.Extend(t.Context(), time.Minute))
+		noError(t, lock.Release())
+		wantWithin(t, 0, began, "one silent node of three held up the others by")
 		fakes[0].resume()
 	})
 }
@@ -90,9 +75,7 @@ func TestPitfall04StragglersAreNotCancelled(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		for i := range 20 {
-			if names := stray(fakes, fmt.Sprint("k", i)); names != nil {
-				t.Errorf("a lost try has left its key at %v", names)
-			}
+			wantFree(t, fakes, fmt.Sprint("k", i))
 		}
 	})
 }
@@ -103,9 +86,7 @@ func TestPitfall05UntilAndValidTellTheTruth(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(time.Second))
 		warm(t, locker)
 		lock, _ := locker.TryAcquire(t.Context(), "k")
-		for _, f := range fakes {
-			f.stop()
-		}
+		forEach(fakes, (*fakeNode).stop)
 		time.Sleep(800 * time.Millisecond)
 		if err := lock.Extend(t.Context(), 10*time.Second); err == nil {
 			t.Error("Extend over silent nodes succeeded")
@@ -113,17 +94,11 @@ func TestPitfall05UntilAndValidTellTheTruth(t *testing.T) {
 		if lock.Valid() || lock.Until().After(time.Now()) {
 			t.Errorf("after the lost extension: valid %v, until %v from now", lock.Valid(), time.Until(lock.Until()))
 		}
-		for _, f := range fakes {
-			f.resume()
-		}
+		forEach(fakes, (*fakeNode).resume)
 		time.Sleep(node.MaxCooldown)
 		lock, err := locker.Acquire(t.Context(), "k2")
-		if err != nil {
-			t.Fatalf("Acquire = %v", err)
-		}
-		if err := lock.Release(t.Context()); err != nil {
-			t.Fatalf("Release = %v", err)
-		}
+		must(t, err)
+		mustRelease(t, lock)
 		if lock.Valid() || lock.Until().After(time.Now()) {
 			t.Errorf("after the release: valid %v, until %v from now", lock.Valid(), time.Until(lock.Until()))
 		}
@@ -140,17 +115,11 @@ func TestPitfall06AnExtensionDoesNotRaiseTheDead(t *testing.T) {
 		"its expiry": {func(_ *testing.T, _ *Locker, lock *Lock) { <-lock.Context().Done(); time.Sleep(time.Second) }, ErrLost},
 		"another's tenure": {func(t *testing.T, other *Locker, _ *Lock) {
 			theirs, err := other.Acquire(t.Context(), "k")
-			if err != nil {
-				t.Fatalf("Acquire = %v", err)
-			}
-			if err := theirs.Release(t.Context()); err != nil {
-				t.Fatalf("Release = %v", err)
-			}
+			must(t, err)
+			mustRelease(t, theirs)
 		}, ErrLost},
 		"its release": {func(t *testing.T, _ *Locker, lock *Lock) {
-			if err := lock.Release(t.Context()); err != nil {
-				t.Fatalf("Release = %v", err)
-			}
+			mustRelease(t, lock)
 		}, ErrReleased},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -159,18 +128,11 @@ func TestPitfall06AnExtensionDoesNotRaiseTheDead(t *testing.T) {
 			defer locker.Close()
 			other, _ := New(nodes, WithTTL(time.Second))
 			defer other.Close()
-			lock, err := locker.TryAcquire(t.Context(), "k")
-			if err != nil {
-				t.Fatalf("TryAcquire = %v", err)
-			}
+			lock := mustTry(t, locker, "k")
 			tt.before(t, other, lock)
-			if err := lock.Extend(t.Context(), time.Minute); !errors.Is(err, tt.want) {
-				t.Errorf("Extend after %s = %v, want %v", name, err, tt.want)
-			}
+			returns(t, tt.want, "Extend after", name)(lock.Extend(t.Context(), time.Minute))
 			synctest.Wait()
-			if names := stray(fakes, "k"); names != nil {
-				t.Errorf("Extend after %s has set the key at %v", name, names)
-			}
+			wantFree(t, fakes, "k", name)
 		})
 	}
 }
@@ -180,23 +142,11 @@ func TestPitfall07OurOwnTokenCountsAsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		for _, f := range fakes {
-			lost := false
-			f.change(func(f *fakeNode) {
-				f.delay = 100 * time.Millisecond
-				f.lose = func(name string) bool {
-					first := name == "SET" && !lost
-					lost = lost || first
-					return first
-				}
-			})
-		}
+		changeAll(fakes, func(f *fakeNode) { f.delay, f.lose = 100*time.Millisecond, once("SET") })
 		time.Sleep(time.Second) // a Locker's clock begins at 0, which would say that nothing has left
 		start := time.Now()
 		lock, err := locker.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatalf("TryAcquire whose replies were lost = %v", err)
-		}
+		must(t, err, "TryAcquire whose replies were lost")
 		if want := start.Add(10*time.Second - 102*time.Millisecond); !lock.Until().Equal(want) {
 			t.Errorf("Until = start + %v, want it to count from the first sending, which has set the key", lock.Until().Sub(start))
 		}
@@ -231,19 +181,11 @@ func TestPitfall08TheEndOfWaitingSaysBoth(t *testing.T) {
 func TestPitfall09ATTLBelowTheMinimumIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		lock, err := locker.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
-		}
-		synctest.Wait()
+		lock := mustAcquire(t, locker, "k")
 		calls := fakes[0].batches()
-		for _, ttl := range []time.Duration{-1, 0, 1, time.Microsecond, time.Millisecond, MinTTL - 1, 999500 * time.Nanosecond, 1500 * time.Microsecond, MaxTTL + 1, 1 << 62} {
-			if err := lock.Extend(t.Context(), ttl); !errors.Is(err, ErrOption) {
-				t.Errorf("Extend to %v = %v, want ErrOption", ttl, err)
-			}
-			if _, err := locker.TryAcquire(t.Context(), "k2", WithTTL(ttl)); !errors.Is(err, ErrOption) {
-				t.Errorf("TryAcquire for %v = %v, want ErrOption", ttl, err)
-			}
+		for _, ttl := range []time.Duration{-1, 0, 1, time.Microsecond, time.Millisecond, minTTL - 1, 999500 * time.Nanosecond, 1500 * time.Microsecond, maxTTL + 1, 1 << 62} {
+			returns(t, ErrOption, "Extend to", ttl)(lock.Extend(t.Context(), ttl))
+			returns(t, ErrOption, "TryAcquire for", ttl)(locker.TryAcquire(t.Context(), "k2", WithTTL(ttl)))
 		}
 		synctest.Wait()
 		if fakes[0].batches() != calls || !lock.Valid() {
@@ -259,23 +201,17 @@ func TestPitfall10TheContextEndsAtTheOldDeadline(t *testing.T) {
 		warm(t, locker)
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		ctx, until := lock.Context(), lock.Until()
-		for _, f := range fakes {
-			f.stop()
-		}
+		forEach(fakes, (*fakeNode).stop)
 		time.Sleep(500 * time.Millisecond)
 		go func() {
-			if err := lock.Extend(t.Context(), 10*time.Second); !errors.Is(err, ErrLost) {
-				t.Errorf("Extend = %v, want ErrLost", err)
-			}
+			returns(t, ErrLost)(lock.Extend(t.Context(), 10*time.Second))
 		}()
 		<-ctx.Done()
 		if !time.Now().Equal(until) {
 			t.Errorf("with an extension under way on a silent link the context ended %v after the deadline", time.Since(until))
 		}
 		time.Sleep(time.Second)
-		for _, f := range fakes {
-			f.resume()
-		}
+		forEach(fakes, (*fakeNode).resume)
 	})
 }
 
@@ -285,16 +221,9 @@ func TestPitfall11AForeignKeyAtAMinorityChangesNothing(t *testing.T) {
 		locker, fakes := newLocker(t, 5)
 		fakes[0].plant("k", "foreign", time.Hour)
 		fakes[4].plant("k", "foreign", time.Hour)
-		lock, err := locker.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
-		}
-		if err := lock.Extend(t.Context(), time.Minute); err != nil {
-			t.Errorf("Extend = %v", err)
-		}
-		if err := lock.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
-		}
+		lock := mustTry(t, locker, "k")
+		noError(t, lock.Extend(t.Context(), time.Minute))
+		noError(t, lock.Release())
 		if token, _ := fakes[0].token("k"); token != "foreign" {
 			t.Error("the foreign key was deleted")
 		}
@@ -305,9 +234,7 @@ func TestPitfall11AForeignKeyAtAMinorityChangesNothing(t *testing.T) {
 func TestPitfall12WaitingDoesNotHideWhatWaitingCannotMend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		for _, f := range fakes[:2] {
-			f.change(func(f *fakeNode) { f.answer = failing("SET", "READONLY You can't write against a read only replica.") })
-		}
+		changeAll(fakes[:2], func(f *fakeNode) { f.answer = failing("SET", "READONLY You can't write against a read only replica.") })
 		began := time.Now()
 		_, err := locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute))
 		if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) || time.Since(began) > 0 {
@@ -320,20 +247,11 @@ func TestPitfall12WaitingDoesNotHideWhatWaitingCannotMend(t *testing.T) {
 func TestPitfall13TenThousandCallersDoNotDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.delay = time.Millisecond })
-		}
+		far(fakes, time.Millisecond)
 		var group sync.WaitGroup
 		for i := range 10_000 {
 			group.Go(func() {
-				lock, err := locker.TryAcquire(t.Context(), fmt.Sprint("k", i))
-				if err != nil {
-					t.Errorf("TryAcquire = %v", err)
-					return
-				}
-				if err := lock.Release(t.Context()); err != nil {
-					t.Errorf("Release = %v", err)
-				}
+				noError(t, passing(locker.TryAcquire(t.Context(), fmt.Sprint("k", i))))
 			})
 		}
 		group.Wait()
@@ -345,17 +263,13 @@ func TestPitfall14NoLockIsReturnedThatHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(100*time.Millisecond), WithNodeTimeout(99*time.Millisecond))
 		warm(t, locker)
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.delay = 98 * time.Millisecond })
-		}
+		far(fakes, 98*time.Millisecond)
 		lock, err := locker.TryAcquire(t.Context(), "k")
 		if !errors.Is(err, ErrExpired) || errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) {
 			t.Errorf("TryAcquire = %v, %v: a quorum after 98 of 100ms, with 3ms of drift, is ErrExpired", lock, err)
 		}
 		time.Sleep(time.Second)
-		if names := stray(fakes, "k"); names != nil {
-			t.Errorf("the key is left at %v", names)
-		}
+		wantFree(t, fakes, "k")
 	})
 }
 
@@ -364,19 +278,11 @@ func TestPitfall15ARetryWithOnesOwnTokenNeverHarmsTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		first, err := locker.TryAcquire(t.Context(), "k", WithToken("request-42"))
-		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
-		}
-		synctest.Wait()
+		first := mustAcquire(t, locker, "k", WithToken("request-42"))
 		// A retry that fails: two of three nodes are down meanwhile.
-		fakes[0].change(refuse)
-		fakes[1].change(refuse)
-		if _, err := locker.TryAcquire(t.Context(), "k", WithToken("request-42")); !errors.Is(err, ErrNoQuorum) {
-			t.Errorf("the retry = %v, want ErrNoQuorum", err)
-		}
-		fakes[0].change(func(f *fakeNode) { f.refused = nil })
-		fakes[1].change(func(f *fakeNode) { f.refused = nil })
+		changeAll(fakes[:2], refuse)
+		returns(t, ErrNoQuorum, "the retry")(locker.TryAcquire(t.Context(), "k", WithToken("request-42")))
+		changeAll(fakes[:2], func(f *fakeNode) { f.refused = nil })
 		time.Sleep(node.MaxCooldown)
 		synctest.Wait()
 		if names := stray(fakes, "k"); len(names) != 3 {
@@ -384,26 +290,16 @@ func TestPitfall15ARetryWithOnesOwnTokenNeverHarmsTheLock(t *testing.T) {
 		}
 		// A retry that succeeds prolongs, and never shortens.
 		second, err := locker.TryAcquire(t.Context(), "k", WithToken("request-42"), WithTTL(time.Second))
-		if err != nil {
-			t.Fatalf("the retry = %v", err)
-		}
+		must(t, err, "the retry")
 		synctest.Wait()
 		if _, left := fakes[2].token("k"); left < 8*time.Second {
 			t.Errorf("the retry with a shorter TTL has cut the lease to %v", left)
 		}
-		if err := second.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
-		}
-		if _, err := locker.TryAcquire(t.Context(), "k", WithToken("request-42")); !errors.Is(err, ErrReleased) {
-			t.Errorf("a late retry after the release = %v, want ErrReleased", err)
-		}
-		if held, err := first.Held(t.Context()); held || err != nil {
-			t.Errorf("Held = %v, %v after the release", held, err)
-		}
+		noError(t, second.Release())
+		returns(t, ErrReleased, "a late retry after the release")(locker.TryAcquire(t.Context(), "k", WithToken("request-42")))
+		wantHeld(t, first, false)
 		time.Sleep(11 * time.Second)
-		if _, err := locker.TryAcquire(t.Context(), "k", WithToken("request-42")); err != nil {
-			t.Errorf("the token one TTL after its release = %v", err)
-		}
+		returns(t, nil, "the token one TTL after its release")(locker.TryAcquire(t.Context(), "k", WithToken("request-42")))
 	})
 }
 
@@ -419,9 +315,7 @@ func TestPitfall16FourFailuresAreFourErrors(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 3, WithTTL(time.Second), WithNodeTimeout(995*time.Millisecond))
 			warm(t, locker)
-			for _, f := range fakes {
-				f.change(prepare)
-			}
+			changeAll(fakes, prepare)
 			ctx := t.Context()
 			if name == "context" {
 				short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
@@ -445,16 +339,12 @@ func TestPitfall17EveryEvenNumberDecides(t *testing.T) {
 		for down := range n + 1 {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, n)
-				for _, f := range fakes[:down] {
-					f.change(refuse)
-				}
+				changeAll(fakes[:down], refuse)
 				want := error(nil)
 				if n-down < n/2+1 {
 					want = ErrNoQuorum
 				}
-				if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, want) {
-					t.Errorf("%d of %d down: TryAcquire = %v, want %v", down, n, err, want)
-				}
+				returns(t, want, down, "of", n, "down: TryAcquire")(locker.TryAcquire(t.Context(), "k"))
 			})
 		}
 	}
@@ -469,19 +359,12 @@ func TestPitfall20ALateReleaseDoesNotDeleteTheNextHoldersKey(t *testing.T) {
 		synctest.Wait()
 		late := fakes[0]
 		late.stop()
-		if err := lock.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
-		}
-		next, err := locker.TryAcquire(t.Context(), "k")
-		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
-		}
+		noError(t, lock.Release())
+		next := mustTry(t, locker, "k")
 		late.resume()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if held, err := next.Held(t.Context()); !held || err != nil {
-			t.Errorf("after the late release the next holder's Held = %v, %v", held, err)
-		}
+		wantHeld(t, next, true)
 	})
 }
 
@@ -495,8 +378,8 @@ func TestPitfall25ALockMayBeUsedFromAnyGoroutine(t *testing.T) {
 		for range 4 {
 			group.Go(func() { _ = lock.Extend(t.Context(), time.Minute) })
 			group.Go(func() { _, _, _ = lock.Until(), lock.Valid(), lock.Votes() })
-			group.Go(func() { _, _ = lock.Held(t.Context()); <-lock.Context().Done() })
-			group.Go(func() { released <- lock.Release(t.Context()) })
+			group.Go(func() { _, _ = lock.Confirm(t.Context()); <-lock.Context().Done() })
+			group.Go(func() { released <- lock.Release() })
 		}
 		group.Wait()
 		close(released)
@@ -514,26 +397,6 @@ func TestPitfall25ALockMayBeUsedFromAnyGoroutine(t *testing.T) {
 	})
 }
 
-// A machine that slept wakes up with the old reading of Go's monotonic clock.
-func TestALeaseRunsOnWhileTheMachineSleeps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var slept atomic.Int64
-		clock := clockdrift.NewWith(func() time.Duration { return time.Duration(slept.Load()) })
-		locker, _ := newLocker(t, 3, option(func(o *lockerOptions) { o.clock = clock }))
-		lock, _ := locker.TryAcquire(t.Context(), "k")
-		if !lock.Valid() {
-			t.Fatal("a new lock is not valid")
-		}
-		slept.Store(int64(time.Minute))
-		if lock.Valid() || lock.Context().Err() == nil {
-			t.Error("after a minute of sleep a lease of 10s is valid")
-		}
-		if err := lock.Extend(t.Context(), time.Minute); !errors.Is(err, ErrLost) {
-			t.Errorf("Extend after the sleep = %v, want ErrLost", err)
-		}
-	})
-}
-
 // A lease that was multiplied by its unit at each try lasted hours.
 func TestPitfall21NoTryAndNoRenewalLengthensALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -541,22 +404,18 @@ func TestPitfall21NoTryAndNoRenewalLengthensALease(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(ttl))
 		mustAcquire(t, another(t, fakes), "k", WithTTL(time.Second)) // so that there are several tries
 		lock, err := locker.Acquire(t.Context(), "k", WithRenewal())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		seen := 0
 		for range 600 {
-			for _, f := range fakes {
-				f.change(func(f *fakeNode) {
-					f.cuts = 1 // and that renewals are sent once more
-					held, ok := f.get("k")
-					if left := time.Until(held.until); ok && left > ttl {
-						t.Errorf("%s has the key for %v, and the lease is %v", f.name, left, ttl)
-					} else if ok {
-						seen++
-					}
-				})
-			}
+			changeAll(fakes, func(f *fakeNode) {
+				f.cuts = 1 // and that renewals are sent once more
+				held, ok := f.get("k")
+				if left := time.Until(held.until); ok && left > ttl {
+					t.Errorf("%s has the key for %v, and the lease is %v", f.name, left, ttl)
+				} else if ok {
+					seen++
+				}
+			})
 			time.Sleep(100 * time.Millisecond)
 		}
 		if !lock.Valid() || seen < 1000 {
@@ -584,9 +443,7 @@ func TestPitfall23AReaderThatHasCrashedAndAStreamOfOthersKeepNoWriterOut(t *test
 		bounded, end := context.WithTimeout(ctx, time.Minute)
 		defer end()
 		writer, err := locker.Acquire(bounded, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if took := time.Since(begun); took < ttl || took > ttl+ttl/4 {
 			t.Errorf("the writer has the key %v after a reader of %v has crashed, want it when that lease is over", took, ttl)
 		}
@@ -602,9 +459,7 @@ func TestPitfall23AReaderThatHasCrashedAndAStreamOfOthersKeepNoWriterOut(t *test
 // docs/pitfalls.md names the tests of each fault.
 func TestThePitfallsAndTheirTestsAreOneList(t *testing.T) {
 	text, err := os.ReadFile("../docs/pitfalls.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	named := regexp.MustCompile("`(TestPitfall\\d\\w+)`").FindAllStringSubmatch(string(text), -1)
 	missing := map[string]bool{}
 	for _, name := range named {
@@ -633,9 +488,7 @@ func TestThePitfallsAndTheirTestsAreOneList(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name := range missing {
 		t.Errorf("docs/pitfalls.md names %s, which is not there", name)
 	}

@@ -1,65 +1,55 @@
 package redlock
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
 // Release ends the hold: see handle.Release.
-func (l *lease) Release(ctx context.Context) error {
+func (l *lease) Release() error {
 	var began clockdrift.Instant
-	if l.told != nil {
+	if l.acquisition != nil {
 		began = l.locker.clock.Now()
 	}
-	lost, err := l.giveUp("release", WhyReleased)
+	lost, err := l.hold.GiveUp(quorum.Released)
 	if err != nil {
-		return err
+		return &fault.StateError{Op: "release", Key: l.hold.Key, Why: err}
 	}
-	handedOver, err := l.free(ctx, lost)
-	if l.told != nil {
-		l.told.releases(ReleaseEnd{
-			Key: l.attempt.Key, Kind: l.kind(), Latency: l.locker.clock.Now().Sub(began), Err: err, HandedOver: handedOver,
+	handedOver, err := l.free(lost)
+	if l.acquisition != nil {
+		l.acquisition.releases(ReleaseEnd{
+			Key: l.hold.Key, Kind: l.kind(), Latency: l.locker.clock.Now().Sub(began), Err: err, HandedOver: handedOver,
 		})
 	}
 	return err
 }
 
 // free takes the token of a hold that is over, or was lost, away from the nodes.
-func (l *lease) free(ctx context.Context, lost bool) (handedOver bool, err error) {
-	a := &l.attempt
+func (l *lease) free(lost bool) (handedOver bool, err error) {
+	a := &l.hold
 	if lost && a.Own {
 		l.locker.holds.remove(l)
 		l.locker.board.Keys.Await(-1)
-		return false, &fault.StateError{Op: "release", Key: a.Key, Why: ErrLost}
+		return false, &fault.StateError{Op: "release", Key: l.hold.Key, Why: ErrLost}
 	}
-	op, others, handedOver := l.giveBack(WhyReleased)
+	op, others, handedOver := l.giveBack(quorum.Released)
 	l.locker.board.Keys.Await(-1) // the release itself is awaited from now on
-	select {
-	case <-op.Done:
-		for _, other := range others {
-			if !other.Attempt.Gone() || !op.HasDeleted() {
-				other.Await(ctx)
-			}
+	<-op.Done
+	for _, other := range others {
+		if !other.Hold.Gone() || !op.Deleted() {
+			<-other.Done
 		}
-	case <-ctx.Done():
-		end := fault.EndOf(ctx)
-		if lost {
-			end = fmt.Errorf("%w: %w", ErrLost, end)
-		}
-		return handedOver, fmt.Errorf("redlock: release %q goes on in the background: %w", a.Key, end)
 	}
 	if !handedOver { // or those who wait would be hurried by the end of another one's turn
 		l.lines().Hurry(a.Key)
 	}
-	deleted := slices.ContainsFunc(others, (*quorum.Operation).HasDeleted)
-	a.Mu.Lock()
-	defer a.Mu.Unlock()
+	deleted := slices.ContainsFunc(others, (*quorum.Operation).Deleted)
 	switch {
 	case op.Outcome != quorum.Carried && lost:
 		return handedOver, failure(op, fmt.Errorf("%w, and %w to delete what is left of it", ErrLost, ErrNoQuorum))
@@ -76,99 +66,76 @@ func (l *lease) free(ctx context.Context, lost bool) (handedOver bool, err error
 
 // Abandon ends the hold and sends nothing: see handle.Abandon.
 func (l *lease) Abandon() error {
-	a := &l.attempt
-	lost, err := l.giveUp("abandon", WhyAbandoned)
+	lost, err := l.hold.GiveUp(quorum.Abandoned)
 	if err != nil {
-		return err
+		return &fault.StateError{Op: "abandon", Key: l.hold.Key, Why: err}
 	}
 	l.locker.holds.remove(l)
 	l.locker.board.Keys.Await(-1)
 	if lost {
-		return &fault.StateError{Op: "abandon", Key: a.Key, Why: ErrLost}
+		return &fault.StateError{Op: "abandon", Key: l.hold.Key, Why: ErrLost}
 	}
-	l.spend(WhyAbandoned)
+	l.spend(quorum.Abandoned)
 	return nil
 }
 
 // spend refuses a token of the user's own from now on, and ends the other locks of the Locker that
 // have the key with it: what becomes of the key becomes of them. It returns them.
-func (l *lease) spend(why Why) (twins []*lease) {
-	a := &l.attempt
+func (l *lease) spend(why quorum.Why) (twins []*lease) {
+	a := &l.hold
 	if !a.Own {
 		return nil
 	}
 	a.Spend()
 	twins = l.locker.holds.twins(l)
 	for _, twin := range twins {
-		now := twin.observe()
-		twin.given = twin.given || twin.ended == nil
-		twin.end(why, now)
-		twin.attempt.Mu.Unlock()
+		twin.hold.Take(why, true)
 		l.locker.holds.remove(twin)
 	}
 	return twins
 }
 
-// giveUp ends the hold for its user, once. Close waits from then on, until it is told not to: a release
-// that it does not find among the holds any more may not be under way yet.
-func (l *lease) giveUp(what string, why Why) (lost bool, err error) {
-	now := l.observe()
-	defer l.attempt.Mu.Unlock()
-	switch {
-	case l.given:
-		return false, &fault.StateError{Op: what, Key: l.attempt.Key, Why: ErrReleased}
-	case l.ended == ErrClosed: //nolint:errorlint // ended holds the sentinel itself
-		return false, &fault.StateError{Op: what, Key: l.attempt.Key, Why: ErrClosed}
-	}
-	l.given = true
-	l.locker.board.Keys.Await(+1)
-	lost = l.ended != nil
-	l.end(why, now)
-	return lost, nil
+// calls reports whether the release tells the next in line that the key is free, in place of all
+// who listen.
+func (l *lease) calls() bool {
+	a := &l.hold
+	return a.Many == nil && a.Kind.HeedsLine && (a.Line.Stays || l.hold.Last().Crowded()) && a.Board.KeepLines() && !l.lines().Yields(a.Key)
 }
 
 // quit ends the hold for [Locker.Close].
 func (l *lease) quit() {
-	now := l.observe()
-	over := l.ended != nil
-	l.end(WhyClosed, now)
-	l.attempt.Mu.Unlock()
-	if !over {
-		l.giveBack(WhyClosed)
+	if l.hold.Take(quorum.Closed, false) {
+		l.giveBack(quorum.Closed)
 	}
 }
 
-// giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete it, and the
-// hold's other tokens where they may be left.
-func (l *lease) giveBack(why Why) (op *quorum.Operation, others []*quorum.Operation, handedOver bool) {
-	a := &l.attempt
+// giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete it, and
+// the hold's other tokens where they may be left.
+func (l *lease) giveBack(why quorum.Why) (op *quorum.Operation, others []*quorum.Operation, handedOver bool) {
+	a := &l.hold
 	l.locker.holds.remove(l)
 	for _, twin := range l.spend(why) {
-		defer twin.attempt.Clear()
+		defer twin.hold.Clear()
 	}
 	before := a.Others()
 	a.Recall()
 	var alone *waiting.Waiter
-	if why == WhyReleased {
+	if why == quorum.Released {
 		if op, alone = l.handOver(); op != nil {
 			return op, nil, true
 		}
 	}
-	l.places.free(surely)
-	op = a.ToRelease(&l.release)
-	calls := a.Stand != nil || a.Kind.Stands && l.last().Crowded()
-	if calls && !l.lines().Yields(a.Key) { // the next in line, in place of all who listen
-		op.Loud = false
+	l.slots.free(surely)
+	op = a.ToRelease(&l.hold.Release)
+	if l.calls() {
+		op.CallNext()
 	}
 	op.AskAll()
-	if calls {
-		l.locker.advance(a.Key, "", nil)
-	}
 	if alone != nil { // its try finds the release before it in the key's queue
 		alone.Give(nil)
 	}
-	if keys, ok := l.public.(*KeysLock); ok { // so does that of others who wait
-		keys.freed()
+	if l.kind() == KindKeys { // so does that of others who wait
+		l.lines().FreedAll(a.Many.Names)
 	} else {
 		l.lines().Freed(a.Key)
 	}
@@ -178,4 +145,42 @@ func (l *lease) giveBack(why Why) (op *quorum.Operation, others []*quorum.Operat
 		}
 	}
 	return op, others, false
+}
+
+// handOver gives the lock's key to the next waiter, if one can take it, and returns the release
+// that the hand-over replaces, or nil; and the waiter, if it has to try by itself behind a release.
+func (l *lease) handOver() (*quorum.Operation, *waiting.Waiter) {
+	if l.hold.Kind.Inherit == nil || l.slots.kept() {
+		return nil, nil
+	}
+	w, row := l.lines().Next(l.hold.Key, l.row)
+	if w == nil {
+		return nil, nil
+	}
+	r := *w.Call.(*request)
+	if l.slots != nil {
+		r.kind = &l.slots[0].kind
+	}
+	if r.kind.Inherit == nil || !l.locker.board.HandsOver() {
+		return nil, w
+	}
+	next, err := l.locker.newLock(w.Context, r, false)
+	if err != nil { // the waiter's own token is spent, which its own try reports
+		return nil, w
+	}
+	if r.kind.fair() {
+		next.hold.Line = &protocol.Line{Stays: true} // its ticket was there
+	}
+	next.row = row
+	op := &next.hold.Acquire
+	op.Op, op.Old = next.hold.Kind.Inherit, l.hold.Acquire.Token
+	op.Encode(&next.hold.Memory)
+	op.Propose()
+	release := l.hold.ToRelease(&l.hold.Release)
+	if op.HandOver(release) {
+		w.Give(attempt{next})
+	} else { // the Locker is being closed
+		w.Give(nil)
+	}
+	return release, nil
 }

@@ -3,7 +3,10 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,15 +14,398 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// mustShare acquires a shared lock that nothing is in the way of.
-func mustShare(t *testing.T, locker *Locker, key string, options ...AcquireOption) *SharedLock {
+// readers keeps count readers of each Locker busy until the context ends: each reads for about
+// the time, again and again. It returns how often they have read.
+func readers(ctx context.Context, t *testing.T, lockers []*Locker, count int, busy time.Duration) (reads func() int, over *sync.WaitGroup) {
 	t.Helper()
-	lock, err := locker.TryAcquireShared(t.Context(), key, options...)
-	if err != nil {
-		t.Fatalf("TryAcquireShared(%q) = %v", key, err)
+	var mu sync.Mutex
+	sum := 0
+	over = new(sync.WaitGroup)
+	for _, l := range lockers {
+		for range count {
+			over.Go(func() {
+				for ctx.Err() == nil {
+					lock, err := l.AcquireShared(ctx, "k")
+					if err != nil {
+						if ctx.Err() == nil {
+							t.Errorf("AcquireShared = %v", err)
+						}
+						return
+					}
+					time.Sleep(busy/2 + rand.N(busy)) //nolint:gosec // it is no secret
+					_ = lock.Release()
+					mu.Lock()
+					sum++
+					mu.Unlock()
+				}
+			})
+		}
 	}
-	synctest.Wait()
-	return lock
+	return func() int { mu.Lock(); defer mu.Unlock(); return sum }, over
+}
+
+func TestAWriterIsServedUnderAnyStreamOfReaders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		far(fakes, time.Millisecond)
+		lockers := []*Locker{another(t, fakes), another(t, fakes), locker}
+		ctx, cancel := context.WithCancel(t.Context())
+		reads, over := readers(ctx, t, lockers, 32, 50*time.Millisecond)
+		time.Sleep(time.Second)
+		for range 10 {
+			began, before := time.Now(), reads()
+			bounded, end := context.WithTimeout(ctx, 2*time.Second)
+			writer, err := lockers[0].Acquire(bounded, "k")
+			end()
+			if took := time.Since(began); err != nil || took > 150*time.Millisecond {
+				t.Fatalf("a writer waited for %v: %v", took, err)
+			}
+			_ = writer.Release()
+			time.Sleep(200 * time.Millisecond)
+			if reads() < before+2*96 {
+				t.Errorf("96 readers have read %d times in 200 ms behind the write", reads()-before)
+			}
+		}
+		cancel()
+		over.Wait()
+	})
+}
+
+// inLineOf returns the classes of the tickets in a line, as most nodes have it: what a quorum has
+// refused may be sent to no other node any more.
+func inLineOf(fakes []*fakeNode, name string) string {
+	count := map[string]int{}
+	for _, f := range fakes {
+		class := ""
+		f.change(func(f *fakeNode) {
+			for _, ticket := range f.line(name) {
+				class += ticket[:1]
+			}
+		})
+		if count[class]++; count[class] > len(fakes)/2 {
+			return class
+		}
+	}
+	return fmt.Sprint(count)
+}
+
+func TestAWriterStandsInLineUntilItHasTheKeyOrGivesUp(t *testing.T) {
+	for _, fair := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var options []Option
+			if fair {
+				options = []Option{WithFairness()}
+			}
+			locker, fakes := newLocker(t, 3, options...)
+			other := another(t, fakes)
+			for _, gives := range []bool{false, true} {
+				reader := mustShare(t, other, "k", WithTTL(time.Hour))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				got := waitFor(ctx, locker)
+				time.Sleep(3 * time.Second) // its ticket is renewed
+				if at := inLineOf(fakes, "ql:line:{k}"); at != "x" {
+					t.Errorf("in line are %q, want a writer", at)
+				}
+				returns(t, ErrTaken, "a newcomer's TryAcquireShared behind a writer")(other.TryAcquireShared(t.Context(), "k"))
+				noError(t, reader.Extend(t.Context(), time.Minute), "Extend of one who is there")
+				newcomer := make(chan *SharedLock)
+				began := time.Now()
+				go func() {
+					lock, err := other.AcquireShared(t.Context(), "k")
+					noError(t, err)
+					newcomer <- lock
+				}()
+				synctest.Wait()
+				if at := inLineOf(fakes, "ql:line:{k}"); at != "xr" {
+					t.Errorf("in line are %q, want a writer, and a reader behind it", at)
+				}
+				if gives {
+					cancel()
+					if result := <-got; !errors.Is(result.err, context.Canceled) {
+						t.Errorf("Acquire = %v", result.err)
+					}
+				} else {
+					_ = reader.Release()
+					result := <-got
+					synctest.Wait()
+					if at := inLineOf(fakes, "ql:line:{k}"); at != "r" {
+						t.Errorf("beside the writer in line are %q, want the reader", at)
+					}
+					mustRelease(t, result.lock)
+				}
+				lock := <-newcomer
+				wantWithin(t, 50*time.Millisecond, began, "a reader waited for")
+				synctest.Wait()
+				if at := inLineOf(fakes, "ql:line:{k}"); at != "" {
+					t.Errorf("in line are %q, want nobody", at)
+				}
+				_, _ = lock.Release(), reader.Release()
+			}
+		})
+	}
+}
+
+func TestAReaderIsLetInUnderItsOwnLockWhileAWriterWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3)
+		outer := mustShare(t, locker, "k", WithTTL(time.Hour))
+		got := waitFor(t.Context(), locker)
+		time.Sleep(time.Second)
+		inner, err := locker.AcquireShared(outer.Context(), "k")
+		must(t, err, "AcquireShared under one's own")
+		returns(t, ErrDeadlock, "Acquire under one's own shared lock")(locker.Acquire(outer.Context(), "k"))
+		_, _ = inner.Release(), outer.Release()
+		writer := (<-got).lock
+		returns(t, ErrDeadlock, "AcquireShared under one's own lock")(locker.AcquireShared(writer.Context(), "k"))
+	})
+}
+
+func TestATryOfAWriterLeavesNoTicket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		mustShare(t, locker, "k")
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		synctest.Wait()
+		if at := inLineOf(fakes, "ql:line:{k}"); at != "" {
+			t.Errorf("in line are %q, want nobody", at)
+		}
+		mustShare(t, locker, "k")
+	})
+}
+
+func TestAStormOfReadersCostsANodeLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const storm = 10_000
+		locker, fakes := newLocker(t, 3, WithFences(), WithNodeTimeout(time.Second))
+		far(fakes, time.Millisecond)
+		_ = mustShare(t, locker, "k").Release() // the scripts are there from now on
+		_ = mustShare(t, locker, "k").Release()
+		synctest.Wait()
+		before := fakes[0].count("EVALSHA")
+		var group sync.WaitGroup
+		locks := make([]*SharedLock, storm)
+		for i := range locks {
+			group.Go(func() {
+				var err error
+				if locks[i], err = locker.TryAcquireShared(t.Context(), "k"); err != nil {
+					t.Errorf("TryAcquireShared = %v", err)
+				}
+			})
+		}
+		group.Wait()
+		time.Sleep(time.Second) // the last nodes answer
+		calls := fakes[0].count("EVALSHA") - before
+		if most := storm/protocol.MaxGroup + 100; calls > most {
+			t.Errorf("%d readers took %d calls of a node, want no more than %d", storm, calls, most)
+		}
+		if got := len(fakes[0].sharers()); got != storm {
+			t.Errorf("a node has %d readers, want %d", got, storm)
+		}
+		before = fakes[0].count("EVALSHA")
+		for _, lock := range locks {
+			group.Go(func() {
+				noError(t, lock.Release())
+			})
+		}
+		group.Wait()
+		time.Sleep(time.Second) // the last nodes answer
+		if most, calls := storm/protocol.MaxGroup+100, fakes[0].count("EVALSHA")-before; calls > most {
+			t.Errorf("%d releases took %d calls of a node, want no more than %d", storm, calls, most)
+		}
+		wantFree(t, fakes, "k")
+	})
+}
+
+func TestReadersOfOneProcessDoNotTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		_ = mustShare(t, locker, "k").Release()
+		far(fakes, 10*time.Millisecond)
+		began := time.Now()
+		var group sync.WaitGroup
+		for range 64 {
+			group.Go(func() {
+				noError(t, passing(locker.AcquireShared(t.Context(), "k")))
+			})
+		}
+		group.Wait()
+		wantWithin(t, 100*time.Millisecond, began, "64 readers took")
+	})
+}
+
+func TestReadersInLineGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		far(fakes, 10*time.Millisecond)
+		writer := mustAcquire(t, locker, "k")
+		var readers, all sync.WaitGroup
+		for range 64 {
+			readers.Add(1)
+			all.Go(func() {
+				lock, err := locker.AcquireShared(t.Context(), "k")
+				readers.Done()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(time.Second)
+				_ = lock.Release()
+			})
+		}
+		time.Sleep(time.Second)
+		behind := waitFor(t.Context(), locker)
+		began := time.Now()
+		mustRelease(t, writer)
+		readers.Wait()
+		wantWithin(t, 150*time.Millisecond, began, "64 readers in line came to the key in")
+		result := <-behind
+		if took := time.Since(began); result.err != nil || took > 1300*time.Millisecond {
+			t.Errorf("the writer behind them waited for %v: %v", took, result.err)
+		}
+		all.Wait()
+	})
+}
+
+func TestScriptsThatAreAllowedLaterAreUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen recorder
+		locker, fakes := newLocker(t, 3, seen.option())
+		forbid := func(yes bool) {
+			changeAll(fakes, func(f *fakeNode) { f.scriptless = yes })
+		}
+		forbid(true)
+		if _, err := locker.AcquireShared(t.Context(), "k"); !errors.Is(err, ErrNode) {
+			t.Fatalf("AcquireShared without scripts = %v, want ErrNode", err)
+		}
+		forbid(false)
+		began := time.Now()
+		reader, err := locker.AcquireShared(t.Context(), "k")
+		for err != nil {
+			if time.Since(began) > 2*time.Second {
+				t.Fatalf("AcquireShared 2s after scripts were allowed = %v", err)
+			}
+			time.Sleep(100 * time.Millisecond)
+			reader, err = locker.AcquireShared(t.Context(), "k")
+		}
+		synctest.Wait()
+		if news := seen.kinds(); news[len(news)-1] != NodeUp {
+			t.Errorf("the events are %v, want NodeUp at the end", news)
+		}
+		noError(t, reader.Release())
+		all, err := locker.TryAcquireAll(t.Context(), []string{"a", "b"})
+		must(t, err, "TryAcquireAll after scripts were allowed")
+		noError(t, all.Release())
+	})
+}
+
+func TestReservedTokensAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		for _, token := range []string{protocol.SharedValue, "ql:", "ql:mine"} {
+			calls := fakes[0].batches()
+			_, err1 := locker.TryAcquire(t.Context(), "k", WithToken(token))
+			_, err2 := locker.TryAcquireShared(t.Context(), "k", WithToken(token))
+			for _, err := range []error{err1, err2} {
+				var option *OptionError
+				if !errors.As(err, &option) || option.Option != "Token" {
+					t.Errorf("an acquire with the token %q = %v, want an OptionError", token, err)
+				}
+			}
+			if fakes[0].batches() != calls {
+				t.Error("something was sent")
+			}
+		}
+	})
+}
+
+func TestAReaderWithATokenOfItsOwnFindsItsLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		first := mustShare(t, locker, "k", WithToken("request-42"))
+		again := mustShare(t, another(t, fakes), "k", WithToken("request-42"))
+		if got := fakes[0].sharers(); len(got) != 1 {
+			t.Errorf("the readers are %v", got)
+		}
+		noError(t, again.Release())
+		synctest.Wait()
+		wantHeld(t, first, false)
+	})
+}
+
+func TestCarelessUseOfASharedLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3)
+		for key, options := range map[string][]AcquireOption{
+			"":                         nil,
+			strings.Repeat("k", 1<<20): nil,
+			"k":                        {WithTTL(time.Nanosecond)},
+			"l":                        {nil},
+		} {
+			returns(t, ErrOption, "AcquireShared(", key, options, ")")(locker.AcquireShared(t.Context(), key, options...))
+			returns(t, ErrOption, "TryAcquireShared(", key, options, ")")(locker.TryAcquireShared(t.Context(), key, options...))
+		}
+		lock := mustShare(t, locker, "k")
+		for _, shown := range []string{fmt.Sprint(lock), fmt.Sprintf("%v %+v %#v %s", lock, lock, lock, lock)} {
+			if strings.Contains(shown, lock.Token()) || !strings.Contains(shown, `shared lock "k", valid for`) {
+				t.Errorf("a shared lock shows as %s", shown)
+			}
+		}
+		noError(t, lock.Release())
+		for name, do := range map[string]func() error{
+			"Release":    func() error { return lock.Release() },
+			"Abandon":    lock.Abandon,
+			"Extend":     func() error { return lock.Extend(t.Context(), time.Second) },
+			"TryUpgrade": func() error { _, err := lock.TryUpgrade(t.Context()); return err },
+		} {
+			returns(t, ErrReleased, name, "of a released lock")(do())
+		}
+		lost := mustShare(t, locker, "k", WithTTL(time.Second))
+		time.Sleep(2 * time.Second)
+		returns(t, ErrLost, "TryUpgrade of a lost lock")(lost.TryUpgrade(t.Context()))
+		writer := mustAcquire(t, locker, "w", WithTTL(time.Second))
+		time.Sleep(2 * time.Second)
+		if reader, err := writer.Downgrade(t.Context()); !errors.Is(err, ErrLost) || reader != nil {
+			t.Errorf("Downgrade of a lost lock = %v, %v, want ErrLost", reader, err)
+		}
+		held, held2 := mustShare(t, locker, "x"), mustAcquire(t, locker, "y")
+		_ = locker.Close()
+		returns(t, ErrClosed, "TryUpgrade behind Close")(held.TryUpgrade(t.Context()))
+		if reader, err := held2.Downgrade(t.Context()); !errors.Is(err, ErrClosed) || reader != nil {
+			t.Errorf("Downgrade behind Close = %v, %v, want ErrClosed", reader, err)
+		}
+		returns(t, ErrClosed, "AcquireShared behind Close")(locker.AcquireShared(t.Context(), "k"))
+	})
+}
+
+func TestAReaderThatWasCalledInVainTriesWhenItsTurnComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
+		other := another(t, fakes)
+		writer := mustAcquire(t, other, "k")
+		got := make(chan error, 2)
+		ask := func(ctx context.Context) {
+			_, err := locker.AcquireShared(ctx, "k")
+			got <- err
+		}
+		first, leaves := context.WithCancel(t.Context())
+		go ask(first)
+		synctest.Wait()
+		go ask(t.Context())
+		synctest.Wait()
+		locker.lines.Call("k") // as if a reader of this process had the key
+		synctest.Wait()
+		mustRelease(t, writer)
+		leaves()
+		began := time.Now()
+		if one, two := <-got, <-got; one != nil && two != nil {
+			t.Errorf("AcquireShared = %v, %v", one, two)
+		}
+		wantWithin(t, 100*time.Millisecond, began, "a reader came to a free key after")
+	})
 }
 
 func TestReadersShareAKeyAndKeepWritersOut(t *testing.T) {
@@ -40,26 +426,14 @@ func TestReadersShareAKeyAndKeepWritersOut(t *testing.T) {
 			}
 		}
 		for _, lock := range []*SharedLock{one, two} {
-			if err := lock.Release(t.Context()); err != nil {
-				t.Errorf("Release = %v", err)
-			}
+			noError(t, lock.Release())
 		}
-		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
-			t.Errorf("with one reader left TryAcquire = %v, want ErrTaken", err)
-		}
-		if held, err := three.Held(t.Context()); !held || err != nil {
-			t.Errorf("Held = %v, %v", held, err)
-		}
-		if held, err := one.Held(t.Context()); held || err != nil {
-			t.Errorf("Held of a released reader = %v, %v", held, err)
-		}
-		if err := three.Release(t.Context()); err != nil {
-			t.Errorf("Release of the last = %v", err)
-		}
+		returns(t, ErrTaken, "with one reader left TryAcquire")(locker.TryAcquire(t.Context(), "k"))
+		wantHeld(t, three, true)
+		wantHeld(t, one, false)
+		noError(t, three.Release(), "Release of the last")
 		synctest.Wait()
-		if names := stray(fakes, "k"); names != nil {
-			t.Errorf("the key is left at %v", names)
-		}
+		wantFree(t, fakes, "k")
 		mustAcquire(t, locker, "k")
 	})
 }
@@ -69,24 +443,14 @@ func TestAWriterKeepsReadersOut(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		writer := mustAcquire(t, locker, "k")
 		for _, l := range []*Locker{locker, another(t, fakes)} {
-			if _, err := l.TryAcquireShared(t.Context(), "k"); !errors.Is(err, ErrTaken) {
-				t.Errorf("TryAcquireShared beside a writer = %v, want ErrTaken", err)
-			}
+			returns(t, ErrTaken, "TryAcquireShared beside a writer")(l.TryAcquireShared(t.Context(), "k"))
 		}
 		mustRelease(t, writer)
 		mustShare(t, locker, "k")
-	})
-}
-
-func TestAForeignLockKeepsReadersOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
 		for _, f := range fakes {
-			f.plant("k", "", time.Minute) // even with an empty value
+			f.plant("foreign", "", time.Minute) // even with an empty value
 		}
-		if _, err := locker.TryAcquireShared(t.Context(), "k"); !errors.Is(err, ErrTaken) {
-			t.Errorf("TryAcquireShared beside a foreign lock = %v, want ErrTaken", err)
-		}
+		returns(t, ErrTaken, "beside a foreign lock")(locker.TryAcquireShared(t.Context(), "foreign"))
 	})
 }
 
@@ -96,66 +460,35 @@ func TestAReadersLeaseEndsByItself(t *testing.T) {
 		short := mustShare(t, locker, "k", WithTTL(time.Second))
 		long := mustShare(t, locker, "k", WithTTL(10*time.Second))
 		time.Sleep(2 * time.Second)
-		if short.Valid() || !errors.Is(short.Release(t.Context()), ErrLost) {
+		if short.Valid() || !errors.Is(short.Release(), ErrLost) {
 			t.Error("a reader outlived its lease")
 		}
-		if held, err := long.Held(t.Context()); !held || err != nil {
-			t.Errorf("Held of the longer lease = %v, %v", held, err)
-		}
-		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
-			t.Errorf("TryAcquire beside the longer lease = %v, want ErrTaken", err)
-		}
+		wantHeld(t, long, true)
+		returns(t, ErrTaken, "TryAcquire beside the longer lease")(locker.TryAcquire(t.Context(), "k"))
 		time.Sleep(9 * time.Second)
 		mustAcquire(t, locker, "k")
-	})
-}
-
-func TestAReaderExtendsAndIsRenewed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 5)
-		lock := mustShare(t, locker, "k", WithTTL(time.Second))
-		if err := lock.Extend(t.Context(), 5*time.Second); err != nil {
-			t.Fatalf("Extend = %v", err)
-		}
-		renewed := mustShare(t, locker, "k", WithTTL(time.Second), WithRenewal())
-		time.Sleep(4 * time.Second)
-		if !lock.Valid() || !renewed.Valid() {
-			t.Errorf("after 4 s the extended one is %v, the renewed one %v", lock.Valid(), renewed.Valid())
-		}
-		fakes[0].restart() // it gets the key again
-		time.Sleep(time.Second)
-		if got := fakes[0].sharers(); len(got) != 1 || got[0] != renewed.Token() {
-			t.Errorf("a node that forgot has the readers %v", got)
-		}
-		if err := renewed.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
-		}
 	})
 }
 
 func TestWritersAndReadersWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.delay = time.Millisecond })
-		}
+		far(fakes, time.Millisecond)
 		for name, l := range map[string]*Locker{"the same process": locker, "another": another(t, fakes)} {
 			reader := mustShare(t, locker, "k")
 			began := time.Now()
-			time.AfterFunc(300*time.Millisecond, func() { _ = reader.Release(context.Background()) })
+			time.AfterFunc(300*time.Millisecond, func() { _ = reader.Release() })
 			writer, err := l.Acquire(t.Context(), "k")
 			if took := time.Since(began); err != nil || took < 300*time.Millisecond || took > 310*time.Millisecond {
 				t.Fatalf("a writer of %s waited %v: %v", name, took, err)
 			}
 			began = time.Now()
-			time.AfterFunc(300*time.Millisecond, func() { _ = writer.Release(context.Background()) })
+			time.AfterFunc(300*time.Millisecond, func() { _ = writer.Release() })
 			again, err := locker.AcquireShared(t.Context(), "k")
 			if took := time.Since(began); err != nil || took < 300*time.Millisecond || took > 310*time.Millisecond {
 				t.Fatalf("a reader beside a writer of %s waited %v: %v", name, took, err)
 			}
-			if err := again.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
+			noError(t, again.Release())
 		}
 	})
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// Stats is what a [Locker] has and does at one moment, as [Locker.Stats] found it: part by part,
-// so that two numbers may be of moments a little apart.
+// Stats is what a [Locker] has and does at one moment; two numbers may be of moments a little
+// apart.
 type Stats struct {
-	Held          int         // locks of all kinds; one that was lost and not released counts for up to 1s more
-	Waiting       int         // acquires that wait for a lock
+	Locks         int         // locks of all kinds; one that was lost and not released counts for up to 1s more
+	Acquires      int         // acquires that are under way: see [WithMaxAcquires]
+	Waiting       int         // of these, those that wait for a lock
 	Owed          int         // clean-ups that wait to be tried again: one for each token and node that may still have it
 	Subscriptions int         // nodes that are listened to for announcements of releases
 	Nodes         []NodeStats // in the order given to [New]
 	Hooks         HookStats
 }
 
-// HookStats are the calls of [Hooks], and of [OnEvent] and [OnRenewal], that the Locker makes in a
-// goroutine of its own.
+// HookStats are the calls of [Hooks] that the Locker makes in a goroutine of its own.
 type HookStats struct {
 	Queued int   // calls that wait for one before them to return
 	Lost   int64 // calls that were left out so far, because too many waited: see [HooksLost]
@@ -63,12 +63,12 @@ const (
 
 func (h Health) String() string { return fault.Name(h, "unknown", "up", "down", "quarantined") }
 
-// Stats returns what the Locker has and does at the moment. It waits for no node, stops nothing while
-// it looks, and may be called at any time, also by hooks and of a Locker that is closed. A node that
-// is down is asked again behind it, at most every 5s, so that who reads often has no old news.
+// Stats returns what the Locker has and does at the moment. It waits for no node, and may be called
+// at any time, also by hooks and of a Locker that is closed. A node that is down is asked again
+// behind it, at most every 5s.
 func (l *Locker) Stats() Stats {
 	s := Stats{
-		Held: l.holds.count(), Waiting: l.lines.Waiters() + l.slots.waiters(), Owed: l.board.Outstanding(),
+		Locks: l.holds.count(), Acquires: int(l.acquires.Load()), Waiting: int(l.waiting.Load()), Owed: l.board.Outstanding(),
 		Hooks: l.teller.known(), Nodes: make([]NodeStats, len(l.board.Nodes)),
 	}
 	now := time.Now()
@@ -103,9 +103,9 @@ func nodeStats(name string, n node.Stats, now time.Time) NodeStats {
 	return s
 }
 
-// Held yields the locks of all kinds that this Locker holds, in no order: those that were held when
-// the loop began, and still are when they are yielded.
-func (l *Locker) Held() iter.Seq[LockInfo] {
+// Locks yields the locks of all kinds that this Locker holds, in no order, and that are valid when
+// they are yielded.
+func (l *Locker) Locks() iter.Seq[LockInfo] {
 	return func(yield func(LockInfo) bool) {
 		for _, lock := range l.holds.all() {
 			if lock.Valid() && !yield(lock.public) {

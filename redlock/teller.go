@@ -10,8 +10,8 @@ import (
 )
 
 // A teller calls the functions of hooks on behalf of the library's own goroutines, which must not
-// wait for them: one call after the other, in order, in a goroutine of its own that runs while there
-// is something to tell. What waits is bounded, and what is left out is counted.
+// wait for them: one call after the other, in order, in a goroutine of its own that runs while
+// there is something to tell. What waits is bounded, and what is left out is counted.
 type teller struct {
 	events func(Event) // tells the hooks of an event of the Locker's own; nil: nobody wants to know
 
@@ -63,7 +63,7 @@ func (t *teller) put(hook string, most int, call func()) {
 	}
 	t.queue = append(t.queue, callback{hook, call})
 	if !t.busy {
-		t.busy = true
+		t.busy, t.since = true, time.Now()
 		go t.tell()
 	}
 }
@@ -226,10 +226,10 @@ func calledByHook() bool {
 	}
 }
 
-// HookError is a function of [Hooks], or of [OnEvent] or [OnRenewal], that has panicked, or that has
-// not returned for so long that calls of hooks were left out.
+// HookError is a function of [Hooks] that has panicked, or that has not returned for so long that
+// calls were left out.
 type HookError struct {
-	Hook  string        // HoldEnd, ExtendEnd, OnRenewal, Batch, or Node, which is OnEvent, too
+	Hook  string        // HoldEnd, ExtendEnd, Batch, or Node, which is OnEvent, too; "": none was called yet
 	Panic any           // what it has panicked with; nil: it has not
 	Stack []byte        // of the panic
 	For   time.Duration // it had not returned for so long
@@ -252,6 +252,8 @@ func (e *HookError) summary() string {
 		return fmt.Sprintf("redlock: the hook %s has panicked, and the Locker goes on: mend it", e.Hook)
 	case e.closes:
 		return fmt.Sprintf("redlock: close: the hook %s has not returned, and its goroutine stays until it does: hooks must not block", e.Hook)
+	case e.Hook == "":
+		return "redlock: calls of hooks were left out, for the goroutine that makes them did not run: this process has more to do than it can"
 	}
 	return fmt.Sprintf("redlock: calls of hooks were left out behind the hook %s, which has not returned: hooks must not block", e.Hook)
 }

@@ -9,42 +9,71 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/protocol"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
 // waiter makes the waiter of an Acquire that began at began.
-func (l *Locker) waiter(ctx context.Context, key string, o *acquireOptions, began clockdrift.Instant) *waiting.Waiter {
-	return &waiting.Waiter{
-		Host: l.host(o.kind), Lines: l.linesOf(o.kind), Context: ctx, Key: key, Began: began, Rank: o.rank(began), Call: o, Joins: o.kind.joins(),
+func (l *Locker) waiter(ctx context.Context, r request, began clockdrift.Instant) *waiting.Waiter {
+	r.ticket = l.board.NewTicket()
+	w := &waiting.Waiter{
+		Host: l.host(r.kind), Lines: l.linesOf(r.kind), Context: ctx, Key: r.key, Keys: r.kind.keys(r.key), Held: r.held, Began: began, RankedFrom: r.rank(began), Call: &r, Joins: r.kind.joins(),
 		Options: waiting.Options{
-			Several: o.kind.slots != nil, Name: l.nameInLine(o.kind), Stands: o.kind.stands(),
-			MaxWait: o.maxWait, Retries: o.retries,
-			BackoffMin: o.backoffMin, BackoffMax: o.backoffMax, Outage: o.outage(),
+			Several: r.kind.pool != nil, Name: l.nameOf(r), Fair: r.kind.fair(), Ages: r.ages(), Wants: r.kind.wants(), Most: r.most(),
+			MaxWait:    r.maxWait,
+			BackoffMin: r.backoffMin, BackoffMax: r.backoffMax, Outage: r.outage(),
 		},
 	}
+	if r.several() {
+		w.Number = l.waits.Add(1)
+	}
+	return w
+}
+
+// keys are those in whose lines its waiters are.
+func (k *kind) keys(name string) []string {
+	if k.Kind != nil && k.Many != nil {
+		return k.Many.Names
+	}
+	return []string{name}
+}
+
+// wants is how many keys or permits are to be had as one lock; 0: one, alone.
+func (k *kind) wants() int {
+	if k.Kind != nil && k.Many != nil {
+		return len(k.Many.Names)
+	}
+	return k.permits
+}
+
+// behind reports whether those who wait for the key in this process go before an acquire.
+func (l *Locker) behind(r request) bool {
+	lines := l.linesOf(r.kind)
+	if r.several() {
+		return lines.HasSet(r.kind.keys(r.key), r.held, r.most())
+	}
+	return lines.Has(r.key) && !r.kind.passes()
 }
 
 // linesOf are the lines of those who wait for keys of the kind.
 func (l *Locker) linesOf(k *kind) *waiting.Lines {
-	if k.slots != nil {
-		return &k.slots.lines
+	if k.pool != nil {
+		return &k.pool.lines
 	}
 	return &l.lines
 }
 
 // host is the Locker as those who wait for keys of the kind see it.
 func (l *Locker) host(k *kind) waiting.Host {
-	if k.slots != nil {
-		return slotsHost{host{l}, k.slots}
+	if k.pool != nil {
+		return poolHost{host{l}, k.pool}
 	}
 	return host{l}
 }
 
-// lines are those in which others wait for the place that l has.
+// lines are those in which others wait for what l has.
 func (l *lease) lines() *waiting.Lines {
-	if l.places != nil {
-		return &l.places[0].of.lines
+	if l.slots != nil {
+		return &l.slots[0].pool.lines
 	}
 	return &l.locker.lines
 }
@@ -55,15 +84,11 @@ func (l *Locker) wait(w *waiting.Waiter, tried *lease) (*lease, error) {
 	if tried != nil {
 		before = attempt{tried}
 	}
-	stop := l.detect(w.Context, w.Call.(*acquireOptions), []string{w.Key}, func(end error) { w.Lines.Condemn(w, end) })
+	stop := l.detect(w.Context, w.Call.(*request).kind, w.Keys, func(end error) { w.Lines.Condemn(w, end) })
+	l.waiting.Add(1)
 	had, err := w.Wait(before)
+	l.waiting.Add(-1)
 	stop()
-	if o := w.Call.(*acquireOptions); o.kind.slots != nil {
-		l.unmark(o)
-	}
-	if m, marked := w.Mark.(*mark); marked {
-		l.withdraw(w.Key, m, err != nil)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +104,9 @@ func (h host) Closing() <-chan struct{}                 { return h.closing }
 func (h host) Size() (nodes, quorum int)                { return len(h.board.Nodes), h.board.Quorum }
 func (h host) Trip() time.Duration                      { return h.board.Trip() }
 
+// KeepLines reports whether all nodes keep lines, by what is known of them.
+func (h host) KeepLines() bool { return h.board.KeepLines() }
+
 // Others reports whether another Locker was subscribed at any node at its last announcement.
 func (h host) Others() bool {
 	for _, n := range h.board.Nodes {
@@ -89,21 +117,24 @@ func (h host) Others() bool {
 	return false
 }
 
-// Listen subscribes w to the announcements of a key.
-func (h host) Listen(key string, w waiting.Listener) {
+func (h host) Channels(key string) []string {
+	return []string{protocol.WakeChannel + h.options.prefix + key}
+}
+func (h host) Heard(int) {}
+
+// Listen subscribes w to a channel of all nodes.
+func (h host) Listen(channel string, w waiting.Listener) {
 	for _, n := range h.board.Nodes {
-		n.Listen(h.channel(key), w)
+		n.Listen(channel, w)
 	}
 }
 
 // Unlisten ends that.
-func (h host) Unlisten(key string, w waiting.Listener) {
+func (h host) Unlisten(channel string, w waiting.Listener) {
 	for _, n := range h.board.Nodes {
-		n.Unlisten(h.channel(key), w)
+		n.Unlisten(channel, w)
 	}
 }
-
-func (h host) channel(key string) string { return protocol.WakeChannel + h.options.prefix + key }
 
 // HolderOf returns the lock with a generated token, if it is held.
 func (h host) HolderOf(token string) waiting.Holder {
@@ -134,38 +165,38 @@ func (h host) Deadlock(ring []waiting.Block) error {
 	e := &DeadlockError{}
 	before := ring[len(ring)-1]
 	for _, block := range ring {
-		e.Cycle = append(e.Cycle, Wait{Holds: before.Key, WaitsFor: block.Key, Owner: protocol.Owner(before.By.(attempt).Token())})
+		e.Cycle = append(e.Cycle, DeadlockWait{Holds: before.Key, WaitsFor: block.Key, Owner: protocol.Owner(before.By.(attempt).Token())})
 		before = block
 	}
 	return e
 }
 
-// Places are those from which waiters try.
-func (h host) Places() chan struct{} { return h.tries }
+// Tries has room for those that are under way.
+func (h host) Tries() chan struct{} { return h.tries }
 
 // Try asks the nodes for the lock.
 func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 	var bound clockdrift.Instant
-	o := w.Call.(*acquireOptions)
-	if w.Options.Stands {
-		o = h.standing(w, o)
+	r := *w.Call.(*request)
+	if r.heeds() || w.Stays && w.Options.Name != "" {
+		h.addTicket(w, &r)
 	}
-	if o.turn != nil && !o.several() {
-		o = h.dated(w, o)
-		w.Call = o
+	if r.acquisition != nil {
+		r.acquisition.how = AcquirePath(w.How)
 	}
-	if o.told != nil {
-		o.told.how = How(w.How)
-	}
-	lock, err := h.try(w.Context, w.Key, o.behind(&w.Seen), true, &bound)
+	r.seen = w.Seen
+	lock, err := h.try(w.Context, r, true, &bound)
 	if lock == nil {
 		return nil, err
 	}
+	w.Ticketed = w.Ticketed || r.ticket.There()
 	if err != nil {
-		h.awaitMore(w.Context, lock.last())
-		h.told(lock.last().ClockOffset())
+		if lock.hold.Last().AwaitMore(w.Context); lock.hold.Kind.HeedsLine && errors.Is(err, ErrContended) {
+			err = h.cut(w.Context, failed(lock.hold.Last())) // by now who has the key may be known
+		}
+		h.learnClock(lock.hold.Last().ClockOffset())
 	}
-	if w.Seen.Stays(lock.last(), lock.last().Asked, h.clock.Now(), h.options.timeout(o.ttl)) && errors.Is(err, ErrContended) {
+	if w.Seen.Stays(lock.hold.Last(), lock.hold.Last().Asked, h.clock.Now(), h.options.timeout(r.ttl)) && errors.Is(err, ErrContended) {
 		err = heldBy(lock)
 	}
 	return attempt{lock}, err
@@ -175,21 +206,17 @@ func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 func (h host) Await(w *waiting.Waiter, a waiting.Attempt) error {
 	var bound clockdrift.Instant
 	l := a.(attempt).lease
-	if l.told != nil {
-		l.told.how = How(w.How)
-		l.told.tries++
+	if l.acquisition != nil {
+		l.acquisition.how = AcquirePath(w.How)
+		l.acquisition.tries++
 	}
 	return h.await(w.Context, l, &bound)
 }
 
-// Refused keeps readers out, if it was they that have refused a writer.
-func (h host) Refused(w *waiting.Waiter, a waiting.Attempt) (renews time.Duration) {
-	return h.mark(w, a.(attempt).lease)
-}
-
 // Outlook says what a failed try means for waiters. Nodes that nobody has admitted yet are new, as
-// a rule, and who has just set them up is told what to do. Before each of them was looked at, one that
-// is admitted may be found, so that the others are waited for as for any that was started anew.
+// a rule, and who has just set them up is told what to do. Before each of them was looked at, one
+// that is admitted may be found, so that the others are waited for as for any that was started
+// anew.
 func (h host) Outlook(err error) waiting.Outlook {
 	o := waiting.Outlook{Taken: taken(err), Quorum: taken(err) || waitsForQuarantine(err), Waiting: worthWaiting(err)}
 	if !o.Taken && without(err, func(e error) bool { return errors.Is(e, fault.ErrUnadmitted) }) {
@@ -201,55 +228,12 @@ func (h host) Outlook(err error) waiting.Outlook {
 // attempt is a Lock as waiters see it.
 type attempt struct{ *lease }
 
-// Left ends no hold, even if its deadline has passed: the caller may have the mutex of the lines, and
-// an end takes others.
-func (a attempt) Left() time.Duration {
-	now := a.locker.clock.Fresh()
-	a.attempt.Mu.Lock()
-	defer a.attempt.Mu.Unlock()
-	return a.rest(now)
-}
+// Left ends no hold, even if its deadline has passed: the caller may have the mutex of the lines,
+// and an end takes others.
+func (a attempt) Left() time.Duration { return a.hold.Rest() }
 
-func (a attempt) Last() waiting.Try { return a.last() }
-func (a attempt) Joins() bool       { return a.attempt.Kind.Joins }
-
-// handOver gives the lock's key to the next waiter, if one can take it, and returns the release
-// that the hand-over replaces, or nil; and the waiter, if it has to try by itself behind a release.
-func (l *lease) handOver() (*quorum.Operation, *waiting.Waiter) {
-	if l.attempt.Kind.Inherit == nil || l.places.kept() {
-		return nil, nil
-	}
-	w := l.lines().Next(l.attempt.Key)
-	if w == nil {
-		return nil, nil
-	}
-	o := w.Call.(*acquireOptions)
-	if l.places != nil {
-		o = o.as(&l.places[0].kind)
-	}
-	if o.kind.Inherit == nil || !l.locker.board.HandsOver() {
-		return nil, w
-	}
-	next, err := l.locker.newLock(w.Context, l.attempt.Key, o, false)
-	if err != nil { // the waiter's own token is spent, which its own try reports
-		return nil, w
-	}
-	if o.kind.stands() {
-		next.attempt.Stand = &protocol.Stand{} // it stood in line
-	}
-	op := &next.acquire
-	op.Op, op.Old = next.attempt.Kind.Inherit, l.acquire.Token
-	op.Encode(&next.memory)
-	op.Propose()
-	next.attempt.Loud = true
-	release := l.attempt.ToRelease(&l.release)
-	if op.HandOver(release) {
-		w.Give(attempt{next})
-	} else { // the Locker is being closed
-		w.Give(nil)
-	}
-	return release, nil
-}
+func (a attempt) Last() waiting.Try { return a.hold.Last() }
+func (a attempt) Joins() bool       { return a.hold.Kind.Joins }
 
 // taken reports whether a try has failed because others have the key or some of the votes.
 func taken(err error) bool { return errors.Is(err, ErrTaken) || errors.Is(err, ErrContended) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"iter"
 	"time"
 
@@ -15,23 +16,22 @@ import (
 
 // A Holder is who has a key, by a quorum of the nodes.
 type Holder struct {
-	Held   bool
-	Owner  string // by [WithOwner]; "": the holder has no name, or another library
-	Shared bool   // readers share it: see [Locker.AcquireShared]
-	ID     string // tells holders apart, but not readers: a digest of the token, which it does not show
+	Held   bool      // somebody has it
+	Owner  string    // by [WithOwner]; "": the holder has no name, or another library
+	Since  time.Time // when it was taken, by its holder's clock; zero: not known, as of one without an Owner
+	Shared bool      // readers share it: see [Locker.AcquireShared]
+	ID     string    // tells holders apart, but not readers: a digest of the token, which it does not show
 }
 
 // Watch yields who has the key: first now, and then whenever that changes, until the loop is left.
-// A holder was seen at a quorum of the nodes: each of them had its token at some moment of that
-// reading. It may have lost the lock since, or not know yet that it has it: what acts on a
-// holder's word compares its fence. A holder that was followed by another one, or was gone, is not
-// yielded again, though a late extension may show it at the nodes for one more lease. Of a key that
-// was taken from its holder (see package inspect) it says that nobody has it.
+// A holder was seen at a quorum of the nodes. It may have lost the lock since, or not know yet that
+// it has it: what acts on a holder's word compares its fence. One that was followed by another, or
+// was gone, is not yielded again. Of a key that was revoked (see package inspect) it says that
+// nobody has it.
 //
-// A change by a release is seen within a few round trips, and any other within a second. A watch
-// costs each node two small reads a second. While no quorum answers, or none says the same for a
-// second, it yields one error, which matches [ErrNoQuorum] or [ErrContended], and goes on: what
-// comes next is the holder, even if it is the same. The last thing that it yields is an error that
+// A change by a release is seen within a few round trips, and any other within a second, for two
+// small reads a second at each node. While no quorum answers, or none says the same for a second,
+// it yields one error, which matches [ErrNoQuorum] or [ErrContended], and goes on. The last error
 // matches [ErrOption] (the key), [ErrClosed], or the context's.
 func (l *Locker) Watch(ctx context.Context, key string) iter.Seq2[Holder, error] {
 	return func(yield func(Holder, error) bool) {
@@ -88,7 +88,7 @@ func (w *watcher) read(ctx context.Context) (h Holder, news bool, err error) {
 		return Holder{}, false, err
 	}
 	token, left, certain := w.quorum(op)
-	if !certain && w.locker.pass(ctx, op.Op.Name, w.key, op.Full) == nil {
+	if !certain && w.locker.awaitClosed(ctx, op.Op.Name, w.key, op.Full) == nil {
 		token, left, certain = w.quorum(op)
 	}
 	switch {
@@ -116,14 +116,12 @@ func (w *watcher) read(ctx context.Context) (h Holder, news bool, err error) {
 		return Holder{}, true, nil
 	}
 	sum := sha256.Sum256([]byte(token))
-	return Holder{Held: true, Owner: protocol.Owner(token), Shared: token == protocol.SharedValue, ID: hex.EncodeToString(sum[:8])}, true, nil
+	return Holder{Held: true, Owner: protocol.Owner(token), Since: protocol.Since(token), Shared: token == protocol.SharedValue, ID: hex.EncodeToString(sum[:8])}, true, nil
 }
 
 // quorum returns the token that a quorum says has the key, or "" if a quorum says that nobody has,
 // and for how long a quorum still has it. It is not certain if no quorum says the same.
 func (w *watcher) quorum(op *quorum.Operation) (token string, left time.Duration, certain bool) {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
 	need := w.locker.board.Quorum
 	count := make(map[string]int)
 	for _, v := range op.Tally().Votes {
@@ -149,10 +147,8 @@ func (w *watcher) quorum(op *quorum.Operation) (token string, left time.Duration
 
 // unclear words a reading after which nobody knows who has the key.
 func (w *watcher) unclear(op *quorum.Operation) error {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
-	if op.Answers(protocol.Failed) > len(w.locker.board.Nodes)-w.locker.board.Quorum {
-		return failure(op, ErrNoQuorum)
+	if err := failed(op); errors.Is(err, ErrNoQuorum) {
+		return err
 	}
 	return failure(op, ErrContended)
 }

@@ -2,7 +2,9 @@ package redlocktest
 
 import (
 	"maps"
+	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,9 +84,7 @@ func TestAnswersAreThoseOfRedis(t *testing.T) {
 			batch[i] = command(answer.send...)
 		}
 		replies, err := newClient(reach(nodes[0])).Do(t.Context(), batch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, answer := range answers {
 			got := show(replies[i])
 			if len(got) > len(answer.want) && replies[i].Kind == driver.Failure {
@@ -98,41 +98,33 @@ func TestAnswersAreThoseOfRedis(t *testing.T) {
 }
 
 func TestAScriptsErrorKeepsItsCode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		ask(t, node, "ZADD", "key", "1", "member")
 		want := "-WRONGTYPE Operation against a key holding the wrong kind of value"
-		if got := show(ask(t, node, "EVAL", "return redis.call('GET', KEYS[1])", "1", "key")); got != want {
-			t.Errorf("a script's GET of a sorted set = %s, want %s", got, want)
-		}
+		says(t, "a script's GET of a sorted set", show(ask(t, node, "EVAL", "return redis.call('GET', KEYS[1])", "1", "key")), want)
 	})
 }
 
 func TestTimeIsTheBubbles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		want := strconv.FormatInt(time.Now().Unix(), 10)
-		if got := ask(t, node, "TIME").Elems[0].Str; got != want {
-			t.Errorf("TIME = %s, want the bubble's %s", got, want)
-		}
+		says(t, "TIME", ask(t, node, "TIME").Elems[0].Str, want)
 	})
 }
 
 func TestPublishReachesASubscriber(t *testing.T) {
 	kinds(t, func(t *testing.T, nodes Nodes) {
-		conn, err := newClient(reach(nodes[0])).take(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn, err := newClient(reach(nodes[0])).Take(t.Context())
+		must(t, err)
 		t.Cleanup(func() { _ = conn.Close() }) // is being thrown away
-		got, err := conn.exchange([]driver.Command{command("SUBSCRIBE", "channel")})
+		got, err := conn.Exchange(t.Context(), []driver.Command{command("SUBSCRIBE", "channel")})
 		if err != nil || show(got[0]) != `["subscribe" "channel" 1]` {
 			t.Fatalf("SUBSCRIBE = %v, %v, want a confirmation", got, err)
 		}
 		if got := ask(t, nodes[0], "EVAL", "return redis.pcall('PUBLISH', KEYS[1], '')", "1", "channel"); got.Int != 1 {
 			t.Errorf("PUBLISH from a script = %s, want 1 listener", show(got))
 		}
-		message, err := conn.replies.Reply()
+		message, err := conn.Receive()
 		if err != nil || show(message) != `["message" "channel" ""]` {
 			t.Errorf("the subscriber got %s, %v, want the message", show(message), err)
 		}
@@ -140,12 +132,9 @@ func TestPublishReachesASubscriber(t *testing.T) {
 }
 
 func TestHelloSwitchesToRESP3(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		conn, err := node.Dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })                                   // is being thrown away
 		_, _ = resp.WriteCommands(conn, []driver.Command{command("HELLO", "3")}) // shows in what is read
 		first := make([]byte, 1)
@@ -156,8 +145,7 @@ func TestHelloSwitchesToRESP3(t *testing.T) {
 }
 
 func TestCountCountsWhatClientsSend(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		ask(t, node, "set", "key", "a")
 		ask(t, node, "EVAL", "redis.call('SET', KEYS[1], 'b') return redis.call('GET', KEYS[1])", "1", "key")
 		node.Fail("READONLY no")
@@ -171,12 +159,63 @@ func TestCountCountsWhatClientsSend(t *testing.T) {
 }
 
 func TestBlockingCommandsAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		for _, name := range blocking {
-			if got := show(ask(t, node, name, "key", "0")); got != "-ERR "+name+" is not served by an embedded node" {
-				t.Errorf("%s = %s, want a refusal", name, got)
-			}
+			says(t, name, show(ask(t, node, name, "key", "0")), "-ERR "+name+" is not served by an embedded node")
 		}
+	})
+}
+
+func TestInfo(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*Node)
+		ask    []string
+		want   string // a regular expression
+	}{
+		{"server", nil, []string{"server"}, `^# Server\r\n(?s:.*)run_id:[0-9a-f]{40}\r\n$`},
+		{"replication", nil, []string{"REPLICATION"}, `^# Replication\r\nrole:master\r\n(?s:.*)master_replid:[0-9a-f]{40}\r\n$`},
+		{"memory", nil, []string{"memory"}, `^# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n$`},
+		{"all", nil, nil, `^# Server\r\n(?s:.*)\r\n\r\n# Replication\r\n(?s:.*)$`},
+		{"two", nil, []string{"server", "memory"}, `^# Server\r\n(?s:.*)\r\n\r\n# Memory\r\n[^#]*$`},
+		{"everything", nil, []string{"everything"}, `^# Server\r\n(?s:.*)# Memory`},
+		{"unknown", nil, []string{"nothing"}, `^$`},
+		{"replica", func(n *Node) { n.SetRole("slave") }, []string{"replication"}, `\r\nrole:slave\r\n`},
+		{"evicting", func(n *Node) { n.SetEviction("allkeys-lru") }, []string{"memory"}, `\nmaxmemory:104857600\r\nmaxmemory_policy:allkeys-lru\r\n`},
+		{"no field", func(n *Node) { n.SetInfo("master_replid", "") }, []string{"replication"}, `^# Replication\r\nrole:master\r\nconnected_slaves:0\r\n$`},
+		{"new field", func(n *Node) { n.SetInfo("availability_zone", "a") }, []string{"server"}, `\navailability_zone:a\r\n$`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			alone(t, func(t *testing.T, node *Node) {
+				if tt.change != nil {
+					tt.change(node)
+				}
+				got := ask(t, node, append([]string{"INFO"}, tt.ask...)...).Str
+				if !regexp.MustCompile(tt.want).MatchString(got) {
+					t.Errorf("INFO %v = %q, want a match of %s", tt.ask, got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestRole(t *testing.T) {
+	alone(t, func(t *testing.T, node *Node) {
+		says(t, "ROLE", show(ask(t, node, "ROLE")), `["master" 0 []]`)
+		node.SetRole("slave")
+		if got := show(ask(t, node, "ROLE")); !strings.HasPrefix(got, `["slave" "192.0.2.1" 6379`) {
+			t.Errorf("ROLE after SetRole = %s, want a slave", got)
+		}
+	})
+}
+
+func TestSetInfoOutlivesRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := StartInBubble(t, 2)
+		nodes[1].SetInfo("run_id", nodes[0].Info("run_id"))
+		must(t, nodes[1].RestartEmpty())
+		says(t, "run_id after RestartEmpty", nodes[1].Info("run_id"), nodes[0].Info("run_id"))
+		says(t, "Info of an unknown field", nodes[1].Info("nothing"), "")
 	})
 }

@@ -3,6 +3,7 @@ package redlocktest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,8 +13,7 @@ import (
 )
 
 func TestHangSaysNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Hang()
 		node.Hang() // is left alone
 		start := time.Now()
@@ -28,8 +28,7 @@ func TestHangSaysNothing(t *testing.T) {
 }
 
 func TestResumeExecutesWhatCameMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Hang()
 		_, _ = try(t, node, "SET", "key", "token", "PX", "10000") // gives up and hangs up
 		time.Sleep(time.Minute)
@@ -39,9 +38,7 @@ func TestResumeExecutesWhatCameMeanwhile(t *testing.T) {
 		if ttl := node.TTL("key"); ttl != 10*time.Second {
 			t.Errorf("TTL of a SET that waited at a hung node = %v, want a fresh 10s", ttl)
 		}
-		if got := ask(t, node, "PING").Str; got != "PONG" {
-			t.Errorf("PING after Resume = %q, want PONG", got)
-		}
+		says(t, "PING after Resume", ask(t, node, "PING").Str, "PONG")
 	})
 }
 
@@ -66,14 +63,11 @@ func TestResumeKeepsTheOrderOfAConnection(t *testing.T) {
 }
 
 func TestStopForgetsWhatAHungNodeWasSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Hang()
 		_, _ = try(t, node, "SET", "key", "token") // gives up
 		node.Stop()
-		if err := node.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, node.Start())
 		if got := ask(t, node, "GET", "key"); show(got) != "nil" {
 			t.Errorf("GET after a hung node was stopped and started = %s, want nil", show(got))
 		}
@@ -81,8 +75,7 @@ func TestStopForgetsWhatAHungNodeWasSent(t *testing.T) {
 }
 
 func TestAHungNodeTakesAsMuchAsASocket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Hang()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -95,8 +88,7 @@ func TestAHungNodeTakesAsMuchAsASocket(t *testing.T) {
 }
 
 func TestSlowDownDelaysABatchOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.SlowDown(30 * time.Millisecond)
 		batch := make([]driver.Command, 1000)
 		for i := range batch {
@@ -143,24 +135,18 @@ func TestFail(t *testing.T) {
 		{"", nil, []string{"DEL", "key"}, "1"},
 	}
 	for _, tt := range tests {
-		synctest.Test(t, func(t *testing.T) {
-			node := StartInBubble(t, 1)[0]
+		alone(t, func(t *testing.T, node *Node) {
 			node.Set("key", "token", 0)
 			node.Fail(tt.message, tt.commands...)
-			if got := show(ask(t, node, tt.send...)); got != tt.want {
-				t.Errorf("Fail(%q, %q): %q = %s, want %s", tt.message, tt.commands, tt.send, got, tt.want)
-			}
+			says(t, fmt.Sprintf("Fail(%q, %q): %q", tt.message, tt.commands, tt.send), show(ask(t, node, tt.send...)), tt.want)
 			node.Heal()
-			if got := show(ask(t, node, "SET", "key", "other")); got != `"OK"` {
-				t.Errorf("SET after Heal = %s, want OK", got)
-			}
+			says(t, "SET after Heal", show(ask(t, node, "SET", "key", "other")), `"OK"`)
 		})
 	}
 }
 
 func TestHealEndsAllFaults(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Fail("OOM command not allowed when used memory > 'maxmemory'.")
 		node.SlowDown(time.Hour)
 		node.Hang()
@@ -173,8 +159,7 @@ func TestHealEndsAllFaults(t *testing.T) {
 }
 
 func TestTheLastFailCountsAndANamedCommandBeforeAGroup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Fail("READONLY no")
 		node.Fail("OOM no", "SET")
 		node.Fail("MASTERDOWN no", Every)

@@ -6,9 +6,11 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/resp"
 	"github.com/quorumlock/quorumlock/internal/leak"
 )
 
@@ -30,6 +32,10 @@ func reach(node *Node) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", node.Addr())
 	}
+}
+
+func newClient(dial func(context.Context) (net.Conn, error)) *resp.Client {
+	return resp.NewClient("redlocktest", dial)
 }
 
 // try sends one command to the node, over a new connection, for at most a second.
@@ -72,4 +78,25 @@ func show(r driver.Reply) string {
 		return "-" + r.Str
 	}
 	return "nil"
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// alone runs the test over one node in virtual time.
+func alone(t *testing.T, test func(t *testing.T, node *Node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, StartInBubble(t, 1)[0]) })
+}
+
+// says fails the test unless what was said is what was wanted.
+func says[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
 }

@@ -53,13 +53,9 @@ func TestStopAndStart(t *testing.T) {
 		}
 
 		for range 2 { // the second leaves it alone
-			if err := node.Start(); err != nil {
-				t.Fatalf("Start of a stopped node = %v", err)
-			}
+			must(t, node.Start())
 		}
-		if got := ask(t, node, "GET", "key").Str; got != "token" {
-			t.Errorf("GET after Stop and Start = %q, want the key kept", got)
-		}
+		says(t, "GET after Stop and Start", ask(t, node, "GET", "key").Str, "token")
 		if got := ask(t, node, "EVALSHA", digest, "0"); got.Int != 7 {
 			t.Errorf("EVALSHA after Stop and Start = %s, want the script kept", show(got))
 		}
@@ -79,9 +75,7 @@ func TestRestartEmpty(t *testing.T) {
 		ask(t, node, "SET", "key", "token")
 		digest := ask(t, node, "SCRIPT", "LOAD", "return 7").Str
 
-		if err := node.RestartEmpty(); err != nil {
-			t.Fatalf("RestartEmpty = %v", err)
-		}
+		must(t, node.RestartEmpty())
 		if keys := node.Keys(); len(keys) != 0 || node.Addr() != addr {
 			t.Errorf("after RestartEmpty: keys %v at %s, want none at %s", keys, node.Addr(), addr)
 		}
@@ -98,9 +92,7 @@ func TestStartSaysThatThePortIsTaken(t *testing.T) {
 	node := Start(t, 1)[0]
 	node.Stop()
 	thief, err := new(net.ListenConfig).Listen(t.Context(), "tcp", node.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = thief.Close() }) // is being thrown away
 	if err := node.Start(); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("Start while another has the port = %v, want EADDRINUSE", err)
@@ -109,16 +101,14 @@ func TestStartSaysThatThePortIsTaken(t *testing.T) {
 
 func TestStopCutsConnections(t *testing.T) {
 	kinds(t, func(t *testing.T, nodes Nodes) {
-		conn, err := newClient(reach(nodes[0])).take(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn, err := newClient(reach(nodes[0])).Take(t.Context())
+		must(t, err)
 		t.Cleanup(func() { _ = conn.Close() }) // is being thrown away
-		if replies, err := conn.exchange([]driver.Command{command("PING")}); err != nil {
+		if replies, err := conn.Exchange(t.Context(), []driver.Command{command("PING")}); err != nil {
 			t.Fatalf("PING = %v, %v, want an answer", replies, err)
 		}
 		nodes[0].Stop()
-		if reply, err := conn.replies.Reply(); err == nil {
+		if reply, err := conn.Receive(); err == nil {
 			t.Errorf("the connection to a stopped node gave %s, want its end", show(reply))
 		}
 	})
@@ -142,9 +132,7 @@ func TestStopWhileCommandsRun(t *testing.T) {
 			if after, _ := nodes[0].Get("count"); after != before {
 				t.Errorf("a stopped node's counter went from %q to %q, want nothing executed", before, after)
 			}
-			if err := nodes[0].Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, nodes[0].Start())
 		}
 		for range 4 {
 			<-done
@@ -189,14 +177,11 @@ func TestLeasesExpireByTheBubblesClock(t *testing.T) {
 }
 
 func TestLeasesGoOnWhileTheNodeIsStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		ask(t, node, "SET", "key", "token", "PX", "10000")
 		node.Stop()
 		time.Sleep(10 * time.Second)
-		if err := node.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, node.Start())
 		if got := ask(t, node, "GET", "key"); show(got) != "nil" {
 			t.Errorf("GET of a lease that ended while the node was stopped = %s, want nil", show(got))
 		}
@@ -212,5 +197,44 @@ func TestTheNodesThatWereStartedAreStopped(t *testing.T) {
 	})
 	if reply, err := try(t, first, "PING"); err == nil {
 		t.Errorf("after its test a node answers %s", show(reply))
+	}
+}
+
+func TestKeysPastTheProtocol(t *testing.T) {
+	kinds(t, func(t *testing.T, nodes Nodes) {
+		node := nodes[0]
+		node.Hang() // none of them waits for it
+		node.Set("b", "foreign", time.Hour)
+		node.Set("a", "foreign", 0)
+		if got := node.Keys(); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("Keys = %v, want a and b", got)
+		}
+		if ttl := node.TTL("a"); ttl != 0 {
+			t.Errorf("TTL of a key without an end = %v, want 0", ttl)
+		}
+		if ttl := node.TTL("b"); ttl <= 59*time.Minute || ttl > time.Hour {
+			t.Errorf("TTL of a key set for an hour = %v", ttl)
+		}
+		node.FastForward(time.Hour)
+		if _, found := node.Get("b"); found {
+			t.Error("a key set for an hour is there an hour later")
+		}
+		node.Del("a")
+		if got := node.Keys(); len(got) != 0 || len(node.Counts()) != 0 {
+			t.Errorf("after Del and FastForward: keys %v, counts %v, want none", got, node.Counts())
+		}
+		node.Resume()
+	})
+}
+
+func TestSetReplacesAKeyOfAnyType(t *testing.T) {
+	node := Start(t, 1)[0]
+	ask(t, node, "ZADD", "key", "1", "member")
+	if value, found := node.Get("key"); found {
+		t.Errorf("Get of a sorted set = %q, want none", value)
+	}
+	node.Set("key", "foreign", 0)
+	if value, _ := node.Get("key"); value != "foreign" {
+		t.Errorf("Get after Set over a sorted set = %q, want what was set", value)
 	}
 }

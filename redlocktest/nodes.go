@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
 // Nodes are independent masters. A part of them (nodes[:2]) is Nodes as well.
@@ -80,7 +81,7 @@ func (nodes Nodes) Addrs() []string {
 func (nodes Nodes) Drivers() []driver.Node {
 	drivers := make([]driver.Node, len(nodes))
 	for i, node := range nodes {
-		drivers[i] = driver.Node{Name: node.Addr(), Driver: newClient(node.Dial), Client: node}
+		drivers[i] = driver.Node{Name: node.Addr(), Driver: resp.NewClient("redlocktest", node.Dial), Client: node}
 	}
 	return drivers
 }

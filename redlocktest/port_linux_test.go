@@ -3,6 +3,9 @@ package redlocktest
 import (
 	"errors"
 	"net"
+	"os"
+	"os/exec"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -34,12 +37,44 @@ func TestAStoppedNodesPortIsKeptForIt(t *testing.T) {
 		if conn, err := net.Dial("tcp", nodes[0].Addr()); !errors.Is(err, syscall.ECONNREFUSED) { //nolint:noctx // returns at once
 			t.Errorf("a connection to a stopped node: %v, %v, want %v", conn, err, syscall.ECONNREFUSED)
 		}
-		if err := nodes[0].Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, nodes[0].Start())
 	}
 	nodes.Close()
 	if err := unshared(t, nodes[0].Addr()); err != nil {
 		t.Errorf("after Close the port is not free: %v", err)
 	}
+}
+
+// A program that is being started has, until it runs, all that is open here.
+func TestANodeStartsAgainWhileProgramsAreStarted(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
+	nodes := Start(t, 1)
+	var (
+		starting sync.WaitGroup
+		done     = make(chan struct{})
+	)
+	for range 4 {
+		starting.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := exec.CommandContext(t.Context(), self, "-test.list=^$").Run(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 2000 {
+		if err := nodes[0].RestartEmpty(); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(done)
+	starting.Wait()
 }

@@ -2,10 +2,9 @@ package redlocktest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -34,55 +33,41 @@ func has(t *testing.T, node *Node, key, token string, ttl time.Duration) {
 }
 
 func TestTheHoldScriptHoldsForItsOwnTokenOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
-		if got := run(t, node, scripts.Hold, 1, "key", "ours", "10000"); got != 2 {
-			t.Errorf("where the key was missing it says %d, want 2", got)
-		}
+	alone(t, func(t *testing.T, node *Node) {
+		says(t, "where the key was missing", run(t, node, scripts.Hold, 1, "key", "ours", "10000"), 2)
 		has(t, node, "key", "ours", 10*time.Second)
 		for _, other := range [][]string{{"key", "theirs", "20000"}, {"key", "theirs", "20000", "somebody's"}} {
-			if got := run(t, node, scripts.Hold, 1, other...); got != 0 {
-				t.Errorf("to %q it says %d where another has the key, want 0", other, got)
-			}
+			says(t, fmt.Sprintf("to %q, where another has the key", other), run(t, node, scripts.Hold, 1, other...), 0)
 			has(t, node, "key", "ours", 10*time.Second)
 		}
 	})
 }
 
 func TestTheHoldScriptProlongsAndNeverShortens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		run(t, node, scripts.Hold, 1, "key", "ours", "10000")
 		for _, tt := range []struct{ ask, want time.Duration }{
 			{20 * time.Second, 20 * time.Second},
 			{5 * time.Second, 20 * time.Second},
 		} {
-			if got := run(t, node, scripts.Hold, 1, "key", "ours", strconv.FormatInt(tt.ask.Milliseconds(), 10)); got != 1 {
-				t.Errorf("where the token has the key it says %d, want 1", got)
-			}
+			says(t, "where the token has the key", run(t, node, scripts.Hold, 1, "key", "ours", strconv.FormatInt(tt.ask.Milliseconds(), 10)), 1)
 			has(t, node, "key", "ours", tt.want)
 		}
 	})
 }
 
 func TestTheHoldScriptTakesOverFromTheTokenThatIsGivenAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Set("key", "ours", time.Minute)
-		if got := run(t, node, scripts.Hold, 1, "key", "the heir's", "10000", "ours"); got != 3 {
-			t.Errorf("where the token that is given away has the key it says %d, want 3", got)
-		}
+		says(t, "where the token that is given away has the key", run(t, node, scripts.Hold, 1, "key", "the heir's", "10000", "ours"), 3)
 		has(t, node, "key", "the heir's", 10*time.Second)
-		if got := run(t, node, scripts.Hold, 1, "gone", "the heir's", "10000", "ours"); got != 2 {
-			t.Errorf("where nobody has the key it says %d, want 2", got)
-		}
+		says(t, "where nobody has the key", run(t, node, scripts.Hold, 1, "gone", "the heir's", "10000", "ours"), 2)
 		has(t, node, "gone", "the heir's", 10*time.Second)
 	})
 }
 
 func TestTheExtendScriptProlongsWhatItsTokensHoldAndSetsWhatIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Set("ours", "1", 10*time.Second)
 		node.Set("theirs", "x", 10*time.Second)
 		node.Set("longer", "4", time.Minute)
@@ -98,8 +83,7 @@ func TestTheExtendScriptProlongsWhatItsTokensHoldAndSetsWhatIsMissing(t *testing
 }
 
 func TestTheExtendScriptWritesNothingWhereOneOfItsKeysIsNoLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Set("ours", "1", 10*time.Second)
 		ask(t, node, "ZADD", "no lock", "1", "member")
 		reply := ask(t, node, "EVAL", scripts.Extend.Source, "3", "ours", "gone", "no lock", "1", "2", "3", "20000", "20000", "20000")
@@ -107,15 +91,12 @@ func TestTheExtendScriptWritesNothingWhereOneOfItsKeysIsNoLock(t *testing.T) {
 			t.Errorf("where a key is no lock the script returns %s, want an error", show(reply))
 		}
 		has(t, node, "ours", "1", 10*time.Second)
-		if got, want := fmt.Sprint(node.Keys()), "[no lock ours]"; got != want {
-			t.Errorf("the script has set keys: there are %s, want %s", got, want)
-		}
+		says(t, "the keys that are there", fmt.Sprint(node.Keys()), "[no lock ours]")
 	})
 }
 
 func TestTheReleaseScriptDeletesNothingButWhatItsTokensHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Set("ours", "1", time.Minute)
 		node.Set("theirs", "x", time.Minute)
 		node.Set("ours too", "4", time.Minute)
@@ -124,42 +105,33 @@ func TestTheReleaseScriptDeletesNothingButWhatItsTokensHold(t *testing.T) {
 		if want := int64(1<<0 | 1<<3); got != want {
 			t.Errorf("the script says that it deleted %b, want %b", got, want)
 		}
-		if got, want := fmt.Sprint(node.Keys()), "[no lock theirs]"; got != want {
-			t.Errorf("of five keys %s are left, want %s", got, want)
-		}
+		says(t, "the keys that are left of five", fmt.Sprint(node.Keys()), "[no lock theirs]")
 	})
 }
 
 func TestTheReleaseScriptAnnouncesWhatItDeletes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Set("unheard", "1", time.Minute)
-		if got := run(t, node, scripts.Release, 1, "unheard", "1", "free:"); got != 1 {
-			t.Errorf("where nobody listens the script says %d, want 1", got)
-		}
+		says(t, "where nobody listens", run(t, node, scripts.Release, 1, "unheard", "1", "free:"), 1)
 		_, notices := listen(t, node, "free:", "free:ours", "free:theirs")
 		node.Set("ours", "1", time.Minute)
 		node.Set("theirs", "x", time.Minute)
-		if got, want := run(t, node, scripts.Release, 2, "theirs", "ours", "2", "1", "free:"), int64(1<<32|1<<1); got != want {
-			t.Errorf("where one listens the script says %b, want %b", got, want)
-		}
+		reply := ask(t, node, "EVAL", scripts.Release.Source, "2", "theirs", "ours", "2", "1", "free:")
+		says(t, "where one listens", show(reply), fmt.Sprintf("[%d %d]", 1<<32|1<<1, 1<<1))
 		expect(t, notices, message("free:ours", ""))
 		node.Set("ours", "1", time.Minute)
-		if got := run(t, node, scripts.Release, 1, "ours", "1"); got != 1 {
-			t.Errorf("without a channel the script says %d, want 1", got)
-		}
+		says(t, "without a channel", run(t, node, scripts.Release, 1, "ours", "1"), 1)
 		node.Set("theirs", "1", time.Minute)
-		run(t, node, scripts.Release, 1, "theirs", "1", "free:")
+		ask(t, node, "EVAL", scripts.Release.Source, "1", "theirs", "1", "free:")
 		expect(t, notices, message("free:theirs", "")) // and nothing of the release without one
 	})
 }
 
 func TestTheReleaseScriptAnnouncesInAClusterWhereverTheListenersAre(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		_, notices := listen(t, node, "free:ours") // nobody at "free:"
 		node.Set("ours", "1", time.Minute)
-		run(t, node, scripts.Release, 1, "ours", "1", "free:", "1")
+		ask(t, node, "EVAL", scripts.Release.Source, "1", "ours", "1", "free:", "1")
 		expect(t, notices, message("free:ours", ""))
 	})
 }
@@ -171,8 +143,7 @@ func slot(t *testing.T, node *Node, keys int, args ...string) string {
 }
 
 func TestTheSlotScriptHoldsAsTheHoldScriptDoes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		for _, tt := range []struct {
 			token, ttl, old string
 			want            int64
@@ -188,9 +159,7 @@ func TestTheSlotScriptHoldsAsTheHoldScriptDoes(t *testing.T) {
 			if tt.old != "" {
 				args = append(args, "", "", "0", tt.old)
 			}
-			if got := run(t, node, scripts.Slot, 3, args...); got != tt.want {
-				t.Errorf("to %q it says %d, want %d", args, got, tt.want)
-			}
+			says(t, fmt.Sprintf("to %q", args), run(t, node, scripts.Slot, 3, args...), tt.want)
 			has(t, node, "slot", tt.token, tt.held)
 		}
 		has(t, node, "permits", "3", 40*time.Second) // twice the longest
@@ -198,22 +167,17 @@ func TestTheSlotScriptHoldsAsTheHoldScriptDoes(t *testing.T) {
 }
 
 func TestTheSlotScriptSaysWhichSlotsAreThereWhereItRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Set("slot 0", "theirs", time.Minute)
 		node.Set("slot 2", "somebody's", 30*time.Second)
 		ask(t, node, "LPUSH", "slot 3", "a list")
 		all := []string{"slot 0", "slot 1", "slot 2", "slot 3"}
 		for i, holder := range map[int]string{0: "theirs", 2: "somebody's", 3: ""} {
 			args := append(append([]string{all[i], "permits", "mark"}, all...), "ours", "10000", "4", "1", "0")
-			if got, want := slot(t, node, 7, args...), fmt.Sprintf("[%q 30000 \"1011\" %d 0]", holder, time.Now().UnixMicro()); got != want {
-				t.Errorf("for %s, which %q has, the script says %s, want %s", all[i], holder, got, want)
-			}
+			says(t, fmt.Sprintf("for %s, which %q has", all[i], holder), slot(t, node, 7, args...), fmt.Sprintf("[%q 30000 \"1011\" %d 0]", holder, time.Now().UnixMicro()))
 		}
 		for _, old := range []string{"ours", ""} {
-			if got, want := slot(t, node, 3, "slot 0", "permits", "mark", "new", "10000", "4", "1", "0", "", "", "0", old), fmt.Sprintf(`["theirs" -1 "" %d 0]`, time.Now().UnixMicro()); got != want {
-				t.Errorf("to who does not look at the slots the script says %s, want %s", got, want)
-			}
+			says(t, "to who does not look at the slots", slot(t, node, 3, "slot 0", "permits", "mark", "new", "10000", "4", "1", "0", "", "", "0", old), fmt.Sprintf(`["theirs" -1 "" %d 0]`, time.Now().UnixMicro()))
 		}
 		if _, found := node.Get("permits"); found {
 			t.Error("a script that has refused keeps the number of permits")
@@ -223,16 +187,13 @@ func TestTheSlotScriptSaysWhichSlotsAreThereWhereItRefuses(t *testing.T) {
 }
 
 func TestTheSlotScriptRefusesAnotherNumberOfPermits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		run(t, node, scripts.Slot, 3, "slot 0", "permits", "mark", "ours", "10000", "3", "1", "0")
 		for _, args := range [][]string{
 			{"slot 1", "permits", "mark", "theirs", "10000", "4", "1", "0", "5", "a", "750"},
 			{"slot 0", "permits", "mark", "ours", "60000", "4", "1", "0"},
 		} {
-			if got, want := slot(t, node, 3, args...), `"3"`; got != want {
-				t.Errorf("to %q the script says %s, want the number that the others count, %s", args, got, want)
-			}
+			says(t, fmt.Sprintf("to %q", args), slot(t, node, 3, args...), `"3"`)
 		}
 		has(t, node, "slot 0", "ours", 10*time.Second)
 		has(t, node, "permits", "3", 20*time.Second)
@@ -245,108 +206,230 @@ func TestTheSlotScriptRefusesAnotherNumberOfPermits(t *testing.T) {
 }
 
 func TestTheSlotScriptGivesAllSlotsOrNone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		node.Set("slot 1", "theirs", time.Minute)
 		two := []string{"slot 0", "slot 1", "permits", "mark", "c0", "c1", "ours", "10000", "4", "2", "7"}
-		if got, want := slot(t, node, 6, two...), fmt.Sprintf(`["theirs" -1 "" %d 0]`, time.Now().UnixMicro()); got != want {
-			t.Errorf("with the second of two slots taken the script says %s, want %s", got, want)
-		}
+		says(t, "with the second of two slots taken", slot(t, node, 6, two...), fmt.Sprintf(`["theirs" -1 "" %d 0]`, time.Now().UnixMicro()))
 		for _, key := range []string{"slot 0", "permits", "c0", "c1"} {
 			if _, found := node.Get(key); found {
 				t.Errorf("%q was set though a slot was taken", key)
 			}
 		}
 		ask(t, node, "DEL", "slot 1")
-		if got := run(t, node, scripts.Slot, 6, two...); got != 2 {
-			t.Errorf("with two slots free the script says %d, want 2", got)
-		}
+		says(t, "with two slots free", run(t, node, scripts.Slot, 6, two...), 2)
 		has(t, node, "slot 0", "ours", 10*time.Second)
 		has(t, node, "slot 1", "ours", 10*time.Second)
-		if got := run(t, node, scripts.Slot, 6, two...); got != 0 {
-			t.Errorf("for a number that the counters have the script says %d, want 0", got)
-		}
+		says(t, "for a number that the counters have", run(t, node, scripts.Slot, 6, two...), 0)
 		two[10] = "8"
-		if got := run(t, node, scripts.Slot, 6, two...); got != 1 {
-			t.Errorf("for a token that has both slots the script says %d, want 1", got)
-		}
+		says(t, "for a token that has both slots", run(t, node, scripts.Slot, 6, two...), 1)
 		for set, member := range map[string]string{"c0": "slot 0", "c1": "slot 1"} {
-			if got := show(ask(t, node, "ZSCORE", set, member)); got != `"8"` {
-				t.Errorf("the counter of %s has %s, want 8", member, got)
-			}
+			says(t, fmt.Sprintf("the counter of %s", member), show(ask(t, node, "ZSCORE", set, member)), `"8"`)
 		}
 		ask(t, node, "ZADD", "c1", "9", "")
 		two[10] = "9"
-		if got := run(t, node, scripts.Slot, 6, two...); got != 0 {
-			t.Errorf("for a number that is not above a floor the script says %d, want 0", got)
-		}
+		says(t, "for a number that is not above a floor", run(t, node, scripts.Slot, 6, two...), 0)
 	})
 }
 
-func TestTheSlotScriptKeepsSlotsForTheFirstWhoWantsSeveral(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+func TestTheSlotScriptKeepsSlotsForThoseWhoStandInLine(t *testing.T) {
+	alone(t, func(t *testing.T, node *Node) {
 		node.Set("slot 0", "theirs", time.Minute)
-		ask2 := func(token, ticket, name, stays string) string {
-			return slot(t, node, 4, "slot 0", "slot 1", "permits", "mark", token, "10000", "2", "2", "0", ticket, name, stays)
+		rank := func(n int) string { return strconv.FormatInt(began()+int64(n), 10) }
+		ask2 := func(token string, at int, ticket string) string {
+			return slot(t, node, 4, "slot 0", "slot 1", "permits", "line", token, "10000", "2", "2", "0", rank(at), ticket, "1500", "", "2")
 		}
-		ask1 := func(token, ticket string) string {
-			return slot(t, node, 3, "slot 1", "permits", "mark", token, "10000", "2", "1", "0", ticket, "e", "500")
+		ask1 := func(token string, at, most int, stays string) string {
+			since := "0"
+			if at > 0 {
+				since = rank(at)
+			}
+			return slot(t, node, 3, "slot 1", "permits", "line", token, "10000", "2", "1", "0", since, "x0:ee", stays, "", strconv.Itoa(most))
 		}
 		refusal := func(by string, kept int) string {
 			return fmt.Sprintf(`[%q -1 "" %d %d]`, by, time.Now().UnixMicro(), kept)
 		}
-		mark := func(want string, stays time.Duration) {
-			t.Helper()
-			has(t, node, "mark", want, stays)
-		}
 		for _, tt := range []struct {
-			ticket, name string
-			kept         int
-			mark         string
+			at     int
+			ticket string
+			kept   int
 		}{
-			{"20", "b", 0, "ql:wanted 20 b"},
-			{"30", "a", 750, "ql:wanted 20 b"}, // it came later
-			{"20", "c", 750, "ql:wanted 20 b"}, // the name decides
-			{"10", "a", 0, "ql:wanted 10 a"},
+			{20, "s2:bb.1", 0},
+			{30, "s2:aa.1", 385}, // it came later: until the other may rest
+			{20, "s2:cc.1", 385}, // the ticket decides
+			{10, "s2:aa.2", -1},
 		} {
-			if got := ask2("large", tt.ticket, tt.name, "750"); got != refusal("theirs", tt.kept) {
-				t.Errorf("to who came at %s the script says %s, want %s", tt.ticket, got, refusal("theirs", tt.kept))
-			}
-			mark(tt.mark, 750*time.Millisecond)
+			says(t, fmt.Sprintf("to who came at %d", tt.at), ask2("large", tt.at, tt.ticket), refusal("theirs", tt.kept))
 		}
-		for _, ticket := range []string{"0", "11"} {
-			if got, want := ask1("small", ticket), refusal("ql:wanted 10 a", 750); got != want {
-				t.Errorf("to who came later and wants a free slot the script says %s, want %s", got, want)
-			}
+		for _, at := range []int{0, 11} {
+			says(t, "to who came later and wants a free slot", ask1("small", at, 2, "0"), refusal("ql:line s2:aa.2", 385))
 		}
-		if got := slot(t, node, 3, "slot 1", "permits", "mark", "passes", "10000", "2", "1", "0"); got != "2" {
-			t.Errorf("to who heeds no mark the script says %s, want 2", got)
-		}
-		if got := ask1("passes", "0"); got != "1" {
-			t.Errorf("to who has the slot the script says %s, want 1: the mark is not in his way", got)
-		}
+		says(t, "to who has one of two permits", ask1("under a permit", 40, 1, "0"), "2")
+		says(t, "to who has the slot", ask1("under a permit", 40, 2, "0"), "1")
+		says(t, "to who came before and wants a slot that is taken", ask1("before", 9, 2, "1500"), refusal("under a permit", -1))
 		ask(t, node, "DEL", "slot 1")
-		if got := ask1("small", "9"); got != "2" {
-			t.Errorf("to who came before the script says %s, want 2", got)
+		says(t, "behind one who wants one permit", slot(t, node, 3, "slot 1", "permits", "line", "large", "10000", "2", "1", "0", rank(10), "s2:aa.2", "0", "", "2"), refusal("ql:line x0:ee", 1500))
+		says(t, "to who heeds nobody", slot(t, node, 3, "slot 1", "permits", "line", "heeds nobody", "10000", "2", "1", "0"), "2")
+	})
+}
+
+func TestTheLeaveScriptTellsThoseWhoWaitForPermits(t *testing.T) {
+	alone(t, func(t *testing.T, node *Node) {
+		_, notices := listen(t, node, "ql:free:line", "ql:free:line aa")
+		node.Set("slot 0", "theirs", time.Minute)
+		rank := strconv.FormatInt(began()+10, 10)
+		slot(t, node, 3, "slot 0", "permits", "line", "large", "10000", "1", "1", "0", rank, "s2:aa.2", "1500", "", "2")
+		leaves := func(ticket string) {
+			ask(t, node, "EVAL", scripts.Leave.Source, "2", "line", "line", ticket, "ql:free:", "")
 		}
-		mark("ql:wanted 10 a", 750*time.Millisecond) // who wants one leaves a mark only where it is refused
-		if got, want := ask1("another", "9"), refusal("small", 0); got != want {
-			t.Errorf("to who came before and wants a slot that is taken the script says %s, want %s", got, want)
+		leaves("x0:bb")
+		expect(t, notices, message("ql:free:line aa", rank+" free"))
+		leaves("s2:aa.2")
+		expect(t, notices, message("ql:free:line", ""))
+	})
+}
+
+// waits runs the script beside the key "k", and returns the nonces and the fields that it says.
+func waits(t *testing.T, node *Node, args ...string) (found []string) {
+	t.Helper()
+	reply := ask(t, node, append([]string{"EVAL", scripts.Waits.Source, "1", "ql:waits:{k}"}, args...)...)
+	if len(reply.Elems)%2 != 0 || len(reply.Elems) < 2 {
+		t.Fatalf("the script returned %s, want the time, nonces, and fields with what they say", show(reply))
+	}
+	if late := time.Since(time.UnixMicro(reply.Elems[0].Int)); late < 0 || late > time.Second {
+		t.Errorf("the script says that it is %v ago", late)
+	}
+	if nonces := reply.Elems[1].Str; nonces != "" {
+		found = append(found, nonces)
+	}
+	for pair := range slices.Chunk(reply.Elems[2:], 2) {
+		found = append(found, pair[0].Str+"="+pair[1].Str)
+	}
+	slices.Sort(found)
+	return found
+}
+
+func TestTheWaitsScriptKeepsEachFieldForItsTime(t *testing.T) {
+	alone(t, func(t *testing.T, node *Node) {
+		want := func(got []string, want ...string) {
+			t.Helper()
+			if !slices.Equal(got, want) {
+				t.Errorf("the script returned %q, want %q", got, want)
+			}
 		}
-		mark("ql:wanted 9 e", 500*time.Millisecond)
-		ask(t, node, "DEL", "mark")
-		ask2("large", "10", "a", "750")
-		ask2("large", "10", "a", "0")
-		if _, found := node.Get("mark"); found {
-			t.Error("a mark is there whose owner does not stay")
+		left := func() time.Duration {
+			return time.Duration(ask(t, node, "PTTL", "ql:waits:{k}").Int) * time.Millisecond
 		}
-		ask(t, node, "LPUSH", "mark", "a list")
-		if got := ask2("large", "10", "a", "750"); got != refusal("theirs", 0) {
-			t.Errorf("beside a list in place of the mark the script says %s", got)
+		fields := func(want int64) {
+			t.Helper()
+			if n := ask(t, node, "HLEN", "ql:waits:{k}").Int; n != want {
+				t.Errorf("there are %d fields, want %d", n, want)
+			}
 		}
-		if got := show(ask(t, node, "TYPE", "mark")); !strings.Contains(got, "list") {
-			t.Errorf("the list is %s now", got)
+		want(waits(t, node))
+		want(waits(t, node, "wait:1", "says\none", "3000"))
+		want(waits(t, node, "nonce:2", "two", "1000"), "two")
+		want(waits(t, node, "nonce:3", "three", "2000"), "two three")
+		want(waits(t, node), "two three", "wait:1=says\none")
+		if got := left(); got <= 2*time.Second {
+			t.Errorf("a nonce that lives for 2s lets the others live for %v, want their 3s", got)
+		}
+		want(waits(t, node, "wait:1", "says 1", "3000"), "two three")
+		time.Sleep(1500 * time.Millisecond)
+		want(waits(t, node), "three", "wait:1=says 1")
+		want(waits(t, node, "nonce:3", "3", "9000"), "3") // one for each who asks
+		want(waits(t, node, "nonce:3", "", "0"))
+		fields(1)
+		want(waits(t, node, "wait:3", "x", "9000"))
+		time.Sleep(1500 * time.Millisecond)
+		want(waits(t, node, "wait:3", "x", "9000"))
+		fields(2) // to put looks at no other
+		want(waits(t, node), "wait:3=x")
+		fields(1)
+		want(waits(t, node, "wait:3", "", "0"))
+		if n := ask(t, node, "EXISTS", "ql:waits:{k}").Int; n != 0 {
+			t.Error("behind the last field something is left")
+		}
+		ask(t, node, "HSET", "ql:waits:{k}", "wait:4", "9999999999999999 far ahead", "wait:5", "nothing", "nonces", "nothing either")
+		want(waits(t, node))
+	})
+}
+
+const tombstone = "ql:revoked:0123456789abcdef0123456789abcdef:it hangs"
+
+// revoke runs the script on the key "k", and shows its reply.
+func revoke(t *testing.T, node *Node, value, least string) string {
+	t.Helper()
+	return listed(ask(t, node, "EVAL", scripts.Revoke.Source, "1", "k", value, tombstone, "60000", least))
+}
+
+// revokeReaders does it with the readers of whom one has to be there.
+func revokeReaders(t *testing.T, node *Node, readers ...string) string {
+	t.Helper()
+	return listed(ask(t, node, append([]string{"EVAL", scripts.Revoke.Source, "2", "k", "ql:readers:{k}", "ql:shared", tombstone, "60000", "0"}, readers...)...))
+}
+
+func TestTheRevokeScriptLeavesATombstoneForAsLongAsTheKeyWouldBeThere(t *testing.T) {
+	alone(t, func(t *testing.T, node *Node) {
+		node.Set("k", "theirs", 10*time.Second)
+		says(t, "the token that was seen", revoke(t, node, "theirs", "0"), "[1 10000]")
+		has(t, node, "k", tombstone, 10*time.Second)
+		time.Sleep(4 * time.Second)
+		says(t, "a renewal", run(t, node, scripts.Hold, 1, "k", "theirs", "10000"), 0)
+		says(t, "renewals of several keys", run(t, node, scripts.Extend, 1, "k", "theirs", "10000"), 0)
+		says(t, "the holder's release", run(t, node, scripts.Release, 1, "k", "theirs"), 0)
+		says(t, "another revocation", revoke(t, node, "theirs", "0"), "[1 6000]")
+		has(t, node, "k", tombstone, 6*time.Second)
+		says(t, "one that wants it to stay", revoke(t, node, "theirs", "9000"), "[1 9000]")
+		has(t, node, "k", tombstone, 9*time.Second)
+		says(t, "one that wants it for less", revoke(t, node, "theirs", "1000"), "[1 9000]")
+		has(t, node, "k", tombstone, 9*time.Second)
+	})
+}
+
+func TestTheRevokeScriptHitsNobodyButWhomWasSeen(t *testing.T) {
+	alone(t, func(t *testing.T, node *Node) {
+		says(t, "a key that is free", revoke(t, node, "theirs", "5000"), "[0 -2]")
+		says(t, "the keys that are left", fmt.Sprint(node.Keys()), "[]")
+		node.Set("k", "the next", 10*time.Second)
+		says(t, "the next holder", revoke(t, node, "theirs", "20000"), "[0 10000]")
+		has(t, node, "k", "the next", 10*time.Second)
+		ask(t, node, "DEL", "k")
+		ask(t, node, "ZADD", "k", "1", "member")
+		reply := ask(t, node, "EVAL", scripts.Revoke.Source, "1", "k", "theirs", tombstone, "60000", "0")
+		if reply.Kind != driver.Failure {
+			t.Errorf("where the key is no lock the script returns %s, want an error", show(reply))
+		}
+	})
+}
+
+func TestTheRevokeScriptGivesAKeyWithoutAnExpiryTheLongestOne(t *testing.T) {
+	alone(t, func(t *testing.T, node *Node) {
+		ask(t, node, "SET", "k", "1")
+		says(t, "a lock without an expiry", revoke(t, node, "1", "0"), "[1 60000]")
+		has(t, node, "k", tombstone, time.Minute)
+	})
+}
+
+func TestTheRevokeScriptTakesAKeyFromAllItsReaders(t *testing.T) {
+	alone(t, func(t *testing.T, node *Node) {
+		share(t, node, "20000", "join", "a")
+		share(t, node, "10000", "join", "b")
+		says(t, "readers who are not there", revokeReaders(t, node, "x", "y"), "[0 20000]")
+		has(t, node, "k", "ql:shared", 20*time.Second)
+		time.Sleep(15 * time.Second)
+		says(t, "a reader whose lease is over", revokeReaders(t, node, "b"), "[0 5000]")
+		says(t, "one of the readers", revokeReaders(t, node, "b", "a"), "[1 5000]")
+		has(t, node, "k", tombstone, 5*time.Second)
+		for _, mode := range []string{"join", "stay"} {
+			says(t, "a reader's renewal", share(t, node, "20000", mode, "a"), fmt.Sprintf("[0 - %s 5000 0]", tombstone))
+		}
+		says(t, "a reader's upgrade", raise(t, node, "a", "w", "20000"), fmt.Sprintf("[0 %s 5000]", tombstone))
+		says(t, "a reader's release", unshare(t, node, "1", "a"), 0)
+		has(t, node, "k", tombstone, 5*time.Second)
+		time.Sleep(5*time.Second + time.Millisecond)
+		says(t, "the first one behind it", share(t, node, "10000", "join", "c"), "[1 - - 0 0]")
+		if members := ask(t, node, "ZRANGE", "ql:readers:{k}", "0", "-1"); len(members.Elems) != 1 {
+			t.Errorf("behind the tombstone there are %s, want c alone", listed(members))
 		}
 	})
 }

@@ -26,9 +26,7 @@ func TestASubscriberHears(t *testing.T) {
 		if err := s.Remove(t.Context(), "a", "b"); err != nil { // none is left
 			t.Fatalf("Remove = %v", err)
 		}
-		if err := s.Add(t.Context(), "c"); err != nil {
-			t.Fatalf("Add after all channels were removed = %v", err)
-		}
+		must(t, s.Add(t.Context(), "c"))
 		expect(t, notices, driver.Notice{Kind: driver.Confirmed, Channel: "c"})
 		if got := ask(t, node, "PUBLISH", "a", "unheard"); got.Int != 0 {
 			t.Errorf("PUBLISH on a channel that was removed = %s, want no listener", show(got))
@@ -100,15 +98,12 @@ func TestSubscribersDoNotLockTheNode(t *testing.T) {
 		for range 3 {
 			<-done
 		}
-		if got := ask(t, node, "PING").Str; got != "PONG" {
-			t.Errorf("PING = %q, want PONG", got)
-		}
+		says(t, "PING", ask(t, node, "PING").Str, "PONG")
 	})
 }
 
 func TestAHungNodeDeliversNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		s, notices := listen(t, node, "a")
 		node.Hang()
 		_, err := try(t, node, "PUBLISH", "a", "while it hung") // gives up
@@ -134,8 +129,7 @@ func TestAHungNodeDeliversNothing(t *testing.T) {
 }
 
 func TestCloseDoesNotWaitForAHungNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		s, notices := listen(t, node, "a")
 		node.Hang()
 		start := time.Now()
@@ -154,8 +148,7 @@ func TestCloseDoesNotWaitForAHungNode(t *testing.T) {
 }
 
 func TestAnAddThatAHungNodeDoesNotReadEndsTheSubscription(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		s, notices := listen(t, node, "a")
 		node.Hang()
 		long := make(chan error)
@@ -194,9 +187,7 @@ func TestStopEndsSubscriptions(t *testing.T) {
 				if _, err := newClient(reach(node)).Subscribe(t.Context(), func(driver.Notice) {}); err == nil {
 					t.Error("Subscribe to a stopped node = nil, want an error")
 				}
-				if err := node.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, node.Start())
 				if got := ask(t, node, "PUBLISH", "a", "after"); got.Int != 0 {
 					t.Errorf("PUBLISH after a restart = %s, want no listener", show(got))
 				}
@@ -209,13 +200,10 @@ func TestStopEndsSubscriptions(t *testing.T) {
 }
 
 func TestFailRefusesChannels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		s, notices := listen(t, node, "a")
 		node.Fail("NOPERM this user has no permissions to run the 'subscribe' command", "SUBSCRIBE")
-		if err := s.Add(t.Context(), "b"); err != nil {
-			t.Fatalf("Add = %v, want the refusal to be heard", err)
-		}
+		must(t, s.Add(t.Context(), "b"))
 		got := <-notices
 		var refusal *driver.ServerError
 		if got.Kind != driver.Refused || !errors.As(got.Err, &refusal) || refusal.Code != "NOPERM" {
@@ -227,8 +215,7 @@ func TestFailRefusesChannels(t *testing.T) {
 }
 
 func TestSlowDownDelaysMessages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := StartInBubble(t, 1)[0]
+	alone(t, func(t *testing.T, node *Node) {
 		_, notices := listen(t, node, "a")
 		node.SlowDown(30 * time.Millisecond)
 		start := time.Now()
@@ -238,4 +225,48 @@ func TestSlowDownDelaysMessages(t *testing.T) {
 			t.Errorf("a message from a slow node came after %v, want 30ms", took)
 		}
 	})
+}
+
+// listen subscribes the built-in driver to the channels, and returns when they are
+// confirmed. Later notices come out of the channel.
+func listen(t *testing.T, node *Node, channels ...string) (driver.Subscription, <-chan driver.Notice) {
+	t.Helper()
+	notices := make(chan driver.Notice, 100)
+	s, err := newClient(reach(node)).Subscribe(t.Context(), func(n driver.Notice) { notices <- n })
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() }) // is always nil
+	must(t, s.Add(t.Context(), channels...))
+	for _, channel := range channels {
+		expect(t, notices, driver.Notice{Kind: driver.Confirmed, Channel: channel})
+	}
+	return s, notices
+}
+
+// expect waits for the next notice.
+func expect(t *testing.T, notices <-chan driver.Notice, want driver.Notice) {
+	t.Helper()
+	select {
+	case got := <-notices:
+		if got != want {
+			t.Fatalf("received %v, want %v", got, want)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatalf("10s without a notice, want %v", want)
+	}
+}
+
+func expectEnd(t *testing.T, notices <-chan driver.Notice) {
+	t.Helper()
+	select {
+	case got := <-notices:
+		if got.Kind != driver.Ended || got.Err == nil {
+			t.Fatalf("received %v, want the end, and why", got)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("10s without a notice, want the end")
+	}
+}
+
+func message(channel, payload string) driver.Notice {
+	return driver.Notice{Kind: driver.Message, Channel: channel, Payload: payload}
 }

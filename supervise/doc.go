@@ -9,7 +9,7 @@
 //		if errors.Is(err, supervise.ErrGuard) {
 //			return lock.Abandon() // something of the program may run
 //		}
-//		return lock.Release(ctx)
+//		return lock.Release()
 //	}
 //
 // # Who kills is not who renews
@@ -24,10 +24,12 @@
 // # Systems
 //
 // On Linux the guard adopts what the program leaves behind (it is a subreaper), so it finds all
-// descendants, also those with a session of their own. The program's number stays taken until no
-// descendant runs: nothing is signalled by a number that may be somebody else's. Deadlines are
-// in CLOCK_BOOTTIME, which goes on while the machine sleeps. If the guard itself is killed, the
-// kernel kills the program.
+// descendants, also those with a session of their own, by the lists of children in /proc. The
+// program's number stays taken until no descendant runs, and the others are held by pidfds: nothing is
+// signalled by a number that may be somebody else's (before Linux 5.3: but for the moment after a
+// look). Deadlines are in CLOCK_BOOTTIME, which goes on while the machine sleeps. If the guard itself
+// is killed, the kernel kills the program; if this process is killed with it, what the program has
+// started runs on.
 //
 // On macOS and the BSDs the guard kills the process group. A descendant with a group of its own is
 // not found; what is left of the group when the program ends is killed; deadlines go by the wall

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 )
@@ -55,6 +55,7 @@ type guard struct {
 	family   *family
 	killAt   time.Duration // when the grace is over; 0: nobody has asked the program to end
 	again    time.Duration // the pause before SIGKILL is sent again; 0: it was not sent
+	againAt  time.Duration // when it is
 	left     bool          // it was told that descendants run on
 }
 
@@ -68,6 +69,10 @@ func (g *guard) run() {
 		defer func() { removeLease(g.plan.Lease) }()
 	}
 	deafen()
+	runtime.GOMAXPROCS(2)  // one for what is in a hurry, one for what is not
+	debug.SetGCPercent(-1) // none while it kills: a reading of /proc takes half a megabyte
+	debug.SetMemoryLimit(64 << 20)
+	enlist()
 	var err error
 	if g.alarm, err = newAlarm(); err != nil {
 		g.refuse(err)
@@ -82,6 +87,7 @@ func (g *guard) run() {
 		return
 	}
 	hurry() // after the program was started, which would have the same
+	go g.family.tend()
 	g.tell(notice{What: noticeStarted, Pid: g.family.leader})
 	g.watch()
 	ended := g.family.bury()
@@ -116,7 +122,7 @@ func (g *guard) watch() {
 
 // over reports whether nothing of the program runs any more.
 func (g *guard) over() bool {
-	if g.family.halted() && g.plan.Group != 0 {
+	if g.family.halted() && g.plan.Group != 0 && g.killAt == 0 { // one that is to end stops nobody else
 		g.tell(notice{What: noticeHalted})
 	}
 	gone, leader := g.family.over()
@@ -129,11 +135,13 @@ func (g *guard) over() bool {
 
 func (g *guard) obey(o order) {
 	g.deadline = max(g.deadline, o.Deadline)
-	if o.Signal != 0 {
-		g.family.signal(o.Signal)
-	}
-	if o.Stop {
+	switch {
+	case o.Stop && g.killAt == 0:
 		g.stop(false)
+	case Ends(o.Signal):
+		g.family.signal(o.Signal, syscall.SIGCONT) // what is stopped does not hear of it
+	case o.Signal != 0:
+		g.family.signal(o.Signal)
 	}
 }
 
@@ -153,7 +161,7 @@ func (g *guard) act() {
 	if !g.plan.Report && at >= g.stopAt() {
 		g.stop(true)
 	}
-	if g.killAt != 0 && at >= g.killAt {
+	if g.killAt != 0 && at >= max(g.killAt, g.againAt) {
 		g.kill()
 	}
 }
@@ -162,7 +170,7 @@ func (g *guard) act() {
 func (g *guard) next() time.Duration {
 	switch {
 	case g.again != 0:
-		return now() + g.again
+		return g.againAt
 	case g.killAt != 0:
 		return g.killAt
 	case g.plan.Report:
@@ -182,22 +190,26 @@ func (g *guard) stop(lost bool) {
 	}
 	g.tell(notice{What: noticeStopping, Lost: lost})
 	removeLease(g.plan.Lease)
-	g.family.signal(g.plan.Stop)
-	g.family.signal(syscall.SIGCONT) // one that is stopped does not hear of it
+	g.family.signal(g.plan.Stop, syscall.SIGCONT)
 }
 
-// kill kills whatever runs; what was forked meanwhile is killed the next time.
+// kill kills whatever runs, and is called again until nothing does: not at each end of a process, and
+// with pauses of ten times what it took, for that is time that other guards need, and those that it has
+// killed, to end.
 func (g *guard) kill() {
+	began := now()
 	g.family.kill()
 	if g.again == 0 {
 		g.again = time.Millisecond
 		g.tell(notice{What: noticeKilled})
 	}
-	g.again = min(2*g.again, longestAgain)
+	at := now()
+	g.again = min(max(2*g.again, 10*(at-began)), longestAgain)
+	g.againAt = at + g.again
 }
 
 // longestAgain is the pause where a process does not die, as long as it waits for a disk.
-const longestAgain = 100 * time.Millisecond
+const longestAgain = 250 * time.Millisecond
 
 // tell tells the renewer, who may be gone, or stopped: then what it does not read waits.
 func (g *guard) tell(n notice) {
@@ -219,12 +231,5 @@ func ended(status syscall.WaitStatus) notice {
 // would ignore, too; but what was ignored before stays so.
 func deafen() {
 	ignored := make(chan os.Signal, 1)
-	for _, s := range []os.Signal{
-		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
-		syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGWINCH,
-	} {
-		if !signal.Ignored(s) {
-			signal.Notify(ignored, s)
-		}
-	}
+	listen(ignored, append(passed(), syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU))
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -19,7 +20,7 @@ type LeaseFile struct {
 
 // leaseFields are what is in the file.
 type leaseFields struct {
-	Key   string        `json:"key"`
+	Keys  []string      `json:"keys"`
 	Pid   int           `json:"pid"` // of who holds the lock
 	Fence int64         `json:"fence,omitempty"`
 	Until time.Time     `json:"until"`
@@ -27,22 +28,25 @@ type leaseFields struct {
 	Outer string        `json:"outer,omitempty"` // the file of the lock under which this one was taken
 }
 
-// NewLeaseFile makes a place for the file of a key's lock: in the folder of $XDG_RUNTIME_DIR, or
+// NewLeaseFile makes a place for the file of a lock on these keys: in the folder of $XDG_RUNTIME_DIR, or
 // else in that for temporary files. Outer is the file of the lock under which this one was taken,
-// or "".
-func NewLeaseFile(key string, fence int64, outer string) (*LeaseFile, error) {
+// or "". The file is there at once, and says that the lock is over: so a disk without room is an
+// error here, before a lock is taken.
+func NewLeaseFile(keys []string, fence int64, outer string) (*LeaseFile, error) {
 	folder, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "quorumlock-")
 	if err != nil {
 		return nil, err
 	}
-	return &LeaseFile{filepath.Join(folder, "lease"), leaseFields{Key: key, Pid: os.Getpid(), Fence: fence, Outer: outer}}, nil
+	f := &LeaseFile{filepath.Join(folder, "lease"), leaseFields{Keys: keys, Pid: os.Getpid(), Fence: fence, Outer: outer}}
+	if err := f.write(0); err != nil {
+		f.Remove()
+		return nil, err
+	}
+	return f, nil
 }
 
-// Name returns the file's path.
-func (f *LeaseFile) Name() string { return f.name }
-
-// path is the name, or "" if there is no file.
-func (f *LeaseFile) path() string {
+// Name returns the file's path, or "" if there is no file.
+func (f *LeaseFile) Name() string {
 	if f == nil {
 		return ""
 	}
@@ -70,7 +74,7 @@ func (f *LeaseFile) write(deadline time.Duration) error {
 const fresh = ".new"
 
 // Remove removes the file and its folder. It may be called twice.
-func (f *LeaseFile) Remove() { removeLease(f.path()) }
+func (f *LeaseFile) Remove() { removeLease(f.Name()) }
 
 func removeLease(name string) {
 	if name != "" {
@@ -85,15 +89,16 @@ func Left(name string) (time.Duration, error) {
 	return max(fields.At-now(), 0), err
 }
 
-// HolderOf returns the process that holds a key around this one, by the lease file of the lock
-// under which this process runs and those around it. 0: none does.
-func HolderOf(key, name string) (pid int) {
+// HolderOf returns the process that holds one of the keys around this one, by the lease file of the
+// lock under which this process runs and those around it. 0: none does.
+func HolderOf(keys []string, name string) (pid int) {
 	for name != "" {
 		fields, err := readLease(name)
 		if err != nil {
 			return 0
 		}
-		if fields.Key == key && fields.At > now() {
+		has := func(key string) bool { return slices.Contains(fields.Keys, key) }
+		if fields.At > now() && slices.ContainsFunc(keys, has) {
 			return fields.Pid
 		}
 		name = fields.Outer

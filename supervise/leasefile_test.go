@@ -14,7 +14,7 @@ import (
 
 func TestTheLeaseFileSaysWhatIsLeft(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	file, err := NewLeaseFile("k", 7, "")
+	file, err := NewLeaseFile([]string{"k"}, 7, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,10 +39,10 @@ func TestTheLeaseFileSaysWhatIsLeft(t *testing.T) {
 	if left, err := Left(file.Name()); err != nil || left <= 0 || left > 3*time.Second {
 		t.Errorf("Left = %v, %v, want at most 3s", left, err)
 	}
-	if pid := HolderOf("k", file.Name()); pid != os.Getpid() {
+	if pid := HolderOf([]string{"k"}, file.Name()); pid != os.Getpid() {
 		t.Errorf("HolderOf(k) = %d, want this process %d", pid, os.Getpid())
 	}
-	if pid := HolderOf("other", file.Name()); pid != 0 {
+	if pid := HolderOf([]string{"other"}, file.Name()); pid != 0 {
 		t.Errorf("HolderOf(other) = %d, want nobody", pid)
 	}
 	l.extend(5 * time.Second)
@@ -66,7 +66,7 @@ func full(t *testing.T, file *LeaseFile) {
 
 func TestAFullDiskRunsNothingAndLeavesNothing(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	file, err := NewLeaseFile("k", 0, "")
+	file, err := NewLeaseFile([]string{"k"}, 0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestAFullDiskRunsNothingAndLeavesNothing(t *testing.T) {
 // The lease goes on, and the file says less than is left.
 func TestADiskThatFillsUpIsToldAndEndsNothing(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	file, err := NewLeaseFile("k", 0, "")
+	file, err := NewLeaseFile([]string{"k"}, 0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,21 +118,23 @@ func TestADiskThatFillsUpIsToldAndEndsNothing(t *testing.T) {
 
 func TestAHolderIsFoundThroughTheLocksBetween(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	outer, err := NewLeaseFile("a", 0, "")
+	outer, err := NewLeaseFile([]string{"a"}, 0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner, err := NewLeaseFile("b", 0, outer.Name())
+	inner, err := NewLeaseFile([]string{"b", "c"}, 0, outer.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(outer.write(now()+time.Hour), inner.write(now()+time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if HolderOf("a", inner.Name()) == 0 || HolderOf("b", inner.Name()) == 0 || HolderOf("c", inner.Name()) != 0 {
-		t.Error("want the holders of a and b, and none of c")
+	for key, held := range map[string]bool{"a": true, "b": true, "c": true, "d": false} {
+		if pid := HolderOf([]string{"e", key}, inner.Name()); (pid != 0) != held {
+			t.Errorf("HolderOf(e, %s) = %d: want a holder of a, b and c, and none of d", key, pid)
+		}
 	}
-	if err := outer.write(now() - 1); err != nil || HolderOf("a", inner.Name()) != 0 {
+	if err := outer.write(now() - 1); err != nil || HolderOf([]string{"a"}, inner.Name()) != 0 {
 		t.Errorf("a lease that is over has a holder (%v)", err)
 	}
 	if err := os.WriteFile(inner.Name(), []byte("{"), 0o600); err != nil {

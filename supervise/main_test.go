@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 		tick(os.Args[2])
 	case len(os.Args) == 4 && os.Args[1] == renewerName:
 		renew(os.Args[2], os.Args[3])
+	case len(os.Args) == 2 && os.Args[1] == threadsName:
+		threads()
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or guards with the race detector end a second late
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1} {
@@ -67,6 +69,35 @@ func renew(lease, text string) {
 	}
 	os.Exit(0)
 }
+
+const threadsName = "threads"
+
+// threads needs eight threads at once when this user may start none.
+func threads() {
+	enlist()
+	if err := syscall.Setrlimit(rlimitNPROC, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {
+		panic(err)
+	}
+	var ends [2]int
+	if err := syscall.Pipe(ends[:]); err != nil {
+		panic(err)
+	}
+	var inside, over sync.WaitGroup
+	inside.Add(8)
+	for range 8 {
+		over.Go(func() {
+			inside.Done()
+			_, _ = syscall.Read(ends[0], make([]byte, 1)) // takes a thread until something comes
+		})
+	}
+	inside.Wait()
+	_, _ = syscall.Write(ends[1], make([]byte, 8))
+	over.Wait()
+	_, _ = os.Stdout.WriteString("done")
+	os.Exit(0)
+}
+
+const rlimitNPROC = 6 // from asm-generic/resource.h
 
 // A hold is a lease whose deadline the test sets.
 type hold struct {
@@ -131,8 +162,8 @@ func state(pid int) string {
 	return rest[:min(1, len(rest))]
 }
 
-// descendants are the processes that run and have the folder of a script in their environment, as all
-// that it has started do, and nothing else on the machine does.
+// descendants are the processes that run and have the folder of a script in their environment, as
+// all that it has started do, and nothing else on the machine does.
 func descendants(t *testing.T, folder string) (pids []int) {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/environ")

@@ -12,7 +12,7 @@ type order struct {
 	Plan     *plan          `json:"plan,omitempty"`     // in the first, which starts the program
 	Deadline time.Duration  `json:"deadline,omitempty"` // of the lease, by the shared clock
 	Signal   syscall.Signal `json:"signal,omitempty"`   // for the program
-	Stop     bool           `json:"stop,omitempty"`     // the program, at once
+	Stop     bool           `json:"stop,omitempty"`     // the program, by the plan's signal; if it was asked before, Signal is passed on
 }
 
 // A plan is what does not change while the program runs.

@@ -15,6 +15,9 @@ func run(context.Context, Lease, Program, Options) (Result, error) { return Resu
 // Notify returns no signals here.
 func Notify() (signals <-chan os.Signal, stop func()) { return nil, func() {} }
 
+// Reap does nothing here.
+func Reap() (stop func()) { return func() {} }
+
 // Ends is false here.
 func Ends(os.Signal) bool { return false }
 

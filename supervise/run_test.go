@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -167,6 +168,50 @@ func TestAProgramHasTheDescriptorsAndSignalsOfItsCaller(t *testing.T) {
 		if err != nil || (number > 3 && (closed != nil || flags&syscall.FD_CLOEXEC != 0)) {
 			t.Errorf("the program has descriptor %s, which is not from its caller: %q", word, list)
 		}
+	}
+}
+
+func TestWhatIsInheritedIsReapedAndNothingElse(t *testing.T) {
+	if err := adopt(); err != nil {
+		t.Fatal(err)
+	}
+	defer Reap()()
+	for i := range 5 {
+		p, folder := script(t, "exit 7")
+		text := `(sh -c 'echo $$ > $D/pid; while [ ! -e $D/go ]; do sleep 0.01; done' &)`
+		if _, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", text}, &syscall.ProcAttr{Env: append(os.Environ(), "D="+folder)}); err != nil { //nolint:gosec // a script of this test
+			t.Fatal(err)
+		}
+		orphan := awaitPid(t, folder, "pid")
+		if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Run(t.Context(), holdFor(long), p, Options{TTL: long, Alone: true}); err != nil || got.Code != 7 {
+			t.Errorf("round %d: Run = %+v, %v, want code 7", i, got, err)
+		}
+		for end := time.Now().Add(20 * time.Second); state(orphan) != ""; time.Sleep(time.Millisecond) { // nobody tells
+			if time.Now().After(end) {
+				t.Fatalf("round %d: the orphan is in state %s, want it reaped", i, state(orphan))
+			}
+		}
+	}
+}
+
+// Without a thread that it wants the Go runtime ends a process.
+func TestAProcessThatMayStartNoThreadGoesOn(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be a user that has nothing else to run")
+	}
+	self, err := os.Open(os.Args[0]) //nolint:gosec // this test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = self.Close() }()
+	process := exec.CommandContext(t.Context(), "/proc/self/fd/3", threadsName) // for that user may not look for it
+	process.ExtraFiles = []*os.File{self}
+	process.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 29124, Gid: 29124}}
+	if out, err := process.CombinedOutput(); err != nil || string(out) != "done" {
+		t.Errorf("it has ended with %v: %.300s", err, out)
 	}
 }
 

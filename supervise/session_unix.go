@@ -5,7 +5,7 @@ package supervise
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -22,6 +22,7 @@ type session struct {
 	orders   *os.File
 	notices  <-chan notice
 	deadline time.Duration // as the guard knows it
+	asked    time.Duration // when HUP or INT came last
 	stopping bool
 	killing  bool
 	result   Result
@@ -39,6 +40,7 @@ func run(ctx context.Context, lease Lease, p Program, o Options) (Result, error)
 	if err := o.File.write(s.deadline); err != nil {
 		return Result{}, err
 	}
+	enlisted()
 	ending, end, err := s.launch()
 	if err != nil {
 		return Result{}, err
@@ -48,82 +50,6 @@ func run(ctx context.Context, lease Lease, p Program, o Options) (Result, error)
 		return s.result, nil
 	}
 	return s.follow(ctx, ending)
-}
-
-// launch starts the guard. ending is closed when it has ended; end ends it.
-func (s *session) launch() (ending <-chan struct{}, end func(), err error) {
-	ordersFrom, orders, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = ordersFrom.Close() }()
-	noticesFrom, notices, err := os.Pipe()
-	if err != nil {
-		_ = orders.Close()
-		return nil, nil, err
-	}
-	defer func() { _ = notices.Close() }()
-	s.guard, err = fork(s.program, ordersFrom, notices)
-	if err != nil {
-		_, _ = orders.Close(), noticesFrom.Close()
-		return nil, nil, fmt.Errorf("supervise: start the guard: %w", err)
-	}
-	s.orders = orders
-	gone, stop := make(chan struct{}), make(chan struct{})
-	s.notices = decode[notice](noticesFrom, stop)
-	go func() {
-		defer close(gone)
-		for {
-			if _, err := syscall.Wait4(s.guard, nil, 0, nil); err != syscall.EINTR {
-				return
-			}
-		}
-	}()
-	return gone, func() {
-		_ = orders.Close()
-		<-gone
-		close(stop)
-		_ = noticesFrom.Close()
-	}, nil
-}
-
-// fork starts the guard with its ends of the pipes behind the descriptors that the program is
-// to inherit.
-func fork(p Program, orders, notices *os.File) (pid int, err error) {
-	self, err := executable()
-	if err != nil {
-		return 0, err
-	}
-	files := []uintptr{0, 1, 2}
-	for fd := range inheritable {
-		if flags, err := fcntl(fd, syscall.F_GETFD); err == nil && flags&syscall.FD_CLOEXEC == 0 {
-			for uintptr(len(files)) < fd {
-				files = append(files, ^uintptr(0))
-			}
-			files = append(files[:fd], fd)
-		}
-	}
-	argv := append([]string{guardName, fmt.Sprintf("%d,%d", len(files), len(files)+1), p.Path}, p.Args...)
-	env := p.Env
-	if env == nil {
-		env = os.Environ()
-	}
-	return syscall.ForkExec(self, argv, &syscall.ProcAttr{ //nolint:gosec // it is this program
-		Env:   env,
-		Files: append(files, orders.Fd(), notices.Fd()),
-		Sys:   &syscall.SysProcAttr{Setpgid: true}, // what is sent to our group is not for the guard
-	})
-}
-
-// inheritable is a bound of the descriptors that a shell may have opened for the program.
-const inheritable uintptr = 64
-
-func fcntl(fd uintptr, what int) (int, error) {
-	value, _, errno := syscall.Syscall(syscall.SYS_FCNTL, fd, uintptr(what), 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(value), nil
 }
 
 // begin orders the start of the program, unless a signal to end was there before.
@@ -140,7 +66,7 @@ func (s *session) begin() bool {
 			pending = false
 		}
 	}
-	plan := &plan{Grace: s.Grace, Margin: Margin(s.TTL), Stop: s.Signal, Report: s.Report, Lease: s.File.path()}
+	plan := &plan{Grace: s.Grace, Margin: Margin(s.TTL), Stop: s.Signal, Report: s.Report, Lease: s.File.Name()}
 	if s.Foreground {
 		plan.Group = syscall.Getpgrp()
 	}
@@ -179,13 +105,10 @@ func (s *session) follow(ctx context.Context, ending <-chan struct{}) (Result, e
 				return s.result, err
 			}
 		case sig, ok := <-signals:
-			by, _ := sig.(syscall.Signal)
-			switch {
-			case !ok:
+			if by, _ := sig.(syscall.Signal); ok {
+				s.pass(by)
+			} else {
 				signals = nil
-			case s.Foreground && fromTerminal(by): // the program has it already
-			default:
-				s.order(order{Signal: by})
 			}
 		case <-done:
 			done = nil
@@ -196,6 +119,28 @@ func (s *session) follow(ctx context.Context, ending <-chan struct{}) (Result, e
 		}
 	}
 }
+
+// pass passes a signal on. TERM is an order to stop: whoever sends it to this process sends KILL
+// next, and the key would not be released. So is a second HUP or INT soon after the first, but not
+// the INT of a terminal: programs that talk to a user take each for the end of a line only.
+func (s *session) pass(by syscall.Signal) {
+	o := order{Signal: by, Stop: by == syscall.SIGTERM}
+	if by == syscall.SIGHUP || by == syscall.SIGINT {
+		before := s.asked
+		s.asked = now()
+		o.Stop = before != 0 && s.asked-before < insists
+	}
+	if s.Foreground && fromTerminal(by) { // the program has it already
+		o.Signal, o.Stop = syscall.SIGCONT, o.Stop && by != syscall.SIGINT
+		if !Ends(by) {
+			return
+		}
+	}
+	s.order(o)
+}
+
+// insists is the time in which a second signal says that the first was of no use.
+const insists = 5 * time.Second
 
 // heed takes a notice, and reports whether it was the last.
 func (s *session) heed(n notice) (over bool, err error) {
@@ -288,12 +233,12 @@ func (s *session) tell(e Event) {
 // orphaned is the end of a session whose guard was killed.
 func (s *session) orphaned() (Result, error) {
 	if s.Alone {
-		killChildren()
-		for {
-			if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
-				break
+		for err := error(nil); !errors.Is(err, syscall.ECHILD); _, err = syscall.Wait4(-1, nil, 0, nil) {
+			killBelow()
+			for more := true; more; {
+				pid, _ := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+				more = pid > 0
 			}
-			killChildren()
 		}
 	}
 	s.result.Lost = true

@@ -4,9 +4,11 @@ package supervise
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -85,6 +87,89 @@ func TestDescendantsOfTheirOwnDieWithTheProgram(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
+}
+
+// One call is enough for a tree of any shape: nobody waits until parents have ended.
+func TestAllOfATreeIsKilledAtOnce(t *testing.T) {
+	if err := adopt(); err != nil {
+		t.Fatal(err)
+	}
+	if !listed() {
+		t.Error("this kernel was built without CONFIG_PROC_CHILDREN: how others list children was not tested")
+	}
+	allOfATree(t)
+	defer func(before func() bool) { listed = before }(listed)
+	listed = func() bool { return false }
+	allOfATree(t)
+}
+
+func allOfATree(t *testing.T) {
+	for name, text := range map[string]string{
+		"a chain of sessions":                  `trap '' TERM; if [ $N -gt 0 ]; then N=$((N-1)) setsid sh -c "$TEXT" & wait; else echo > $D/ready; exec sleep 1000; fi`,
+		"a fan of daemons":                     `while [ $N -gt 0 ]; do N=$((N-1)); (setsid sh -c 'sleep 1000 & sleep 1000' &); done; echo > $D/ready; exec sleep 1000`,
+		"one that starts what is killed again": `echo > $D/ready; while :; do setsid sh -c 'exec sleep 1000'; done`,
+	} {
+		folder := t.TempDir()
+		program := exec.CommandContext(t.Context(), "/bin/sh", "-c", text) //nolint:gosec // the test's own
+		program.Env = append(os.Environ(), "D="+folder, "N=60", "TEXT="+text)
+		if err := program.Start(); err != nil {
+			t.Fatal(err)
+		}
+		awaitFile(t, folder, "ready")
+		start := time.Now()
+		killBelow()
+		t.Logf("%s: killed in %v (lists of children: %v)", name, time.Since(start), listed())
+		for end := time.Now().Add(20 * time.Second); len(descendants(t, folder)) > 0; time.Sleep(time.Millisecond) { // what was killed ends soon
+			if time.Now().After(end) {
+				t.Fatalf("%s: %d processes were not killed", name, len(descendants(t, folder)))
+			}
+		}
+		_ = program.Wait()
+		for _, pid := range children() {
+			reap(pid)
+		}
+	}
+}
+
+// The kernel spins in a wait for a child that has ended while others remove what /proc has of it: under
+// a real-time policy for up to a second, in which no other guard of the machine kills in time.
+func TestWhoKillsComesBeforeOthersAndWhoReapsDoesNot(t *testing.T) {
+	p, folder := script(t, `echo $PPID > $D/guard; while [ ! -e $D/go ]; do sleep 0.01; done`)
+	over := begin(t, holdFor(long), p, Options{TTL: long})
+	guard := awaitPid(t, folder, "guard")
+	policy := func(thread int) uintptr {
+		is, _, _ := syscall.RawSyscall(syscall.SYS_SCHED_GETSCHEDULER, uintptr(thread), 0, 0)
+		return is
+	}
+	hurries := make(chan bool)
+	go func() { // the thread ends with this function
+		runtime.LockOSThread()
+		schedule(0, schedRR, 1)
+		hurries <- policy(0) == schedRR
+	}()
+	may, kills := <-hurries, uintptr(schedOther) // root may
+	if may {
+		kills = schedRR
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		killer, ordinary := policy(guard), 0
+		for _, thread := range names(fmt.Sprintf("/proc/%d/task", guard)) {
+			if id, _ := strconv.Atoi(thread); policy(id) == schedOther {
+				ordinary++
+			}
+		}
+		if killer == kills && (ordinary == 1 || !may) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Errorf("the thread that kills has policy %d, and %d threads have the ordinary one, want %d and one, which reaps", killer, ordinary, kills)
+			break
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await(t, over)
 }
 
 // A program that leaves work behind holds the lock until that is done. Meanwhile its number, which

@@ -44,7 +44,8 @@ type Options struct {
 	Alone bool
 
 	// Signals are passed on to the program: see [Notify]. HUP, INT, QUIT or TERM that come before
-	// the program was started keep it from being started.
+	// the program was started keep it from being started. TERM stops it as the end of ctx does, and
+	// so does a second HUP or INT within 5s, but not an INT of the terminal (Foreground).
 	Signals <-chan os.Signal
 
 	// File is rewritten at each renewal, for [Left]; nil: none.

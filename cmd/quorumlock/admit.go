@@ -29,17 +29,12 @@ have been in use. 69 means that a node does not answer.`,
 			if !t.settings.RestartGuard {
 				return exitf(t.settings.fault("guard"), "every node votes without --guard: there is nothing to admit")
 			}
-			nodes, err := t.settings.open()
+			locker, err := t.settings.openLocker()
 			if err != nil {
-				return err
-			}
-			locker, err := redlock.New(nodes, t.settings.locker()...)
-			if err != nil {
-				closeNodes(nodes)
 				return err
 			}
 			defer func() { err = errors.Join(err, locker.Close()) }()
-			return t.admit(cmd.Context(), locker, len(nodes), undo)
+			return t.admit(cmd.Context(), locker, undo)
 		},
 	})
 	verb.Flags().BoolVar(&undo, "undo-guard", false, "admit whatever answers, whatever it holds: two holders are possible unless all clients have been stopped for the longest lease")
@@ -47,15 +42,15 @@ have been in use. 69 means that a node does not answer.`,
 }
 
 // admit admits the nodes, and says why not.
-func (t *tool) admit(ctx context.Context, locker *redlock.Locker, nodes int, undo bool) error {
-	var options []redlock.AdmitOption
+func (t *tool) admit(ctx context.Context, locker *redlock.Locker, undo bool) error {
+	do := locker.AdmitNewNodes
 	if undo {
-		options = append(options, redlock.ForceAdmission())
+		do = locker.ForceAdmission
 	}
-	err := locker.AdmitNewNodes(ctx, options...)
+	err := do(ctx)
 	switch {
 	case err == nil:
-		return t.print(fmt.Sprintf("%d nodes are admitted: they vote from now on\n", nodes))
+		return t.print(fmt.Sprintf("%d nodes are admitted: they vote from now on\n", len(locker.Stats().Nodes)))
 	case errors.Is(err, redlock.ErrAdmitted):
 		return fmt.Errorf("%w, %v. To admit them now can make two holders: stop all clients for %v first, and then use --undo-guard", err, t.settings.longest(), t.settings.longest())
 	}

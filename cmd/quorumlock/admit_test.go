@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// admit runs the command under a guard of a minute.
+// admit runs the command under a guard of a minute. A variable never stands for --undo-guard.
 func (s *site) admit(args ...string) result {
 	s.t.Helper()
-	return run(s.t, []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_GUARD=true", "QUORUMLOCK_LONGEST_TTL=1m"},
+	return run(s.t, []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_GUARD=true", "QUORUMLOCK_LONGEST_TTL=1m", "QUORUMLOCK_UNDO_GUARD=true"},
 		append([]string{"admit"}, args...)...)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/certificates"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
@@ -97,8 +98,8 @@ func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
 		},
 		{
 			name: "a node that is far away", id: "latency", severity: inspect.Warning, seen: "p99",
-			options:  inspect.Options{Settings: inspect.Settings{NodeTimeout: 40 * time.Millisecond}},
-			disguise: func(node int) disguise { return disguise{delay: time.Duration(node/3) * 25 * time.Millisecond} },
+			options:  inspect.Options{Settings: inspect.Settings{NodeTimeout: 400 * time.Millisecond}},
+			disguise: func(node int) disguise { return disguise{delay: time.Duration(node/3) * 220 * time.Millisecond} },
 			cured:    func(o *inspect.Options, _ *[]string) { o.NodeTimeout = 9 * time.Second },
 		},
 		{
@@ -125,11 +126,11 @@ func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
 		},
 		{
 			name:    "a clock that runs too fast", // by so much that a busy machine cannot blur it
-			options: inspect.Options{For: 2500 * time.Millisecond, Settings: inspect.Settings{Drift: 0.2}},
-			id:      "clock", severity: inspect.Unfit, seen: "drift ppm 2",
+			options: inspect.Options{For: 2500 * time.Millisecond, Settings: inspect.Settings{Drift: 0.4}},
+			id:      "clock", severity: inspect.Unfit, seen: "drift ppm ",
 			disguise: func(node int) disguise {
 				begun := time.Now()
-				return answers(3, clock(func(now time.Time) time.Time { return now.Add(now.Sub(begun) * 3 / 10) }))(node)
+				return answers(3, clock(func(now time.Time) time.Time { return now.Add(now.Sub(begun) * 3 / 4) }))(node)
 			},
 		},
 		{
@@ -212,7 +213,7 @@ func clock(shows func(time.Time) time.Time) func([]string, driver.Reply) driver.
 
 func TestACertificateThatEndsIsRenewedByTheCure(t *testing.T) {
 	t.Parallel()
-	files := redisserver.NewCertificates(t)
+	files := certificates.New(t)
 	for _, tt := range []struct {
 		left     time.Duration
 		severity inspect.Severity
@@ -244,7 +245,7 @@ func TestACertificateThatEndsIsRenewedByTheCure(t *testing.T) {
 
 func TestADeploymentThatIsFitIsCalledSo(t *testing.T) {
 	t.Parallel()
-	w := newWard(t, "appendonly yes")
+	w := newWard(t, "appendonly yes", "appendfsync always")
 	nodes, endpoints := w.disguised([]string{"10.9.0.1", "10.9.0.2", "10.9.0.3"}, nil)
 	for i := range endpoints {
 		endpoints[i].Password = "secret" // as far as the doctor can tell

@@ -30,7 +30,7 @@ type ward struct {
 // newWard starts three servers, with further lines of their configuration.
 func newWard(t *testing.T, config ...string) *ward {
 	t.Helper()
-	w := &ward{t: t, args: []string{"--for", "100ms", "--node-timeout", "2s"}} // which no busy machine exceeds
+	w := &ward{t: t, args: []string{"--for", "100ms", "--node-timeout", "5s"}} // which no busy machine exceeds
 	var urls []string
 	for range 3 {
 		s := redisserver.Start(t, config...)
@@ -88,25 +88,16 @@ func do(t *testing.T, addr string, words ...string) string {
 
 func ask(t *testing.T, addr string, words ...string) driver.Reply {
 	t.Helper()
-	nodes, err := goredis.Open("redis://" + addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closeNodes(nodes)
-	args := make([]any, len(words))
-	for i, word := range words {
-		args[i] = word
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	replies, err := nodes[0].Driver.Do(ctx, []driver.Command{{Args: args, Blocks: true}})
+	reply, err := redisserver.Ask(ctx, addr, words...)
 	if err == nil {
-		err = replies[0].Err()
+		err = reply.Err()
 	}
 	if err != nil {
 		t.Fatalf("%q at %s: %v", words, addr, err)
 	}
-	return replies[0]
+	return reply
 }
 
 // paste runs the lines of a cure in a shell, as an operator would, in a folder of the test's own.

@@ -45,15 +45,8 @@ func of(node string) string {
 
 // prometheus shows a report as a text file that node_exporter collects.
 func prometheus(r *inspect.Report) string {
-	var text strings.Builder
-	family := func(name, help string, samples ...string) {
-		if len(samples) > 0 {
-			fmt.Fprintf(&text, "# HELP %[1]s %[2]s\n# TYPE %[1]s gauge\n", name, help)
-		}
-		for _, s := range samples {
-			text.WriteString(name + s + "\n")
-		}
-	}
+	var text exposition
+	family := func(name, help string, samples ...string) { text.family(name, "gauge", help, samples...) }
 	verdicts := []inspect.Severity{inspect.Fit, inspect.Warning, inspect.Unfit, inspect.Unknown}
 	family("quorumlock_doctor_verdict", "0 fit, 1 warnings, 2 unfit, 3 cannot tell.", fmt.Sprintf(" %d", slices.Index(verdicts, r.Verdict)))
 	family("quorumlock_doctor_time_seconds", "When the nodes were examined.", fmt.Sprintf(" %d", r.Time.Unix()))
@@ -90,6 +83,19 @@ func prometheus(r *inspect.Report) string {
 	slices.Sort(findings)
 	family("quorumlock_doctor_finding", "What was found.", slices.Compact(findings)...)
 	return text.String()
+}
+
+// An exposition is text that Prometheus reads.
+type exposition struct{ strings.Builder }
+
+// family adds a family of time series: a sample is labels, a space and a value.
+func (e *exposition) family(name, kind, help string, samples ...string) {
+	if len(samples) > 0 {
+		_, _ = fmt.Fprintf(e, "# HELP %[1]s %[2]s\n# TYPE %[1]s %[3]s\n", name, help, kind)
+	}
+	for _, s := range samples {
+		_, _ = e.WriteString(name + s + "\n") // a Builder takes everything
+	}
 }
 
 // label quotes the value of a label.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -54,7 +55,7 @@ func five(t *testing.T) *ward {
 // steady is a report on real servers, with what differs from run to run made the same.
 func steady(w *ward) (r inspect.Report) {
 	w.t.Helper()
-	got := run(w.t, []string{"QUORUMLOCK_NODES=" + w.nodes}, "doctor", "-o", "json", "--for", "100ms", "--prefix", "orders:", "--accept", "persistence")
+	got := run(w.t, []string{"QUORUMLOCK_NODES=" + w.nodes}, "doctor", "-o", "json", "--for", "100ms", "--node-timeout", "5s", "--prefix", "orders:", "--accept", "persistence")
 	text := got.out
 	for i, s := range w.servers {
 		host := fmt.Sprintf("10.0.0.%d", i+1)
@@ -169,11 +170,30 @@ func TestMonitorsReadTheirFormats(t *testing.T) {
 		}
 		seen[name] = true
 	}
+	for _, name := range alerted(t, "doctor") {
+		if !typed[name] {
+			t.Errorf("alerts.yml names %s, which doctor does not write: %q", name, slices.Sorted(maps.Keys(typed)))
+		}
+	}
 	for _, want := range []string{"quorumlock_doctor_verdict 2\n", "quorumlock_doctor_nodes_fit 2\n", fmt.Sprintf("quorumlock_doctor_node_up{node=%q} 0\n", w.servers[1].Addr)} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("doctor -o prometheus has no line %q:\n%s", want, got.out)
 		}
 	}
+}
+
+// alerted are the metrics of a verb that the alerting rules name.
+func alerted(t *testing.T, verb string) []string {
+	t.Helper()
+	rules, err := os.ReadFile("../../docs/observability/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`\bquorumlock_`+verb+`_[a-z_]+`).FindAllString(string(rules), -1)
+	if len(names) == 0 {
+		t.Fatalf("alerts.yml names no metric of %s", verb)
+	}
+	return names
 }
 
 func TestDoctorSaysWhatIsWrongWithItsArguments(t *testing.T) {
@@ -207,11 +227,11 @@ func TestACheckIsSilentWhereAllIsFit(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
 	env := []string{"QUORUMLOCK_NODES=" + w.nodes}
-	if got := run(t, env, "doctor", "--for", "100ms", "--check=eviction,reach"); got != (result{}) {
+	if got := run(t, env, "doctor", "--for", "100ms", "--node-timeout", "5s", "--check=eviction,reach"); got != (result{}) {
 		t.Errorf("a check of what is fit = %+v, want code 0 and no output", got)
 	}
 	w.do(1, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
-	got := run(t, env, "doctor", "--for", "100ms", "--check=eviction,reach")
+	got := run(t, env, "doctor", "--for", "100ms", "--node-timeout", "5s", "--check=eviction,reach")
 	if got.code != 2 || !strings.Contains(got.out, "maxmemory-policy noeviction") || strings.Contains(got.out, "same-host") {
 		t.Errorf("a check of what is unfit = %+v, want code 2 and that finding alone", got)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/certificates"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -34,11 +35,13 @@ type row struct {
 	wait     bool          // the server takes a moment to be mended
 }
 
-// Every row of the table is made to happen on servers, the finding is seen, its cure is pasted into a
-// shell, and the finding is gone.
+// Every row of the table is made to happen on servers, the finding is seen, its cure is pasted into
+// a shell, and the finding is gone.
 func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 	t.Parallel()
 	guard := []string{"--guard", "--longest-ttl", "1m"}
+	files := certificates.New(t)
+	var resume func() // a server that is halted
 	for _, tt := range []row{
 		{
 			name: "a node that is down", id: "reach", severity: inspect.Warning, node: 2, seen: "refused", pastes: 1,
@@ -101,6 +104,18 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			mend:  func(w *ward) { w.nodes = strings.Replace(w.nodes, "rediss://", "redis://", 1) },
 		},
 		{
+			name: "no TLS where there is nothing else", id: "tls", severity: inspect.Warning, node: 1, seen: "it speaks TLS at this port",
+			spoil: func(w *ward) {
+				s := w.servers[0]
+				s.Kill()
+				w.servers[0] = redisserver.StartAt(w.t, s.Addr, append(files.Config(s.Port), "port 0")...)
+			},
+			mend: func(w *ward) {
+				addr := w.servers[0].Addr
+				w.nodes = strings.Replace(w.nodes, "redis://"+addr, "rediss://"+addr+"?ca="+files.CA, 1)
+			},
+		},
+		{
 			name: "one server twice", id: "same-server", severity: inspect.Unfit, node: 3, seen: "run id", verdict: inspect.Unfit,
 			spoil: func(w *ward) {
 				w.nodes = w.nodes[:strings.LastIndex(w.nodes, ",")] + ",redis://localhost:" + w.servers[0].Port
@@ -139,6 +154,19 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			mend: func(w *ward) { w.args = w.args[:4] },
 		},
 		{
+			name: "shards of one Redis Cluster", id: "cluster", severity: inspect.Unfit, node: 1, seen: "MOVED", verdict: inspect.Unfit,
+			spoil: func(w *ward) {
+				var urls []string
+				for _, s := range redisserver.StartCluster(w.t, 3) {
+					urls = append(urls, "redis://"+s.Addr)
+				}
+				w.nodes = strings.Join(urls, ",")
+			},
+			mend: func(w *ward) {
+				w.nodes = fmt.Sprintf("redis://%s,redis://%s,redis://%s", w.servers[0].Addr, w.servers[1].Addr, w.servers[2].Addr)
+			},
+		},
+		{
 			name: "a node that evicts", id: "eviction", severity: inspect.Unfit, node: 3, seen: "policy volatile-lru", pastes: 1, verdict: inspect.Unfit,
 			spoil: func(w *ward) { w.do(3, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-lru") },
 		},
@@ -150,6 +178,9 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			name: "a memory that is full", id: "eviction", severity: inspect.Unfit, node: 3, seen: "OOM", verdict: inspect.Unfit,
 			spoil: func(w *ward) { w.do(3, "CONFIG", "SET", "maxmemory", "1mb") },
 			mend:  func(w *ward) { w.do(3, "CONFIG", "SET", "maxmemory", "1gb") },
+		},
+		{
+			name: "a power cut that forgets the last second", config: []string{"appendonly yes"}, id: "persistence", severity: inspect.Warning, node: 1, seen: "appendfsync everysec", pastes: 1,
 		},
 		{
 			name: "durable votes without a file", args: []string{"--durable"}, id: "persistence", severity: inspect.Unfit, node: 2, seen: "aof enabled 0", pastes: 1, verdict: inspect.Unfit,
@@ -185,6 +216,14 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 		{
 			name: "a marker for longer leases", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "admitted for 2m0s", pastes: 1, verdict: inspect.Unfit,
 			spoil: func(w *ward) { w.admit(2*time.Minute, 0) },
+		},
+		{
+			name: "a guard that these clients do not have", id: "guard", severity: inspect.Unfit, node: 1, seen: "longest ttl 1m0s", pastes: 1, verdict: inspect.Unfit,
+			spoil: func(w *ward) { w.admit(time.Minute, 0) },
+		},
+		{
+			name: "a guard that nobody may look for", args: []string{"--prefix", "orders:"}, id: "guard", severity: inspect.Unknown, node: 1, seen: "NOPERM", pastes: 1,
+			spoil: func(w *ward) { w.user("resetkeys", "~orders:*", "+@all") },
 		},
 		{
 			name: "nodes of another set", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "node set v1 7:3@1, ours 0:3", pastes: 1, verdict: inspect.Unfit,
@@ -223,6 +262,12 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			mend:  func(w *ward) { w.do(1, "SET", "ql:set", "v1 0:3@1") },
 		},
 		{
+			name: "a node that stands still nearly all the time", args: []string{"--node-timeout", "450ms", "--for", "2s"},
+			id: "reach", severity: inspect.Warning, node: 2, pastes: 1, wait: true, // which on a busy machine may be down
+			spoil: func(w *ward) { resume = halt(w.t, w.servers[1], 700*time.Millisecond, 45*time.Millisecond) },
+			mend:  func(*ward) { resume() },
+		},
+		{
 			name: "a delay that the server has noted", config: []string{"enable-debug-command yes", "latency-monitor-threshold 50"}, args: []string{"--node-timeout", "250ms"},
 			id: "latency", severity: inspect.Warning, node: 2, seen: "event command", pastes: 1,
 			spoil: func(w *ward) { w.do(2, "DEBUG", "SLEEP", "0.4") },
@@ -230,6 +275,13 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 		{
 			name: "a user without scripts and any other way", id: "scripts", severity: inspect.Unfit, node: 1, seen: "scripts false", pastes: 1, verdict: inspect.Unfit,
 			spoil: func(w *ward) { w.user("+@all", "-eval", "-evalsha") },
+		},
+		{
+			name: "scripts that the server has no name for", config: []string{`rename-command EVAL ""`}, id: "scripts", severity: inspect.Unfit, node: 1, seen: "scripts false", verdict: inspect.Unfit,
+			mend: func(w *ward) {
+				w.servers[0].Kill()
+				w.servers[0] = redisserver.StartAt(w.t, w.servers[0].Addr)
+			},
 		},
 		{
 			name: "a user who lacks a right of locks", id: "acl", severity: inspect.Unfit, node: 1, seen: "lacks +pexpire", pastes: 1, verdict: inspect.Unfit,
@@ -255,12 +307,14 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			name: "a user that there is not", args: []string{"--acl-user", "locks"}, id: "acl", severity: inspect.Unfit, node: 1, seen: "user locks", pastes: 1, verdict: inspect.Unfit,
 		},
 		{
-			name: "a user who may do more", args: []string{"--acl-user", "locks"}, id: "acl", severity: inspect.Info, node: 1, seen: "may FLUSHALL",
+			name: "a user who may do more", args: []string{"--acl-user", "locks", "--prefix", "orders:"}, id: "acl", severity: inspect.Info, node: 1, seen: "may FLUSHALL", pastes: 1,
 			spoil: func(w *ward) {
 				w.all("ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all")
 			},
-			pastes: 1, // which adds what is needed
-			mend:   func(w *ward) { w.do(1, "ACL", "SETUSER", "locks", "reset") },
+			mend: func(w *ward) { // the line of the report does it, too, and leaves the password
+				w.do(1, strings.Fields(w.examine().Nodes[0].ACL)...)
+				w.do(1, "AUTH", "locks", "secret")
+			},
 		},
 		{
 			name: "a user who may not ask what it may do", id: "acl", severity: inspect.Unknown, node: 1, seen: "ACL DRYRUN NOPERM", pastes: 1, args: []string{"--acl-user", "locks"},
@@ -272,6 +326,10 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 		{
 			name: "waiters that are not woken", id: "wake-ups", severity: inspect.Warning, node: 1, seen: "NOPERM", pastes: 1,
 			spoil: func(w *ward) { w.user("resetchannels", "+@all") },
+		},
+		{
+			name: "waiters that nobody may wake", id: "wake-ups", severity: inspect.Warning, node: 1, seen: "'publish' command", pastes: 1,
+			spoil: func(w *ward) { w.user("+@all", "-publish") },
 		},
 		{
 			name: "listeners with a small buffer", id: "wake-ups", severity: inspect.Warning, node: 1, seen: "4096", pastes: 1,
@@ -350,6 +408,32 @@ func (w *ward) follow(replica *redisserver.Server, master int) {
 	w.until(master, "state=online", "INFO", "replication")
 }
 
+// halt stops a server again and again, and lets it run in between, until the test ends or resume
+// is called.
+func halt(t *testing.T, s *redisserver.Server, stopped, running time.Duration) (resume func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	pass := func(d time.Duration) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(d): // it is the fault itself, and waits for nothing
+		}
+	}
+	go func() {
+		defer close(over)
+		for ctx.Err() == nil {
+			thaw := s.Freeze()
+			pass(stopped)
+			thaw()
+			pass(running)
+		}
+	}()
+	resume = func() { cancel(); <-over }
+	t.Cleanup(resume)
+	return resume
+}
+
 // until waits until a server's answer has a text in it.
 func (w *ward) until(server int, text string, words ...string) {
 	w.t.Helper()
@@ -410,7 +494,7 @@ func (w *ward) admit(longest time.Duration, set uint64) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	options := []redlock.Option{redlock.WithRestartGuard(longest), redlock.WithNodeSet(set), redlock.WithNodeTimeout(5 * time.Second)}
+	options := []redlock.Option{redlock.WithLongestTTL(longest), redlock.WithRestartGuard(), redlock.WithNodeSet(set), redlock.WithNodeTimeout(5 * time.Second)}
 	locker, err := redlock.New(nodes, options...)
 	if err != nil {
 		w.t.Fatal(err)
@@ -423,7 +507,8 @@ func (w *ward) admit(longest time.Duration, set uint64) {
 	}
 }
 
-// user makes the nodes' user at the first server one with these rules, beside all keys and channels.
+// user makes the nodes' user at the first server one with these rules, beside all keys and
+// channels.
 func (w *ward) user(rules ...string) {
 	w.t.Helper()
 	w.do(1, append([]string{"ACL", "SETUSER", "look", "on", ">secret", "~*", "&*"}, rules...)...)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,7 +18,9 @@ type runEvent struct {
 	Schema string     `json:"schema"`
 	Event  string     `json:"event"`
 	Time   time.Time  `json:"time"`
-	Key    string     `json:"key"`
+	Key    string     `json:"key"`             // of several all of them
+	Keys   []string   `json:"keys,omitempty"`  // if they are several
+	Slots  []int      `json:"slots,omitempty"` // of acquired: of a semaphore
 	Fence  int64      `json:"fence,omitempty"`
 	Until  *time.Time `json:"until,omitempty"` // the deadline
 	Pid    int        `json:"pid,omitempty"`   // of started
@@ -99,34 +102,70 @@ func (l *eventLog) close() {
 	}
 }
 
+// event is one about the target.
+func (r *running) event(what string) *runEvent {
+	e := &runEvent{Event: what, Key: r.key}
+	if len(r.keys) > 1 {
+		e.Keys = r.keys
+	}
+	return e
+}
+
+// tell tells whoever asked for it what has happened.
+func (r *running) tell(e *runEvent) {
+	r.figures.note(e)
+	r.events.write(e)
+}
+
 // tells is what the guard and the lease say, for whoever wants to know it.
 func (r *running) tells(fence int64) func(supervise.Event) {
 	said := false
 	return func(e supervise.Event) {
 		until := e.Deadline.UTC()
-		line := &runEvent{Event: string(e.What), Key: r.key, Fence: fence, Until: &until, Pid: e.Pid}
+		line := r.event(string(e.What))
+		line.Fence, line.Until, line.Pid = fence, &until, e.Pid
 		if e.Err != nil {
 			line.Error = e.Err.Error()
 		}
-		r.events.write(line)
+		r.tell(line)
 		switch {
 		case e.What == supervise.Unwritten && !said:
 			said = true
 			r.say("the lease file cannot be written, so \"quorumlock left\" says less than is left: %v", e.Err)
 		case e.What == supervise.Lost && r.onLost == onLostReport:
-			r.say("the lock on %q is lost, and the program runs on: its store has to refuse its writes, by the fence", r.key)
+			r.notify("STATUS=has lost " + r.key + ", and the program runs on")
+			r.say("the lock on %s is lost, and the program runs on: its store has to refuse its writes, by the fence", &r.target)
 		}
 	}
 }
 
-func (r *running) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.talk, "quorumlock: "+format+"\n", args...)
+// feed tells the init system, until stop is called, that this process goes on: twice in the time
+// that it waits for that, if it does (sd_watchdog_enabled(3)).
+func (r *running) feed() (stop func()) {
+	micro, err := strconv.ParseInt(r.getenv("WATCHDOG_USEC"), 10, 64)
+	if pid := r.getenv("WATCHDOG_PID"); err != nil || micro < 2 || pid != "" && pid != strconv.Itoa(os.Getpid()) {
+		return func() {}
+	}
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		ticks := time.NewTicker(time.Duration(micro) * time.Microsecond / 2)
+		defer ticks.Stop()
+		for {
+			r.notify("WATCHDOG=1")
+			select {
+			case <-ticks.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { close(done); <-over }
 }
 
 // notify tells the init system, if there is one that asks.
 func (r *running) notify(state string) {
-	if err := supervise.Report(r.getenv(socketVariable), state); err != nil && !r.mute {
-		r.mute = true
+	if err := supervise.Report(r.getenv(socketVariable), state); err != nil && !r.mute.Swap(true) {
 		r.say("%s: %v", socketVariable, err)
 	}
 }

@@ -32,7 +32,7 @@ var exitCodes = []struct{ code, name, means string }{
 	{fmt.Sprint(exitUsage), "EX_USAGE", "a flag or an argument is not valid: nothing was done"},
 	{fmt.Sprint(exitUnavailable), "EX_UNAVAILABLE", "too few nodes answer, or several asked at once: nobody can say who has a key"},
 	{fmt.Sprint(exitSoftware), "EX_SOFTWARE", "a fault that none of these describes: please report it"},
-	{fmt.Sprint(exitIO), "EX_IOERR", "of run: the lease file or the status descriptor cannot be written"},
+	{fmt.Sprint(exitIO), "EX_IOERR", "of run: the lease file cannot be written"},
 	{fmt.Sprint(exitTaken), "EX_TEMPFAIL", "somebody else has the key (of run: -E changes it)"},
 	{fmt.Sprint(exitForbidden), "EX_NOPERM", "a node refuses the user or a command"},
 	{fmt.Sprint(exitConfig), "EX_CONFIG", "no nodes, a profile or variable that is not valid, or nodes that are unfit"},
@@ -78,6 +78,7 @@ func codeOf(err error) int {
 	}{
 		{redlock.ErrOption, exitUsage},
 		{redlock.ErrNodeSet, exitConfig},
+		{redlock.ErrPermits, exitConfig},
 		{redlock.ErrAdmitted, exitConfig},
 		{redlock.ErrLost, exitLost},
 		{redlock.ErrTaken, exitTaken},
@@ -99,6 +100,55 @@ func codeOf(err error) int {
 		return exitForbidden
 	}
 	return exitSoftware
+}
+
+// optionFlags are the flags for the options of the library.
+var optionFlags = [][2]string{
+	{"KeyPrefix", "--prefix"},
+	{"TTL", "--ttl"},
+	{"LongestTTL", "--longest-ttl"},
+	{"NodeTimeout", "--node-timeout"},
+	{"DriftFactor", "--drift"},
+	{"RestartGuard", "--guard"},
+	{"ClockGuard", "--clock-guard"},
+	{"NodeSet", "--node-set"},
+	{"Durability", "--replicated"},
+	{"MaxWait", "--wait"},
+	{"MaxHold", "--max-hold"},
+	{"Owner", "--name"},
+	{"Grace", "--grace"},
+}
+
+// inFlags puts what the library advises to programs in the words of the command.
+var inFlags = func() *strings.Replacer {
+	words := []string{
+		"keep a Locker open until then; only if all nodes are new, Locker.AdmitNewNodes", `let a client run until then; only if all nodes are new, "quorumlock admit"`,
+		"once a Locker was open for", "once a client has run for",
+		"call Locker.ForceAdmission", `use "quorumlock admit --undo-guard"`,
+		"a Durability with Replicas and no Disk", "--replicated without --durable",
+		"set Disk, Replicas or both, or leave WithDurability out", "give --durable, --replicated or both, or none",
+		" or a shorter Timeout of WithDurability", "",
+		"(--full, StatusOptions.Full)", "(--full)",
+		"WithNodeSet(", "--node-set (",
+	}
+	for _, o := range optionFlags {
+		words = append(words, "With"+o[0], o[1])
+	}
+	return strings.NewReplacer(words...)
+}()
+
+// spoken is an error as the command says it: options of the library are its flags.
+func spoken(err error) string {
+	text := strings.TrimPrefix(err.Error(), "redlock: ")
+	var option *redlock.OptionError
+	if errors.As(err, &option) {
+		for _, o := range optionFlags {
+			if o[0] == option.Option {
+				text = strings.Replace(text, option.Option+": ", o[1]+": ", 1)
+			}
+		}
+	}
+	return inFlags.Replace(text)
 }
 
 // forbids reports whether a node has refused the user or a command.

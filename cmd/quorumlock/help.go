@@ -48,7 +48,7 @@ func environmentTopic() *cobra.Command {
 		rows = append(rows, []string{variable(f.Name), "--" + f.Name})
 	})
 	rows = append(rows,
-		[]string{"QUORUMLOCK_<FLAG>", "any other flag of a verb, in capitals and with _ for -"},
+		[]string{"QUORUMLOCK_<FLAG>", "any other flag of a verb, in capitals and with _ for -; but --" + strings.Join(byHand, ", --") + " have none"},
 		[]string{"NO_COLOR", "no colours (any value)"},
 		[]string{"CLICOLOR_FORCE", "colours also where the output is no terminal (not 0)"},
 		[]string{"TERM=dumb", "no colours"},
@@ -61,7 +61,11 @@ func environmentTopic() *cobra.Command {
 	return &cobra.Command{Use: "environment", Short: "Which variables are read", Long: strings.TrimSpace(text.String())}
 }
 
-// manVerb writes the man pages of packages, from the same text as the help.
+// completionVerb is what cobra calls the verb that prints what shells complete by.
+const completionVerb = "completion"
+
+// manVerb writes the man pages of packages, from the same text as the help. Packages have the
+// completions themselves, so there is no page of how to make them.
 func manVerb() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man FOLDER",
@@ -76,6 +80,9 @@ func manVerb() *cobra.Command {
 			date, err := time.Parse(time.DateOnly, os.Getenv("SOURCE_DATE"))
 			if err == nil {
 				header.Date = &date
+			}
+			for _, verb := range cmd.Root().Commands() {
+				verb.Hidden = verb.Hidden || verb.Name() == completionVerb
 			}
 			cmd.Root().DisableAutoGenTag = true // it has the day of the build, and packages are to be reproducible
 			if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {

@@ -3,6 +3,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +17,7 @@ import (
 // What tells a program its key, and where its lease file is.
 const (
 	keyVariable   = "QUORUMLOCK_KEY"
+	slotVariable  = "QUORUMLOCK_SLOT"
 	leaseVariable = "QUORUMLOCK_LEASE"
 )
 
@@ -48,4 +53,48 @@ Between this answer and what the script does next time passes: where a late writ
 	}
 	verb.Flags().DurationVar(&atLeast, "at-least", 0, "how `long` the lock has to last")
 	return verb
+}
+
+// leaseFile makes the place of a lease file.
+func (r *running) leaseFile(fence int64) (*supervise.LeaseFile, error) {
+	file, err := supervise.NewLeaseFile(r.locks(r.settings.Prefix), fence, r.getenv(leaseVariable))
+	if err != nil {
+		return nil, noRoom(err)
+	}
+	return file, nil
+}
+
+// room finds out whether there will be a lease file, before anybody waits for a lock.
+func (r *running) room() error {
+	file, err := r.leaseFile(0)
+	file.Remove()
+	return err
+}
+
+func noRoom(err error) error {
+	return exit(exitIO, fmt.Errorf("lease file: %w: set XDG_RUNTIME_DIR to a folder of yours that is there and has room", err))
+}
+
+// environment is what the program gets, which has nothing of a lock around this one.
+func (r *running) environment(lock held, file string) []string {
+	const fence, token = "QUORUMLOCK_FENCE", "QUORUMLOCK_TOKEN" //nolint:gosec // the name of a variable
+	own := []string{keyVariable, slotVariable, fence, token, leaseVariable, socketVariable, "WATCHDOG_USEC", "WATCHDOG_PID"}
+	for _, flag := range []string{"shared", "permits", "take", "at-least", "status-fd"} {
+		own = append(own, variable(flag))
+	}
+	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(own, name)
+	})
+	env = append(env, keyVariable+"="+strings.Join(r.keys, "\n"), leaseVariable+"="+file)
+	if slots := slots(lock); slots != nil {
+		env = append(env, slotVariable+"="+strings.Trim(fmt.Sprint(slots), "[]"))
+	}
+	if r.settings.Fences {
+		env = append(env, fmt.Sprintf("%s=%d", fence, lock.Fence()))
+	}
+	if r.exposeToken {
+		env = append(env, token+"="+lock.Token())
+	}
+	return env
 }

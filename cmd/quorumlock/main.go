@@ -23,7 +23,10 @@ func main() {
 	t := &tool{in: os.Stdin, out: os.Stdout, talk: os.Stderr, getenv: os.Getenv}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, syscall.SIGTERM)
+	if !signal.Ignored(os.Interrupt) { // or a program of run would not inherit it
+		signal.Notify(signals, os.Interrupt)
+	}
 	go func() {
 		if s, ok := (<-signals).(syscall.Signal); ok && !t.forwards.Load() {
 			signal.Stop(signals) // the next one ends the process at once

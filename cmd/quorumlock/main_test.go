@@ -5,9 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -94,9 +99,17 @@ func TestWhatIsNotValidIsRefusedWithWhatToDo(t *testing.T) {
 		{"a profile that says a thing twice", profile("ttl = 1s\nttl = 2s\n"), []string{"profile", "check"}, exitConfig, "p.conf:2: ttl was set before"},
 		{"a profile with a wrong value", profile("ttl = soon\n"), []string{"profile", "check"}, exitConfig, "p.conf:1: ttl: not a value"},
 		{"a variable with a wrong value", []string{"QUORUMLOCK_TTL=soon"}, []string{"profile", "check"}, exitConfig, "QUORUMLOCK_TTL: ttl: not a value"},
-		{"a setting that no Locker takes", nil, []string{"profile", "check", "--ttl", "1ms"}, exitUsage, "TTL: 1ms is not between"},
-		{"the same in the environment", []string{"QUORUMLOCK_TTL=1ms"}, []string{"profile", "check"}, exitConfig, "TTL: 1ms is not between"},
-		{"a guard for less than the lease", nil, []string{"profile", "check", "--node-set", "3"}, exitUsage, "WithRestartGuard"},
+		{"a setting that no Locker takes", nil, []string{"profile", "check", "--ttl", "1ms"}, exitUsage, "--ttl: 1ms is not between"},
+		{"the same in the environment", []string{"QUORUMLOCK_TTL=1ms"}, []string{"profile", "check"}, exitConfig, "--ttl: 1ms is not between"},
+		{"a guard for less than the lease", nil, []string{"profile", "check", "--node-set", "3"}, exitUsage, "quorumlock: --node-set: nobody looks at it without --guard: give both"},
+		{"a node time-out above the lease", nil, []string{"profile", "check", "--ttl", "1s", "--node-timeout", "5s"}, exitUsage, "quorumlock: --node-timeout: 5s is not between"},
+		{"replicas below 0", nil, []string{"profile", "check", "--replicated", "-3"}, exitUsage, "quorumlock: --replicated: -3 replicas are"},
+		{"a grace above the lease", nil, []string{"run", "--ttl", "2s", "--grace", "5s", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", "k", "--", "true"}, exitUsage, "quorumlock: --grace: 5s is not between"},
+		{"a key of the library's own for run", nil, []string{"run", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", "ql:line:{k}", "--", "true"}, exitUsage, `"ql:"`},
+		{"a key of the library's own for elect", nil, []string{"elect", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", "ql:k"}, exitUsage, `"ql:"`},
+		{"a key of the library's own for status", nil, []string{"status", "ql:k", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3"}, exitUsage, `"ql:"`},
+		{"a key of the library's own for release", nil, []string{"release", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", "ql:k"}, exitUsage, `"ql:"`},
+		{"a key of the library's own for profile check", nil, []string{"profile", "check", "--prefix", "ql:", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3"}, exitUsage, `"ql:"`},
 	} {
 		got := run(t, tt.env, tt.args...)
 		if got.code != tt.code || !strings.Contains(got.talk, tt.says) || got.out != "" {
@@ -105,6 +118,50 @@ func TestWhatIsNotValidIsRefusedWithWhatToDo(t *testing.T) {
 		if strings.Contains(got.talk, "secret") {
 			t.Errorf("%s: a password is shown: %q", tt.name, got.talk)
 		}
+	}
+}
+
+// What users of the command read has no names of Go in it, wherever in the library it was written.
+func TestNoMessageNamesWhatOnlyProgramsHave(t *testing.T) {
+	t.Parallel()
+	named := regexp.MustCompile(`\bWith[A-Z][A-Za-z]*|\bLocker\.[A-Z]\w*|\b[A-Z]\w*Options\.\w+|\ba Durability\b`)
+	unreached := regexp.MustCompile(`WithReentry|WithRenewal|WithFairness|WithOwner|WithToken|WithMaxAcquires`) // options that the command has no flag for, and does not mix up
+	read := 0
+	for _, folder := range []string{"redlock", "inspect", "supervise", "internal/fault", "internal/gate", "internal/node", "internal/protocol", "internal/quorum", "internal/waiting"} {
+		files, err := filepath.Glob("../../" + folder + "/*.go")
+		if err != nil || files == nil {
+			t.Fatalf("%s has no files: %v", folder, err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				literal, ok := n.(*ast.BasicLit)
+				if !ok || literal.Kind != token.STRING {
+					return true
+				}
+				text, err := strconv.Unquote(literal.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if named.MatchString(text) {
+					read++
+				}
+				if said := spoken(errors.New(text)); named.MatchString(said) && !unreached.MatchString(said) {
+					t.Errorf("%s: users of the command read %q: put its names into those of the command (inFlags)", set.Position(literal.Pos()), said)
+				}
+				return true
+			})
+		}
+	}
+	if read == 0 {
+		t.Error("the library names none of its options in any message, so this test sees nothing")
 	}
 }
 
@@ -183,14 +240,23 @@ func TestThereIsAPageForEveryVerb(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), ".SH SYNOPSIS") {
 			t.Errorf("%s: %v, %d bytes, want a page with a synopsis", name, err, len(text))
 		}
+		if strings.Contains(string(text), "completion") {
+			t.Errorf("%s is also about completions", name)
+		}
+	}
+	if pages, _ := filepath.Glob(filepath.Join(folder, "*completion*")); pages != nil {
+		t.Errorf("there are pages of completions: %q", pages)
 	}
 }
 
-func TestCompletionIsThereForFourShells(t *testing.T) {
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+func TestCompletionIsThereForThreeShells(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
 		if got := run(t, nil, "completion", shell); got.code != exitOK || !strings.Contains(got.out, "quorumlock") {
 			t.Errorf("completion %s = %d, %d bytes, %q, want a script", shell, got.code, len(got.out), got.talk)
 		}
+	}
+	if got := run(t, nil, "completion", "powershell"); got.code != exitUsage || got.out != "" {
+		t.Errorf("completion powershell = %d, %d bytes, %q, want %d", got.code, len(got.out), got.talk, exitUsage)
 	}
 }
 

@@ -81,6 +81,11 @@ func writeLines[T any](t *tool, objects []T) error {
 	return nil
 }
 
+// say says something that is no data.
+func (t *tool) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(t.talk, "quorumlock: "+format+"\n", args...)
+}
+
 func (t *tool) print(text string) error {
 	_, err := io.WriteString(t.out, text)
 	return err

@@ -5,7 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"net"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -19,18 +19,13 @@ type page struct {
 	election *election.Election
 
 	mu      sync.Mutex
-	leader  string        // as the nodes say
-	lock    *redlock.Lock // of this process's term; nil: somebody else leads, or nobody
-	failure error         // of the last renewal
+	leader  string // as the nodes say
+	lock    held   // of this process's term; nil: somebody else leads, or nobody
+	failure error  // of the last renewal
 }
 
-// serve answers at an address until stop is called.
-func (p *page) serve(ctx context.Context, addr string) (stop func(), err error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	pages := http.NewServeMux()
+// register adds the pages to those that are served.
+func (p *page) register(pages *http.ServeMux) {
 	pages.HandleFunc("GET /{$}", p.who)
 	pages.HandleFunc("GET /leader", func(w http.ResponseWriter, _ *http.Request) {
 		p.mu.Lock()
@@ -42,16 +37,6 @@ func (p *page) serve(ctx context.Context, addr string) (stop func(), err error) 
 		defer p.mu.Unlock()
 		answer(w, p.lock == nil || p.failure == nil, "ok", "this process leads, and cannot renew its lock")
 	})
-	server := &http.Server{Handler: pages, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() { _ = server.Serve(listener) }) // until it is closed
-	running.Go(func() { p.observe(ctx) })
-	return func() {
-		cancel()
-		_ = server.Close()
-		running.Wait()
-	}, nil
 }
 
 // answer answers a probe.
@@ -90,16 +75,64 @@ func (p *page) observe(ctx context.Context) {
 	}
 }
 
+// A leaderLine is what elect --observe prints.
+type leaderLine struct {
+	Schema   string    `json:"schema"`
+	Time     time.Time `json:"time"`
+	Election string    `json:"election"`
+	Leader   string    `json:"leader"` // "": nobody
+	Term     string    `json:"term,omitempty"`
+}
+
+// observeOnly prints who leads, first now and then at each change, until ctx ends.
+func (e *electing) observeOnly(ctx context.Context, key string) error {
+	locker, err := e.settings.openLocker()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = locker.Close() }() // it holds nothing
+	for leader, err := range election.New(locker, key).Observe(ctx) {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && e.goesOn(err):
+			continue
+		case err != nil:
+			return err
+		}
+		line := &leaderLine{"quorumlock.leader/v1", time.Now().UTC(), key, leader.Value, leader.Term}
+		if e.format == formatTable {
+			err = e.print(line.String())
+		} else {
+			err = writeLines(e.tool, []*leaderLine{line})
+		}
+		if err != nil {
+			return nil // nobody reads any more
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func (l *leaderLine) String() string {
+	who := l.Leader
+	if who == "" {
+		who = "nobody"
+	}
+	return fmt.Sprintf("%s %s leads\n", l.Time.Format(time.RFC3339), who)
+}
+
 // leads takes note of a term of this process, or, with nil, of its end.
-func (p *page) leads(lock *redlock.Lock) {
+func (p *page) leads(lock held) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lock, p.failure = lock, nil
 }
 
-// renewed takes note of a renewal.
-func (p *page) renewed(r redlock.Renewal) {
+// extended takes note of a renewal.
+func (p *page) extended(_ context.Context, e redlock.ExtendEnd) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failure = r.Err
+	if e.Renewal {
+		p.failure = e.Err
+	}
 }

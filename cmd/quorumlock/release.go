@@ -40,7 +40,7 @@ func releaseVerb(t *tool) *cobra.Command {
 		Short: "Take a key from its holder, without two holders",
 		Long: `release takes a key from the holder that has it now, and from nobody else: a holder that hangs, or whose program
 cannot be stopped. The nodes put a tombstone in the place of its token, for as long as its lease may run. So its
-renewals fail, its lock is lost at its deadline, and who waits gets the key then: there are never two holders.
+renewals fail, its lock is lost at its deadline, and the next waiter gets the key then: there are never two holders.
 (Deleting the key would make two, and the next renewal would set it again.)
 
 Without --force it says who has the key and what would be done, and does nothing.
@@ -55,6 +55,12 @@ is named by --slot.`,
   quorumlock release gpus --slot 2 --force
   quorumlock release orders:42 --force --now --yes`,
 		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return t.completeKeys(cmd, args, begun)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Settings = t.settings.Settings
 			if cmd.Flags().Changed("slot") && r.slot < 0 {
@@ -98,12 +104,12 @@ func (r *releasing) release(ctx context.Context, nodes []driver.Node, key string
 		name = fmt.Sprintf("slot %d of %q", r.slot, key)
 	}
 	if !seen.Held() {
-		r.say("%s: nobody has it", name)
+		r.report("%s: nobody has it", name)
 		return r.write(&releaseReport{Revocation: inspect.Revocation{
 			Time: time.Now().UTC(), Key: key, Quorum: seen.Quorum, Need: len(nodes) - len(nodes)/2, Nodes: []inspect.RevokedNode{},
 		}})
 	}
-	r.say("%s: %s has it at %d of %d nodes%s%s", name, seen, seen.At, len(nodes), until(&seen), notes(&seen))
+	r.report("%s: %s has it at %d of %d nodes%s%s", name, seen, seen.At, len(nodes), until(&seen), notes(&seen))
 	if !r.force {
 		return exitf(exitUsage, "nothing was done: --force takes %s from its holder, who keeps it until the lease is over", name)
 	}
@@ -121,8 +127,8 @@ func (r *releasing) release(ctx context.Context, nodes []driver.Node, key string
 	return err
 }
 
-// say tells the operator, who sees no JSON.
-func (r *releasing) say(format string, args ...any) {
+// report tells the operator, who sees no JSON.
+func (r *releasing) report(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.talk, format+"\n", args...)
 }
 
@@ -182,7 +188,7 @@ func (r *releasing) audit(seen *inspect.Holding, done *inspect.Revocation, err e
 	case done.Now:
 		outcome = "freed at once"
 	}
-	r.say("audit: time=%s user=%q host=%q verb=release key=%q slot=%d holder=%q nodes=%d/%d outcome=%q reason=%q",
+	r.report("audit: time=%s user=%q host=%q verb=release key=%q slot=%d holder=%q nodes=%d/%d outcome=%q reason=%q",
 		done.Time.Format(time.RFC3339), who, host, done.Key, seen.Slot, seen, done.Took, len(done.Nodes), outcome, r.Reason)
 }
 

@@ -42,14 +42,20 @@ func newSite(t *testing.T, size int, ttl time.Duration) *site {
 	return s
 }
 
-func (s *site) newLocker(ttl time.Duration) *redlock.Locker {
+func (s *site) newLocker(ttl time.Duration, options ...redlock.Option) *redlock.Locker {
 	s.t.Helper()
-	locker, err := redlock.New(s.open(), redlock.WithKeyPrefix(prefix), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/2))
+	locker, err := redlock.New(s.open(), append(options, redlock.WithKeyPrefix(prefix), redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl/2))...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = locker.Close() })
 	return locker
+}
+
+// announced is how many clients of the first node listen for releases of a key.
+func (s *site) announced(key string) int64 {
+	s.t.Helper()
+	return s.servers[0].Ask("PUBSUB", "NUMSUB", "ql:free:"+prefix+key).Elems[1].Int
 }
 
 func (s *site) open() []driver.Node {
@@ -187,13 +193,15 @@ func TestTheHolderOfARevokedKeyIsOverByItsDeadlineAndAWaiterIsServedThenAndNotBe
 	}
 }
 
-// The holder goes on after a revocation at too few nodes, which says so, and is over after the rest.
+// The holder goes on after a revocation at too few nodes, which says so, and is over after the
+// rest.
 func TestARevocationThatTooFewNodesTookSaysSoAndIsCompletedByAnother(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 5, shortLease)
 	ctx := s.ctx()
-	renewals := make(chan redlock.Renewal, 1000)
-	held := must(s.locker.Acquire(ctx, "42", redlock.WithRenewal(), redlock.OnRenewal(func(r redlock.Renewal) { renewals <- r })))(t)
+	renewals := make(chan redlock.ExtendEnd, 1000)
+	locker := s.newLocker(shortLease, redlock.WithHooks(redlock.Hooks{ExtendEnd: func(_ context.Context, e redlock.ExtendEnd) { renewals <- e }}))
+	held := must(locker.Acquire(ctx, "42", redlock.WithRenewal()))(t)
 	s.everywhere(prefix + "42")
 	all := s.reaching(5)
 	settings := inspect.Settings{Prefix: prefix}
@@ -216,6 +224,30 @@ func TestARevocationThatTooFewNodesTookSaysSoAndIsCompletedByAnother(t *testing.
 	<-held.Context().Done()
 }
 
+func TestNoVariableTakesAKey(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, time.Minute)
+	held := must(s.locker.Acquire(s.ctx(), "42"))(t)
+	s.everywhere(prefix + "42")
+	env := []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX=" + prefix, "QUORUMLOCK_FORCE=true", "QUORUMLOCK_NOW=true", "QUORUMLOCK_YES=true"}
+	for _, tt := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"release", "42"}, exitUsage, "nothing was done: --force takes"},
+		{[]string{"release", "42", "--force", "--now"}, exitUsage, "--yes"},
+		{[]string{"release", "42", "--force"}, exitOK, `outcome="final"`}, // and not at once
+	} {
+		if got := run(t, env, tt.args...); got.code != tt.code || !strings.Contains(got.talk, tt.says) {
+			t.Errorf("%q with variables = %d, %q; want %d and %q", tt.args, got.code, got.talk, tt.code, tt.says)
+		}
+		if value := s.at(prefix + "42")[0]; (value == held.Token()) == (tt.code == exitOK) || value == "" {
+			t.Errorf("%q with variables leaves %.11q at the key, want the token while nothing is done, and then a tombstone", tt.args, value)
+		}
+	}
+}
+
 func TestANewHolderIsNeverHit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3, 20*time.Second)
@@ -224,7 +256,7 @@ func TestANewHolderIsNeverHit(t *testing.T) {
 	nodes := s.reaching(3)
 	old := must(s.locker.Acquire(ctx, "42"))(t)
 	seen := must(inspect.Look(ctx, nodes, "42", settings))(t)
-	if err := old.Release(ctx); err != nil {
+	if err := old.Release(); err != nil {
 		t.Fatal(err)
 	}
 	for _, now := range []bool{false, true} {
@@ -242,7 +274,7 @@ func TestANewHolderIsNeverHit(t *testing.T) {
 				t.Errorf("a node has %.14s… in place of the next holder's token", value)
 			}
 		}
-		if err := next.Release(ctx); err != nil {
+		if err := next.Release(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -275,8 +307,8 @@ func TestAPermitIsRevokedAlone(t *testing.T) {
 	others := must(s.waiter.Semaphore("gpus", 2))(t)
 	one := must(pool.Acquire(ctx, redlock.WithRenewal()))(t)
 	two := must(pool.Acquire(ctx, redlock.WithRenewal()))(t)
-	s.everywhere("ql:slot:{" + prefix + "gpus}" + fmt.Sprint(one.Slot()))
-	got := make(chan *redlock.Permit, 1)
+	s.everywhere("ql:slot:{" + prefix + "gpus}" + fmt.Sprint(one.Slots()[0]))
+	got := make(chan *redlock.Lock, 1)
 	go func() {
 		next, err := others.Acquire(ctx)
 		if err != nil || one.Valid() {
@@ -284,10 +316,10 @@ func TestAPermitIsRevokedAlone(t *testing.T) {
 		}
 		got <- next
 	}()
-	if r := s.released("gpus", "--slot", fmt.Sprint(one.Slot())); !r.Final {
+	if r := s.released("gpus", "--slot", fmt.Sprint(one.Slots()[0])); !r.Final {
 		t.Errorf("release = %+v, want it to be final", r)
 	}
-	if next := <-got; next == nil || next.Slot() != one.Slot() || !two.Valid() {
+	if next := <-got; next == nil || next.Slots()[0] != one.Slots()[0] || !two.Valid() {
 		t.Errorf("behind it the slot is with %v, and the other permit is valid: %v", next, two.Valid())
 	}
 }
@@ -299,7 +331,7 @@ func TestAKeyOfASetTakesTheSetWithIt(t *testing.T) {
 	keys := []string{"a", "b", "c"}
 	held := must(s.locker.AcquireAll(ctx, keys, redlock.WithRenewal()))(t)
 	s.everywhere(prefix + "b")
-	got := wait(func() (*redlock.KeysLock, error) { return s.waiter.AcquireAll(ctx, keys) }, held)
+	got := wait(func() (*redlock.Lock, error) { return s.waiter.AcquireAll(ctx, keys) }, held)
 	if r := s.released("b"); !r.Final {
 		t.Errorf("release = %+v, want it to be final", r)
 	}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/proxy"
 )
 
 // These are the faults of other wrappers, by the numbers of docs/run.md.
@@ -41,11 +43,15 @@ func TestR1ATerminatedWrapperStopsItsProgram(t *testing.T) {
 func TestR2NobodyElseRunsBeforeTheProgramIsGone(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 3)
-	var links []*link
+	var links []*proxy.Proxy
 	var cut []string
 	for _, server := range s.servers {
-		l := newLink(t, server.Addr)
-		links, cut = append(links, l), append(cut, "redis://"+l.addr)
+		l, err := proxy.New(server.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		links, cut = append(links, l), append(cut, "redis://"+l.Addr())
 	}
 	folder := t.TempDir()
 	args := func(file string) []string {
@@ -56,7 +62,9 @@ func TestR2NobodyElseRunsBeforeTheProgramIsGone(t *testing.T) {
 	second := start(t, s.nodes, args("second"))
 	second.await("waiting")
 	for _, l := range links {
-		l.cut()
+		if err := l.Refuse(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	second.await("started")
 	if code := first.code(); code != exitLost {
@@ -257,6 +265,37 @@ func TestR12AtATerminalCtrlCIsThePrograms(t *testing.T) {
 	}
 }
 
+// ssh, sudo and gpg read a terminal that is not their stdin.
+func TestR12AProgramMayReadTheTerminalWhateverItsStdin(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 1)
+	keyboard, screen := terminal(t)
+	at := func(c *exec.Cmd) {
+		c.Stdin = strings.NewReader("")
+		c.ExtraFiles = append(c.ExtraFiles, screen)
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 4}
+	}
+	w := start(t, s.nodes, script("", `read line </dev/tty; echo $line > $D/line`), at)
+	w.await("started")
+	_, _ = keyboard.WriteString("typed\n")
+	if line := w.file("line"); line != "typed" || w.code() != exitOK {
+		t.Errorf("the program has read %q from the terminal, and run ended with %d, want what was typed, and 0", line, w.code())
+	}
+
+	// In a group of its own it is stopped when it reads.
+	_, screen = terminal(t)
+	w = start(t, s.nodes, script("--foreground no", `echo $$ > $D/pid; read line </dev/tty`), at)
+	for pid := w.pid("pid"); state(pid) != 'T'; time.Sleep(time.Millisecond) { // nobody tells
+		if !runs(pid) {
+			t.Fatalf("the program that reads the terminal was not stopped: %s", w.talk.String())
+		}
+	}
+	w.signal(syscall.SIGINT)
+	if code := w.code(); code != 128+int(syscall.SIGINT) || !w.has("released") {
+		t.Errorf("a signal that came while the program was stopped: run ended with %d, released: %v; want 130, and that", code, w.has("released"))
+	}
+}
+
 func TestR13AKilledWrapperBlocksNobodyForLongerThanTheLease(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 3)
@@ -273,5 +312,40 @@ func TestR13AKilledWrapperBlocksNobodyForLongerThanTheLease(t *testing.T) {
 	}
 	if code := next.code(); code != exitOK {
 		t.Errorf("the next run ended with %d", code)
+	}
+}
+
+// Whoever asks in vain sends SIGKILL to run next, and then the key stays until its lease ends.
+func TestR14WhatDoesNotEndWhenAskedIsKilledAndTheKeyReleased(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	deaf := `trap '' HUP INT TERM; echo > $D/ready; while :; do sleep 0.01; done`
+	daemon := `setsid sh -c "$DAEMON" & exit 0`
+	for _, tt := range []struct {
+		name, text, daemon string
+		signal             syscall.Signal
+		again              bool // once is not enough
+		want               int
+	}{
+		{"a program that ignores TERM", deaf, "", syscall.SIGTERM, false, 137},
+		{"one that ignores INT", deaf, "", syscall.SIGINT, true, 137},
+		{"one that ignores HUP", deaf, "", syscall.SIGHUP, true, 137},
+		{"a daemon that ignores TERM", daemon, deaf, syscall.SIGTERM, false, 0},
+		{"a daemon", daemon, `trap 'echo > $D/asked; exit' HUP; echo > $D/ready; while :; do sleep 0.01; done`, syscall.SIGHUP, false, 0},
+		{"a daemon that is stopped", daemon, `trap 'echo > $D/asked; exit' HUP; echo > $D/ready; kill -STOP $$`, syscall.SIGHUP, false, 0},
+	} {
+		w := start(t, s.nodes, script("--grace 300ms", tt.text), func(c *exec.Cmd) { c.Env = append(c.Env, "DAEMON="+tt.daemon) })
+		w.file("ready")
+		if tt.daemon != "" {
+			w.await("remaining")
+		}
+		for w.signal(tt.signal); tt.again && !w.has("stopping"); w.signal(tt.signal) {
+			time.Sleep(20 * time.Millisecond) // two that come at once are one
+		}
+		code, deaf := w.code(), tt.text == deaf || tt.daemon == deaf
+		if code != tt.want || w.has("killed") != deaf || w.exists("asked") == deaf || !w.has("released") || len(s.left()) > 0 {
+			t.Errorf("%s: run ended with %d, killed it: %v, it heard the signal: %v, keys %q, %s; want %d, it killed only if it ignores the signal, and the key released",
+				tt.name, code, w.has("killed"), w.exists("asked"), s.left(), w.talk.String(), tt.want)
+		}
 	}
 }

@@ -3,12 +3,19 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,21 +34,38 @@ func TestWhatRunRefusesIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		{"run", exitUsage, "requires at least 1 arg"},
 		{"run k", exitUsage, "no program to run"},
 		{"run k --", exitUsage, "no program to run"},
-		{"run k true", exitUsage, "flags before it, and -- and the program behind it"},
+		{"run -- true", exitUsage, `no program to run behind "true"`},
+		{"run k true", exitUsage, `no program to run behind "k", "true"`},
 		{"run k --ttl 5s -- true", exitUsage, `"--ttl" stands behind the key`},
+		{"run a b a -- true", exitUsage, `"a" is there twice`},
+		{"run --shared a b -- true", exitUsage, "take one KEY"},
+		{"run --permits 2 a b -- true", exitUsage, "take one KEY"},
+		{"run --permits 2 --shared k -- true", exitUsage, "give one of the two"},
+		{"run --permits 0 k -- true", exitUsage, "0 permits let nobody in"},
+		{"run --permits -1 k -- true", exitUsage, "not between 1 and 128"},
+		{"run --permits 129 k -- true", exitUsage, "not between 1 and 128"},
+		{"run --permits 2 --take 3 k -- true", exitUsage, "not between 1 and the 2 of --permits"},
+		{"run --permits 2 --take 0 k -- true", exitUsage, "not between 1 and the 2 of --permits"},
+		{"run --take 1 k -- true", exitUsage, "give --permits, too"},
+		{"run --listen 127.0.0.1:none k -- true", exitConfig, "--listen"},
+		{"run --textfile /no/such/folder/file k -- true", exitUsage, "--textfile"},
+		{"elect --observe e -- true", exitUsage, "--observe runs nothing"},
+		{"elect e f -- true", exitUsage, "stands behind the election"},
+		{"elect e --ttl 5s -- true", exitUsage, `"--ttl" stands behind the election`},
 		{"run k -- no-such-program", 127, "no-such-program"},
 		{"run k -- /no/such/program", 127, "/no/such/program"},
 		{"run k -- " + plain, 126, "permission denied"},
 		{"run k -- /", 126, "is a directory"},
 		{"run --ttl 10s --grace 5s k -- true", exitUsage, "grace and margin (100ms) may take half of the TTL 10s"},
-		{"run --grace -1s k -- true", exitUsage, "Grace"},
-		{"run --ttl 1ms k -- true", exitUsage, "TTL"},
+		{"run --grace -1s k -- true", exitUsage, "--grace: -1s is not between"},
+		{"run -n --ttl 1s k -- true", exitUnavailable, "127.0.0.1:1"}, // the grace is a quarter of it
+		{"run --ttl 1ms k -- true", exitUsage, "--ttl: 1ms is not between"},
 		{"run -n -w 1s --restart k -- true", exitUsage, "--restart waits for the key for ever"},
 		{"run -w -1s k -- true", exitUsage, "not less than 0"},
 		{"run --at-least 2m --max-hold 1m k -- true", exitUsage, "--at-least 2m0s is longer than --max-hold 1m0s"},
-		{"run --max-hold 1s k -- true", exitUsage, "MaxHold"},
+		{"run --max-hold 1s k -- true", exitUsage, "--max-hold: 1s is less"},
 		{"run -E 256 k -- true", exitUsage, "not between 0 and 255"},
-		{"run --on-lost ignore k -- true", exitUsage, "neither kill nor report"},
+		{"run --on-renewal-failure ignore k -- true", exitUsage, "neither kill nor report"},
 		{"run --foreground maybe k -- true", exitUsage, "none of auto, yes and no"},
 		{"run --signal FOO k -- true", exitUsage, "is no signal"},
 		{"run --signal 65 k -- true", exitUsage, "is no signal"},
@@ -110,20 +134,160 @@ func TestAKeyThatIsHeldHasACodeOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestLocksOfEveryKindKeepOutWhatTheyShould(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	for i, tt := range []struct {
+		holds, asks, key string // the holder's flags and keys, the other's, and which that is told
+		slots, want      int    // how many slots it has, and how run ends
+	}{
+		{"--shared k", "--shared k", "k", 0, 0},
+		{"--shared k", "k", "", 0, exitTaken},
+		{"k", "--shared k", "", 0, exitTaken},
+		{"a b", "c b", "", 0, exitTaken},
+		{"a b", "d c", "c\nd", 0, 0},
+		{"a b", "a", "", 0, exitTaken},
+		{"a b", "--shared b", "", 0, exitTaken},
+		{"--permits 2 k", "--permits 2 k", "k", 1, 0},
+		{"--permits 2 --take 2 k", "--permits 2 k", "", 0, exitTaken},
+		{"--permits 3 k", "--permits 3 --take 3 k", "", 0, exitTaken},
+		{"--permits 3 k", "--permits 3 --take 2 k", "k", 2, 0},
+		{"--permits 2 k", "--permits 3 k", "", 0, exitConfig},
+		{"--permits 1 k", "k", "k", 0, 0},
+	} {
+		names := strings.NewReplacer("a", fmt.Sprint("a", i), "b", fmt.Sprint("b", i), "c", fmt.Sprint("c", i), "d", fmt.Sprint("d", i), "k", fmt.Sprint("k", i))
+		keys := func(flags string) string { // only the words that are keys get the row's number
+			words := strings.Fields(flags)
+			for j, word := range words {
+				if len(word) == 1 && word[0] >= 'a' {
+					words[j] = names.Replace(word)
+				}
+			}
+			return strings.Join(words, " ")
+		}
+		args := func(flags, text string) []string {
+			return append(strings.Fields("run --ttl 20s --node-timeout 4s --fences "+keys(flags)), "--", "/bin/sh", "-c", text)
+		}
+		holder := start(t, s.nodes, args(tt.holds, `exec sleep 1000`))
+		holder.await("started")
+		other := start(t, s.nodes, args("-n "+tt.asks, `printf '%s|%s|%s\n' "$QUORUMLOCK_KEY" "$QUORUMLOCK_SLOT" "${QUORUMLOCK_FENCE:+fence}" > $D/told.new; mv $D/told.new $D/told`))
+		if code := other.code(); code != tt.want || (code == 0) != other.exists("told") {
+			t.Errorf("beside run %s, run -n %s ended with %d, want %d, and the program run only with 0: %s", tt.holds, tt.asks, code, tt.want, other.talk.String())
+		} else if code == 0 {
+			told := strings.Split(other.file("told"), "|")
+			had := other.await("acquired").Slots
+			if want := strings.Trim(fmt.Sprint(had), "[]"); told[0] != names.Replace(tt.key) || told[1] != want || len(had) != tt.slots || told[2] != "fence" {
+				t.Errorf("the program under %s is told %q: want the key, the slots %q, which are %d, and a fence", tt.asks, told, want, tt.slots)
+			}
+			for _, slot := range holder.await("acquired").Slots {
+				if slices.Contains(had, slot) {
+					t.Errorf("run %s and run %s both have slot %d", tt.holds, tt.asks, slot)
+				}
+			}
+		}
+		holder.signal(syscall.SIGTERM)
+		if code := holder.code(); code != 128+int(syscall.SIGTERM) || !holder.has("released") {
+			t.Errorf("run %s that was asked to end ended with %d, released: %t; want 143, and that it was", tt.holds, code, holder.has("released"))
+		}
+		for _, line := range append(holder.lines, other.lines...) {
+			if faults := conforms(t, "run.v1.json", line); faults != nil {
+				t.Errorf("%s: %q", line, faults)
+			}
+		}
+	}
+}
+
+// A file is as good as the journal, if JOURNAL_STREAM names it.
+func TestAnOperatorIsToldForWhomRunWaits(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	holder := start(t, s.nodes, append(strings.Fields("run --ttl 20s b a"), "--", "sleep", "1000"))
+	holder.await("started")
+	semaphore := start(t, s.nodes, append(strings.Fields("run --permits 2 --take 2 p"), "--", "sleep", "1000"))
+	semaphore.await("started")
+	type waiter struct {
+		*wrapper
+		flags string
+		says  []string // and then that it has the key; nil: nothing
+	}
+	var waiters []waiter
+	name := fmt.Sprintf("sleep@.*/%d has ", holder.cmd.Process.Pid)
+	begin := func(flags string, journal bool, says ...string) {
+		var args []string
+		w := start(t, s.nodes, append(strings.Fields("run --ttl 20s "+flags), "--", "true"), func(c *exec.Cmd) {
+			talk, err := os.Create(filepath.Join(t.TempDir(), "talk"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = talk.Close() })
+			var stat syscall.Stat_t
+			if err := syscall.Fstat(int(talk.Fd()), &stat); err != nil {
+				t.Fatal(err)
+			}
+			c.Stderr = talk
+			args = append(args, talk.Name())
+			if journal {
+				c.Env = append(c.Env, fmt.Sprintf("JOURNAL_STREAM=%d:%d", stat.Dev, stat.Ino))
+			} else {
+				c.Env = append(c.Env, "JOURNAL_STREAM=8:1")
+			}
+		})
+		w.folder = filepath.Dir(args[0])
+		waiters = append(waiters, waiter{w, flags, says})
+	}
+	const left = ` since 2[0-9TZ:-]{19}, for (1[0-9]|20)s more and longer if it renews(; [2-8] wait)?`
+	begin("a", true, `waiting for "a": `+name+"it"+left)
+	begin("c a", true, `waiting for "a", "c": `+name+`"a"`+left)
+	begin("--shared b", true, `waiting for "b": `+name+"it"+left)
+	begin("--permits 2 p", true, `waiting for a permit of "p": there are 2`)
+	waiters[0].await("waiting")
+	begin("a", true, `waiting for "a": `+name+"it.* renews; [2-8] wait")
+	begin("-q a", true)
+	begin("a", false)
+	keyboard, screen := terminal(t)
+	atTerminal := start(t, s.nodes, append(strings.Fields("run --ttl 20s a"), "--", "true"), func(c *exec.Cmd) { c.Stderr = screen })
+	if line, err := bufio.NewReader(keyboard).ReadString('\n'); err != nil || !regexp.MustCompile(name).MatchString(line) {
+		t.Errorf("at a terminal run says %q (%v), want who has the key", line, err)
+	}
+	for _, w := range waiters {
+		w.await("waiting")
+		for _, want := range w.says {
+			if said := w.file("talk"); !regexp.MustCompile(`^quorumlock: ` + want + `$`).MatchString(strings.Split(said, "\n")[0]) {
+				t.Errorf("run %s says %q while it waits, want %s", w.flags, said, want)
+			}
+		}
+	}
+	if got := run(t, []string{"QUORUMLOCK_NODES=" + s.nodes}, "status", "a"); !regexp.MustCompile(`sleep@.*held, for [0-9.]+m?s`).MatchString(got.out) {
+		t.Errorf("status says %+v, want since when the key is held", got)
+	}
+	for _, w := range []*wrapper{holder, semaphore} {
+		w.signal(syscall.SIGTERM)
+		w.code()
+	}
+	atTerminal.code()
+	for _, w := range waiters {
+		code := w.code()
+		text, err := os.ReadFile(filepath.Join(w.folder, "talk"))
+		if told := strings.Contains(string(text), "quorumlock: has "); code != exitOK || err != nil || told != (w.says != nil) || !told && len(text) > 0 {
+			t.Errorf("run %s ended with %d and has said %q (%v), want 0, and how long it waited: %t", w.flags, code, text, err, w.says != nil)
+		}
+	}
+}
+
 func TestTheProgramIsToldWhatItRunsUnder(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 3)
 	w := start(t, s.nodes, script("--fences --status-fd 3", `env > $D/env.new; mv $D/env.new $D/env; echo > $D/ready; while [ ! -e $D/go ]; do sleep 0.01; done`), func(c *exec.Cmd) {
-		c.Env = append(c.Env, "QUORUMLOCK_TOKEN=outer", "NOTIFY_SOCKET=@none", "QUORUMLOCK_AT_LEAST=1ms")
+		c.Env = append(c.Env, "QUORUMLOCK_TOKEN=outer", "QUORUMLOCK_SLOT=7", "NOTIFY_SOCKET=@none", "QUORUMLOCK_AT_LEAST=1ms")
 	})
 	w.file("ready")
 	env := "\n" + w.file("env") + "\n"
-	for _, want := range []string{"\nQUORUMLOCK_KEY=k\n", "\nQUORUMLOCK_FENCE=", "\nQUORUMLOCK_UNTIL=2", "\nQUORUMLOCK_LEASE=" + w.folder + "/"} {
+	for _, want := range []string{"\nQUORUMLOCK_KEY=k\n", "\nQUORUMLOCK_FENCE=", "\nQUORUMLOCK_LEASE=" + w.folder + "/"} {
 		if !strings.Contains(env, want) {
 			t.Errorf("the program does not find %q in %s", want, env)
 		}
 	}
-	for _, no := range []string{"QUORUMLOCK_TOKEN=", "NOTIFY_SOCKET=", "QUORUMLOCK_AT_LEAST="} {
+	for _, no := range []string{"QUORUMLOCK_TOKEN=", "QUORUMLOCK_SLOT=", "NOTIFY_SOCKET=", "QUORUMLOCK_AT_LEAST="} {
 		if strings.Contains(env, "\n"+no) {
 			t.Errorf("the program finds %s, which is not its own", no)
 		}
@@ -159,12 +323,29 @@ func TestTheTokenIsOnlyToldOnDemand(t *testing.T) {
 	}
 }
 
-func TestALeaseFileThatCannotBeWrittenRunsNothing(t *testing.T) {
+func TestALeaseFileThatCannotBeWrittenIsFoundBeforeTheWait(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 3)
-	w := start(t, s.nodes, script("", `echo > $D/ran`), func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_RUNTIME_DIR=/nowhere") })
-	if code := w.code(); code != exitIO || w.exists("ran") || len(s.left()) > 0 || !strings.Contains(w.talk.String(), "lease file") {
-		t.Errorf("run ended with %d and said %q, ran: %v, keys %q; want %d, nothing run and no key", code, w.talk.String(), w.exists("ran"), s.left(), exitIO)
+	start(t, s.nodes, script("", `exec sleep 1000`)).await("started")
+	for _, tt := range []struct {
+		name   string
+		args   []string
+		change func(*exec.Cmd)
+	}{
+		{"no folder", script("", `echo > $D/ran`), func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_RUNTIME_DIR=/nowhere") }},
+		{"no room", script("", `echo > $D/ran`), func(c *exec.Cmd) { // a file may have no byte
+			c.Args = append([]string{"sh", "-c", `ulimit -f 0; exec "$@"`, "sh"}, c.Args...)
+			c.Path = "/bin/sh"
+		}},
+		{"no folder for the hook of a candidate", []string{"elect", "--on-elected", "true", "k"}, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_RUNTIME_DIR=/nowhere") }},
+	} {
+		w := start(t, s.nodes, tt.args, tt.change)
+		if code := w.code(); code != exitIO || w.exists("ran") || w.has("waiting") || !strings.Contains(w.talk.String(), "set XDG_RUNTIME_DIR") {
+			t.Errorf("%s: it ended with %d and said %q, ran: %v, waited: %v; want %d, what to do, and neither", tt.name, code, w.talk.String(), w.exists("ran"), w.has("waiting"), exitIO)
+		}
+		if left, _ := filepath.Glob(filepath.Join(w.folder, "quorumlock-*")); left != nil {
+			t.Errorf("%s: %q is left", tt.name, left)
+		}
 	}
 }
 
@@ -178,10 +359,132 @@ func TestTheKeyIsKeptAtLeast(t *testing.T) {
 	}
 }
 
+// 79 is also what run says of a lock that was lost.
+func TestAProgramMayReturnTheCodeOfALostLock(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 1)
+	for _, flags := range []string{"--at-least 2s", "--restart"} {
+		w := start(t, s.nodes, script(flags, `echo >> $D/ran; exit 79`))
+		acquired, code := w.await("acquired").Time, w.code()
+		ran, _ := os.ReadFile(filepath.Join(w.folder, "ran"))
+		after := w.await("released").Time.Sub(acquired)
+		if code != 79 || string(ran) != "\n" || w.has("lost") || flags != "--restart" && after < 1900*time.Millisecond || w.talk.Len() > 0 {
+			t.Errorf("run %s of a program that returns 79 ended with %d, released it after %v, ran it %d times and said %q; want 79, once, and nothing said",
+				flags, code, after, len(ran), w.talk.String())
+		}
+	}
+}
+
+// As process 1 of a container it inherits what others leave; here, from the shell that it replaces.
+func TestWhatRunInheritsIsReaped(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	holder := start(t, s.nodes, script("", `while [ ! -e $D/go ]; do sleep 0.01; done`))
+	holder.await("started")
+	w := start(t, s.nodes, script("", `while [ ! -e $D/go ]; do sleep 0.01; done`), func(c *exec.Cmd) {
+		c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `for n in 1 2; do
+			sh -c 'echo $$ > $D/child.'$n'; while [ ! -e $D/end.'$n' ]; do sleep 0.01; done' &
+		done; exec "$0" "$@"`}, c.Args...)
+	})
+	reaped := func(when, number string) {
+		pid := w.pid("child." + number)
+		w.touch("end." + number)
+		for end := time.Now().Add(20 * time.Second); state(pid) != 'X'; time.Sleep(time.Millisecond) { // nobody tells
+			if time.Now().After(end) {
+				t.Fatalf("%s: a process that has ended was not reaped", when)
+			}
+		}
+	}
+	w.await("waiting")
+	reaped("while it waits", "1")
+	holder.touch("go")
+	w.await("started")
+	reaped("while its program runs", "2")
+	w.touch("go")
+	if code := w.code(); code != exitOK {
+		t.Errorf("run ended with %d", code)
+	}
+}
+
+func TestSignalsForTheProgramReachIt(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 1)
+	signals := []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGIO, syscall.SIGPWR, 35, 50, 64}
+	text := `for s in 10 12 14 29 30 35 50 64; do trap "echo > $D/got.$s" $s; done; echo > $D/ready; while [ ! -e $D/go ]; do sleep 0.01; done`
+	w := start(t, s.nodes, []string{"run", "k", "--", "/bin/bash", "-c", text}) // bash has traps for all
+	w.file("ready")
+	for _, one := range signals {
+		w.signal(one)
+		w.file(fmt.Sprint("got.", int(one)))
+	}
+	w.touch("go")
+	if code := w.code(); code != exitOK {
+		t.Errorf("run ended with %d", code)
+	}
+}
+
+// Go does not tell which others were ignored when it began.
+func TestSignalsThatRunIgnoresTheProgramIgnoresToo(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 1)
+	for _, names := range []string{"", "HUP", "INT TSTP TTIN TTOU"} {
+		var want uint64
+		for _, name := range strings.Fields(names) {
+			want |= 1 << (map[string]syscall.Signal{
+				"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "TSTP": syscall.SIGTSTP, "TTIN": syscall.SIGTTIN, "TTOU": syscall.SIGTTOU,
+			}[name] - 1)
+		}
+		var out strings.Builder
+		w := start(t, s.nodes, []string{"run", "k", "--", "grep", "SigIgn", "/proc/self/status"}, func(c *exec.Cmd) {
+			c.Stdout = &out
+			c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `for s in HUP INT TSTP TTIN TTOU; do trap - $s; done; for s in ` + names + `; do trap '' $s; done; exec "$0" "$@"`}, c.Args...)
+		})
+		code := w.code()
+		_, mask, _ := strings.Cut(strings.TrimSpace(out.String()), "\t")
+		if got, err := strconv.ParseUint(mask, 16, 64); code != exitOK || err != nil || got&0x380003 != want {
+			t.Errorf("run that ignores %q ended with %d, and its program says %q, want the mask %#x", names, code, out.String(), want)
+		}
+	}
+}
+
+// A program that starts what its user may leaves the two processes above it no thread to start.
+func TestAProgramThatUsesUpAllProcessesEndsNeitherOfThoseAboveIt(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can run it as users that have nothing else to run")
+	}
+	s := newMasters(t, 3)
+	self, err := os.Open(os.Args[0]) //nolint:gosec // this test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = self.Close() }()
+	const text = `n=0; while [ $n -lt 150 ]; do n=$((n+1)); sleep 1000 & done` // the shell ends when it cannot start one
+	for user := range 3 {
+		id := 29200 + user
+		w := start(t, s.nodes, script("--grace 100ms", text), func(c *exec.Cmd) {
+			folder := strings.TrimPrefix(c.Env[len(c.Env)-1], "D=")
+			if err := errors.Join(os.Chmod(filepath.Dir(folder), 0o711), os.Chown(folder, id, id)); err != nil { //nolint:gosec // the user has to come in
+				t.Fatal(err)
+			}
+			c.ExtraFiles = append(c.ExtraFiles, self)
+			c.Path, c.Args = "/bin/bash", append([]string{"bash", "-c", `ulimit -u 100; exec /proc/self/fd/4 "$@"`}, c.Args...)
+			c.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(id), Gid: uint32(id)} //nolint:gosec // it is small
+		})
+		w.await("remaining")
+		w.await("extended")
+		w.signal(syscall.SIGTERM)
+		// 2 is the shell's.
+		if code := w.code(); code != 2 || !w.has("released") || !strings.Contains(w.talk.String(), "ork") {
+			t.Errorf("run ended with %d, released: %v; want 2, and that: %.300s", code, w.has("released"), w.talk.String())
+		}
+	}
+}
+
 func TestAReportedLossStopsNothing(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 3)
-	w := start(t, s.nodes, script("--ttl 2s --grace 200ms --on-lost report", `while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`))
+	w := start(t, s.nodes, script("--ttl 2s --grace 200ms --on-renewal-failure report", `while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`))
 	w.await("started")
 	defer s.freeze()()
 	w.await("lost")
@@ -193,34 +496,205 @@ func TestAReportedLossStopsNothing(t *testing.T) {
 
 func TestALostProgramIsRunAgain(t *testing.T) {
 	t.Parallel()
+	for _, kind := range []string{"", "--shared", "--permits 2 --take 2"} {
+		s := newMasters(t, 3)
+		w := start(t, s.nodes, script("--ttl 2s --grace 200ms --restart "+kind, `if [ -e $D/second ]; then exit 4; fi; echo > $D/ready; exec sleep 1000`))
+		w.file("ready")
+		thaw := s.freeze()
+		w.await("lost")
+		w.touch("second")
+		thaw()
+		if code := w.code(); code != 4 {
+			t.Errorf("run --restart %s ended with %d, want 4, with which the second program has ended: %s", kind, code, w.talk.String())
+		}
+	}
+}
+
+func TestMonitorsAreToldWhatARunHasComeTo(t *testing.T) {
+	t.Parallel()
 	s := newMasters(t, 3)
-	w := start(t, s.nodes, script("--ttl 2s --grace 200ms --restart", `if [ -e $D/second ]; then exit 4; fi; echo > $D/ready; exec sleep 1000`))
+	addr, textfile := redisserver.FreeAddr(t), filepath.Join(t.TempDir(), "run.prom")
+	w := start(t, s.nodes, script("--ttl 2s --grace 200ms --restart --listen "+addr+" --textfile "+textfile, `if [ -e $D/second ]; then exit 4; fi; echo > $D/ready; exec sleep 1000`))
 	w.file("ready")
+	w.await("extended")
+	page := func() string {
+		answer, err := http.Get("http://" + addr + "/metrics") //nolint:noctx // the loopback answers
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+			t.Fatalf("/metrics has the type %q (%v)", answer.Header.Get("Content-Type"), err)
+		}
+		return string(text)
+	}
+	has := func(text string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !regexp.MustCompile(`(?m)^quorumlock_run_` + want + `$`).MatchString(text) {
+				t.Errorf("the metrics have no %s:\n%s", want, text)
+			}
+		}
+	}
+	const at = `_timestamp_seconds{key="k"} 1[0-9]{9}\.[0-9]{3}`
+	has(page(), `held{key="k"} 1`, "held_since"+at, "lease_until"+at, `renewals_total{key="k"} [1-9][0-9]*`, `leases_lost_total{key="k"} 0`, `starts_total{key="k"} 1`)
 	thaw := s.freeze()
 	w.await("lost")
+	w.await("waiting", func(e runEvent) bool { return e.Time.After(w.await("lost").Time) })
+	has(page(), `held{key="k"} 0`, "waiting_since"+at, `leases_lost_total{key="k"} 1`)
 	w.touch("second")
 	thaw()
 	if code := w.code(); code != 4 {
-		t.Errorf("run --restart ended with %d, want 4, with which the second program has ended: %s", code, w.talk.String())
+		t.Fatalf("run --restart ended with %d, want 4: %s", code, w.talk.String())
+	}
+	text, err := os.ReadFile(textfile) //nolint:gosec // the test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range alerted(t, "run") {
+		has(string(text), strings.TrimPrefix(name, "quorumlock_run_")+`\{key="k"\} .*`)
+	}
+	has(string(text), `held{key="k"} 0`, `leases_lost_total{key="k"} 1`, `starts_total{key="k"} 2`, `exit_code{key="k"} 4`, "exit"+at)
+	if info, err := os.Stat(textfile); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("the textfile is %v (%v), want it readable to all", info.Mode(), err)
+	}
+	if all, err := os.ReadDir(filepath.Dir(textfile)); err != nil || len(all) != 1 {
+		t.Errorf("beside the textfile there are %v (%v), want nothing", all, err)
+	}
+}
+
+func TestTheWatchdogOfTheInitSystemIsFed(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 1)
+	for _, tt := range []struct {
+		pid string // whose watchdog it is; "": that of this command
+		fed bool
+	}{{"", true}, {"1", false}} {
+		name := filepath.Join(t.TempDir(), "notify")
+		conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "unixgram", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := start(t, s.nodes, script("", `test -z "$WATCHDOG_USEC$WATCHDOG_PID$NOTIFY_SOCKET" || exit 3; while [ ! -e $D/go ]; do sleep 0.01; done`), func(c *exec.Cmd) {
+			c.Env = append(c.Env, "NOTIFY_SOCKET="+name, "WATCHDOG_USEC=20000", "WATCHDOG_PID="+tt.pid)
+		})
+		fed := 0
+		for buf, last := make([]byte, 1000), ""; last != "STOPPING=1"; {
+			if _ = conn.SetReadDeadline(time.Now().Add(20 * time.Second)); fed == 5 || !tt.fed {
+				w.touch("go")
+			}
+			n, _, err := conn.ReadFrom(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last = string(buf[:n]); last == "WATCHDOG=1" {
+				fed++
+			}
+		}
+		if code := w.code(); code != 0 || tt.fed != (fed >= 5) || !tt.fed && fed > 0 {
+			t.Errorf("run ended with %d, and fed the watchdog of process %q %d times; want 0, and that it does: %t", code, tt.pid, fed, tt.fed)
+		}
+		_ = conn.Close()
 	}
 }
 
 func TestTheInitSystemIsTold(t *testing.T) {
 	t.Parallel()
-	s := newMasters(t, 1)
-	name := filepath.Join(t.TempDir(), "notify")
-	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "unixgram", name)
+	const second = `if [ -e $D/second ]; then exit 0; fi; while :; do sleep 0.01; done`
+	for _, tt := range []struct {
+		flags, program string
+		lose           bool
+		want           []string
+	}{
+		{"", `exit 0`, false, []string{"STATUS=waiting for k", "READY=1\nSTATUS=has k", "STOPPING=1"}},
+		{"--restart --ttl 2s --grace 200ms", second, true, []string{
+			"STATUS=waiting for k", "READY=1\nSTATUS=has k", "STATUS=waiting for k", "READY=1\nSTATUS=has k", "STOPPING=1",
+		}},
+		{"--on-renewal-failure report --ttl 2s --grace 200ms", `while [ ! -e $D/second ]; do sleep 0.01; done`, true, []string{
+			"STATUS=waiting for k", "READY=1\nSTATUS=has k", "STATUS=has lost k, and the program runs on", "STOPPING=1",
+		}},
+	} {
+		s := newMasters(t, 1)
+		name := filepath.Join(t.TempDir(), "notify")
+		conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "unixgram", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := start(t, s.nodes, script(tt.flags, tt.program), func(c *exec.Cmd) { c.Env = append(c.Env, "NOTIFY_SOCKET="+name) })
+		if tt.lose {
+			w.await("started")
+			thaw := s.freeze()
+			w.await("lost")
+			w.touch("second")
+			thaw()
+		}
+		if code := w.code(); code != 0 {
+			t.Errorf("run %s ended with %d: %s", tt.flags, code, w.talk.String())
+		}
+		var told []string
+		for buf := make([]byte, 1000); len(told) == 0 || told[len(told)-1] != "STOPPING=1"; {
+			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+			n, _, err := conn.ReadFrom(buf)
+			if err != nil {
+				break
+			}
+			told = append(told, string(buf[:n]))
+		}
+		_ = conn.Close()
+		if told = slices.Compact(told); !slices.Equal(told, tt.want) { // a campaign that fails is repeated
+			t.Errorf("run %s: the init system was told %q, want %q", tt.flags, told, tt.want)
+		}
+	}
+}
+
+func TestAnObserverPrintsWhoLeads(t *testing.T) {
+	t.Parallel()
+	s := newMasters(t, 3)
+	out, err := os.Create(filepath.Join(t.TempDir(), "lines"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }()
-	start(t, s.nodes, script("", `exit 0`), func(c *exec.Cmd) { c.Env = append(c.Env, "NOTIFY_SOCKET="+name) }).code()
-	buf := make([]byte, 1000)
-	for _, want := range []string{"STATUS=waiting for k", "READY=1\nSTATUS=has k", "STOPPING=1"} {
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if n, _, err := conn.ReadFrom(buf); err != nil || string(buf[:n]) != want {
-			t.Errorf("the init system was told %q (%v), want %q", buf[:n], err, want)
+	defer func() { _ = out.Close() }()
+	observer := start(t, s.nodes, strings.Fields("elect --observe -o jsonl k"), func(c *exec.Cmd) { c.Stdout = out })
+	observer.folder = filepath.Dir(out.Name())
+	lines := func(n int) []leaderLine { // once there are so many
+		for end := time.Now().Add(time.Minute); ; {
+			var all []leaderLine
+			for _, text := range strings.Split(observer.file("lines"), "\n") {
+				if faults := conforms(t, "leader.v1.json", text); faults != nil {
+					t.Fatalf("%s: %q", text, faults)
+				}
+				var line leaderLine
+				if err := json.Unmarshal([]byte(text), &line); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, line)
+			}
+			if len(all) >= n {
+				return all
+			}
+			if time.Now().After(end) {
+				t.Fatalf("after a minute the observer has printed %+v, want %d lines", all, n)
+			}
 		}
+	}
+	lines(1)
+	candidate := start(t, s.nodes, strings.Fields("elect --name me k"))
+	lines(2)
+	candidate.signal(syscall.SIGTERM)
+	candidate.code()
+	all := lines(3)
+	if all[0].Leader != "" || all[1].Leader != "me" || all[1].Term == "" || all[2].Leader != "" {
+		t.Errorf("the observer prints %+v, want nobody, me and nobody", all)
+	}
+	observer.signal(syscall.SIGTERM)
+	if code := observer.code(); code != 128+int(syscall.SIGTERM) || observer.has("waiting") {
+		t.Errorf("an observer that was asked to end ended with %d, want 143: %s", code, observer.talk.String())
+	}
+	text := (&leaderLine{Time: time.Unix(0, 0).UTC()}).String() + (&leaderLine{Time: time.Unix(1, 0).UTC(), Leader: "web-7"}).String()
+	if want := "1970-01-01T00:00:00Z nobody leads\n1970-01-01T00:00:01Z web-7 leads\n"; text != want {
+		t.Errorf("as text the lines are %q, want %q", text, want)
 	}
 }
 

@@ -6,16 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unicode"
 
-	"github.com/quorumlock/quorumlock/election"
+	"github.com/spf13/pflag"
+
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/supervise"
 )
@@ -23,37 +26,46 @@ import (
 // A running is one run of a program under a lock, or under several, one after the other.
 type running struct {
 	*tool
-	key     string
+	target
+	key     string            // of several all of them, as errors of the library call them
 	program supervise.Program // without a Path: none
 
 	wait, grace, maxHold, atLeast      time.Duration
 	once, restart, exposeToken, elects bool
+	quiet                              bool
 	heldExit, statusFD                 int
 	signalName, foreground, onLost     string
+	listen, textfile                   string
 	signal                             syscall.Signal
 
+	locker  *redlock.Locker
 	signals <-chan os.Signal
+	terms   chan os.Signal          // SIGTERM once more, of those that campaign: who runs a program does not see the signals
 	cancel  context.CancelCauseFunc // of the context under which locks are taken
 	events  *eventLog
-	mute    bool // the init system does not listen, and that was said
+	figures figures
+	pages   http.ServeMux // that are served with --listen
+	mute    atomic.Bool   // the init system does not listen, and that was said
+	alone   bool          // the leader's program was, to its end: a lock that is lost after that harms nobody
 }
 
 // run checks what was asked for, takes the lock, and runs the program.
-func (r *running) run(ctx context.Context, args []string) error {
-	if err := r.check(args); err != nil {
+func (r *running) run(ctx context.Context, flags *pflag.FlagSet, args []string) error {
+	if err := r.check(flags, args); err != nil {
+		return err
+	}
+	if err := r.room(); err != nil {
 		return err
 	}
 	return r.over(ctx, func(ctx context.Context, locker *redlock.Locker) error {
-		lead := func(lock *redlock.Lock) error {
-			return r.term(ctx, lock, func() error { return r.under(ctx, lock, r.program) })
+		obtain := func() (held, error) { return r.obtain(ctx, locker) }
+		lead := func(lock held) error {
+			return r.term(lock, func() error { return r.under(ctx, lock, r.program) })
 		}
 		if r.restart {
-			return r.campaigns(ctx, election.New(locker, r.key), r.owner(), nil, lead)
+			return r.campaigns(ctx, obtain, lead)
 		}
-		r.notify("STATUS=waiting for " + r.key)
-		lock, err := r.acquire(ctx, func() (*redlock.Lock, error) {
-			return r.take(ctx, locker)
-		})
+		lock, err := r.await(ctx, obtain)
 		if err != nil {
 			return err
 		}
@@ -61,12 +73,12 @@ func (r *running) run(ctx context.Context, args []string) error {
 	})
 }
 
-// take takes the key, or waits for it. One try goes on while nobody is known to have the key: some
+// obtain takes the target, or waits for it. One try goes on while nobody is known to have it: some
 // host has to get it. After one TTL, what crashed hosts have left is gone.
-func (r *running) take(ctx context.Context, locker *redlock.Locker) (*redlock.Lock, error) {
+func (r *running) obtain(ctx context.Context, locker *redlock.Locker) (held, error) {
 	options := append(r.options(), redlock.WithOwner(r.owner()))
 	for began := time.Now(); ; {
-		lock, err := locker.Acquire(ctx, r.key, options...)
+		lock, err := r.acquire(ctx, locker, options)
 		if !errors.Is(err, redlock.ErrContended) || r.wait > 0 && !r.once || ctx.Err() != nil || time.Since(began) > r.settings.TTL {
 			return lock, err
 		}
@@ -74,24 +86,28 @@ func (r *running) take(ctx context.Context, locker *redlock.Locker) (*redlock.Lo
 }
 
 // over gives a verb a Locker and the signals, and tells how it ends.
-func (r *running) over(ctx context.Context, do func(context.Context, *redlock.Locker) error) (err error) {
-	nodes, err := r.settings.open()
+func (r *running) over(ctx context.Context, do func(context.Context, *redlock.Locker) error, options ...redlock.Option) (err error) {
+	locker, err := r.settings.openLocker(options...)
 	if err != nil {
 		return err
 	}
-	locker, err := redlock.New(nodes, r.settings.locker()...)
+	text, err := newTextfile(r.textfile)
 	if err != nil {
-		closeNodes(nodes)
+		_ = locker.Close() // nobody was asked
 		return err
 	}
+	runtime.GOMAXPROCS(min(4, runtime.GOMAXPROCS(0))) // it has little to do, and each takes a thread that the program's user may lack
 	signals, stop := supervise.Notify()
 	defer stop()
-	r.signals = signals
+	defer supervise.Reap()()
+	defer r.feed()()
+	r.locker, r.signals = locker, signals
 	r.forwards.Store(true) // from here on a signal is in signals
 	if context.Cause(ctx) == nil {
-		if r.events, err = openEvents(r.statusFD, &runEvent{Event: eventWaiting, Key: r.key}); err == nil {
+		if r.events, err = openEvents(r.statusFD, r.event(eventWaiting)); err == nil {
+			r.figures.note(r.event(eventWaiting))
 			ctx, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-			err = do(ctx, locker)
+			err = r.served(ctx, func() error { return do(ctx, locker) })
 			r.cancel(nil)
 		}
 	}
@@ -102,8 +118,13 @@ func (r *running) over(ctx context.Context, do func(context.Context, *redlock.Lo
 	if err != nil {
 		code = codeOf(err)
 	}
-	r.events.write(&runEvent{Event: eventExit, Key: r.key, Code: &code})
+	last := r.event(eventExit)
+	last.Code = &code
+	r.tell(last)
 	r.events.close()
+	if failed := text.write(r.figures.text()); failed != nil {
+		r.say("%v", failed)
+	}
 	return err
 }
 
@@ -143,10 +164,13 @@ func (r *running) owner() string {
 	}, name)
 }
 
-// acquire takes a lock, unless a signal comes that ends programs. The context has ended then.
-func (r *running) acquire(ctx context.Context, take func() (*redlock.Lock, error)) (*redlock.Lock, error) {
+// await waits for a lock, unless a signal comes that ends programs. The context has ended then.
+func (r *running) await(ctx context.Context, obtain func() (held, error)) (held, error) {
+	r.notify("STATUS=waiting for " + r.key)
 	defer r.endOnSignal()()
-	lock, err := take()
+	end := r.tellWait(ctx)
+	lock, err := obtain()
+	end(err == nil)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause // and closing the Locker releases the lock
 	}
@@ -182,40 +206,52 @@ func ending(s os.Signal) error {
 }
 
 // term does what a lock was taken for, and lets go of it when nothing of that runs any more.
-func (r *running) term(ctx context.Context, lock *redlock.Lock, do func() error) error {
+func (r *running) term(lock held, do func() error) error {
 	since, until := time.Now(), lock.Until().UTC()
-	r.events.write(&runEvent{Event: eventAcquired, Key: r.key, Fence: lock.Fence(), Until: &until})
+	had := r.event(eventAcquired)
+	had.Slots, had.Fence, had.Until = slots(lock), lock.Fence(), &until
+	r.tell(had)
 	r.notify("READY=1\nSTATUS=has " + r.key)
 	err := do()
 	switch {
 	case errors.Is(err, supervise.ErrGuard):
 		_ = lock.Abandon() // something of the program may run
 		return err
-	case codeOf(err) != exitLost && !r.keep(lock, since):
+	case !wasLost(err) && !r.keep(lock, since):
 		_ = lock.Abandon()
 		return err
 	}
-	return r.release(ctx, lock, err)
+	return r.release(lock, err)
 }
 
-// release releases a lock. The error is that of the program, or says that the lock was lost while it
-// ran.
-func (r *running) release(ctx context.Context, lock *redlock.Lock, err error) error {
-	switch end := lock.Release(context.WithoutCancel(ctx)); {
+// wasLost reports whether an error says that the lock was lost. A program may return that code itself.
+func wasLost(err error) bool {
+	var own *verdict
+	return codeOf(err) == exitLost && !errors.As(err, &own)
+}
+
+// release releases a lock. The error is that of the program, or says that the lock was lost while
+// it ran.
+func (r *running) release(lock held, err error) error {
+	switch end := lock.Release(); {
 	case end == nil:
-		r.events.write(&runEvent{Event: eventReleased, Key: r.key, Fence: lock.Fence()})
-	case codeOf(err) == exitLost || r.onLost == onLostReport:
+		released := r.event(eventReleased)
+		released.Fence = lock.Fence()
+		r.tell(released)
+	case wasLost(err) || r.onLost == onLostReport:
+	case r.alone && errors.Is(end, redlock.ErrLost):
+		r.say("%s was lost before it was released", &r.target)
 	case errors.Is(end, redlock.ErrLost):
 		return exitf(exitLost, "the program was not alone to its end: %w", end)
 	default:
-		r.say("%q is free when its lease ends, by %s: %v", r.key, lock.Until().Format(time.TimeOnly), end)
+		r.say("%s is free when its lease ends, by %s: %s", &r.target, lock.Until().Format(time.TimeOnly), spoken(end))
 	}
 	return err
 }
 
-// keep keeps a lock for as long as it is to be held at least. It reports false if that ended before:
-// by a signal, or because the lock was lost. Then nothing has to be released.
-func (r *running) keep(lock *redlock.Lock, since time.Time) bool {
+// keep keeps a lock for as long as it is to be held at least. It reports false if that ended
+// before: by a signal, or because the lock was lost. Then nothing has to be released.
+func (r *running) keep(lock held, since time.Time) bool {
 	left := time.Until(since.Add(r.atLeast))
 	if left <= 0 {
 		return true
@@ -236,12 +272,12 @@ func (r *running) keep(lock *redlock.Lock, since time.Time) bool {
 	}
 }
 
-// under runs a program under a lock. The error is nil, a verdict with the program's own code, or says
-// why that was not all.
-func (r *running) under(ctx context.Context, lock *redlock.Lock, p supervise.Program) error {
-	file, err := supervise.NewLeaseFile(r.lockName(), lock.Fence(), r.getenv(leaseVariable))
+// under runs a program under a lock. The error is nil, a verdict with the program's own code, or
+// says why that was not all.
+func (r *running) under(ctx context.Context, lock held, p supervise.Program) error {
+	file, err := r.leaseFile(lock.Fence())
 	if err != nil {
-		return exit(exitIO, fmt.Errorf("lease file: %w", err))
+		return err
 	}
 	p.Env = r.environment(lock, file.Name())
 	result, err := supervise.Run(ctx, lock, p, supervise.Options{
@@ -252,39 +288,21 @@ func (r *running) under(ctx context.Context, lock *redlock.Lock, p supervise.Pro
 	var at *os.PathError
 	switch {
 	case errors.Is(err, supervise.ErrGuard):
-		return exitf(exitLost, "%w; %q is free when its lease ends, by %s", err, r.key, lock.Until().Format(time.TimeOnly))
+		return exitf(exitLost, "%w; %s is free when its lease ends, by %s", err, &r.target, lock.Until().Format(time.TimeOnly))
 	case errors.As(err, &at) && at.Op == "exec":
 		return exit(execCode(err), err)
 	case errors.As(err, &at):
-		return exit(exitIO, fmt.Errorf("lease file: %w: set XDG_RUNTIME_DIR to a folder that has room", err))
+		return noRoom(err)
 	case err != nil:
 		return err
 	case !result.Started && result.Signal != 0:
 		return exit(result.Code, interrupted(result.Signal))
 	case !result.Started:
-		return exitf(exitUnavailable, "the lock on %q was nearly over when it was had, so nothing was run: nodes, or this machine, are too slow for a TTL of %v", r.key, r.settings.TTL)
+		return exitf(exitUnavailable, "the lock on %s was nearly over when it was had, so nothing was run: nodes, or this machine, are too slow for a TTL of %v", &r.target, r.settings.TTL)
 	case result.Lost && r.onLost != onLostReport:
-		return exitf(exitLost, "the lock on %q was lost: the program was stopped", r.key)
+		return exitf(exitLost, "the lock on %s was lost: the program was stopped", &r.target)
 	case result.Code != 0:
 		return &verdict{result.Code}
 	}
 	return nil
-}
-
-// environment is what the program gets, which has nothing of a lock around this one.
-func (r *running) environment(lock *redlock.Lock, file string) []string {
-	const fence, until, token = "QUORUMLOCK_FENCE", "QUORUMLOCK_UNTIL", "QUORUMLOCK_TOKEN" //nolint:gosec // the name of a variable
-	own := []string{keyVariable, fence, until, token, leaseVariable, socketVariable, variable("at-least"), variable("status-fd")}
-	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(own, name)
-	})
-	env = append(env, keyVariable+"="+r.key, until+"="+lock.Until().UTC().Format(time.RFC3339Nano), leaseVariable+"="+file)
-	if r.settings.Fences {
-		env = append(env, fmt.Sprintf("%s=%d", fence, lock.Fence()))
-	}
-	if r.exposeToken {
-		env = append(env, token+"="+lock.Token())
-	}
-	return env
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,8 +40,8 @@ func (s *settings) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.RestartGuard, "guard", false, "nodes that may have forgotten votes sit out the longest lease (WithRestartGuard)")
 	flags.BoolVar(&s.ClockGuard, "clock-guard", false, "nodes whose clock was set forward do so, too (WithClockGuard)")
 	flags.Uint64Var(&s.NodeSet, "node-set", 0, "the `id` of this list of nodes, under --guard (WithNodeSet)")
-	flags.IntVar(&s.Replicated, "replicated", 0, "a vote counts once so many `replicas` have it (WithReplicatedVotes)")
-	flags.BoolVar(&s.Durable, "durable", false, "a vote counts once it is on the disks of the node and of these replicas (WithDurableVotes)")
+	flags.IntVar(&s.Replicated, "replicated", 0, "a vote counts once so many `replicas` have it (WithDurability)")
+	flags.BoolVar(&s.Durable, "durable", false, "a vote counts once it is on the disks of the node and of these replicas (WithDurability)")
 }
 
 // names are the settings that a profile may give.
@@ -59,6 +60,10 @@ func (s *settings) names() (names []string) {
 func variable(flag string) string {
 	return "QUORUMLOCK_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
+
+// byHand are the flags that take a key from its holder, or may make two holders. Each use of one is
+// written out: a variable that somebody has set once would answer for all that come later.
+var byHand = []string{"force", "now", "yes", "undo-guard"}
 
 // load gives every flag that was not given the value of its variable, or of the profile, and
 // checks the settings.
@@ -79,7 +84,7 @@ func (s *settings) load(flags *pflag.FlagSet, getenv func(string) string) (err e
 			value, origin = entry.value, entry.origin
 		}
 		switch {
-		case err != nil || f.Name == "help":
+		case err != nil || f.Name == "help" || slices.Contains(byHand, f.Name):
 		case f.Changed:
 			s.origins[f.Name] = "flag --" + f.Name
 		case value == "":
@@ -135,11 +140,11 @@ func (s *settings) locker() []redlock.Option {
 	}
 	add(s.NodeTimeout != 0, redlock.WithNodeTimeout(s.NodeTimeout))
 	add(s.Fences, redlock.WithFences())
-	add(s.RestartGuard, redlock.WithRestartGuard(s.longest()))
+	add(s.RestartGuard || s.ClockGuard, redlock.WithLongestTTL(s.longest()))
+	add(s.RestartGuard, redlock.WithRestartGuard())
 	add(s.NodeSet != 0, redlock.WithNodeSet(s.NodeSet))
-	add(s.ClockGuard, redlock.WithClockGuard(s.longest()))
-	add(s.Durable, redlock.WithDurableVotes(s.Replicated))
-	add(s.Replicated != 0 && !s.Durable, redlock.WithReplicatedVotes(s.Replicated))
+	add(s.ClockGuard, redlock.WithClockGuard())
+	add(s.Durable || s.Replicated != 0, redlock.WithDurability(redlock.Durability{Disk: s.Durable, Replicas: s.Replicated}))
 	return options
 }
 
@@ -154,6 +159,19 @@ func (s *settings) open() ([]driver.Node, error) {
 		return nil, exit(s.fault("nodes"), err)
 	}
 	return nodes, nil
+}
+
+// openLocker makes a Locker of the nodes. Nothing is sent.
+func (s *settings) openLocker(options ...redlock.Option) (*redlock.Locker, error) {
+	nodes, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	locker, err := redlock.New(nodes, append(s.locker(), options...)...)
+	if err != nil {
+		closeNodes(nodes)
+	}
+	return locker, err
 }
 
 // fault is the code of a setting that is not valid: where it stands says whose fault it is.

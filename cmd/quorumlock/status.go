@@ -25,6 +25,7 @@ type statusRun struct {
 	nodes []driver.Node
 	watch time.Duration // 0: once
 	check bool
+	free  bool // wait until the key is
 }
 
 // The times of status.
@@ -55,7 +56,9 @@ What each state means is in docs/operations.md.`,
 		Example: `  quorumlock status --profile prod
   quorumlock status --profile prod orders:42 -o json
   quorumlock status --profile prod --watch
-  quorumlock status --profile prod --check`,
+  quorumlock status --profile prod --check
+  timeout 60 quorumlock status --profile prod --wait-free nightly && echo the report is done`,
+		ValidArgsFunction: t.completeKeys,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Settings, r.Keys = t.settings.Settings, args
 			flags := cmd.Flags()
@@ -66,6 +69,11 @@ What each state means is in docs/operations.md.`,
 				return exitf(exitUsage, "--rate: %d keys a second: want more than 0", r.Rate)
 			case r.check && r.watch > 0:
 				return exitf(exitUsage, "--check looks once: give it without --watch")
+			case r.free && (r.check || r.watch > 0 || len(args) != 1):
+				return exitf(exitUsage, "--wait-free waits for one KEY, and prints nothing: give it without --check and --watch")
+			}
+			if r.free {
+				return r.waitFree(cmd.Context())
 			}
 			var err error
 			if r.nodes, err = t.settings.open(); err != nil {
@@ -84,9 +92,64 @@ What each state means is in docs/operations.md.`,
 	flags.DurationVar(&r.watch, "watch", 0, "look again after `each`, until it is interrupted (default: 2s)")
 	flags.Lookup("watch").NoOptDefVal = watchPause.String()
 	flags.BoolVar(&r.check, "check", false, "for monitors: show only keys that are split, held at exactly a quorum, unclear, or left over for longer than --ttl, twice within a second; exit with 1 if there are any")
+	flags.BoolVar(&r.free, "wait-free", false, "wait until nobody has the KEY, and print nothing; it may be taken again at once")
 	t.formats(verb)
 	return verb
 }
+
+// waitFree waits until nobody has the key.
+func (r *statusRun) waitFree(ctx context.Context) error {
+	locker, err := r.settings.openLocker()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = locker.Close() }() // it holds nothing
+	for holder, err := range locker.Watch(ctx, r.Keys[0]) {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && !r.goesOn(err):
+			return err
+		case err != nil:
+		case !holder.Held:
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// goesOn reports whether a watch goes on behind an error, and says it then.
+func (t *tool) goesOn(err error) bool {
+	goes := errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrContended)
+	if goes {
+		t.say("%s", redlock.Summary(err))
+	}
+	return goes
+}
+
+// completeKeys are the keys that are held, for the shell's TAB.
+func (t *tool) completeKeys(cmd *cobra.Command, _ []string, begun string) (keys []string, _ cobra.ShellCompDirective) {
+	if t.settings.load(cmd.Flags(), t.getenv) != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	nodes, err := t.settings.open()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer closeNodes(nodes)
+	ctx, cancel := context.WithTimeout(cmd.Context(), patienceOfShells)
+	defer cancel()
+	report, _ := inspect.Status(ctx, nodes, inspect.StatusOptions{Settings: t.settings.Settings}) // what there is of it
+	for _, k := range report.Keys {
+		if strings.HasPrefix(k.Key, begun) && !slices.Contains(keys, k.Key) {
+			keys = append(keys, k.Key)
+		}
+	}
+	return keys, cobra.ShellCompDirectiveNoFileComp
+}
+
+// patienceOfShells is how long whoever presses TAB waits.
+const patienceOfShells = 2 * time.Second
 
 // once looks, and prints keys as they are found.
 func (r *statusRun) once(ctx context.Context) error {
@@ -122,8 +185,8 @@ func (r *statusRun) once(ctx context.Context) error {
 // fine reports whether a key has no fault.
 func fine(k inspect.KeyStatus) bool { return k.Fault == "" }
 
-// lookAgain returns those of the keys with faults that still have one a second later: who contends for
-// a key splits votes for a moment, and an acquire under way is a minority.
+// lookAgain returns those of the keys with faults that still have one a second later: who contends
+// for a key splits votes for a moment, and an acquire under way is a minority.
 func (r *statusRun) lookAgain(ctx context.Context, faults []inspect.KeyStatus) ([]inspect.KeyStatus, error) {
 	if !sleep(ctx, secondLook) {
 		return nil, context.Cause(ctx)
@@ -188,7 +251,7 @@ func (r *statusRun) watching(ctx context.Context) error {
 func (r *statusRun) redraw(terminal *os.File, report *inspect.StatusReport, failed error, first bool) error {
 	if terminal == nil {
 		if failed != nil {
-			_, _ = fmt.Fprintf(r.talk, "quorumlock: %v\n", failed)
+			r.say("%s", spoken(failed))
 			return nil
 		}
 		if !first && r.format == formatTable && len(report.Keys) > 0 {
@@ -209,7 +272,7 @@ func (r *statusRun) redraw(terminal *os.File, report *inspect.StatusReport, fail
 		page.WriteString(strings.Join(screen{width: width}.wrap(note, 0), "\n") + "\n")
 	}
 	if failed == nil {
-		(&statusPage{nodes: len(report.Nodes), screen: r.screen()}).write(&page, report.Keys, false)
+		(&statusPage{nodes: len(report.Nodes), now: report.Time, screen: r.screen()}).write(&page, report.Keys, false)
 	}
 	return r.print(frame(page.String(), height, first))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -15,6 +16,7 @@ import (
 // each slot, reader or wait. Its columns are as wide as the first rows want them.
 type statusPage struct {
 	nodes  int
+	now    time.Time
 	screen screen
 	widths *[columns]int // nil: nothing was written yet
 	fences bool          // the column is shown
@@ -47,8 +49,8 @@ var stateColours = map[inspect.KeyState]colour{
 	inspect.KeySplit: red, inspect.KeyLeftOver: yellow, inspect.KeyForeign: cyan, inspect.KeyRevoked: cyan, inspect.KeyFree: grey,
 }
 
-// write adds the rows of keys. Without any the page is empty. If more may follow, columns whose cells
-// grow with time have room for it.
+// write adds the rows of keys. Without any the page is empty. If more may follow, columns whose
+// cells grow with time have room for it.
 func (p *statusPage) write(w *strings.Builder, keys []inspect.KeyStatus, more bool) {
 	var rows []statusRow
 	for i := range keys {
@@ -118,6 +120,11 @@ func (p *statusPage) add(rows []statusRow, k *inspect.KeyStatus) []statusRow {
 		r.cells[columnHolder], r.cells[columnState] = holderName(&reader), fmt.Sprintf("at %d of %d nodes", reader.Nodes, p.nodes)
 		rows = append(rows, r)
 	}
+	if k.InLine > 0 {
+		r := statusRow{colour: grey}
+		r.cells[columnKey], r.cells[columnHolder] = "  in line", counted(k.InLine, "waiter")
+		rows = append(rows, r)
+	}
 	for i, wait := range k.Waits {
 		r := statusRow{colour: yellow}
 		if r.cells[columnKey] = "  waits"; i == mostReaders {
@@ -141,10 +148,7 @@ func (p *statusPage) row(k *inspect.KeyStatus) statusRow {
 			holder = holderName(k.Holder)
 		}
 	case inspect.KeyShared:
-		holder = fmt.Sprintf("%d readers", len(k.Readers))
-		if len(k.Readers) == 1 {
-			holder = "1 reader"
-		}
+		holder = counted(len(k.Readers), "reader")
 	case inspect.KeyForeign:
 		holder = "unmarked"
 	}
@@ -164,10 +168,21 @@ func (p *statusPage) row(k *inspect.KeyStatus) statusRow {
 	case *left > 0:
 		r.cells[columnLeft] = seconds(*left)
 	}
+	if k.State == inspect.KeyHeld && k.Holder.Since != nil && p.now.After(*k.Holder.Since) {
+		r.cells[columnState] += ", for " + seconds(p.now.Sub(*k.Holder.Since).Seconds())
+	}
 	if k.Fence > 0 {
 		r.cells[columnFence] = fmt.Sprint(k.Fence)
 	}
 	return r
+}
+
+// counted is so many things.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // holderName names a holder by its owner and the first digits of its token.

@@ -29,7 +29,7 @@ func (t *tool) printer() *statusPrinter {
 
 // add prints the keys of a part of a report, or keeps them.
 func (p *statusPrinter) add(part *inspect.StatusReport) error {
-	p.page.nodes = len(part.Nodes)
+	p.page.nodes, p.page.now = len(part.Nodes), part.Time
 	p.held = p.held || slices.ContainsFunc(part.Keys, isHeld)
 	p.kept = append(p.kept, part.Keys...)
 	if !p.begun && len(p.kept) < mostSorted && time.Since(p.since) < time.Second {
@@ -73,8 +73,8 @@ func (p *statusPrinter) flush(report *inspect.StatusReport, more bool) error {
 	return p.print(text.String())
 }
 
-// object writes the next piece of a report as one JSON object: its keys, what stands in front of them,
-// and at the end what stands behind them.
+// object writes the next piece of a report as one JSON object: its keys, what stands in front of
+// them, and at the end what stands behind them.
 func (p *statusPrinter) object(w *strings.Builder, report *inspect.StatusReport, more bool) error {
 	frame := *report
 	frame.Keys = []inspect.KeyStatus{}

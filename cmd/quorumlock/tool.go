@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -40,7 +39,7 @@ func (t *tool) run(ctx context.Context, args []string) int {
 	}
 	var quiet *verdict
 	if !errors.As(err, &quiet) {
-		_, _ = fmt.Fprintf(t.talk, "quorumlock: %s\n", strings.TrimPrefix(err.Error(), "redlock: "))
+		t.say("%s", spoken(err))
 		if codeOf(err) == exitUsage {
 			_, _ = fmt.Fprintf(t.talk, "See %q.\n", verb.CommandPath()+" --help")
 		}
@@ -73,13 +72,19 @@ Nodes are given by --nodes, by QUORUMLOCK_NODES, or by a profile: see "quorumloc
 		statusVerb(t),
 		releaseVerb(t),
 		admitVerb(t),
-		benchVerb(t),
 		profileVerb(t),
 		versionVerb(t),
 		manVerb(),
 		exitCodesTopic(),
 		environmentTopic(),
 	)
+	root.InitDefaultCompletionCmd()
+	const windows = "powershell" // run and elect are for Unix
+	if c, _, err := root.Find([]string{completionVerb, windows}); err == nil && c.Name() == windows {
+		shells := c.Parent()
+		shells.RemoveCommand(c)
+		shells.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // which refuses what it does not know
+	}
 	return root
 }
 

@@ -6,10 +6,10 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// opens is a Subscriber that is a function, over a pool.
+// opens is a Subscribe over a pool.
 type opens func(ctx context.Context, p *pool, onNotice func(driver.Notice)) (driver.Subscription, error)
 
-// subscribing makes a driver of it.
+// mutate makes a driver of it.
 func (s opens) mutate(p *pool) driver.Driver { return &subscribing{p, s} }
 
 type subscribing struct {
@@ -21,50 +21,67 @@ func (s *subscribing) Subscribe(ctx context.Context, onNotice func(driver.Notice
 	return s.opens(ctx, s.pool, onNotice)
 }
 
-// altered is a subscription some of whose methods are others.
+// altered is a subscription that is correct but for what reworks changes.
 type altered struct {
 	*listener
+	pool     *pool
+	opened   context.Context //nolint:containedctx // Subscribe's
+	onNotice func(driver.Notice)
+
+	hear        func(n driver.Notice) // passes notices on
 	add, remove func(ctx context.Context, channels ...string) error
 	close       func() error
 }
 
-func (b *altered) Add(ctx context.Context, channels ...string) error {
-	if b.add != nil {
-		return b.add(ctx, channels...)
-	}
-	return b.listener.Add(ctx, channels...)
-}
+func (b *altered) Add(ctx context.Context, channels ...string) error { return b.add(ctx, channels...) }
 
 func (b *altered) Remove(ctx context.Context, channels ...string) error {
-	if b.remove != nil {
-		return b.remove(ctx, channels...)
-	}
-	return b.listener.Remove(ctx, channels...)
+	return b.remove(ctx, channels...)
 }
 
-func (b *altered) Close() error {
-	if b.close != nil {
-		return b.close()
-	}
-	return b.listener.Close()
-}
+func (b *altered) Close() error { return b.close() }
 
-// changes is a Subscriber whose subscriptions are changed after they are made.
-func changes(change func(b *altered)) opens {
-	return func(ctx context.Context, p *pool, onNotice func(driver.Notice)) (driver.Subscription, error) {
-		l, err := p.listen(ctx, onNotice)
-		if err != nil {
+// reworks makes a driver whose subscriptions are changed when they are made.
+func reworks(change func(b *altered)) func(p *pool) driver.Driver {
+	return opens(func(ctx context.Context, p *pool, onNotice func(driver.Notice)) (driver.Subscription, error) {
+		b := &altered{pool: p, opened: ctx, onNotice: onNotice, hear: onNotice}
+		made := make(chan struct{})
+		var err error
+		if b.listener, err = p.listen(ctx, func(n driver.Notice) { <-made; b.hear(n) }); err != nil {
 			return nil, err
 		}
-		b := &altered{listener: l}
+		b.add, b.remove, b.close = b.listener.Add, b.listener.Remove, b.listener.Close
 		change(b)
+		close(made)
 		return b, nil
-	}
+	}).mutate
 }
 
-// filters is a Subscriber whose notices pass through a filter of their own.
-func filters(filter func(onNotice func(driver.Notice)) func(driver.Notice)) opens {
-	return func(ctx context.Context, p *pool, onNotice func(driver.Notice)) (driver.Subscription, error) {
-		return p.Subscribe(ctx, filter(onNotice))
-	}
+// passes makes a driver that passes some notices on so many times.
+func passes(times int, some func(n driver.Notice) bool) func(p *pool) driver.Driver {
+	return reworks(func(b *altered) {
+		b.hear = func(n driver.Notice) {
+			count := 1
+			if some(n) {
+				count = times
+			}
+			for range count {
+				b.onNotice(n)
+			}
+		}
+	})
+}
+
+func is(kind driver.NoticeKind) func(n driver.Notice) bool {
+	return func(n driver.Notice) bool { return n.Kind == kind }
+}
+
+// rewrites makes a driver that changes notices.
+func rewrites(change func(n *driver.Notice)) func(p *pool) driver.Driver {
+	return reworks(func(b *altered) {
+		b.hear = func(n driver.Notice) {
+			change(&n)
+			b.onNotice(n)
+		}
+	})
 }

@@ -27,16 +27,16 @@ func batchOrder(tr *trial) {
 			old = text(next)
 		}
 		tr.expect(tr.do(cmds...), want...)
-		receipts := tr.server.receipts(key)
+		receipts := tr.server.Receipts(key)
 		if len(receipts) != size {
 			tr.Fatalf("a batch of %d reached the server as %d commands", size, len(receipts))
 		}
 		for i, r := range receipts {
-			if r.conn != receipts[0].conn {
+			if r.Conn != receipts[0].Conn {
 				tr.Fatalf("command %d of a batch of %d came on another connection than the first", i+1, size)
 			}
-			if r.args[2] != strconv.Itoa(i) {
-				tr.Fatalf("command %d of a batch of %d arrived in place %s", i+1, size, r.args[2])
+			if r.Args[2] != strconv.Itoa(i) {
+				tr.Fatalf("command %d of a batch of %d arrived in place %s", i+1, size, r.Args[2])
 			}
 		}
 	}

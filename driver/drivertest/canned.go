@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 // cannedReply is what the server answers to EVAL with this name as the script, and
@@ -47,45 +48,45 @@ const bigNumber = "3492890328409238509324850943850943825024385"
 var cannedReplies = []cannedReply{
 	{name: "nil", resp2: "$-1\r\n", resp3: "_\r\n", want: nilReply()},
 	{name: "nil array", resp2: "*-1\r\n", resp3: "_\r\n", want: nilReply()},
-	{name: "zero", resp2: integer(0), want: number(0)},
-	{name: "one", resp2: integer(1), want: number(1)},
-	{name: "negative integer", resp2: integer(-2), want: number(-2)},
-	{name: "integer above 2^53", resp2: integer(1<<53 + 1), want: number(1<<53 + 1)},
-	{name: "largest integer", resp2: integer(math.MaxInt64), want: number(math.MaxInt64)},
-	{name: "smallest integer", resp2: integer(math.MinInt64), want: number(math.MinInt64)},
-	{name: "simple string", resp2: simple("OK"), want: text("OK")},
-	{name: "empty simple string", resp2: simple(""), want: text("")},
-	{name: "bulk string", resp2: bulk("some words"), want: text("some words")},
-	{name: "string of digits", resp2: bulk("12"), want: text("12")},
-	{name: "empty string", resp2: bulk(""), want: text("")},
-	{name: "string of all bytes", resp2: bulk(allBytes), want: text(allBytes)},
-	{name: "line ends", resp2: bulk("\r\n$3\r\n\r\n"), want: text("\r\n$3\r\n\r\n")},
-	{name: "long string", resp2: bulk(strings.Repeat("long ", 40_000)), want: text(strings.Repeat("long ", 40_000))},
-	{name: "empty array", resp2: array(), want: list()},
+	{name: "zero", resp2: scripted.Integer(0), want: number(0)},
+	{name: "one", resp2: scripted.Integer(1), want: number(1)},
+	{name: "negative integer", resp2: scripted.Integer(-2), want: number(-2)},
+	{name: "integer above 2^53", resp2: scripted.Integer(1<<53 + 1), want: number(1<<53 + 1)},
+	{name: "largest integer", resp2: scripted.Integer(math.MaxInt64), want: number(math.MaxInt64)},
+	{name: "smallest integer", resp2: scripted.Integer(math.MinInt64), want: number(math.MinInt64)},
+	{name: "simple string", resp2: scripted.Simple("OK"), want: text("OK")},
+	{name: "empty simple string", resp2: scripted.Simple(""), want: text("")},
+	{name: "bulk string", resp2: scripted.Bulk("some words"), want: text("some words")},
+	{name: "string of digits", resp2: scripted.Bulk("12"), want: text("12")},
+	{name: "empty string", resp2: scripted.Bulk(""), want: text("")},
+	{name: "string of all bytes", resp2: scripted.Bulk(allBytes), want: text(allBytes)},
+	{name: "line ends", resp2: scripted.Bulk("\r\n$3\r\n\r\n"), want: text("\r\n$3\r\n\r\n")},
+	{name: "long string", resp2: scripted.Bulk(strings.Repeat("long ", 40_000)), want: text(strings.Repeat("long ", 40_000))},
+	{name: "empty array", resp2: scripted.Array(), want: list()},
 	{
 		name:  "nested array",
-		resp2: array(integer(1), array(bulk("a"), array(integer(-1)), "$-1\r\n"), simple("OK"), array()),
-		resp3: array(integer(1), array(bulk("a"), array(integer(-1)), "_\r\n"), simple("OK"), array()),
+		resp2: scripted.Array(scripted.Integer(1), scripted.Array(scripted.Bulk("a"), scripted.Array(scripted.Integer(-1)), "$-1\r\n"), scripted.Simple("OK"), scripted.Array()),
+		resp3: scripted.Array(scripted.Integer(1), scripted.Array(scripted.Bulk("a"), scripted.Array(scripted.Integer(-1)), "_\r\n"), scripted.Simple("OK"), scripted.Array()),
 		want:  list(number(1), list(text("a"), list(number(-1)), nilReply()), text("OK"), list()),
 	},
 	{
 		name:  "error in an array",
-		resp2: array(integer(1), failure("WRONGTYPE not a string"), integer(2)),
+		resp2: scripted.Array(scripted.Integer(1), scripted.Failure("WRONGTYPE not a string"), scripted.Integer(2)),
 		want:  list(number(1), refusal("WRONGTYPE not a string"), number(2)),
 	},
-	{name: "true", resp2: integer(1), resp3: "#t\r\n", want: number(1)},
-	{name: "false", resp2: integer(0), resp3: "#f\r\n", want: number(0)},
-	{name: "double", resp2: bulk("3.5"), resp3: ",3.5\r\n", want: text("3.5")},
-	{name: "big number", resp2: bulk(bigNumber), resp3: "(" + bigNumber + "\r\n", want: text(bigNumber)},
-	{name: "verbatim string", resp2: bulk("some words"), resp3: "=14\r\ntxt:some words\r\n", want: text("some words")},
+	{name: "true", resp2: scripted.Integer(1), resp3: "#t\r\n", want: number(1)},
+	{name: "false", resp2: scripted.Integer(0), resp3: "#f\r\n", want: number(0)},
+	{name: "double", resp2: scripted.Bulk("3.5"), resp3: ",3.5\r\n", want: text("3.5")},
+	{name: "big number", resp2: scripted.Bulk(bigNumber), resp3: "(" + bigNumber + "\r\n", want: text(bigNumber)},
+	{name: "verbatim string", resp2: scripted.Bulk("some words"), resp3: "=14\r\ntxt:some words\r\n", want: text("some words")},
 	{
 		name:  "map",
-		resp2: array(bulk("clock"), integer(1)), resp3: table(3, bulk("clock"), integer(1)),
+		resp2: scripted.Array(scripted.Bulk("clock"), scripted.Integer(1)), resp3: scripted.Table(3, scripted.Bulk("clock"), scripted.Integer(1)),
 		want: list(text("clock"), number(1)),
 	},
 	{
 		name:  "set",
-		resp2: array(bulk("a"), bulk("b")), resp3: "~2\r\n" + bulk("a") + bulk("b"),
+		resp2: scripted.Array(scripted.Bulk("a"), scripted.Bulk("b")), resp3: "~2\r\n" + scripted.Bulk("a") + scripted.Bulk("b"),
 		want: list(text("a"), text("b")),
 	},
 }
@@ -99,4 +100,23 @@ func cannedNamed(name string) cannedReply {
 		}
 	}
 	return cannedReply{}
+}
+
+// startServer starts a server that knows no Lua: a script's text is the name of a canned reply, or
+// else an error reply.
+func startServer(r reporter) *scripted.Server {
+	r.Helper()
+	s := scripted.Start(r)
+	s.Locked(func() {
+		s.Instead = func(proto int, args []string) (string, bool) {
+			if args[0] != "EVAL" {
+				return "", false
+			}
+			if canned := cannedNamed(args[1]); canned.name != "" {
+				return canned.encode(proto), true
+			}
+			return scripted.Failure(args[1]), true
+		}
+	})
+	return s
 }

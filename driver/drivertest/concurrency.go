@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 var concurrencyCases = []testCase{
@@ -19,17 +20,17 @@ var concurrencyCases = []testCase{
 // callsBeside stalls the subscription, then a call beside it.
 func callsBeside(tr *trial) {
 	s := tr.subscribe("before")
-	release := tr.server.fault("stalled", stopReading)
+	release := tr.server.Fault("stalled", scripted.StopReading)
 	defer release()
 	s.ask("stalled")
-	if !tr.server.await("stalled") {
+	if !tr.server.Await("stalled") {
 		tr.Fatalf("the channel never reached the server")
 	}
 	crowd := tr.start("beside", "sent while a subscription was stalled")
 	crowd.all.Wait()
 	for _, key := range crowd.keys {
-		for _, r := range tr.server.receipts(key) {
-			if r.conn == tr.server.receipts("stalled")[0].conn {
+		for _, r := range tr.server.Receipts(key) {
+			if r.Conn == tr.server.Receipts("stalled")[0].Conn {
 				tr.Errorf("a command came on the connection of a subscription")
 			}
 		}
@@ -37,7 +38,7 @@ func callsBeside(tr *trial) {
 	release()
 	s.confirmed(1, "stalled")
 
-	defer tr.server.fault("silent", keepSilent)()
+	defer tr.server.Fault("silent", scripted.KeepSilent)()
 	tr.endedInTime("a call to a silent server beside a subscription", tr.doShort(keyed("SET", "silent", "1")), context.DeadlineExceeded)
 	tr.recovers("a call that was given up beside a subscription")
 	tr.publish("stalled", "still there")
@@ -53,7 +54,7 @@ func severalAtOnce(tr *trial) {
 	for i := range size {
 		own := "own " + strconv.Itoa(i)
 		all = append(all, tr.subscribe("shared", own))
-		conns[tr.server.receipts(own)[0].conn] = true
+		conns[tr.server.Receipts(own)[0].Conn] = true
 	}
 	if len(conns) != size {
 		tr.Errorf("%d subscriptions came on %d connections, want one each", size, len(conns))
@@ -105,7 +106,7 @@ func usedAtOnce(tr *trial) {
 	var want []publication
 	for user := range users {
 		id := strconv.Itoa(user) + "/" + strconv.Itoa(rounds-1)
-		if !tr.server.awaitSubscribers("removed "+id, 0) {
+		if !tr.server.AwaitSubscribers("removed "+id, 0) {
 			tr.Fatalf("a channel was removed, and the server never heard of it")
 		}
 		tr.publish("removed "+id, "unheard")
@@ -127,20 +128,18 @@ func usedAtOnce(tr *trial) {
 func leavesNothing(tr *trial) {
 	const size = 16
 	tr.flushMessages() // so that the client has whatever it starts once
-	conns, goroutines := tr.server.openConns(), tr.goroutines()
+	conns, goroutines := tr.server.Conns(), tr.goroutines()
 	states := []struct {
 		name string
 		end  func(s *subscription)
 	}{
 		{"closed in good health", func(*subscription) {}},
-		{"closed after the connection was cut", func(s *subscription) { tr.server.cut(); s.ended("the connection was cut") }},
+		{"closed after the connection was cut", func(s *subscription) { tr.server.Cut(); s.ended("the connection was cut") }},
 		{"closed while a channel was asked for", func(s *subscription) {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			s.tryAdd(ctx, "late")
+			s.addWithin(patience, "late")
 		}},
 		{"closed at a stalled server", func(s *subscription) {
-			thaw := tr.server.freeze()
+			thaw := tr.server.Freeze()
 			defer thaw()
 			s.ask("late")
 			s.close()
@@ -157,7 +156,7 @@ func leavesNothing(tr *trial) {
 		tr.nothingLeft(by, conns, goroutines)
 	}
 
-	thaw := tr.server.freeze()
+	thaw := tr.server.Freeze()
 	defer thaw()
 	for range size {
 		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Millisecond)
@@ -174,8 +173,8 @@ func leavesNothing(tr *trial) {
 
 func (tr *trial) nothingLeft(by string, conns, goroutines int) {
 	tr.Helper()
-	if !tr.server.awaitConns(conns) {
-		tr.Fatalf("%s left %d connections open", by, tr.server.openConns()-conns)
+	if !tr.server.AwaitConns(conns) {
+		tr.Fatalf("%s left %d connections open", by, tr.server.Conns()-conns)
 	}
 	if n, gone := tr.falls(goroutines+spare, patience); !gone {
 		tr.Fatalf("%s left %d goroutines behind:\n%s", by, n-goroutines, profile())

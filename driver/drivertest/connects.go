@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 // The server turns bad only after open has returned, because some clients connect
@@ -24,7 +25,7 @@ var connectCases = []testCase{
 const attempts = 4
 
 func refusedPort(tr *trial) {
-	tr.server.refuse()
+	tr.server.Refuse()
 	var out outcome
 	for range attempts {
 		out = tr.doPatient(keyed("SET", "refused", "1"))
@@ -40,9 +41,9 @@ func refusedPort(tr *trial) {
 }
 
 func silentHandshake(tr *trial) {
-	thaw := tr.server.freeze()
+	thaw := tr.server.Freeze()
 	defer thaw()
-	tr.server.cut()
+	tr.server.Cut()
 	var timedOut bool
 	var outs []outcome
 	for i := range attempts {
@@ -67,8 +68,8 @@ func silentHandshake(tr *trial) {
 }
 
 func passwordWanted(tr *trial) {
-	tr.server.guard()
-	tr.server.cut()
+	tr.server.Guard()
+	tr.server.Cut()
 	var publication []string
 	for range attempts {
 		out := tr.doPatient(keyed("SET", "guarded", "1"))
@@ -85,7 +86,7 @@ func passwordWanted(tr *trial) {
 		}
 	}
 	if last := publication[len(publication)-1]; !strings.Contains(last, "NOAUTH") {
-		tr.Errorf("the server said %q to every command, but Do says %q", noAuth, last)
+		tr.Errorf("the server said %q to every command, but Do says %q", scripted.NoAuth, last)
 	}
 }
 
@@ -94,8 +95,8 @@ func turnedAway(tr *trial) {
 	const tail = "and so on"
 	denied := "DENIED Redis is running in protected mode\a " + strings.Repeat("because it is ", 80) + tail
 	for _, asked := range []bool{false, true} {
-		tr.server.turnAway(denied, asked)
-		tr.server.cut()
+		tr.server.TurnAway(denied, asked)
+		tr.server.Cut()
 		var last outcome
 		for range attempts {
 			last = tr.doPatient(keyed("SET", "turned away", "1"), keyed("GET", "turned away"))
@@ -112,6 +113,6 @@ func turnedAway(tr *trial) {
 			tr.Errorf("Do repeats all that the server says, want 200 printable bytes: %q", text)
 		}
 	}
-	tr.server.turnAway("", false)
+	tr.server.TurnAway("", false)
 	tr.recovers("a server that took no connection")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 var contextCases = []testCase{
@@ -49,7 +50,7 @@ func contextDone(tr *trial) {
 			tr.Logf("%s: Do = %v, which could wrap driver.ErrNotSent", tt.key, out.err)
 		}
 		tr.do(keyed("GET", "another key")) // behind whatever was sent before
-		if n := tr.server.count(tt.key); n != 0 {
+		if n := tr.server.Count(tt.key); n != 0 {
 			tr.Errorf("%s: %d commands reached the server, want none", tt.key, n)
 		}
 	}
@@ -59,11 +60,11 @@ func contextDone(tr *trial) {
 // late for reasons of its own, so one try of several has to keep it.
 func silentServer(tr *trial) {
 	const allowed, tries = 50 * time.Millisecond, 10
-	for _, kind := range []faultKind{stopReading, keepSilent} {
+	for _, kind := range []scripted.Fault{scripted.StopReading, scripted.KeepSilent} {
 		best := time.Hour
 		for i := 0; i < tries && best > allowed; i++ {
 			key := kind.String() + " " + strconv.Itoa(i)
-			release := tr.server.fault(key, kind)
+			release := tr.server.Fault(key, kind)
 			out := tr.doShort(keyed("SET", key, "1"))
 			release()
 			tr.endedInTime("a server that "+kind.String(), out, context.DeadlineExceeded)
@@ -82,9 +83,9 @@ func silentServer(tr *trial) {
 }
 
 func cancelled(tr *trial) {
-	for _, kind := range []faultKind{stopReading, keepSilent} {
+	for _, kind := range []scripted.Fault{scripted.StopReading, scripted.KeepSilent} {
 		key := kind.String()
-		release := tr.server.fault(key, kind)
+		release := tr.server.Fault(key, kind)
 		defer release()
 		out := tr.cancelOnArrival(key, keyed("SET", key, "1"))
 		release()
@@ -101,7 +102,7 @@ func (tr *trial) cancelOnArrival(key string, cmds ...driver.Command) outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	go func() {
-		tr.server.await(key)
+		tr.server.Await(key)
 		cancel()
 	}()
 	return tr.call(ctx, cmds...)
@@ -114,7 +115,7 @@ func largeBatch(tr *trial) {
 	for i := range 20 {
 		cmds = append(cmds, keyed("SET", "large "+strconv.Itoa(i), megabyte))
 	}
-	release := tr.server.fault("stop here", stopReading)
+	release := tr.server.Fault("stop here", scripted.StopReading)
 	defer release()
 	out := tr.doShort(cmds...)
 	tr.endedInTime("20 MB to a server that stopped reading", out, context.DeadlineExceeded)
@@ -128,8 +129,8 @@ func largeBatch(tr *trial) {
 
 func answeredInPart(tr *trial) {
 	cmds := []driver.Command{keyed("SET", "first", "1"), canned("nested array", "second"), keyed("SET", "stalled", "3"), keyed("GET", "fourth")}
-	for _, kind := range []faultKind{stopReading, keepSilent} {
-		release := tr.server.fault("stalled", kind)
+	for _, kind := range []scripted.Fault{scripted.StopReading, scripted.KeepSilent} {
+		release := tr.server.Fault("stalled", kind)
 		defer release()
 		out := tr.doShort(cmds...)
 		release()
@@ -142,7 +143,7 @@ func answeredInPart(tr *trial) {
 func lateReply(tr *trial) {
 	for i := range 4 {
 		key := "late " + strconv.Itoa(i)
-		release := tr.server.fault(key, keepSilent)
+		release := tr.server.Fault(key, scripted.KeepSilent)
 		defer release()
 		out := tr.cancelOnArrival(key, keyed("SET", key, "1"), keyless("ECHO", "a late reply"), keyed("DEL", key))
 		tr.endedInTime("a late reply", out, context.Canceled)
@@ -157,7 +158,7 @@ func lateReply(tr *trial) {
 // notKept uses the slice again after Do has given up, as the core does. The race
 // detector sees a call left behind that still reads it.
 func notKept(tr *trial) {
-	thaw := tr.server.freeze()
+	thaw := tr.server.Freeze()
 	defer thaw()
 	cmds := make([]driver.Command, 64)
 	for i := range cmds {
@@ -172,7 +173,7 @@ func notKept(tr *trial) {
 	tr.recovers("a server that was silent")
 	tr.settles()
 	tr.honest(out, "given up")
-	if n := tr.server.count("of the next batch"); n != 0 {
+	if n := tr.server.Count("of the next batch"); n != 0 {
 		tr.Errorf("a call that was left behind sent %d commands that were put into its slice after Do had returned", n)
 	}
 }

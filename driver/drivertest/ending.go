@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 var endingCases = []testCase{
@@ -23,7 +24,7 @@ func dropped(tr *trial) {
 		s := tr.subscribe(channel, "another")
 		tr.publish(channel, "before")
 		s.messages(0, publication{channel, "before"})
-		tr.server.cut()
+		tr.server.Cut()
 		s.ended("the connection was cut")
 		tr.recovers("a cut")
 
@@ -41,21 +42,19 @@ func dropped(tr *trial) {
 }
 
 func droppedByAdd(tr *trial) {
-	for _, kind := range []faultKind{loseReply, resetConn} {
+	for _, kind := range []scripted.Fault{scripted.LoseReply, scripted.ResetConn} {
 		channel := "channel of a server that " + kind.String()
-		release := tr.server.fault(channel, kind)
+		release := tr.server.Fault(channel, kind)
 		defer release()
 		s := tr.subscribe("before")
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		tr.returned("Add, and a server that "+kind.String(), s.tryAdd(ctx, channel))
+		tr.returned("Add, and a server that "+kind.String(), s.addWithin(patience, channel))
 		s.ended("a server that " + kind.String())
 		release()
 		s.correct()
 		if n := len(s.of(driver.Confirmed)); n != 1 {
 			tr.Errorf("a server that %s: %d channels were confirmed, want the one before", kind, n)
 		}
-		if n := tr.server.count(channel); n != 1 {
+		if n := tr.server.Count(channel); n != 1 {
 			tr.Errorf("a server that %s received the channel %d times, want once: a lost subscription is not repaired", kind, n)
 		}
 	}
@@ -63,7 +62,7 @@ func droppedByAdd(tr *trial) {
 
 func subscribeRefusedPort(tr *trial) {
 	s := tr.subscribe("before")
-	tr.server.refuse()
+	tr.server.Refuse()
 	s.ended("the server has gone")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -109,23 +108,19 @@ func addedTooLate(tr *trial) {
 		name string
 		end  func(s *subscription)
 	}{
-		{"a subscription that has ended", func(s *subscription) { tr.server.cut(); s.ended("the connection was cut") }},
+		{"a subscription that has ended", func(s *subscription) { tr.server.Cut(); s.ended("the connection was cut") }},
 		{"a subscription that was closed", func(s *subscription) { s.close() }},
 	} {
 		s := tr.subscribe("before")
 		end.end(s)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		out := s.tryAdd(ctx, "too late")
+		out := s.addWithin(patience, "too late")
 		if out.err == nil || errors.Is(out.err, errHung) || out.took > prompt {
 			tr.Errorf("%s: Add = %v after %v, want an error at once", end.name, out.err, out.took.Round(time.Millisecond))
 		}
 		tr.recovers("the end of a subscription")
 		s.correct()
-		ctx, cancel = context.WithTimeout(context.Background(), prompt)
-		defer cancel()
-		tr.returned("a second Close", bounded(ctx, func() outcome { return outcome{err: s.it.Close()} }))
-		if n := tr.server.count("too late"); n != 0 {
+		tr.returned("a second Close", within(prompt, func(context.Context) error { return s.it.Close() }))
+		if n := tr.server.Count("too late"); n != 0 {
 			tr.Errorf("%s: the server received its channel %d times, want never", end.name, n)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 // FuzzReplies gives a driver replies outside the protocol: bytes of the fuzzer's choice
@@ -31,13 +32,22 @@ import (
 // open returns a driver for the server at addr and registers its own clean-up. It is
 // called once.
 func FuzzReplies(f *testing.F, open func(tb testing.TB, addr string) driver.Driver) {
-	seed(f, int(places))
+	for i, raw := range hostileReplies {
+		for where := range scripted.Places {
+			for then := range scripted.Endings {
+				// Silence takes time: that, only here and there.
+				if then != scripted.StaysSilent || where == 0 && i%4 == 0 {
+					f.Add([]byte(raw), uint8(where), uint8(then))
+				}
+			}
+		}
+	}
 	on := newStage(f, func(addr string) driver.Driver { return open(f, addr) })
 	on.probe(f)
 	f.Fuzz(func(t *testing.T, raw []byte, where, then uint8) {
-		h := hostility{string(raw), place(where % uint8(places)), ending(then % uint8(endings))}
-		if h.place != instead && h.ending == staysSilent {
-			h.ending = goesOn
+		h := scripted.Hostility{Raw: string(raw), Place: scripted.Place(where) % scripted.Places, Ending: scripted.Ending(then) % scripted.Endings}
+		if h.Place != scripted.Instead && h.Ending == scripted.StaysSilent {
+			h.Ending = scripted.GoesOn
 		}
 		on.survives(t, h)
 	})
@@ -49,28 +59,14 @@ func HostileReplies(t *testing.T, open func(tb testing.TB, addr string) driver.D
 	for _, large := range largeReplies {
 		t.Run(large.name, func(t *testing.T) {
 			raw := large.head + strings.Repeat(large.again, large.times) + large.tail
-			on.survives(t, hostility{raw, instead, staysSilent})
+			on.survives(t, scripted.Hostility{Raw: raw, Place: scripted.Instead, Ending: scripted.StaysSilent})
 		})
-	}
-}
-
-// seed gives the fuzzer every reply in every place with every ending, but for silence,
-// which takes time: that, only here and there.
-func seed(f *testing.F, places int) {
-	for i, raw := range hostileReplies {
-		for where := range places {
-			for then := range endings {
-				if then != staysSilent || where == 0 && i%4 == 0 {
-					f.Add([]byte(raw), uint8(where), uint8(then))
-				}
-			}
-		}
 	}
 }
 
 // stage is a hostile server and a driver that has to bear with it.
 type stage struct {
-	server *server
+	server *scripted.Server
 	driver driver.Driver
 	calls  int
 
@@ -89,7 +85,7 @@ func newStage(r reporter, open func(addr string) driver.Driver) *stage {
 			r.Errorf("a hostile server has left %d goroutines behind:\n%s", n-before, profile())
 		}
 	})
-	tr.Driver = open(tr.server.addr())
+	tr.Driver = open(tr.server.Addr())
 	return &stage{server: tr.server, driver: tr.Driver}
 }
 
@@ -97,18 +93,18 @@ func newStage(r reporter, open func(addr string) driver.Driver) *stage {
 func (on *stage) probe(r reporter) {
 	tr := on.trial(r)
 	defer pprof.SetGoroutineLabels(context.Background())
-	h := hostility{raw: "+OK\r\n", place: later, ending: hangsUp}
-	release := on.server.hostile("polite", h)
+	h := scripted.Hostility{Raw: "+OK\r\n", Place: scripted.Later, Ending: scripted.HangsUp}
+	release := on.server.Hostile("polite", h)
 	defer release()
 	tr.do(keyless("ECHO", "polite"))
-	on.reads = on.server.interject(on.server.politeConn(), h, time.Second)
+	on.reads = on.server.Interject(on.server.Polite(), h, time.Second)
 	tr.recoversFrom("a server that says OK to nobody")
 }
 
 // trial is one hostility's.
 func (on *stage) trial(r reporter) *trial {
 	on.calls++
-	on.server.forget()
+	on.server.Forget()
 	tr := &trial{reporter: r, Subject: Subject{Driver: on.driver}, server: on.server}
 	tr.mark()
 	return tr
@@ -125,58 +121,56 @@ const (
 
 // survives makes a call that the server answers in a hostile way, and sees to the calls
 // behind it.
-func (on *stage) survives(r reporter, h hostility) {
+func (on *stage) survives(r reporter, h scripted.Hostility) {
 	r.Helper()
 	tr := on.trial(r)
-	what := fmt.Sprintf("a server that says %s %v and then %v", quote(h.raw), h.place, h.ending)
+	what := fmt.Sprintf("a server that says %s %v and then %v", quote(h.Raw), h.Place, h.Ending)
 	key := "hostile " + strconv.Itoa(on.calls)
-	release := tr.server.hostile(key, h)
+	release := tr.server.Hostile(key, h)
 	defer release()
 
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	first, last := "first of "+key, "last of "+key
 	cmds := []driver.Command{keyless("ECHO", first), keyed("SET", key, "1"), keyless("ECHO", last)}
-	if h.place == behind {
+	if h.Place == scripted.Behind {
 		cmds, last = cmds[:2], key
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), brief)
-	defer cancel()
-	out := tr.call(ctx, cmds...)
+	out := tr.doWithin(brief, cmds...)
 	tr.lawful(what, out)
 	if len(out.replies) > 0 && !same(out.replies[0], text(first)) {
 		tr.Errorf("%s: the reply before it is %s, want %q", what, show(out.replies[0]), first)
 	}
 	switch {
-	case h.place == later:
-		if c := tr.server.politeConn(); c != nil {
+	case h.Place == scripted.Later:
+		if c := tr.server.Polite(); c != nil {
 			most := time.Duration(0)
 			if on.reads {
 				most = 4 * brief // unless that is no reason to hang up
 			}
-			tr.server.interject(c, h, most)
+			tr.server.Interject(c, h, most)
 		}
-	case h.ending == staysSilent:
-		tr.server.cut() // it would be silent for ever
-	case h.ending == goesOn:
-		tr.server.hasAnswered(last, 4*brief) // if the client has sent it
+	case h.Ending == scripted.StaysSilent:
+		tr.server.Cut() // it would be silent for ever
+	case h.Ending == scripted.GoesOn:
+		tr.server.HasAnswered(last, 4*brief) // if the client has sent it
 		if on.reads && out.err == nil {
 			// What is too much it reads when it comes to that, and hangs up.
 			switch {
-			case h.place == behind:
-				tr.server.hasHungUp(last, 4*brief) // unless it is a push
+			case h.Place == scripted.Behind:
+				tr.server.HasHungUp(last, 4*brief) // unless it is a push
 			case !same(out.replies[len(out.replies)-1], text(last)):
-				tr.server.hasHungUp(last, 5*time.Second)
+				tr.server.HasHungUp(last, 5*time.Second)
 			}
 		}
 	}
 	tr.recoversFrom(what)
 
 	runtime.ReadMemStats(&after)
-	if took := after.TotalAlloc - before.TotalAlloc; took > modest+8*uint64(len(h.raw)) {
+	if took := after.TotalAlloc - before.TotalAlloc; took > modest+8*uint64(len(h.Raw)) {
 		tr.Errorf("%s: %d MB were allocated", what, took>>20)
 	}
-	if n := tr.server.openConns(); n > 2*mayRemain {
+	if n := tr.server.Conns(); n > 2*mayRemain {
 		tr.Errorf("%s: the driver has %d connections", what, n)
 	}
 }
@@ -216,9 +210,7 @@ func (tr *trial) recoversFrom(what string) {
 	var out outcome
 	for i := range tries {
 		words := strconv.Itoa(i) + " after " + strconv.FormatInt(time.Now().UnixNano(), 10)
-		ctx, cancel := context.WithTimeout(context.Background(), 4*brief)
-		out = tr.call(ctx, keyless("ECHO", words))
-		cancel()
+		out = tr.doWithin(4*brief, keyless("ECHO", words))
 		tr.lawful(what, out)
 		if len(out.replies) > 0 && !same(out.replies[0], text(words)) {
 			tr.Errorf("%s: call %d after it got the reply %s, want %q", what, i+1, show(out.replies[0]), words)
@@ -227,7 +219,7 @@ func (tr *trial) recoversFrom(what string) {
 			return
 		}
 		if out.late >= 0 {
-			tr.server.cut() // what has no end would never end
+			tr.server.Cut() // what has no end would never end
 		}
 	}
 	tr.Fatalf("%s: Do = %v in %d tries afterwards", what, out.err, tries)

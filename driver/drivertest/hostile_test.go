@@ -1,47 +1,36 @@
 package drivertest
 
 import (
-	"context"
-	"slices"
-	"sync"
 	"testing"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 // complaints is what hostile replies to a driver of the pool's make.
-func complaints(mutate func(p *pool) driver.Driver, h hostility) []string {
-	r := &recorder{}
-	var ran sync.WaitGroup
-	ran.Go(func() {
-		defer func() {
-			for _, f := range slices.Backward(r.cleanups) {
-				f()
-			}
-		}()
+func complaints(mutate func(p *pool) driver.Driver, h scripted.Hostility) []string {
+	return watch(func(r reporter) {
 		on := newStage(r, func(addr string) driver.Driver {
-			p := &pool{addr: addr}
+			p := newPool(addr)
 			r.Cleanup(func() { _ = p.Close() })
 			return mutate(p)
 		})
 		on.survives(r, h)
 	})
-	ran.Wait()
-	return r.failures
 }
 
 func TestHostileRepliesAreJudged(t *testing.T) {
-	odd := hostility{raw: "+OK\r\n", place: instead, ending: goesOn}
+	odd := scripted.Hostility{Raw: "+OK\r\n", Place: scripted.Instead, Ending: scripted.GoesOn}
 	for _, tt := range []struct {
 		name   string
 		mutate func(p *pool) driver.Driver
-		h      hostility
+		h      scripted.Hostility
 		words  string // of a complaint; "" for none
 	}{
-		{"bears an odd reply", correct, hostility{"*1\r\n_\r\n", instead, goesOn}, ""},
-		{"bears a cut", correct, hostility{"$5\r\nab", instead, hangsUp}, ""},
-		{"takes the reply behind one for the next", correct, hostility{"+OK\r\n", behind, goesOn}, "got the reply string \"OK\""},
-		{"takes a reply to nobody for the next", correct, hostility{"+OK\r\n", later, goesOn}, "got the reply string \"OK\""},
+		{"bears an odd reply", correct, scripted.Hostility{Raw: "*1\r\n_\r\n", Place: scripted.Instead, Ending: scripted.GoesOn}, ""},
+		{"bears a cut", correct, scripted.Hostility{Raw: "$5\r\nab", Place: scripted.Instead, Ending: scripted.HangsUp}, ""},
+		{"takes the reply behind one for the next", correct, scripted.Hostility{Raw: "+OK\r\n", Place: scripted.Behind, Ending: scripted.GoesOn}, "got the reply string \"OK\""},
+		{"takes a reply to nobody for the next", correct, scripted.Hostility{Raw: "+OK\r\n", Place: scripted.Later, Ending: scripted.GoesOn}, "got the reply string \"OK\""},
 		{"returns a kind that there is not", changing(func(got []driver.Reply) []driver.Reply {
 			got[0] = driver.Reply{Kind: driver.Array, Elems: []driver.Reply{{Kind: 99}}}
 			return got
@@ -64,15 +53,12 @@ var announced []byte
 
 func correct(p *pool) driver.Driver { return p }
 
-// changing is a driver whose replies are changed.
+// changing is a driver whose replies to several commands are changed.
 func changing(change func([]driver.Reply) []driver.Reply) func(p *pool) driver.Driver {
-	return func(p *pool) driver.Driver {
-		return do(func(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
-			got, err := p.Do(ctx, cmds)
-			if len(cmds) > 1 && len(got) > 0 {
-				got = change(got)
-			}
-			return got, err
-		})
-	}
+	return changes(func(cmds []driver.Command, got []driver.Reply, err error) ([]driver.Reply, error) {
+		if len(cmds) > 1 && len(got) > 0 {
+			got = change(got)
+		}
+		return got, err
+	})
 }

@@ -2,12 +2,13 @@ package drivertest
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 // inbox records the notices of a subscription, and what is wrong with them.
@@ -30,6 +31,7 @@ func newInbox() *inbox {
 func (e *inbox) onNotice(n driver.Notice) {
 	alone := e.calls.Add(1) == 1
 	defer e.calls.Add(-1)
+	runtime.Gosched() // or on one processor no other call would come in between
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -72,18 +74,8 @@ func (e *inbox) of(kind driver.NoticeKind) []driver.Notice {
 // await waits for n notices of a kind, or for the subscription's end, and returns
 // those that there are after five seconds at the latest.
 func (e *inbox) await(kind driver.NoticeKind, n int) []driver.Notice {
-	expired := false
-	timer := time.AfterFunc(patience, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		expired = true
-		e.changed.Broadcast()
-	})
-	defer timer.Stop()
 	e.mu.Lock()
-	for !expired && !e.endedLocked() && e.countLocked(kind) < n {
-		e.changed.Wait()
-	}
+	scripted.Wait(e.changed, patience, func() bool { return e.endedLocked() || e.countLocked(kind) >= n })
 	e.mu.Unlock()
 	return e.of(kind)
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 var lossCases = []testCase{
-	{"a lost reply is an error and no second send", func(tr *trial) { lost(tr, loseReply) }},
-	{"a reset connection is an error and no second send", func(tr *trial) { lost(tr, resetConn) }},
+	{"a lost reply is an error and no second send", func(tr *trial) { lost(tr, scripted.LoseReply) }},
+	{"a reset connection is an error and no second send", func(tr *trial) { lost(tr, scripted.ResetConn) }},
 	{"half a reply is an error behind the replies before it", halfReply},
 	{"a reply that arrives before the close counts", answerThenClose},
 	{"a reply that never comes shifts no other", missingReply},
@@ -20,10 +21,10 @@ var lossCases = []testCase{
 
 // lost tries a fresh connection and one that has served before: some clients send
 // again only on the latter.
-func lost(tr *trial, kind faultKind) {
+func lost(tr *trial, kind scripted.Fault) {
 	for _, state := range []string{"fresh", "used"} {
 		key := "on a " + state + " connection"
-		release := tr.server.fault(key, kind)
+		release := tr.server.Fault(key, kind)
 		defer release()
 		out := tr.doPatient(keyed("SET", key, "1", "NX", "PX", "10000"))
 		tr.failed("a server that "+kind.String()+" "+key, out)
@@ -38,7 +39,7 @@ func lost(tr *trial, kind faultKind) {
 		release()
 		tr.recovers(kind.String())
 		tr.sentOnce("before, " + key)
-		if n := tr.server.count("behind, " + key); n > 1 {
+		if n := tr.server.Count("behind, " + key); n > 1 {
 			tr.Errorf("the server received the command behind the loss %d times, want at most once", n)
 		}
 	}
@@ -47,7 +48,7 @@ func lost(tr *trial, kind faultKind) {
 func halfReply(tr *trial) {
 	for i, script := range []string{"bulk string", "nested array", "simple string", "largest integer", "long string", "nil"} {
 		key := "cut " + strconv.Itoa(i)
-		release := tr.server.fault(key, cutReply)
+		release := tr.server.Fault(key, scripted.CutReply)
 		defer release()
 		out := tr.doPatient(
 			keyed("SET", "a "+key, "1"),
@@ -77,7 +78,7 @@ func halfReply(tr *trial) {
 func answerThenClose(tr *trial) {
 	for i := range 3 {
 		key := "last words " + strconv.Itoa(i)
-		release := tr.server.fault(key, answerClose)
+		release := tr.server.Fault(key, scripted.AnswerClose)
 		defer release()
 		out := tr.doPatient(keyed("SET", "before "+key, "1"), keyed("SET", key, "1", "NX"))
 		if out.err != nil {
@@ -94,7 +95,7 @@ func answerThenClose(tr *trial) {
 func missingReply(tr *trial) {
 	for i := range 3 {
 		key := "left out " + strconv.Itoa(i)
-		release := tr.server.hostile(key, hostility{place: instead, ending: goesOn})
+		release := tr.server.Hostile(key, scripted.Hostility{Place: scripted.Instead, Ending: scripted.GoesOn})
 		defer release()
 		out := tr.doShort(keyed("SET", key, "1"), keyless("ECHO", "behind it"))
 		tr.endedInTime("a server that leaves a reply out", out, context.DeadlineExceeded)
@@ -116,7 +117,7 @@ func missingReply(tr *trial) {
 func idleClosed(tr *trial) {
 	for range 3 {
 		tr.do(keyed("GET", "warm"))
-		tr.server.cut()
+		tr.server.Cut()
 		tr.recovers("a close while the connection was idle")
 	}
 }

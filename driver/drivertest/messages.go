@@ -1,11 +1,12 @@
 package drivertest
 
 import (
+	"context"
 	"errors"
 	"strconv"
-	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 var messageCases = []testCase{
@@ -22,10 +23,10 @@ func confirmedInTime(tr *trial) {
 	s := tr.subscribe()
 	for i := range 20 {
 		channel := "channel " + strconv.Itoa(i)
-		release := tr.server.fault(channel, stopReading)
+		release := tr.server.Fault(channel, scripted.StopReading)
 		defer release()
 		s.ask(channel)
-		if !tr.server.await(channel) {
+		if !tr.server.Await(channel) {
 			tr.Fatalf("Add returned no error, and its channel never reached the server")
 		}
 		if n := s.of(driver.Confirmed); len(n) > i {
@@ -84,10 +85,10 @@ func thousandChannels(tr *trial) {
 	var cmds []driver.Command
 	var want []publication
 	for i, channel := range channels {
-		if n := tr.server.count(channel); n != 1 {
+		if n := tr.server.Count(channel); n != 1 {
 			tr.Fatalf("the server received %d commands about the channel %q, want one", n, channel)
 		}
-		if args := tr.server.receipts(channel)[0].args; len(args) != 2 {
+		if args := tr.server.Receipts(channel)[0].Args; len(args) != 2 {
 			tr.Fatalf("a command asks for %d channels at once, want each in a command of its own", len(args)-1)
 		}
 		cmds, want = append(cmds, keyless("PUBLISH", channel, strconv.Itoa(i))), append(want, publication{channel, strconv.Itoa(i)})
@@ -103,6 +104,9 @@ func removedChannel(tr *trial) {
 	tr.publish("removed", "before")
 	s.messages(0, publication{"removed", "before"})
 	s.remove("removed")
+	if out := within(patience, func(ctx context.Context) error { return s.it.Remove(ctx, "never asked for") }); out.err != nil {
+		tr.Errorf("Remove of a channel that was never asked for = %v, want no error", out.err)
+	}
 	tr.publish("removed", "unheard")
 	tr.publish("kept", "later")
 	s.messages(1, publication{"kept", "later"})
@@ -123,15 +127,15 @@ func refusedChannel(tr *trial) {
 	s := tr.subscribe("before")
 	for i := range 3 {
 		suffix := " " + strconv.Itoa(i)
-		channels := []string{"first" + suffix, forbidden + suffix, "last" + suffix}
+		channels := []string{"first" + suffix, scripted.Forbidden + suffix, "last" + suffix}
 		s.ask(channels...)
 		refused := s.await(driver.Refused, i+1)
 		if len(refused) != i+1 {
 			tr.Fatalf("a forbidden channel: %d notices of kind Refused for %d of them; received: %s", len(refused), i+1, showNotices(s.all()))
 		}
 		var refusal *driver.ServerError
-		if err := refused[i].Err; !errors.As(err, &refusal) || refusal.Code != "NOPERM" || !strings.Contains(noPerm, refusal.Message) {
-			tr.Errorf("a forbidden channel is refused with %v (%T), want a *driver.ServerError of %q", err, err, noPerm)
+		if err := refused[i].Err; !errors.As(err, &refusal) || refusal.Code != "NOPERM" || "NOPERM "+refusal.Message != scripted.NoPerm {
+			tr.Errorf("a forbidden channel is refused with %v (%T), want a *driver.ServerError of %q", err, err, scripted.NoPerm)
 		}
 		s.confirmed(1+2*i, channels[0], channels[2])
 		for j, channel := range []string{"before", channels[0], channels[2]} {

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 var neighbourCases = []testCase{
-	{"our deadline is nobody else's", func(tr *trial) { deadlineBeside(tr, keepSilent) }},
-	{"our deadline at a stopped server is nobody else's", func(tr *trial) { deadlineBeside(tr, stopReading) }},
+	{"our deadline is nobody else's", func(tr *trial) { deadlineBeside(tr, scripted.KeepSilent) }},
+	{"our deadline at a stopped server is nobody else's", func(tr *trial) { deadlineBeside(tr, scripted.StopReading) }},
 	// A server that reads on shows that the neighbours are on their way.
-	{"our cancel is nobody else's", func(tr *trial) { unharmed(tr, keepSilent, "given up", time.Minute) }},
+	{"our cancel is nobody else's", func(tr *trial) { unharmed(tr, scripted.KeepSilent, "given up", time.Minute) }},
 	{"our deadline behind a slow stranger is nobody else's", behindStranger},
 	{"a command that blocks holds nobody up", blocking},
 }
@@ -68,7 +69,7 @@ func (tr *trial) start(prefix, when string) *crowd {
 
 // deadlineBeside lets a deadline pass with neighbours waiting. On a busy machine it may
 // pass before they are on their way, which shows nothing: the next one is longer.
-func deadlineBeside(tr *trial, kind faultKind) {
+func deadlineBeside(tr *trial, kind scripted.Fault) {
 	for limit := short; limit <= 8*short; limit *= 2 {
 		if unharmed(tr, kind, "given up after "+limit.String(), limit) >= limit/2 {
 			return
@@ -80,23 +81,23 @@ func deadlineBeside(tr *trial, kind faultKind) {
 // connection that they share with us they may have to wait until the server goes on,
 // but then they have to be served. It returns for how long they were on their way
 // before our call was given up.
-func unharmed(tr *trial, kind faultKind, key string, limit time.Duration) time.Duration {
+func unharmed(tr *trial, kind scripted.Fault, key string, limit time.Duration) time.Duration {
 	tr.start("before "+key, "before anything happened").all.Wait()
-	release := tr.server.fault(key, kind)
+	release := tr.server.Fault(key, kind)
 	defer release()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	ours := make(chan outcome, 1)
 	go func() { ours <- tr.call(ctx, keyed("SET", key, "1")) }()
-	if !tr.server.await(key) {
+	if !tr.server.Await(key) {
 		tr.Fatalf("our command never reached the server")
 	}
 	beside := tr.start("beside "+key, "sent while our call waited for a server that "+kind.String())
 	beside.begun.Wait()
 	left := time.Until(deadline)
 	if limit > patience {
-		tr.server.await(beside.keys...)
+		tr.server.Await(beside.keys...)
 		cancel()
 	}
 	if out := <-ours; out.err == nil {
@@ -114,13 +115,13 @@ func unharmed(tr *trial, kind faultKind, key string, limit time.Duration) time.D
 func behindStranger(tr *trial) {
 	for _, n := range tr.neighbours() {
 		key := "slow " + n.name
-		release := tr.server.fault(key, stopReading)
+		release := tr.server.Fault(key, scripted.StopReading)
 		defer release()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		slow := make(chan error, 1)
 		go func() { slow <- n.send(ctx, "SET", key, "1") }()
-		if !tr.server.await(key) {
+		if !tr.server.Await(key) {
 			tr.Fatalf("the command of %s never reached the server", n.name)
 		}
 		out := tr.doShort(keyed("SET", "behind "+key, "1"))
@@ -136,7 +137,7 @@ func behindStranger(tr *trial) {
 
 func blocking(tr *trial) {
 	const timeout = "4321" // WAIT has no key to call the fault up by
-	release := tr.server.fault(timeout, stopReading)
+	release := tr.server.Fault(timeout, scripted.StopReading)
 	defer release()
 	wait := keyless("WAIT", "1", timeout)
 	wait.Blocks = true
@@ -145,7 +146,7 @@ func blocking(tr *trial) {
 	defer cancel()
 	ours := make(chan outcome, 1)
 	go func() { ours <- tr.call(ctx, cmds...) }()
-	if !tr.server.await(timeout) {
+	if !tr.server.Await(timeout) {
 		tr.Fatalf("the command that blocks never reached the server")
 	}
 	tr.start("beside WAIT", "sent while our WAIT blocked").all.Wait()
@@ -160,10 +161,10 @@ func blocking(tr *trial) {
 		tr.Fatalf("Do with WAIT = %v, want no error", out.err)
 	}
 	tr.expect(out, text("OK"), text("1"), number(0))
-	if set, waited := tr.server.receipts("durable")[0], tr.server.receipts(timeout)[0]; set.conn != waited.conn {
+	if set, waited := tr.server.Receipts("durable")[0], tr.server.Receipts(timeout)[0]; set.Conn != waited.Conn {
 		tr.Errorf("WAIT came on another connection than the write before it, and counts only what its own connection wrote")
 	}
 
-	defer tr.server.fault(timeout, keepSilent)()
+	defer tr.server.Fault(timeout, scripted.KeepSilent)()
 	tr.endedInTime("a command that blocks for too long", tr.doShort(cmds...), context.DeadlineExceeded)
 }

@@ -13,11 +13,17 @@ import (
 type recorder struct {
 	mu       sync.Mutex
 	failures []string
+	logged   []string // formats
 	cleanups []func()
 }
 
-func (r *recorder) Helper()             {}
-func (r *recorder) Logf(string, ...any) {}
+func (r *recorder) Helper() {}
+
+func (r *recorder) Logf(format string, _ ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logged = append(r.logged, format)
+}
 
 func (r *recorder) Errorf(format string, args ...any) {
 	r.mu.Lock()
@@ -37,8 +43,8 @@ func (r *recorder) Cleanup(f func()) {
 	r.cleanups = append(r.cleanups, f)
 }
 
-// watch runs one case, clean-up included, and returns what it complains of.
-func watch(c testCase, open func(r reporter, addr string) Subject) []string {
+// watch runs a part of the suite, clean-up included, and returns what it complains of.
+func watch(run func(r reporter)) []string {
 	r := &recorder{}
 	var ran sync.WaitGroup
 	ran.Go(func() {
@@ -47,7 +53,7 @@ func watch(c testCase, open func(r reporter, addr string) Subject) []string {
 				f()
 			}
 		}()
-		c.try(r, func(addr string) Subject { return open(r, addr) })
+		run(r)
 	})
 	ran.Wait()
 	return r.failures

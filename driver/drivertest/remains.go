@@ -10,14 +10,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 var remainsCases = []testCase{
 	{"calls to a silent server leave a bounded number behind", func(tr *trial) {
-		remains(tr, tr.server.fault("stalled", stopReading))
+		remains(tr, tr.server.Fault("stalled", scripted.StopReading))
 	}},
 	{"calls to a server that stopped leave a bounded number behind", func(tr *trial) {
-		remains(tr, tr.server.freeze())
+		remains(tr, tr.server.Freeze())
 	}},
 }
 
@@ -49,7 +51,7 @@ func remains(tr *trial, release func()) {
 
 	release()
 	tr.recovers("many calls that were given up")
-	tr.server.close()
+	tr.server.Close()
 	if n, gone := tr.falls(baseline+spare, patience); !gone {
 		tr.Errorf("%d goroutines of calls that were given up are still there after the server has gone:\n%s", n-baseline, profile())
 	}
@@ -70,9 +72,7 @@ func (tr *trial) giveUp(calls, atOnce int) bool {
 	for range atOnce {
 		callers.Go(func() {
 			for i := range work {
-				ctx, cancel := context.WithTimeout(context.Background(), deadline)
-				out := tr.call(ctx, keyed("SET", "stalled", strconv.Itoa(i)))
-				cancel()
+				out := tr.doWithin(deadline, keyed("SET", "stalled", strconv.Itoa(i)))
 				switch {
 				case out.err == nil:
 					tr.Errorf("call %d to a stalled server returned no error", i+1)
@@ -112,13 +112,13 @@ func (tr *trial) falls(limit int, most time.Duration) (n int, ok bool) {
 const label = "drivertest"
 
 func (tr *trial) mark() {
-	labels := pprof.Labels(label, tr.server.addr())
+	labels := pprof.Labels(label, tr.server.Addr())
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), labels))
 }
 
 // goroutines counts those of the case: its own, the driver's and the client's.
 func (tr *trial) goroutines() int {
-	mine := strconv.Quote(label) + ":" + strconv.Quote(tr.server.addr())
+	mine := strconv.Quote(label) + ":" + strconv.Quote(tr.server.Addr())
 	total, group := 0, 0
 	for line := range strings.Lines(profile()) {
 		if count, _, found := strings.Cut(line, " @ "); found {

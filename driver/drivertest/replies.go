@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 var replyCases = []testCase{
 	{"a reply of every kind arrives as it is", everyKind},
-	{"NX sets only what is missing", setNX},
 	{"keys and values may hold any bytes", anyBytes},
 	{"an error reply is a reply and is not repeated", errorReplies},
 	{"an error reply in the middle of a batch spoils nothing", errorInBatch},
@@ -33,38 +33,6 @@ func everyKind(tr *trial) {
 	}
 }
 
-func setNX(tr *trial) {
-	steps := []struct {
-		cmd  driver.Command
-		want driver.Reply
-	}{
-		{keyed("SET", "lock", "mine", "NX", "PX", "10000"), text("OK")},
-		{keyed("SET", "lock", "theirs", "NX", "PX", "10000"), nilReply()},
-		{keyed("GET", "lock"), text("mine")},
-		{keyed("SET", "lock", "theirs", "NX", "GET", "PX", "10000"), text("mine")},
-		{keyed("SET", "other", "mine", "XX", "PX", "10000"), nilReply()},
-		{keyed("GET", "other"), nilReply()},
-		{keyed("PEXPIRE", "lock", "20000"), number(1)},
-		{keyed("PEXPIRE", "other", "20000"), number(0)},
-		{keyed("PTTL", "other"), number(-2)},
-		{keyed("DEL", "lock"), number(1)},
-		{keyed("DEL", "lock"), number(0)},
-		{keyed("SET", "lock", "theirs", "NX", "GET"), nilReply()},
-		{keyed("PTTL", "lock"), number(-1)},
-	}
-	var cmds []driver.Command
-	var want []driver.Reply
-	for _, step := range steps {
-		cmds = append(cmds, step.cmd)
-		want = append(want, step.want)
-	}
-	for _, step := range steps {
-		tr.expect(tr.do(step.cmd), step.want)
-	}
-	tr.do(keyed("DEL", "lock"))
-	tr.expect(tr.do(cmds...), want...)
-}
-
 // byteStrings are keys and values that a careless client spoils.
 var byteStrings = []string{
 	allBytes,
@@ -84,7 +52,7 @@ func anyBytes(tr *trial) {
 		key := "key " + s
 		out := tr.do(keyed("SET", key, s, "NX"), keyed("GET", key), keyless("ECHO", s), keyed("DEL", key))
 		tr.expect(out, text("OK"), text(s), text(s), number(1))
-		if n := tr.server.count(key); n != 3 {
+		if n := tr.server.Count(key); n != 3 {
 			tr.Errorf("string %d: %d of 3 commands reached the server with the key %s as it is", i+1, n, quote(key))
 		}
 	}
@@ -116,7 +84,7 @@ func errorReplies(tr *trial) {
 		tr.expect(tr.do(canned(line, key)), refusal(line))
 		tr.sentOnce(key)
 	}
-	tr.expect(tr.do(command(3, 1, "EVALSHA", strings.Repeat("0", 40), "1", "script")), refusal(noScript))
+	tr.expect(tr.do(command(3, 1, "EVALSHA", strings.Repeat("0", 40), "1", "script")), refusal(scripted.NoScript))
 	tr.sentOnce("script")
 }
 
@@ -126,7 +94,7 @@ func errorInBatch(tr *trial) {
 		out := tr.do(keyed("SET", first, "1"), canned(line, refused), keyed("SET", last, "2"), keyed("GET", last))
 		tr.expect(out, text("OK"), refusal(line), text("OK"), text("2"))
 		tr.sentOnce(refused)
-		if n := tr.server.count(last); n != 2 {
+		if n := tr.server.Count(last); n != 2 {
 			tr.Errorf("after the error reply %q the server received %d commands of the batch, want 2", line, n)
 		}
 	}

@@ -5,17 +5,18 @@ import (
 	"sync"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
 // shared is a driver whose callers share one connection, as clients with automatic
 // pipelining do. It gives up a call by leaving its replies to nobody; a selfish one
 // closes the connection instead.
 type shared struct {
-	addr    string
+	pool    *pool
 	selfish bool
 
 	mu      sync.Mutex
-	wire    *wire
+	wire    *resp.Conn
 	waiting chan *sharedCall // in the order in which they were sent
 	readers sync.WaitGroup
 }
@@ -43,12 +44,12 @@ func (s *shared) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 	}
 }
 
-func (s *shared) send(ctx context.Context, cmds []driver.Command, call *sharedCall) (*wire, error) {
+func (s *shared) send(ctx context.Context, cmds []driver.Command, call *sharedCall) (*resp.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wire == nil {
 		var err error
-		if s.wire, err = dial(ctx, s.addr); err != nil {
+		if s.wire, err = s.pool.dial(ctx); err != nil {
 			return nil, err
 		}
 		s.waiting = make(chan *sharedCall, 1000)
@@ -63,7 +64,7 @@ func (s *shared) send(ctx context.Context, cmds []driver.Command, call *sharedCa
 }
 
 // read gives each call its replies, until the connection ends.
-func (s *shared) read(w *wire, waiting chan *sharedCall) {
+func (s *shared) read(w *resp.Conn, waiting chan *sharedCall) {
 	var broken error
 	for call := range waiting {
 		out := outcome{err: broken}
@@ -82,7 +83,7 @@ func (s *shared) read(w *wire, waiting chan *sharedCall) {
 }
 
 // forget closes the connection, so that the next call makes another.
-func (s *shared) forget(w *wire) {
+func (s *shared) forget(w *resp.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wire == w {

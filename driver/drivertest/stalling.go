@@ -22,7 +22,7 @@ const mostTries, allowed = 10, 50 * time.Millisecond
 func subscribeStalled(tr *trial) {
 	best := time.Hour
 	for i := 0; i < mostTries && best > allowed; i++ {
-		thaw := tr.server.freeze()
+		thaw := tr.server.Freeze()
 		defer thaw()
 		ctx, cancel := context.WithTimeout(context.Background(), short)
 		defer cancel()
@@ -30,9 +30,7 @@ func subscribeStalled(tr *trial) {
 		tr.returned("Subscribe at a stalled server", out)
 		late := out.late
 		if s != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), short)
-			defer cancel()
-			out := s.tryAdd(ctx, "stalled "+strconv.Itoa(i))
+			out := s.addWithin(short, "stalled "+strconv.Itoa(i))
 			tr.returned("Add at a stalled server", out)
 			late = max(late, out.late)
 			s.close()
@@ -53,14 +51,13 @@ func subscribeStalled(tr *trial) {
 }
 
 func subscribeCancelled(tr *trial) {
-	thaw := tr.server.freeze()
+	thaw := tr.server.Freeze()
 	defer thaw()
-	opened := 0
-	tr.server.locked(func() { opened = tr.server.opened })
+	opened := tr.server.Opened()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	go func() {
-		tr.server.awaitThat(func() bool { return tr.server.opened > opened })
+		tr.server.AwaitOpened(opened)
 		cancel()
 	}()
 	s, out := tr.trySubscribe(ctx)
@@ -80,15 +77,13 @@ func subscribeCancelled(tr *trial) {
 // a buffer of its own; but if it gives up it says so, and ends.
 func largeAdd(tr *trial) {
 	s := tr.subscribe("before")
-	thaw := tr.server.freeze()
+	thaw := tr.server.Freeze()
 	defer thaw()
 	var channels []string
 	for i := range 200 {
 		channels = append(channels, strings.Repeat("x", 100<<10)+strconv.Itoa(i))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), short)
-	defer cancel()
-	out := s.tryAdd(ctx, channels...)
+	out := s.addWithin(short, channels...)
 	tr.returned("Add of 20 MB at a stalled server", out)
 	if out.err != nil {
 		s.ended("Add returned " + quote(out.err.Error()))
@@ -104,7 +99,7 @@ func closeStalled(tr *trial) {
 	for i := 0; i < mostTries && best > allowed; i++ {
 		channel := "channel " + strconv.Itoa(i)
 		s := tr.subscribe(channel)
-		thaw := tr.server.freeze()
+		thaw := tr.server.Freeze()
 		defer thaw()
 		s.ask("stalled " + strconv.Itoa(i))
 		start := time.Now()

@@ -61,12 +61,15 @@ func (s *subscription) tryAdd(ctx context.Context, channels ...string) outcome {
 	return bounded(ctx, func() outcome { return outcome{err: s.it.Add(ctx, channels...)} })
 }
 
+// addWithin calls Add with a deadline.
+func (s *subscription) addWithin(limit time.Duration, channels ...string) outcome {
+	return within(limit, func(ctx context.Context) error { return s.it.Add(ctx, channels...) })
+}
+
 // ask calls Add with no reason to fail.
 func (s *subscription) ask(channels ...string) {
 	s.tr.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if out := s.tryAdd(ctx, channels...); out.err != nil {
+	if out := s.addWithin(patience, channels...); out.err != nil {
 		s.tr.Fatalf("Add of %d channels on a healthy server = %v after %v, want no error", len(channels), out.err, out.took)
 	}
 }
@@ -97,19 +100,15 @@ func (s *subscription) confirmed(before int, channels ...string) {
 func (s *subscription) remove(channels ...string) {
 	s.tr.Helper()
 	var before []int
-	s.tr.server.locked(func() {
-		for _, channel := range channels {
-			before = append(before, s.tr.server.subscribers(channel))
-		}
-	})
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	out := bounded(ctx, func() outcome { return outcome{err: s.it.Remove(ctx, channels...)} })
+	for _, channel := range channels {
+		before = append(before, s.tr.server.Subscribers(channel))
+	}
+	out := within(patience, func(ctx context.Context) error { return s.it.Remove(ctx, channels...) })
 	if out.err != nil {
 		s.tr.Fatalf("Remove on a healthy server = %v, want no error", out.err)
 	}
 	for i, channel := range channels {
-		if !s.tr.server.awaitSubscribers(channel, before[i]-1) {
+		if !s.tr.server.AwaitSubscribers(channel, before[i]-1) {
 			s.tr.Fatalf("the server never received that the channel %s was removed", quote(channel))
 		}
 	}
@@ -121,9 +120,7 @@ func (s *subscription) close() { s.closeWithin(prompt) }
 func (s *subscription) closeWithin(most time.Duration) {
 	s.closing.Do(func() {
 		s.tr.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), most)
-		defer cancel()
-		out := bounded(ctx, func() outcome { return outcome{err: s.it.Close()} })
+		out := within(most, func(context.Context) error { return s.it.Close() })
 		s.inbox.close()
 		if errors.Is(out.err, errHung) || out.took > most {
 			s.tr.Errorf("Close took %v or longer, want at most 50ms", out.took.Round(time.Millisecond))

@@ -28,7 +28,7 @@ type Subject struct {
 // while the server at addr is well, and once before them, which shows whether the
 // driver is a [driver.Subscriber]: only then are there subtests for that.
 func Run(t *testing.T, open func(t *testing.T, addr string) Subject) {
-	for _, c := range casesFor(t, open(t, startServer(t).addr()).Driver) {
+	for _, c := range casesFor(t, open(t, startServer(t).Addr()).Driver) {
 		t.Run(c.name, func(t *testing.T) {
 			c.try(t, func(addr string) Subject { return open(t, addr) })
 		})

@@ -7,7 +7,7 @@ import (
 
 func TestRunPassesACorrectDriver(t *testing.T) {
 	Run(t, func(t *testing.T, addr string) Subject {
-		p := &pool{addr: addr}
+		p := newPool(addr)
 		t.Cleanup(func() { _ = p.Close() })
 		return Subject{Driver: p, Stranger: p.Stranger}
 	})
@@ -30,7 +30,7 @@ func TestASharedConnectionIsFair(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // most of them wait
 			caseNamed(t, name).try(t, func(addr string) Subject {
-				s := &shared{addr: addr}
+				s := &shared{pool: newPool(addr)}
 				t.Cleanup(s.Close)
 				return Subject{Driver: s}
 			})
@@ -38,28 +38,20 @@ func TestASharedConnectionIsFair(t *testing.T) {
 	}
 }
 
-// logbook is a reporter that keeps what is logged.
-type logbook struct {
-	recorder
-	logged []string
-}
-
-func (l *logbook) Logf(format string, _ ...any) { l.logged = append(l.logged, format) }
-
 func TestADriverWithoutSubscriptionsIsTold(t *testing.T) {
-	l := &logbook{}
+	l := &recorder{}
 	got := casesFor(l, do(nil))
 	if len(got) != len(cases) || len(l.logged) != 1 || !anyHas(l.logged, "no driver.Subscriber") {
 		t.Errorf("a driver that is no Subscriber gets %d cases and is told %q, want %d, and once what is left out", len(got), l.logged, len(cases))
 	}
-	l = &logbook{}
-	if got := casesFor(l, &pool{}); len(got) != len(slices.Concat(cases, subscriberCases)) || len(l.logged) != 0 {
+	l = &recorder{}
+	if got := casesFor(l, newPool("")); len(got) != len(slices.Concat(cases, subscriberCases)) || len(l.logged) != 0 {
 		t.Errorf("a Subscriber gets %d cases and is told %q, want all and nothing", len(got), l.logged)
 	}
 }
 
 func TestOpenHasToReturnADriver(t *testing.T) {
-	failures := watch(cases[0], func(reporter, string) Subject { return Subject{} })
+	failures := watch(func(r reporter) { cases[0].try(r, func(string) Subject { return Subject{} }) })
 	if !anyHas(failures, "without a Driver") {
 		t.Errorf("a Subject without a Driver: the suite complains of %q, want it to say what is missing", failures)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 const (
@@ -36,7 +37,7 @@ type reporter interface {
 type trial struct {
 	reporter
 	Subject
-	server  *server
+	server  *scripted.Server
 	idle    int // goroutines before the first call
 	flushes int // subscriptions that were there to wait for
 }
@@ -46,7 +47,7 @@ func (c testCase) try(r reporter, open func(addr string) Subject) {
 	r.Helper()
 	tr := &trial{reporter: r, server: startServer(r)}
 	tr.mark()
-	tr.Subject = open(tr.server.addr())
+	tr.Subject = open(tr.server.Addr())
 	if tr.Driver == nil {
 		r.Fatalf("open returned a Subject without a Driver")
 	}
@@ -120,17 +121,23 @@ func (tr *trial) do(cmds ...driver.Command) outcome {
 }
 
 // doPatient is a call that should not need its deadline.
-func (tr *trial) doPatient(cmds ...driver.Command) outcome {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (tr *trial) doPatient(cmds ...driver.Command) outcome { return tr.doWithin(patience, cmds...) }
+
+// doShort is a call whose deadline is short.
+func (tr *trial) doShort(cmds ...driver.Command) outcome { return tr.doWithin(short, cmds...) }
+
+// doWithin is a call with a deadline.
+func (tr *trial) doWithin(limit time.Duration, cmds ...driver.Command) outcome {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return tr.call(ctx, cmds...)
 }
 
-// doShort is a call whose deadline is short.
-func (tr *trial) doShort(cmds ...driver.Command) outcome {
-	ctx, cancel := context.WithTimeout(context.Background(), short)
+// within calls the driver with a deadline, and comes back even when the driver does not.
+func within(limit time.Duration, call func(ctx context.Context) error) outcome {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	return tr.call(ctx, cmds...)
+	return bounded(ctx, func() outcome { return outcome{err: call(ctx)} })
 }
 
 // expect compares the replies with what the commands should have been answered.
@@ -180,7 +187,7 @@ func (tr *trial) arrived(out outcome, want ...driver.Reply) {
 // has arrived.
 func (tr *trial) honest(out outcome, key string) {
 	tr.Helper()
-	if n := tr.server.count(key); n > 0 && errors.Is(out.err, driver.ErrNotSent) {
+	if n := tr.server.Count(key); n > 0 && errors.Is(out.err, driver.ErrNotSent) {
 		tr.Errorf("Do = %q, which wraps driver.ErrNotSent, but the server received %d commands of it", out.err, n)
 	}
 }
@@ -203,7 +210,7 @@ func (tr *trial) recovers(after string) {
 // sentOnce fails the case unless exactly one command with this key has arrived.
 func (tr *trial) sentOnce(key string) {
 	tr.Helper()
-	if n := tr.server.count(key); n != 1 {
+	if n := tr.server.Count(key); n != 1 {
 		tr.Errorf("the server received the command with key %q %d times, want once", key, n)
 	}
 }

@@ -1,12 +1,9 @@
 package goredis_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"net"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,38 +12,20 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/driver/resp"
+	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/internal/servertest"
 )
 
-// answer is the server's end of a pipe: it says OK to all but WAIT, to which it is silent, and reads
+// piped returns a client whose connections are pipes to a server that is silent to WAIT, and reads
 // nothing behind a SUBSCRIBE.
-func answer(conn net.Conn) {
-	for commands := resp.NewReader(bufio.NewReader(conn)); ; {
-		args, err := commands.Command()
-		if err != nil {
-			return
-		}
-		switch strings.ToUpper(args[0]) {
-		case "HELLO": // as servers before Redis 6
-			_, _ = io.WriteString(conn, "-ERR unknown command\r\n")
-		case "WAIT":
-		case "SUBSCRIBE":
-			return
-		default:
-			_, _ = io.WriteString(conn, "+OK\r\n")
-		}
-	}
-}
-
-// piped returns a client whose connections are pipes to [answer].
-func piped() *redis.Client {
+func piped(t *testing.T) *redis.Client {
+	server := scripted.New()
+	t.Cleanup(server.Close)
+	_ = server.Fault("WAIT", scripted.KeepSilent)
+	_ = server.Fault("SUBSCRIBE", scripted.StopReading)
 	return redis.NewClient(&redis.Options{
-		Addr: "node-1",
-		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			go answer(theirs)
-			return ours, nil
-		},
+		Addr:   "node-1",
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial(), nil },
 		// Left alone, NewClient asks the DNS, which a bubble does not survive.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
@@ -57,13 +36,13 @@ func piped() *redis.Client {
 // bubble would fail the test.
 func TestVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := open(t, piped())
-		expect(t, d, ok, "SET", "key", "value")
+		d := open(t, piped(t))
+		servertest.Expect(t, d, "OK", "SET", "key", "value")
 
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 		defer cancel()
-		_, err := d.Do(ctx, []driver.Command{command("WAIT")})
+		_, err := d.Do(ctx, []driver.Command{servertest.Command("WAIT")})
 		if took := time.Since(begun); took != 250*time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a deadline of 250ms: Do = %v after %v", err, took)
 		} else if want := "goredis: context deadline exceeded"; err.Error() != want {
@@ -73,50 +52,21 @@ func TestVirtualTime(t *testing.T) {
 		begun = time.Now()
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
-		_, err = d.Do(ctx, []driver.Command{command("WAIT")})
+		_, err = d.Do(ctx, []driver.Command{servertest.Command("WAIT")})
 		if took := time.Since(begun); took > 120*time.Millisecond || !errors.Is(err, context.Canceled) {
 			t.Errorf("a cancel after 100ms: Do = %v after %v", err, took)
 		}
 
-		expect(t, d, ok, "SET", "key", "value")
-		if err := d.Close(); err != nil {
-			t.Errorf("Close = %v", err)
-		}
-	})
-}
-
-// TestVirtualTimeOfSubscriptions shows the same of subscriptions.
-func TestVirtualTimeOfSubscriptions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := open(t, piped())
-		late, lateNotices := listen(t, d)
-		shut, shutNotices := listen(t, d)
-		left, leftNotices := listen(t, d)
-		for _, sub := range []driver.Subscription{late, shut, left} {
-			if err := sub.Add(within(t, time.Second), "read"); err != nil {
-				t.Fatalf("Add that the server reads = %v", err)
-			}
-		}
-
-		begun := time.Now()
-		err := late.Add(within(t, 250*time.Millisecond), "unread")
-		if took := time.Since(begun); took != 250*time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a deadline of 250ms: Add = %v after %v", err, took)
-		}
-		lateNotices.ends(t, late, "goredis: context deadline exceeded")
-
+		servertest.Expect(t, d, "OK", "SET", "key", "value")
+		sub := servertest.Subscribe(t, d)
+		sub.Ask("read")
 		begun = time.Now()
-		failed := make(chan error)
-		go func() { failed <- shut.Add(within(t, time.Second), "unread") }()
-		synctest.Wait()
-		shutNotices.closes(t, shut)
-		if err, took := <-failed, time.Since(begun); took != 0 || err == nil {
-			t.Errorf("Close during an Add: Add = %v after %v, want an error at once", err, took)
+		servertest.Close(t, d)
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("Close of the driver took %v", took)
 		}
-
-		if err := d.Close(); err != nil || time.Since(begun) != 0 {
-			t.Errorf("Close of the driver = %v after %v, want nil at once", err, time.Since(begun))
+		if why := sub.End(); !errors.Is(why, driver.ErrClosed) {
+			t.Errorf("its subscription has ended with %v, want that the driver is closed", why)
 		}
-		leftNotices.ends(t, left, "goredis: the driver is closed")
 	})
 }

@@ -21,11 +21,11 @@
 // A connection ends when the server leaves the protocol: a reply is malformed, too large
 // (4 MB a string) or unasked. Announced lengths take no memory.
 //
-// These work: a client for one server ([redis.Client]), one that finds its master by
-// Sentinel (redis.NewFailoverClient), and a Cluster ([redis.ClusterClient]). A
-// failover client has to stay open as long as the Locker, for closing it ends the
-// discovery; and a Locker on such nodes wants redlock.WithReplicatedVotes, or an old master
-// that was cut off may vote beside its successor. A [redis.Ring] is refused: its shards are nodes of their own.
+// These work: a client for one server ([redis.Client]), one that finds its master by Sentinel
+// (redis.NewFailoverClient), and a Cluster ([redis.ClusterClient]). A failover client has to stay
+// open as long as the Locker, for closing it ends the discovery; and a Locker on such nodes wants
+// redlock.WithDurability, or an old master that was cut off may vote beside its successor. A
+// [redis.Ring] is refused: its shards are nodes of their own.
 package goredis
 
 import (

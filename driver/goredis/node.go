@@ -13,10 +13,10 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// Nodes makes each client a node: nodes, err := goredis.Nodes(clients...) takes a
-// []*redis.Client as well as a []redis.UniversalClient. It does no I/O, and the first client that cannot
-// be a node is the error. Locks lie in the database that a client's DB names: services
-// whose clients name different ones hold independent locks.
+// Nodes makes each client a node: nodes, err := goredis.Nodes(clients...) takes a []*redis.Client
+// as well as a []redis.UniversalClient. It does no I/O, and the first client that cannot be a node
+// is the error. Locks lie in the database that a client's DB names: services whose clients name
+// different ones hold independent locks.
 func Nodes[Client redis.UniversalClient](clients ...Client) ([]driver.Node, error) {
 	nodes := make([]driver.Node, len(clients))
 	for i, client := range clients {
@@ -101,10 +101,10 @@ func (s *settings) apply(opts []Option) {
 	}
 }
 
-// Open makes each URL a node, in the form that [driver.ParseURL] says. It does no
-// I/O but to read the files that a URL names. Its connections have the name
-// [driver.ClientName], where the user may set one (CLIENT SETNAME). Locks lie in the database that a URL's path
-// names: services whose URLs name different ones hold independent locks.
+// Open makes each URL a node, in the form that [driver.ParseURL] says. It does no I/O but to read
+// the files that a URL names. Its connections have the name [driver.ClientName], where the user may
+// set one (CLIENT SETNAME). Locks lie in the database that a URL's path names: services whose URLs
+// name different ones hold independent locks.
 func Open(urls ...string) ([]driver.Node, error) {
 	nodes := make([]driver.Node, len(urls))
 	for i, url := range urls {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/internal/servertest"
 )
 
 func TestNodesRefuses(t *testing.T) {
@@ -54,14 +56,14 @@ func TestNames(t *testing.T) {
 		if nodes[i].Name != want || nodes[i].Client != clients[i] {
 			t.Errorf("node %d is %q of the client %v, want %q of %v", i+1, nodes[i].Name, nodes[i].Client, want, clients[i])
 		}
-		closing(t, nodes[i].Driver)
+		servertest.Closing(t, nodes[i].Driver)
 		defer func() { _ = clients[i].Close() }()
 	}
 	named, err := goredis.Node(single, goredis.WithName("the first"))
 	if err != nil || named.Name != "the first" {
 		t.Errorf("Node with a name = %q, %v", named.Name, err)
 	}
-	closing(t, named.Driver)
+	servertest.Closing(t, named.Driver)
 }
 
 func TestOpenRefuses(t *testing.T) {
@@ -100,22 +102,18 @@ func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 }
 
 func TestHooks(t *testing.T) {
-	addr := start(t).Addr
-	slots := []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}
+	addr := redisserver.Start(t).Addr
 	for name, client := range map[string]redis.UniversalClient{
-		"a client": redis.NewClient(&redis.Options{Addr: addr}),
-		"a cluster client": redis.NewClusterClient(&redis.ClusterOptions{
-			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return slots, nil },
-		}),
+		"a client":         redis.NewClient(&redis.Options{Addr: addr}),
+		"a cluster client": clusterOf(nil, addr),
 	} {
 		var seen counter
 		d := open(t, client, goredis.WithHooks(&seen))
-		set := command("SET", "key", "value")
-		expect(t, d, ok, "SET", "key", "value")
-		if _, err := d.Do(within(t, patience), []driver.Command{set, set, set}); err != nil {
-			t.Fatal(err)
-		}
-		if want := (counter{1, 1, 1}); seen != want {
+		set := servertest.Command("SET", "key", "value")
+		servertest.Do(t, d, set)
+		servertest.Do(t, d, set, set, set)
+		servertest.Subscribe(t, d) // they see that it connects
+		if want := (counter{2, 1, 1}); seen != want {
 			t.Errorf("hooks of %s saw %+v, want %+v", name, seen, want)
 		}
 	}
@@ -131,9 +129,9 @@ func (*refusing) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPip
 }
 
 func TestHookThatRefuses(t *testing.T) {
-	d := open(t, redis.NewClient(&redis.Options{Addr: start(t).Addr}), goredis.WithHooks(&refusing{}))
-	set := command("SET", "key", "value")
-	replies, err := d.Do(within(t, patience), []driver.Command{set, set})
+	d := open(t, redis.NewClient(&redis.Options{Addr: redisserver.Start(t).Addr}), goredis.WithHooks(&refusing{}))
+	set := servertest.Command("SET", "key", "value")
+	replies, err := d.Do(servertest.Within(t, servertest.Patience), []driver.Command{set, set})
 	if len(replies) != 0 || !errors.Is(err, errRefused) {
 		t.Errorf("Do = %v, %v, want the hook's error", replies, err)
 	}

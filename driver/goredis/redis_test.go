@@ -2,98 +2,77 @@ package goredis_test
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/drivertest"
+	"github.com/quorumlock/quorumlock/driver/goredis"
+	"github.com/quorumlock/quorumlock/internal/leak"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/internal/servertest"
 )
 
-// process is a redis-server of the test's own.
-type process struct {
-	*redisserver.Server
-	t testing.TB
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
-func start(t testing.TB, config ...string) *process {
-	t.Helper()
-	return &process{redisserver.Start(t, config...), t}
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	_, port, _ := net.SplitHostPort(redisserver.FreeAddr(t))
-	return port
-}
-
-// ask sends a command by a client that has nothing to do with the test's.
-func (p *process) ask(args ...any) any {
-	p.t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: p.Addr})
-	defer func() { _ = client.Close() }()
-	answer, err := client.Do(context.Background(), args...).Result()
-	if err != nil {
-		p.t.Fatalf("%v = %v", args, err)
-	}
-	return answer
-}
-
-// calls returns how often the server was sent a command, refused or not.
-func (p *process) calls(command string) int {
-	p.t.Helper()
-	stats := fmt.Sprint(p.ask("INFO", "commandstats"))
-	total := 0
-	for line := range strings.Lines(stats) {
-		fields, found := strings.CutPrefix(strings.TrimSpace(line), "cmdstat_"+command+":")
-		for field := range strings.SplitSeq(fields, ",") {
-			name, value, _ := strings.Cut(field, "=")
-			if found && (name == "calls" || name == "rejected_calls") {
-				n, _ := strconv.Atoi(value)
-				total += n
-			}
+// TestDriver runs the suite with a client made as people make it.
+func TestDriver(t *testing.T) {
+	drivertest.Run(t, func(t *testing.T, addr string) drivertest.Subject {
+		client := redis.NewClient(&redis.Options{Addr: addr})
+		stranger := func(ctx context.Context, args ...string) error {
+			return client.Do(ctx, servertest.Command(args...).Args...).Err()
 		}
-	}
-	return total
+		return drivertest.Subject{Driver: open(t, client), Stranger: stranger}
+	})
 }
 
-// command returns a command whose first argument, if it has one, is its key.
-func command(args ...string) driver.Command {
-	boxed := make([]any, len(args))
-	for i, arg := range args {
-		boxed[i] = arg
-	}
-	keys := 0
-	if len(args) > 1 {
-		keys = 1
-	}
-	return driver.Command{Args: boxed, FirstKey: 1, Keys: keys}
+// TestDriverFromURL runs the suite over what Open makes.
+func TestDriverFromURL(t *testing.T) {
+	drivertest.Run(t, func(t *testing.T, addr string) drivertest.Subject {
+		return drivertest.Subject{Driver: servertest.Open(t, goredis.Open, "redis://"+addr)}
+	})
 }
 
-// patience is how long a test waits for what must come, however busy the machine is.
-const patience = time.Minute
-
-// within returns a context like the core's, with a deadline.
-func within(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
+// TestDriverOverCluster runs it with a cluster client.
+func TestDriverOverCluster(t *testing.T) {
+	drivertest.Run(t, func(t *testing.T, addr string) drivertest.Subject {
+		return drivertest.Subject{Driver: open(t, clusterOf(nil, addr))}
+	})
 }
 
-// expect does one command and compares the reply.
-func expect(t testing.TB, d driver.Driver, want driver.Reply, args ...string) {
+func TestServers(t *testing.T) { servertest.Run(t, "goredis", goredis.Open) }
+
+func FuzzReplies(f *testing.F) { drivertest.FuzzReplies(f, openDefault) }
+
+func FuzzNotices(f *testing.F) { drivertest.FuzzNotices(f, openDefault) }
+
+func TestHostileReplies(t *testing.T) { drivertest.HostileReplies(t, openDefault) }
+
+// openDefault opens the driver of a client as people make it.
+func openDefault(tb testing.TB, addr string) driver.Driver {
+	return open(tb, redis.NewClient(&redis.Options{Addr: addr}))
+}
+
+// BenchmarkDo sends what an acquire sends, to a server on the loopback.
+func BenchmarkDo(b *testing.B) {
+	servertest.Bench(b, openDefault(b, redisserver.Start(b).Addr))
+}
+
+// open returns the client's driver. Both are closed at the end.
+func open(t testing.TB, client redis.UniversalClient, opts ...goredis.Option) *goredis.Driver {
 	t.Helper()
-	replies, err := d.Do(within(t, patience), []driver.Command{command(args...)})
-	if err != nil || len(replies) != 1 || replies[0].Kind != want.Kind || replies[0].Str != want.Str || replies[0].Int != want.Int {
-		t.Fatalf("%v = %+v, %v, want %+v", args, replies, err, want)
+	node, err := goredis.Node(client, opts...)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = client.Close() })
+	return servertest.Closing(t, node.Driver.(*goredis.Driver))
 }
 
-var ok = driver.Reply{Kind: driver.String, Str: "OK"}
-
-func text(s string) driver.Reply { return driver.Reply{Kind: driver.String, Str: s} }
+// start starts a server, and returns it with the driver of a client as people make it.
+func start(t testing.TB) (*redisserver.Server, *goredis.Driver) {
+	t.Helper()
+	server := redisserver.Start(t)
+	return server, openDefault(t, server.Addr).(*goredis.Driver)
+}

@@ -11,30 +11,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/internal/servertest"
 )
-
-func TestCancelInABubble(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
-		d := newDriver(t, pool)
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(short, cancel)
-		start := time.Now()
-		replies, err := d.Do(ctx, []driver.Command{command("SET", "key", "value"), command("BLPOP", "list", "0")})
-		if !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrNotSent) {
-			t.Errorf("Do = %v, want that it was cancelled with an outcome unknown", err)
-		} else if want := "redigo: context canceled"; err.Error() != want {
-			t.Errorf("the error is %q, want %q", err, want)
-		}
-		if took := time.Since(start); took != short {
-			t.Errorf("Do, cancelled after %v, returned after %v", short, took)
-		}
-		if len(replies) != 1 || replies[0].Str != "OK" {
-			t.Errorf("Do returned %v, want the reply that had come before", replies)
-		}
-		do(t, d, command("SET", "key", "value"))
-	})
-}
 
 // lateConn gets its context's end with the last reply, and is slow to notice.
 type lateConn struct {
@@ -59,7 +38,7 @@ func (c *lateConn) ReceiveContext(ctx context.Context) (any, error) {
 }
 
 func TestContextThatEndsWithTheLastReply(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		ctx, cancel := context.WithCancel(t.Context())
 		notice := make(chan struct{})
 		dial := pool.Dial
@@ -71,7 +50,7 @@ func TestContextThatEndsWithTheLastReply(t *testing.T) {
 		returned := make(chan struct{})
 		go func() {
 			defer close(returned)
-			if replies, err := d.Do(ctx, []driver.Command{command("PING")}); err != nil || replies[0].Str != "PONG" {
+			if replies, err := d.Do(ctx, []driver.Command{servertest.Command("PING")}); err != nil || replies[0].Str != "PONG" {
 				t.Errorf("Do = %v, %v, want the reply that had come", replies, err)
 			}
 		}()
@@ -93,13 +72,13 @@ func TestContextThatEndsWithTheLastReply(t *testing.T) {
 type plainConn struct{ redis.Conn }
 
 func TestConnectionsThatCannotBeStoppedAreRefused(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		dial := pool.Dial
 		pool.Dial = func() (redis.Conn, error) {
 			conn, err := dial()
 			return plainConn{conn}, err
 		}
-		_, err := newDriver(t, pool).Do(t.Context(), []driver.Command{command("PING")})
+		_, err := newDriver(t, pool).Do(t.Context(), []driver.Command{servertest.Command("PING")})
 		if !errors.Is(err, driver.ErrNotSent) || !strings.HasPrefix(err.Error(), "redigo: what the pool's Dial returns must implement redis.ConnWithContext") {
 			t.Errorf("Do = %v, want that nothing was sent, and what the connection lacks", err)
 		}

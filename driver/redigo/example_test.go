@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/redigo"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 // Five pools, as the application has them, become five nodes.
@@ -65,7 +66,9 @@ func ExampleOpen() {
 
 // What the lock does with a node.
 func ExampleDriver_Do() {
-	pool := &redis.Pool{Dial: dialing(newMemory())} // as there is no network here
+	server := scripted.New() // as there is no network here
+	defer server.Close()
+	pool := &redis.Pool{Dial: dialing(server)}
 	defer func() { _ = pool.Close() }()
 	node, err := redigo.Node(pool)
 	if err != nil {
@@ -83,8 +86,9 @@ func ExampleDriver_Do() {
 
 // How a waiter is notified of a release.
 func ExampleDriver_Subscribe() {
-	server := newMemory()
-	pool := &redis.Pool{Dial: dialing(server)} // as there is no network here
+	server := scripted.New() // as there is no network here
+	defer server.Close()
+	pool := &redis.Pool{Dial: dialing(server)}
 	defer func() { _ = pool.Close() }()
 	node, err := redigo.Node(pool)
 	if err != nil {
@@ -106,7 +110,7 @@ func ExampleDriver_Subscribe() {
 	}
 	confirmed := <-notices
 	fmt.Println(confirmed.Kind, confirmed.Channel)
-	publish(server, "orders:42", "released")
+	server.Publish("orders:42", "released")
 	message := <-notices
 	fmt.Println(message.Kind, message.Channel, message.Payload)
 	fmt.Println(subscription.Close())

@@ -10,7 +10,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/internal/servertest"
 )
 
 func TestKeptConnectionsGoBack(t *testing.T) {
@@ -31,7 +32,7 @@ func TestKeptConnectionsGoBack(t *testing.T) {
 		{name: "of a pool with a small MaxActive", set: func(p *redis.Pool) { p.MaxActive = 7 }, calls: 100, borrowed: 100, kept: 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+			inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 				borrowed := 1
 				pool.MaxIdle = 1
 				pool.TestOnBorrow = func(redis.Conn, time.Time) error {
@@ -46,7 +47,7 @@ func TestKeptConnectionsGoBack(t *testing.T) {
 					if i > 0 {
 						time.Sleep(500 * time.Millisecond)
 					}
-					do(t, d, command("SET", "key", "value"))
+					servertest.Ask(t, d, "SET", "key", "value")
 				}
 				time.Sleep(tt.idle)
 				synctest.Wait()
@@ -59,28 +60,31 @@ func TestKeptConnectionsGoBack(t *testing.T) {
 				if err := d.Close(); err != nil || inUse(pool) != 0 {
 					t.Errorf("Close = %v, and %d connections are kept, want none", err, inUse(pool))
 				}
-				do(t, d, command("SET", "key", "value")) // the pool is the caller's, and open
+				servertest.Ask(t, d, "SET", "key", "value") // the pool is the caller's, and open
 			})
 		})
 	}
 }
 
 func TestKeptConnectionsThatDiedTogether(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, server *scripted.Server, pool *redis.Pool) {
 		pool.MaxIdle = 8
 		d := newDriver(t, pool)
 		var callers sync.WaitGroup
+		release := server.Fault("slow", scripted.KeepSilent)
 		for range 4 {
-			callers.Go(func() { do(t, d, command("BLPOP", "list", "1")) })
+			callers.Go(func() { servertest.Ask(t, d, "GET", "slow") })
 		}
+		synctest.Wait()
+		release()
 		callers.Wait()
 		if n := inUse(pool); n != 4 {
 			t.Errorf("%d connections are kept, want 4", n)
 		}
 		server.Cut()
-		if _, err := d.Do(t.Context(), []driver.Command{command("PING")}); err == nil || errors.Is(err, driver.ErrNotSent) {
+		if _, err := d.Do(t.Context(), []driver.Command{servertest.Command("PING")}); err == nil || errors.Is(err, driver.ErrNotSent) {
 			t.Errorf("Do on a connection that has died = %v, want a failure of unknown outcome", err)
 		}
-		do(t, d, command("PING"))
+		servertest.Ask(t, d, "PING")
 	})
 }

@@ -26,16 +26,6 @@ func TestNodesAreNamedAndCompared(t *testing.T) {
 	if err != nil || node.Name != "10.0.0.1:6379" || node.Client != pools[0] {
 		t.Errorf("Node = %+v, %v, want the name and the pool that it was given", node, err)
 	}
-
-	nodes, err = redigo.Open("redis://10.0.0.1", "rediss://lock:secret@redis.example:7000/1", "unix:///run/redis.sock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []string{"10.0.0.1:6379", "redis.example:7000", "/run/redis.sock"} {
-		if nodes[i].Name != want || nodes[i].Client != nil {
-			t.Errorf("Open[%d] is %q with the client %v, want %q with none", i, nodes[i].Name, nodes[i].Client, want)
-		}
-	}
 }
 
 func TestRefusedSettings(t *testing.T) {

@@ -12,12 +12,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/driver/redigo"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/internal/servertest"
 )
 
 func TestDialThatBlocks(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		var dials atomic.Int32
 		network := make(chan struct{})
 		before(pool, func() {
@@ -31,7 +31,7 @@ func TestDialThatBlocks(t *testing.T) {
 				for range 5 {
 					start := time.Now()
 					ctx, cancel := context.WithTimeout(t.Context(), short)
-					_, err := d.Do(ctx, []driver.Command{command("PING")})
+					_, err := d.Do(ctx, []driver.Command{servertest.Command("PING")})
 					cancel()
 					if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, driver.ErrNotSent) {
 						t.Errorf("Do = %v, want that its deadline has passed and nothing was sent", err)
@@ -49,7 +49,7 @@ func TestDialThatBlocks(t *testing.T) {
 
 		close(network)
 		synctest.Wait()
-		do(t, d, command("SET", "key", "value"))
+		servertest.Ask(t, d, "SET", "key", "value")
 		if n := dials.Load(); n != 8 {
 			t.Errorf("a call after %d late connections dialled anew", n)
 		}
@@ -62,7 +62,7 @@ func TestDialThatBlocks(t *testing.T) {
 }
 
 func TestHandshakeSlowerThanACallServesTheNextCall(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		var dials atomic.Int32
 		before(pool, func() {
 			dials.Add(1)
@@ -72,7 +72,7 @@ func TestHandshakeSlowerThanACallServesTheNextCall(t *testing.T) {
 		_ = returnsInTime(t, d)
 		time.Sleep(short) // the handshake ends
 		start := time.Now()
-		do(t, d, command("PING"))
+		servertest.Ask(t, d, "PING")
 		if took, n := time.Since(start), dials.Load(); took != 0 || n != 1 {
 			t.Errorf("the call after a slow handshake took %v, with %d dials so far; want it served by the first, at once", took, n)
 		}
@@ -80,7 +80,8 @@ func TestHandshakeSlowerThanACallServesTheNextCall(t *testing.T) {
 }
 
 func TestRefusalSlowerThanACallIsToldToTheNextCall(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, server *scripted.Server, pool *redis.Pool) {
+		server.Guard()
 		dial := pool.Dial
 		pool.Dial = func() (redis.Conn, error) {
 			time.Sleep(short + short/2)
@@ -105,14 +106,14 @@ func TestRefusalSlowerThanACallIsToldToTheNextCall(t *testing.T) {
 }
 
 func TestPoolOfOneIsShared(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		pool.MaxActive, pool.Wait = 1, true
 		d := newDriver(t, pool)
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
 				for range 50 {
-					do(t, d, command("SET", "lock", "value"))
+					servertest.Ask(t, d, "SET", "lock", "value")
 				}
 			})
 			all.Go(func() {
@@ -133,19 +134,19 @@ func TestPoolOfOneIsShared(t *testing.T) {
 			t.Errorf("the application has the only connection: Do = %v, want that nothing was sent", err)
 		}
 		_ = taken.Close()
-		do(t, d, command("SET", "lock", "value"))
+		servertest.Ask(t, d, "SET", "lock", "value")
 	})
 }
 
 func TestHalfOfMaxActiveIsLeftToTheApplication(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		pool.MaxActive = 8
 		d := newDriver(t, pool)
 		ctx, cancel := context.WithCancel(t.Context())
 		var callers sync.WaitGroup
 		for range 8 {
 			callers.Go(func() {
-				if _, err := d.Do(ctx, []driver.Command{command("BLPOP", "list", "0")}); !errors.Is(err, context.Canceled) {
+				if _, err := d.Do(ctx, []driver.Command{servertest.Command("BLPOP", "list", "0")}); !errors.Is(err, context.Canceled) {
 					t.Errorf("Do = %v, want that it was cancelled", err)
 				}
 			})
@@ -160,43 +161,25 @@ func TestHalfOfMaxActiveIsLeftToTheApplication(t *testing.T) {
 }
 
 func TestExhaustedPool(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		pool.MaxActive = 8
 		d := newDriver(t, pool)
 		taken := make([]redis.Conn, 7)
 		for i := range taken {
 			taken[i] = pool.Get()
 		}
-		do(t, d, command("SET", "key", "value"))
+		servertest.Ask(t, d, "SET", "key", "value")
 		if err := application(pool, t.Context(), "SET", "key", "value"); err != nil {
 			t.Errorf("the last connection is kept: the application's command failed: %v", err)
 		}
 		last := pool.Get()
-		_, err := d.Do(t.Context(), []driver.Command{command("PING")})
+		_, err := d.Do(t.Context(), []driver.Command{servertest.Command("PING")})
 		if !errors.Is(err, redis.ErrPoolExhausted) || !errors.Is(err, driver.ErrNotSent) {
 			t.Errorf("with all connections taken, Do = %v, want ErrPoolExhausted and that nothing was sent", err)
 		}
 		for _, conn := range append(taken, last) {
 			_ = conn.Close()
 		}
-		do(t, d, command("SET", "key", "value"))
+		servertest.Ask(t, d, "SET", "key", "value")
 	})
-}
-
-func TestClosedDriverOfAURL(t *testing.T) {
-	nodes, err := redigo.Open("redis://" + listen(t, newMemory().Serve))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := nodes[0].Driver.(*redigo.Driver)
-	do(t, d, command("SET", "key", "value"))
-	for range 2 {
-		if err := d.Close(); err != nil {
-			t.Errorf("Close = %v", err)
-		}
-	}
-	_, err = d.Do(t.Context(), []driver.Command{command("PING")})
-	if !errors.Is(err, driver.ErrNotSent) {
-		t.Errorf("after Close, Do = %v, want that nothing was sent", err)
-	}
 }

@@ -2,13 +2,77 @@ package redigo_test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/drivertest"
 	"github.com/quorumlock/quorumlock/driver/redigo"
+	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/internal/servertest"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func TestConformance(t *testing.T) {
+	for name, set := range map[string]func(*redis.Pool){
+		"default pool":            func(*redis.Pool) {},
+		"pool with MaxIdle":       func(p *redis.Pool) { p.MaxIdle = 3 },
+		"pool with MaxActive":     func(p *redis.Pool) { p.MaxIdle, p.MaxActive, p.Wait = 8, 32, true },
+		"pool that keeps nothing": func(p *redis.Pool) { p.MaxIdle, p.MaxActive, p.Wait = 7, 7, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.Run(t, func(t *testing.T, addr string) drivertest.Subject {
+				pool := newPool(t, addr)
+				set(pool)
+				var d driver.Driver = newDriver(t, pool)
+				if 0 < pool.MaxActive && pool.MaxActive < 32 {
+					d = struct{ driver.Driver }{d} // it has no room for the suite's 8 subscriptions at once
+				}
+				return drivertest.Subject{
+					Driver: d,
+					Stranger: func(ctx context.Context, args ...string) error {
+						return application(pool, ctx, args...)
+					},
+				}
+			})
+		})
+	}
+	t.Run("from a URL", func(t *testing.T) {
+		drivertest.Run(t, func(t *testing.T, addr string) drivertest.Subject {
+			return drivertest.Subject{Driver: openURL(t, addr)}
+		})
+	})
+}
+
+func TestServers(t *testing.T) { servertest.Run(t, "redigo", redigo.Open) }
+
+func FuzzReplies(f *testing.F) { drivertest.FuzzReplies(f, openURL) }
+
+func FuzzNotices(f *testing.F) { drivertest.FuzzNotices(f, openURL) }
+
+func TestHostileReplies(t *testing.T) { drivertest.HostileReplies(t, openURL) }
+
+func openURL(tb testing.TB, addr string) driver.Driver {
+	return servertest.Open(tb, redigo.Open, "redis://"+addr)
+}
+
+// BenchmarkDo compares a pool whose connections are kept with one from which each call takes its
+// own.
+func BenchmarkDo(b *testing.B) {
+	addr := redisserver.Start(b).Addr
+	for way, active := range map[string]int{"way=kept": 0, "way=borrowed": 7} {
+		b.Run(way, func(b *testing.B) {
+			pool := newPool(b, addr)
+			pool.MaxIdle, pool.MaxActive = active, active
+			servertest.Bench(b, newDriver(b, pool))
+		})
+	}
+}
 
 // newPool is a pool as people make it: nothing but a Dial, without a time-out
 // anywhere.
@@ -25,25 +89,22 @@ func newDriver(t testing.TB, pool *redis.Pool) *redigo.Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := node.Driver.(*redigo.Driver)
-	t.Cleanup(func() { _ = d.Close() })
-	return d
+	return servertest.Closing(t, node.Driver.(*redigo.Driver))
 }
 
-// open returns the driver of a URL.
-func open(t testing.TB, url string) *redigo.Driver {
+// idles leaves so many connections in the pool.
+func idles(t *testing.T, pool *redis.Pool, size int) {
 	t.Helper()
-	nodes, err := redigo.Open(url)
-	if err != nil {
-		t.Fatal(err)
+	pool.MaxIdle = size
+	all := make([]redis.Conn, size)
+	for i := range all {
+		all[i] = pool.Get()
 	}
-	d := nodes[0].Driver.(*redigo.Driver)
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Errorf("Close = %v", err)
+	for _, conn := range all {
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
 		}
-	})
-	return d
+	}
 }
 
 // application sends one command as an application does that uses the pool beside
@@ -58,13 +119,19 @@ func application(pool *redis.Pool, ctx context.Context, args ...string) error { 
 	return err
 }
 
-func command(args ...string) driver.Command {
-	cmd := driver.Command{}
-	for _, arg := range args {
-		cmd.Args = append(cmd.Args, arg)
+const short = 200 * time.Millisecond // for a call that will not be answered
+
+// returnsInTime sends one command to a server that will not answer, and returns
+// Do's error.
+func returnsInTime(t testing.TB, d driver.Driver) error {
+	t.Helper()
+	start := time.Now()
+	_, err := d.Do(servertest.Within(t, short), []driver.Command{servertest.Command("SET", "key", "value")})
+	if took := time.Since(start); took > short+2*time.Second { // 50ms, and a busy machine
+		t.Errorf("Do with %v to go returned after %v", short, took)
 	}
-	if len(args) > 1 {
-		cmd.FirstKey, cmd.Keys = 1, 1
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Do = %v, want that its deadline has passed", err)
 	}
-	return cmd
+	return err
 }

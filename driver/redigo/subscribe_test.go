@@ -15,7 +15,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/redigo"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/internal/servertest"
 )
 
 func ignore(driver.Notice) {}
@@ -33,11 +34,11 @@ func TestSubscriptionsLeaveRoomInThePool(t *testing.T) {
 		{maxActive: 8, subscriptions: 2, refusal: "redigo: subscriptions have all the connections that they may have: 2"},
 		{maxActive: 400, subscriptions: 64, refusal: "redigo: subscriptions have all the connections that they may have: 64"},
 	} {
-		inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+		inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 			pool.MaxActive, pool.Wait = tt.maxActive, true
 			d := newDriver(t, pool)
 			for range tt.subscriptions {
-				subscribe(t, d, "channel")
+				servertest.Subscribe(t, d, "channel")
 			}
 			_, err := d.Subscribe(t.Context(), ignore)
 			if err == nil || err.Error() != tt.refusal {
@@ -46,7 +47,7 @@ func TestSubscriptionsLeaveRoomInThePool(t *testing.T) {
 
 			calls, cancel := context.WithCancel(t.Context())
 			for range 8 { // all that the lock may have beside
-				go func() { _, _ = d.Do(calls, []driver.Command{command("BLPOP", "list", "0")}) }()
+				go func() { _, _ = d.Do(calls, []driver.Command{servertest.Command("BLPOP", "list", "0")}) }()
 			}
 			synctest.Wait()
 			if used := inUse(pool); tt.maxActive > 1 && used >= tt.maxActive {
@@ -59,7 +60,7 @@ func TestSubscriptionsLeaveRoomInThePool(t *testing.T) {
 }
 
 func TestExhaustedPoolHasNoSubscription(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		pool.MaxActive, pool.Wait = 4, true
 		d := newDriver(t, pool)
 		var taken []redis.Conn
@@ -77,13 +78,13 @@ func TestExhaustedPoolHasNoSubscription(t *testing.T) {
 			_ = conn.Close()
 		}
 		for range 3 { // each gives its place up
-			_ = subscribe(t, d, "channel").Close()
+			_ = servertest.Subscribe(t, d, "channel").Close()
 		}
 	})
 }
 
 func TestSubscribeWithADialThatBlocks(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		var dials atomic.Int32
 		network := make(chan struct{})
 		before(pool, func() {
@@ -109,11 +110,11 @@ func TestSubscribeWithADialThatBlocks(t *testing.T) {
 
 		close(network)
 		synctest.Wait()
-		do(t, d, command("PING")) // on one of the connections that came too late
+		servertest.Ask(t, d, "PING") // on one of the connections that came too late
 		if n := dials.Load(); n != 64 {
 			t.Errorf("a call after %d late connections dialled anew", n)
 		}
-		subscribe(t, d, "channel")
+		servertest.Subscribe(t, d, "channel")
 		if err := d.Close(); err != nil || inUse(pool) != 0 {
 			t.Errorf("Close = %v, and %d connections are in use, want none", err, inUse(pool))
 		}
@@ -121,7 +122,7 @@ func TestSubscribeWithADialThatBlocks(t *testing.T) {
 }
 
 func TestSubscribeWithoutTime(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := newDriver(t, pool).Subscribe(ctx, ignore); !errors.Is(err, context.Canceled) {
@@ -134,40 +135,30 @@ func TestSubscribeWithoutTime(t *testing.T) {
 }
 
 func TestCloseOfTheDriverEndsSubscriptions(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redisserver.Memory, pool *redis.Pool) {
+	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		d := newDriver(t, pool)
-		h := []*recorder{subscribe(t, d, "channel"), subscribe(t, d)}
-		if err := d.Close(); err != nil {
-			t.Errorf("Close = %v", err)
-		}
-		for _, h := range h {
-			select {
-			case n := <-h.notices:
-				if n.Kind != driver.Ended || n.Err.Error() != "redigo: the driver is closed" {
-					t.Errorf("the subscription heard %+v, want that it has ended with the driver", n)
-				}
-			default:
+		subs := []*servertest.Subscription{servertest.Subscribe(t, d, "channel"), servertest.Subscribe(t, d)}
+		servertest.Close(t, d)
+		for _, s := range subs {
+			if len(s.Notices) == 0 {
 				t.Error("the driver's Close returned before the subscription had ended")
 			}
-			_ = h.Close()
-			h.expectNothing(t)
+			if why := s.End(); why.Error() != "redigo: the driver is closed" {
+				t.Errorf("the subscription has ended with %v, want that the driver is closed", why)
+			}
 		}
 		if n := inUse(pool); n != 0 {
 			t.Errorf("%d connections are in use, want none", n)
 		}
-		subscribe(t, d, "channel") // the pool is the caller's, and open
+		servertest.Subscribe(t, d, "channel") // the pool is the caller's, and open
 	})
 }
 
 func TestCloseOfAURLsDriverEndsSubscriptions(t *testing.T) {
-	addr := listen(t, newMemory().Serve)
+	addr := scripted.Start(t).Addr()
 	for range 100 { // some subscriptions come too late, and none may stay
-		nodes, err := redigo.Open("redis://" + addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := nodes[0].Driver.(*redigo.Driver)
-		h := subscribe(t, d, "channel")
+		d := openURL(t, addr).(*redigo.Driver)
+		s := servertest.Subscribe(t, d, "channel")
 		var opening sync.WaitGroup
 		for range 4 {
 			opening.Go(func() {
@@ -181,18 +172,30 @@ func TestCloseOfAURLsDriverEndsSubscriptions(t *testing.T) {
 				}
 			})
 		}
-		if err := d.Close(); err != nil {
-			t.Errorf("Close = %v", err)
-		}
+		servertest.Close(t, d)
 		opening.Wait()
-		if err := h.failed(t, driver.Ended); err.Error() != "redigo: the driver is closed" {
-			t.Errorf("the subscription ended with %v, want that the driver is closed", err)
+		if why := s.End(); why.Error() != "redigo: the driver is closed" {
+			t.Errorf("the subscription has ended with %v, want that the driver is closed", why)
 		}
 	}
 }
 
+func TestReadTimeoutDoesNotEndASubscription(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *scripted.Server, pool *redis.Pool) {
+		pool.Dial = func() (redis.Conn, error) { return redis.NewConn(server.Dial(), time.Second, time.Second), nil }
+		s := servertest.Subscribe(t, newDriver(t, pool), "channel")
+		time.Sleep(time.Hour)
+		server.Publish("channel", "an hour later")
+		if n := s.Next(); n.Payload != "an hour later" {
+			t.Errorf("an hour later came %+v, want the message", n)
+		}
+	})
+}
+
 func TestClosedSubscriptionIsForgotten(t *testing.T) {
-	d := newDriver(t, &redis.Pool{Dial: dialing(newMemory())})
+	server := scripted.New()
+	t.Cleanup(server.Close)
+	d := newDriver(t, &redis.Pool{Dial: dialing(server)})
 	trace := func() weak.Pointer[[1024]byte] {
 		hearer := new([1024]byte)
 		s, err := d.Subscribe(t.Context(), func(driver.Notice) { runtime.KeepAlive(hearer) })
@@ -202,7 +205,7 @@ func TestClosedSubscriptionIsForgotten(t *testing.T) {
 		_ = s.Close()
 		return weak.Make(hearer)
 	}()
-	for end := time.Now().Add(patience); trace.Value() != nil; runtime.GC() {
+	for end := time.Now().Add(servertest.Patience); trace.Value() != nil; runtime.GC() {
 		if time.Now().After(end) {
 			t.Fatal("the driver remembers a subscription that was closed")
 		}

@@ -2,7 +2,6 @@ package rueidis
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +28,7 @@ func newCall(ctx context.Context, wire rueidis.DedicatedClient, cmds []driver.Co
 	c := calls.Get().(*call)
 	c.Context = ctx
 	for i := range cmds {
-		c.batch = append(c.batch, write(wire.B(), cmds[i]))
+		c.batch = append(c.batch, write(wire.B(), cmds[i], false))
 	}
 	return c
 }
@@ -55,46 +54,14 @@ func (c *call) recycle() {
 }
 
 // write builds a command. rueidis takes one that is built this way for a write, and
-// those it sends once.
-func write(b rueidis.Builder, cmd driver.Command) rueidis.Completed {
+// those it sends once. One that blocks goes to a connection of its own.
+func write(b rueidis.Builder, cmd driver.Command, blocks bool) rueidis.Completed {
 	session := b.Arbitrary()
 	for _, arg := range cmd.Args {
 		session = session.Args(arg.(string))
-	}
-	return session.Build()
-}
-
-// aside builds a command that goes to the shard of its first key on a Cluster. That key alone
-// decides: rueidis panics over keys of several slots, where the server says CROSSSLOT.
-func aside(b rueidis.Builder, cmd driver.Command, blocks bool) rueidis.Completed {
-	session := b.Arbitrary()
-	for i, arg := range cmd.Args {
-		if cmd.Keys > 0 && i == cmd.FirstKey {
-			session = session.Keys(arg.(string))
-		} else {
-			session = session.Args(arg.(string))
-		}
 	}
 	if blocks {
 		return session.Blocking()
 	}
 	return session.Build()
-}
-
-// asideBatch builds cmds for [Driver.aside]. Those that block go to a connection of their own. On a
-// Cluster none may, and none has to (redlock refuses durable votes there): rueidis 1.0.79 panics
-// when a server answers ASK to such a batch, for it takes its own ASKING for one of the commands.
-func asideBatch(client rueidis.Client, cmds []driver.Command) []rueidis.Completed {
-	blocks := client.Mode() != rueidis.ClientModeCluster
-	batch := make([]rueidis.Completed, len(cmds))
-	keyed := slices.IndexFunc(cmds, func(cmd driver.Command) bool { return cmd.Keys > 0 })
-	for i, cmd := range cmds {
-		batch[i] = aside(client.B(), cmd, blocks)
-		if cmd.Keys == 0 && keyed >= 0 {
-			// rueidis panics over a batch that has keys of several slots and a command
-			// without a key; so that one goes where another's key goes.
-			batch[i] = batch[i].SetSlot(cmds[keyed].Args[cmds[keyed].FirstKey].(string))
-		}
-	}
-	return batch
 }

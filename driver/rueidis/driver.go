@@ -8,6 +8,9 @@
 // to once it is back. (rueidis.NewClient fails on such a node, so a service that
 // makes its clients itself does not start while one of its nodes is down.)
 //
+// The client's module was github.com/rueian/rueidis, and is github.com/redis/rueidis from v1.0.0 on.
+// Clients of the old path are of another type, which Nodes does not take: change the import.
+//
 // # Connections
 //
 // On each node the adapter takes one connection out of the client's blocking pool
@@ -15,10 +18,9 @@
 // wait behind the service's own commands, nor they behind it, and a call that is cut
 // off cannot close a connection that others share. A batch that blocks (WAIT,
 // WAITAOF) takes another one from the same pool while it runs. With Open and
-// FromOptions rueidis adds the one that it opens for every client. On a node that is
-// a Redis Cluster the lock shares the connections of the client's own commands, so a link that
-// was cut is found dead after ConnWriteTimeout (10s by default), and until then its shard has no
-// vote.
+// FromOptions rueidis adds the one that it opens for every client. On a node that is a
+// Redis Cluster each call takes one of each master while it runs, so up to 8 of each. It follows
+// neither MOVED nor ASK: a key that has moved has no vote until the client knows its new master.
 //
 // While somebody waits for a lock, the Locker keeps one more connection of each node,
 // subscribed to releases; over RESP2 it is two, of which one counts in the pool. If the
@@ -167,14 +169,21 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 	}
 }
 
-// aside sends cmds on connections that are theirs alone while they run, or to the shards of a
-// Cluster. It does so on a goroutine of its own, for rueidis may have to connect first, which no
+// aside sends cmds on connections that are theirs alone while they run: one, or one to each master
+// of a Cluster. It does so on a goroutine of its own, for rueidis may have to connect first, which no
 // cancel ends; the deadline does.
 func (d *Driver) aside(ctx context.Context, link *link, cmds []driver.Command) ([]driver.Reply, error) {
-	batch := asideBatch(link.client, cmds)
 	done := make(chan []rueidis.RedisResult, 1)
 	go func() {
-		done <- link.client.DoMulti(ctx, batch...)
+		if link.cluster != nil {
+			done <- link.cluster.do(ctx, cmds)
+		} else {
+			batch := make([]rueidis.Completed, len(cmds))
+			for i := range cmds {
+				batch[i] = write(link.client.B(), cmds[i], true)
+			}
+			done <- link.client.DoMulti(ctx, batch...)
+		}
 		<-d.slots
 	}()
 	select {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	client "github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 func ExampleNodes() {
@@ -18,7 +20,7 @@ func ExampleNodes() {
 		c, err := client.NewClient(client.ClientOption{
 			InitAddress: []string{addr},
 			// Only for this example, which has no network:
-			DialCtxFn: newMemory(nil).dial, DisableCache: true,
+			DialCtxFn: dialing(scripted.New()), DisableCache: true,
 		})
 		if err != nil {
 			panic(err)
@@ -48,7 +50,7 @@ func ExampleNode() {
 	c, err := client.NewClient(client.ClientOption{
 		InitAddress: []string{"10.0.0.1:6379"},
 		// Only for this example, which has no network:
-		DialCtxFn: newMemory(nil).dial, DisableCache: true,
+		DialCtxFn: dialing(scripted.New()), DisableCache: true,
 	})
 	if err != nil {
 		panic(err)
@@ -87,18 +89,17 @@ func ExampleFromOptions() {
 		client.ClientOption{InitAddress: []string{"127.0.0.1:1"}}, // nobody there, and no error here
 		client.ClientOption{
 			InitAddress: []string{"10.0.0.2:6379"},
-			DialCtxFn:   newMemory(nil).dial, // only for this example, which has no network
+			DialCtxFn:   dialing(scripted.New()), // only for this example, which has no network
 		},
 	)
 	if err != nil {
 		panic(err)
 	}
-	defer closeAll(nodes) // as the Locker does
-
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	set := driver.Command{Args: []any{"SET", "orders:42", "token", "NX", "PX", "10000"}, FirstKey: 1, Keys: 1}
 	for _, node := range nodes {
+		defer node.Driver.(io.Closer).Close() // as the Locker does
 		replies, err := node.Driver.Do(ctx, []driver.Command{set})
 		if errors.Is(err, driver.ErrNotSent) {
 			fmt.Println(node.Name, "cannot be reached")

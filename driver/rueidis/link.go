@@ -2,7 +2,6 @@ package rueidis
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -15,9 +14,10 @@ import (
 
 // link is a node that has been reached.
 type link struct {
-	client rueidis.Client
-	wire   rueidis.DedicatedClient // the lock's own connection; nil where the node is a Cluster
-	slots  chan struct{}           // the Driver's
+	client  rueidis.Client
+	wire    rueidis.DedicatedClient // the lock's own connection; nil where the node is a Cluster
+	cluster *cluster                // nil where it is none
+	slots   chan struct{}           // the Driver's
 
 	mu        sync.Mutex
 	abandoned int // calls that were cut off; they keep their places until the link is gone
@@ -28,7 +28,7 @@ type link struct {
 // one: rueidis hands out a dead one rather than an error.
 func newLink(client rueidis.Client, slots chan struct{}) (*link, error) {
 	if client.Mode() == rueidis.ClientModeCluster {
-		return &link{client: client}, nil
+		return &link{client: client, cluster: &cluster{client: client}}, nil
 	}
 	wire, _ := client.Dedicate()
 	if err := ping(context.Background(), wire).NonRedisError(); err != nil {
@@ -119,7 +119,7 @@ func (d *Driver) connect(try *attempt, client rueidis.Client) {
 	defer d.mu.Unlock()
 	if d.attempt != try { // Close has come in between
 		go end(try.link, d.made(client))
-		try.link, try.err = nil, errors.New("the driver was closed")
+		try.link, try.err = nil, driver.ErrClosed
 		return
 	}
 	d.attempt, d.client = nil, client
@@ -163,7 +163,7 @@ func (d *Driver) Close() error {
 	subscriptions := slices.Collect(maps.Keys(d.subscriptions))
 	d.mu.Unlock()
 	for _, s := range subscriptions {
-		s.end(errDriverClosed)
+		s.end(driver.ErrClosed)
 	}
 	for _, s := range subscriptions {
 		<-s.done

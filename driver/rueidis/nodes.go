@@ -13,7 +13,7 @@ import (
 // Cluster. A node is named after its address, or after its position ("node 1")
 // where there are several addresses. It does no I/O. Locks lie in the database that a
 // client's SelectDB names: services whose clients name different ones hold independent locks.
-// With Sentinel a Locker wants redlock.WithReplicatedVotes, or an old master that was cut
+// With Sentinel a Locker wants redlock.WithDurability, or an old master that was cut
 // off may vote beside its successor.
 //
 // The clients stay the caller's to close, after the Locker: until that is closed

@@ -20,10 +20,10 @@ import (
 //	rediss://10.0.0.2?ca=/etc/redis/ca.pem
 //	unix:///run/redis.sock
 //
-// Connections have the name [driver.ClientName]. It does no I/O but for reading certificates. A node connects at its first use, and
-// again after a failure, so one that is down keeps nobody from starting. The Locker
-// closes what it has opened. Locks lie in the database that a URL's path names: services
-// whose URLs name different ones hold independent locks.
+// Connections have the name [driver.ClientName]. It does no I/O but for reading certificates. A
+// node connects at its first use, and again after a failure, so one that is down keeps nobody from
+// starting. The Locker closes what it has opened. Locks lie in the database that a URL's path
+// names: services whose URLs name different ones hold independent locks.
 func Open(urls ...string) ([]driver.Node, error) {
 	options := make([]rueidis.ClientOption, len(urls))
 	for i, url := range urls {

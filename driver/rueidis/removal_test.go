@@ -2,7 +2,6 @@ package rueidis_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -11,9 +10,8 @@ import (
 
 	client "github.com/redis/rueidis"
 
-	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/driver/rueidis"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/internal/servertest"
 )
 
 // rueidis panics when it gives up a channel on a server that answers a PING with an
@@ -24,11 +22,11 @@ func TestRemoveOnTroubledServer(t *testing.T) {
 			if err := os.RemoveAll(dir); err != nil {
 				t.Error(err)
 			}
-			ask(t, server, "SET", "key", "token")
-			ask(t, server, "BGSAVE")
+			server.Ask("SET", "key", "token")
+			server.Ask("BGSAVE")
 		},
 		"BUSY": func(t *testing.T, server *redisserver.Server, _ string) {
-			ask(t, server, "EVAL", "while true do end", "0") // until the server is killed
+			_, _ = redisserver.Ask(t.Context(), server.Addr, "EVAL", "while true do end", "0") // until the server is killed
 		},
 	} {
 		t.Run(want, func(t *testing.T) {
@@ -38,25 +36,23 @@ func TestRemoveOnTroubledServer(t *testing.T) {
 					t.Fatal(err)
 				}
 				server := redisserver.Start(t, "dir "+dir, "save 3600 1", "busy-reply-threshold 50")
-				s, watch := subscribe(t, open(t, server.Addr, option)), open(t, server.Addr, option)
-				s.add("removed", "kept")
-				do(t, watch, plain("PING"))
+				option.InitAddress = []string{server.Addr}
+				s, watch := servertest.Subscribe(t, open(t, option), "removed", "kept"), open(t, option)
+				servertest.Ask(t, watch, "PING")
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
 					trouble(t, server, dir)
 				}()
-				await(t, "the server says "+want, func() bool {
-					return strings.HasPrefix(do(t, watch, plain("PING"))[0].Str, want+" ")
+				redisserver.Await(t, "the server says "+want, func() bool {
+					return strings.HasPrefix(servertest.Ask(t, watch, "PING").Str, want+" ")
 				})
 				if err := s.Remove(context.Background(), "removed"); err != nil {
 					t.Fatalf("Remove = %v, want no error", err)
 				}
-				var refused *driver.ServerError
-				if err := s.ended(); !errors.As(err, &refused) || refused.Code != want {
+				if err := s.End(); servertest.Code(err) != want {
 					t.Errorf("the subscription has ended with %v, want %s", err, want)
 				}
-				s.close()
 				server.Kill()
 				<-done
 			})
@@ -87,7 +83,7 @@ func TestTroubleWhileRemoving(t *testing.T) {
 
 func troubleWhileRemoving(t *testing.T, resp2 bool, unsubscribe, ping string) {
 	troubled := false
-	node := newMemory(func(args []string) (string, bool) {
+	option := inBubble(t, func(_ int, args []string) (string, bool) {
 		switch args[0] {
 		case "HELLO":
 			return "%2\r\n$5\r\nproto\r\n:3\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n", !resp2
@@ -109,29 +105,18 @@ func troubleWhileRemoving(t *testing.T, resp2 bool, unsubscribe, ping string) {
 		}
 		return "", false
 	})
-	nodes, err := rueidis.FromOptions(client.ClientOption{
-		InitAddress: []string{"node"}, DialCtxFn: node.dial,
-		ForceSingleClient: true, DisableCache: true, AlwaysRESP2: resp2,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := subscribe(t, nodes[0].Driver)
-	s.add("a")
+	option.AlwaysRESP2 = resp2
+	d := open(t, option)
+	s := servertest.Subscribe(t, d, "a")
 	if err := s.Remove(context.Background(), "a"); err != nil {
 		t.Fatalf("Remove = %v, want no error", err)
 	}
 	start := time.Now()
-	if err := s.ended(); err == nil {
-		t.Error("the subscription has ended for no reason")
-	}
+	_ = s.End()
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("the subscription ended %v after the trouble began, want a second at most", took)
 	}
-	if err := s.Add(context.Background(), "b"); err == nil {
-		t.Error("Add after the end = nil, want an error")
-	}
-	closeAll(nodes)
+	servertest.Close(t, d)
 	synctest.Wait()
 }
 
@@ -140,14 +125,13 @@ func TestSubscriberWithoutPing(t *testing.T) {
 	server := redisserver.Start(t, "user locks on >secret allchannels ~* +@all -ping")
 	protocols(t, func(t *testing.T, option client.ClientOption) {
 		option.Username, option.Password = "locks", "secret"
-		s := subscribe(t, open(t, server.Addr, option))
-		s.add("channel")
-		s.receivesFrom(server, "channel")
+		option.InitAddress = []string{server.Addr}
+		s := servertest.Subscribe(t, open(t, option), "channel")
+		s.Hear(server, "channel")
 		if err := s.Remove(context.Background(), "channel"); err != nil {
 			t.Fatal(err)
 		}
-		var refused *driver.ServerError
-		if err := s.ended(); !errors.As(err, &refused) || refused.Code != "NOPERM" {
+		if err := s.End(); servertest.Code(err) != "NOPERM" {
 			t.Errorf("after a Remove by a user without PING the subscription has ended with %v, want NOPERM", err)
 		}
 	})

@@ -2,63 +2,112 @@ package rueidis_test
 
 import (
 	"context"
-	"io"
+	"crypto/tls"
+	"net"
 	"testing"
-	"time"
 
-	"github.com/redis/rueidis"
+	client "github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/drivertest"
+	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/internal/servertest"
 )
 
-// command is a command about one key.
-func command(name, key string, rest ...string) driver.Command {
-	cmd := plain(append([]string{name, key}, rest...)...)
-	cmd.FirstKey, cmd.Keys = 1, 1
-	return cmd
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
-// plain is a command that has no key.
-func plain(args ...string) driver.Command {
-	var cmd driver.Command
-	for _, arg := range args {
-		cmd.Args = append(cmd.Args, arg)
+func TestDriver(t *testing.T) {
+	for name, option := range map[string]client.ClientOption{
+		"defaults": {},
+		// The settings that rueidis serves in the least usual ways, and the smallest
+		// ring that the package's doc allows.
+		"unusual": {DisableAutoPipelining: true, AlwaysRESP2: true, DisableCache: true, RingScaleEachConn: 4, BlockingPipeline: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.Run(t, func(t *testing.T, addr string) drivertest.Subject {
+				option.InitAddress = []string{addr}
+				c := newClient(t, option)
+				return drivertest.Subject{
+					Driver: driverOf(t, c),
+					Deaf:   true, // by an error, rueidis drops the replies before it
+					Stranger: func(ctx context.Context, args ...string) error {
+						return c.Do(ctx, c.B().Arbitrary(args...).Build()).Error()
+					},
+				}
+			})
+		})
 	}
-	return cmd
 }
 
-// newClient makes a client as most people do: with all defaults.
-func newClient(t testing.TB, addr string) rueidis.Client {
+func TestOpenedDriver(t *testing.T) {
+	drivertest.Run(t, func(t *testing.T, addr string) drivertest.Subject {
+		return drivertest.Subject{Driver: openURL(t, addr)}
+	})
+}
+
+func TestServers(t *testing.T) { servertest.Run(t, "rueidis", rueidis.Open) }
+
+func FuzzReplies(f *testing.F) { drivertest.FuzzReplies(f, openURL) }
+
+func FuzzNotices(f *testing.F) { drivertest.FuzzNotices(f, openURL) }
+
+func TestHostileReplies(t *testing.T) { drivertest.HostileReplies(t, openURL) }
+
+func openURL(tb testing.TB, addr string) driver.Driver {
+	return servertest.Open(tb, rueidis.Open, "redis://"+addr)
+}
+
+// BenchmarkDo measures one caller with batches of SET NX against a local server.
+func BenchmarkDo(b *testing.B) {
+	servertest.Bench(b, driverOf(b, newClient(b, client.ClientOption{InitAddress: []string{redisserver.Start(b).Addr}})))
+}
+
+// newClient makes a client, which is closed at the end.
+func newClient(t testing.TB, option client.ClientOption) client.Client {
 	t.Helper()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
+	c, err := client.NewClient(option)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.Close)
-	return client
+	t.Cleanup(c.Close)
+	return c
 }
 
-// driverOf returns the node's driver and closes it at the end.
-func driverOf(t testing.TB, node driver.Node) driver.Driver {
+// driverOf returns the driver of a client, and closes it at the end.
+func driverOf(t testing.TB, c client.Client) driver.Driver {
 	t.Helper()
-	t.Cleanup(func() { closeAll([]driver.Node{node}) })
-	return node.Driver
-}
-
-func closeAll(nodes []driver.Node) {
-	for _, node := range nodes {
-		_ = node.Driver.(io.Closer).Close()
-	}
-}
-
-// do is a call that has no reason to fail.
-func do(t testing.TB, d driver.Driver, cmds ...driver.Command) []driver.Reply {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	replies, err := d.Do(ctx, cmds)
+	node, err := rueidis.Node(c)
 	if err != nil {
-		t.Fatalf("Do(%q) = %v, want its replies", cmds[0].Args, err)
+		t.Fatal(err)
 	}
-	return replies
+	return servertest.Closing(t, node.Driver)
+}
+
+// open returns the driver of an option, and closes it at the end.
+func open(t testing.TB, option client.ClientOption) driver.Driver {
+	t.Helper()
+	nodes, err := rueidis.FromOptions(option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return servertest.Closing(t, nodes[0].Driver)
+}
+
+// dialing returns a rueidis.ClientOption.DialCtxFn.
+func dialing(s *scripted.Server) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	return func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return s.Dial(), nil }
+}
+
+// inBubble are the options for a bubble, in which there are no networks. Some of the server's answers
+// come from instead, which may be nil.
+func inBubble(t *testing.T, instead func(proto int, args []string) (reply string, ok bool)) client.ClientOption {
+	server := scripted.New()
+	server.Instead = instead
+	t.Cleanup(server.Close)
+	return client.ClientOption{
+		InitAddress: []string{"node"}, DialCtxFn: dialing(server), ForceSingleClient: true, DisableCache: true, AlwaysRESP2: true,
+	}
 }

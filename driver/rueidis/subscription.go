@@ -10,14 +10,11 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// farewell is how long Close waits for the connection to be closed: less than the
+// closeTimeout is how long Close waits for the connection to be closed: less than the
 // contract's 50ms.
 const closeTimeout = 40 * time.Millisecond
 
-var (
-	errClosed       = errors.New("the subscription was closed")
-	errDriverClosed = errors.New("the driver was closed")
-)
+var errClosed = errors.New("the subscription is closed")
 
 // subscription is a [driver.Subscription]. One goroutine, run, sends for it and ends it.
 type subscription struct {

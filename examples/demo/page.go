@@ -15,10 +15,6 @@ const width = 79
 // A page is printed in paragraphs.
 type page struct{ log *log.Logger }
 
-func (p page) title(number int, text string) {
-	p.log.Printf("\n%d. %s\n\n", number, text)
-}
-
 func (p page) say(format string, args ...any) {
 	p.print("", "", fmt.Sprintf(format, args...))
 }

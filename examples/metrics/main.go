@@ -1,19 +1,23 @@
-// Metrics is a service whose workers take locks, and which shows Prometheus what comes of it: how long
-// they wait, how long they hold, and how the nodes are.
+// Metrics is a service whose workers take locks of three orders, again and again, and a page that
+// shows Prometheus what comes of it: how long they wait, how long they hold, and how the nodes are.
 //
 //	go run ./metrics
 //	curl -s http://127.0.0.1:9464/metrics | grep redlock
+//
+// Two lines of it are the library's: redlock.WithHooks(telemetry.Hooks()) and telemetry.Observe(locker).
+// The rest is OpenTelemetry's SDK with its exporter for Prometheus; for traces, give otelredlock.New a
+// tracer provider too. Each metric says what it is; their attributes, and what to do about alerts, are in
+// docs/operations.md; rules and a dashboard are in docs/observability.
 package main
 
 import (
 	"context"
-	"errors"
+	"flag"
 	"fmt"
 	"io"
-	"log"
-	"math/rand/v2"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -23,74 +27,32 @@ import (
 	prometheusexporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
 
-	"github.com/quorumlock/quorumlock/examples/internal/nodes"
 	"github.com/quorumlock/quorumlock/examples/internal/program"
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-func main() {
-	program.Main("metrics", run)
+var listen = flag.String("listen", "127.0.0.1:9464", "the address of the page /metrics")
+
+func main() { program.Main(run) }
+
+// work does five jobs, each under the lock of an order that other workers want as well.
+func work(ctx context.Context, locker *redlock.Locker) error {
+	for job := range 5 {
+		err := locker.Do(ctx, fmt.Sprintf("orders:%d", job%3), func(ctx context.Context) error {
+			return program.Sleep(ctx, 20*time.Millisecond)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func run(ctx context.Context, out io.Writer, args []string) error {
-	flags := program.NewFlags("metrics")
-	listen := flags.String("listen", "127.0.0.1:9464", "the address of the page /metrics")
-	workers := flags.Int("workers", 4, "how many workers there are")
-	jobs := flags.Int("jobs", 0, "how many jobs each of them does; 0: as many as there is time for")
-	job := flags.Duration("job", 100*time.Millisecond, "how long a job takes at most")
-	if goOn, err := flags.Read(out, args); !goOn {
-		return err
-	}
-	if *workers < 1 || *jobs < 0 || *job <= 0 {
-		return errors.New("--workers, --jobs, --job: want at least 1 worker, no fewer than 0 jobs, and more than 0s")
-	}
-
-	list, stop, err := nodes.Open(flags.Client, flags.Nodes)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	registry := prometheus.NewRegistry()
-	telemetry, err := tell(registry)
-	if err != nil {
-		return err
-	}
-	// On a laptop that compiles meanwhile, the embedded nodes may be late.
-	locker, err := redlock.New(list, redlock.WithHooks(telemetry.Hooks()), redlock.WithTTL(30*time.Second), redlock.WithNodeTimeout(5*time.Second))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = locker.Close() }() // what is left at the nodes expires
-	defer telemetry.Observe(locker)()
-
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *listen)
-	if err != nil {
-		return err
-	}
-	say := log.New(out, "", 0) // a Logger, because the workers print at the same time
-	say.Printf("Metrics are at http://%s/metrics; %d workers take locks. Ctrl-C ends them.", listener.Addr(), *workers)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var all sync.WaitGroup
-	for range *workers {
-		all.Go(func() { work(ctx, say, locker, *jobs, *job) })
-	}
-	worked := make(chan struct{})
-	go func() {
-		defer close(worked)
-		all.Wait()
-		say.Print("All jobs are done.")
-	}()
-	err = serve(ctx, listener, registry)
-	cancel()
-	<-worked
-	return err
-}
-
-// tell returns what tells the registry. Keys are named by what is before their ids.
+// tell returns what tells the registry. Keys are named by what is before their ids: each name is a
+// time series.
 func tell(registry *prometheus.Registry) (*otelredlock.Telemetry, error) {
-	exporter, err := prometheusexporter.New(prometheusexporter.WithRegisterer(registry))
+	exporter, err := prometheusexporter.New(prometheusexporter.WithRegisterer(registry), prometheusexporter.WithoutScopeInfo())
 	if err != nil {
 		return nil, err
 	}
@@ -102,35 +64,72 @@ func tell(registry *prometheus.Registry) (*otelredlock.Telemetry, error) {
 		}))
 }
 
-// serve shows the registry until ctx ends.
-func serve(ctx context.Context, listener net.Listener, registry *prometheus.Registry) error {
-	pages := http.NewServeMux()
-	pages.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	server := &http.Server{Handler: pages, ReadHeaderTimeout: 5 * time.Second}
-	ended := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer ended()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+func run(ctx context.Context, s program.Stage) error {
+	registry := prometheus.NewRegistry()
+	telemetry, err := tell(registry)
+	if err != nil {
 		return err
 	}
+	locker, err := s.Open(redlock.WithHooks(telemetry.Hooks()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = locker.Close() }() // nothing is held any more
+	defer telemetry.Observe(locker)()
+
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *listen)
+	if err != nil {
+		return err
+	}
+	pages := http.NewServeMux()
+	pages.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Handler: pages, ReadHeaderTimeout: 5 * time.Second}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) }) // until it is closed
+	defer serving.Wait()
+	defer func() { _ = server.Close() }()
+
+	if err := program.Together(4, func(int) error { return work(ctx, locker) }); err != nil {
+		return err
+	}
+	url := "http://" + listener.Addr().String() + "/metrics"
+	s.Printf("Four workers have each done five jobs, under the locks of three orders. %s says:", url)
+	if err := scrape(ctx, s, url); err != nil {
+		return err
+	}
+	s.Println("\nThe page stays until Ctrl-C.")
+	<-ctx.Done()
 	return nil
 }
 
-// work does jobs, each under the lock of an order that other workers want as well.
-func work(ctx context.Context, say *log.Logger, locker *redlock.Locker, jobs int, job time.Duration) {
-	for done := 0; jobs == 0 || done < jobs; done++ {
-		key := fmt.Sprintf("orders:%d", rand.IntN(3)) //nolint:gosec // no secret
-		err := locker.Do(ctx, key, func(ctx context.Context) error {
-			select {
-			case <-time.After(rand.N(job)): //nolint:gosec // likewise
-			case <-ctx.Done():
-			}
-			return context.Cause(ctx)
-		})
-		if ctx.Err() != nil {
-			return // an interrupt is how it ends
-		}
-		if err != nil { // a service goes on, and its metrics tell
-			say.Print(err)
+// told are some of the library's metrics, as Prometheus spells them.
+var told = []struct{ metric, means string }{
+	{"redlock_acquire_duration_seconds_count", "Locks that were taken: at once (direct), or after a wait for another worker (handed_over, woken)."},
+	{"redlock_hold_duration_seconds_count", "Locks that ended, and how."},
+	{"redlock_hold_duration_seconds_sum", "For how many seconds they were held, all together."},
+	{"redlock_lock_lost_total", "Locks that were lost while they were held."},
+	{"redlock_locks", "Locks that are held now."},
+	{"redlock_waiters", "Calls that wait for a lock now."},
+	{"redlock_node_up", "Nodes that answer (1), or do not (0)."},
+}
+
+// scrape reads the page as Prometheus does, and prints what some of its lines say.
+func scrape(ctx context.Context, s program.Stage, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	request.Close = true // the connection is not kept
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	page, err := io.ReadAll(answer.Body)
+	for _, t := range told {
+		if lines := regexp.MustCompile(`(?m)^`+t.metric+`[ {].*$`).FindAllString(string(page), -1); lines != nil {
+			s.Printf("\n%s\n  %s", t.means, strings.Join(lines, "\n  "))
 		}
 	}
+	return err
 }

@@ -1,99 +1,120 @@
-// Transfer moves money between accounts from many goroutines at once. Each transfer takes the locks
-// on both accounts as one, and the sum of all accounts stays what it was. Without the locks money
-// is lost or made; with locks that are taken one by one, transfers wait for each other.
+// Transfer moves money between accounts from many goroutines at once. A transfer reads both accounts,
+// computes, and writes both.
 //
 //	go run ./transfer
-//	go run ./transfer --no-lock
-//	go run ./transfer --one-by-one
+//
+// The locks on both accounts are taken as one: all or none. So the sum of the accounts stays what it
+// was, in whichever order a transfer names its accounts. Without locks a transfer writes what it has
+// computed from a balance that another one has changed meanwhile: money is lost or made, without any
+// error. Where each takes one lock after the other, those who have one each wait for each other. The
+// Locker sees that, because the second lock is taken under the context of the first, and one of them
+// gives up. Between processes it takes redlock.WithDeadlockDetection.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/quorumlock/quorumlock/examples/internal/nodes"
 	"github.com/quorumlock/quorumlock/examples/internal/program"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-func main() { program.Main("transfer", run) }
+func main() { program.Main(run) }
 
-// The accounts, and what each has at first.
-const (
-	accounts = 4
-	deposit  = 1000
-)
+// asOne moves money under the locks on both accounts.
+func (b *bank) asOne(ctx context.Context, from, to int) error {
+	return b.locker.DoAll(ctx, []string{name(from), name(to)}, func(ctx context.Context) error {
+		return b.move(ctx, from, to)
+	})
+}
 
-// run is the whole program.
-func run(ctx context.Context, out io.Writer, args []string) error {
-	flags := program.NewFlags("transfer")
-	callers := flags.Int("callers", 8, "how many goroutines move money at the same time")
-	times := flags.Int("times", 25, "how often each of them does")
-	noLock := flags.Bool("no-lock", false, "leave the locks out, and see what the sum becomes")
-	oneByOne := flags.Bool("one-by-one", false, "take the locks in the order of the accounts, and see who waits for whom")
-	if goOn, err := flags.Read(out, args); !goOn {
-		return err
-	}
-	if *callers < 1 || *times < 1 || *noLock && *oneByOne {
-		return errors.New("--callers and --times: want at least 1 each; --no-lock or --one-by-one, but not both")
-	}
-	list, stop, err := nodes.Open(flags.Client, flags.Nodes)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	// The nodes share a machine that may be busy.
-	locker, err := redlock.New(list, redlock.WithNodeTimeout(2*time.Second))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = locker.Close() }() // the transfers are done
+// oneByOne takes the locks one after the other, and slowly, so that others have one each.
+func (b *bank) oneByOne(ctx context.Context, from, to int) error {
+	return b.locker.Do(ctx, name(from), func(ctx context.Context) error {
+		if err := program.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+		return b.locker.Do(ctx, name(to), func(ctx context.Context) error { return b.move(ctx, from, to) })
+	}, redlock.WithOwner("the transfer from "+name(from)))
+}
 
-	b := newBank(locker)
-	b.think = func(context.Context) { time.Sleep(time.Millisecond) }
-	move := b.transfer
-	switch {
-	case *noLock:
-		move = b.move
-	case *oneByOne:
-		move = b.transferOneByOne
+// move moves money, and relies on nobody else using the accounts meanwhile.
+func (b *bank) move(ctx context.Context, from, to int) error {
+	source, target := b.accounts[from].Load(), b.accounts[to].Load()
+	if err := program.Sleep(ctx, time.Millisecond); err != nil {
+		return err // nothing is written once the lock is lost
 	}
-	var deadlocks atomic.Int32
-	failures := make([]error, *callers)
-	var group sync.WaitGroup
-	for i := range failures {
-		group.Go(func() {
-			for range *times {
-				pair := rand.Perm(accounts) //nolint:gosec // no secret
-				err := move(ctx, name(pair[0]), name(pair[1]), 10)
-				switch {
-				case errors.Is(err, redlock.ErrDeadlock):
-					deadlocks.Add(1)
-				case err != nil:
-					failures[i] = err
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	_, _ = fmt.Fprintf(out, "%d transfers were made. All accounts together had %d, and have %d now.\n", *callers**times-int(deadlocks.Load()), accounts*deposit, b.sum())
-	if n := deadlocks.Load(); n > 0 {
-		_, _ = fmt.Fprintf(out, "%d more gave up: each had one account, and waited for one that another had, which waited for it.\n", n)
-	}
-	if err := errors.Join(failures...); err != nil {
-		return err
-	}
-	if !*noLock && b.sum() != accounts*deposit {
-		return errors.New("the locks have let two in at once")
-	}
+	b.accounts[from].Store(source - 10)
+	b.accounts[to].Store(target + 10)
 	return nil
 }
 
-func name(i int) string { return fmt.Sprintf("account:%d", i) }
+// A bank is a store that reads and writes one account at a time.
+type bank struct {
+	locker   *redlock.Locker
+	accounts [3]atomic.Int32
+}
+
+func name(account int) string { return fmt.Sprintf("account %d", account+1) }
+
+// A way is from one account to another.
+type way struct{ from, to int }
+
+var (
+	spread = []way{{0, 1}, {0, 2}}
+	round  = []way{{0, 1}, {1, 2}, {2, 0}}
+)
+
+// play moves money so many times on each way, all ways at once. It returns the sum of the accounts.
+func (b *bank) play(ctx context.Context, times int, ways []way, move func(ctx context.Context, from, to int) error) (sum int32, err error) {
+	for i := range b.accounts {
+		b.accounts[i].Store(1000)
+	}
+	err = program.Together(len(ways), func(i int) (err error) {
+		for n := 0; n < times && err == nil; n++ {
+			err = move(ctx, ways[i].from, ways[i].to)
+		}
+		return err
+	})
+	for i := range b.accounts {
+		sum += b.accounts[i].Load()
+	}
+	return sum, err
+}
+
+func run(ctx context.Context, s program.Stage) (err error) {
+	locker, err := s.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, locker.Close()) }()
+	b := &bank{locker: locker}
+	s.Println("Three accounts have 3000 together. 20 times 10 are moved from the first to the second, and at the same time to the third.")
+	sum, err := b.play(ctx, 20, spread, b.move)
+	if err != nil {
+		return err
+	}
+	s.Printf("  without locks: the accounts have %d, as each transfer writes over what another has written", sum)
+	if sum, err = b.play(ctx, 20, spread, b.asOne); err != nil {
+		return err
+	}
+	s.Printf("  with the locks on both accounts, taken as one: the accounts have %d", sum)
+
+	s.Println("\n10 are moved from each account to the next, and from the last to the first, all at once.")
+	sum, err = b.play(ctx, 1, round, b.oneByOne)
+	if ring := (*redlock.DeadlockError)(nil); errors.As(err, &ring) {
+		s.Println("  with one lock after the other: each transfer had one, and waited for that of the next, until one gave up:")
+		s.Printf("    %s", strings.NewReplacer("; ", ";\n    ", "\": ", "\":\n    ").Replace(ring.Error()))
+		s.Printf("  the accounts have %d", sum)
+	} else {
+		return err
+	}
+	if sum, err = b.play(ctx, 1, round, b.asOne); err == nil {
+		s.Printf("  with the locks on both accounts, taken as one: the accounts have %d, and nobody gave up", sum)
+	}
+	return err
+}

@@ -1,5 +1,5 @@
 // Package acl knows what the ACL of the nodes' user has to allow, for each thing that locks or
-// operators do. It is the one table of it: README.md and the documentation of package redlock
+// operators do. It is the one table of it: docs/operations.md and the documentation of package redlock
 // show it, the nodes of folder deploy have it, errors take their advice from it, and package
 // inspect tries it out.
 package acl
@@ -32,26 +32,25 @@ var (
 		Commands: []string{"publish", "subscribe", "unsubscribe", "pubsub", "ping", "echo"},
 	}
 	Turns = &Feature{
-		Name: "WithFairness", Keys: beside("line", "live"),
-		Commands: []string{"zadd", "zrem", "zscore", "zcard", "zrange", "exists"},
+		Name: "WithFairness", Keys: beside("line"), Commands: ofLines,
 	}
 	Deadlocks = &Feature{
 		Name: "WithDeadlockDetection", Keys: beside("waits"), Commands: []string{"hset", "hget", "hdel", "hgetall"},
 	}
-	Sets      = &Feature{Name: "AcquireAll", Keys: beside("wanted")}
+	Sets      = &Feature{Name: "AcquireAll", Keys: beside("line"), Commands: ofLines}
 	Semaphore = &Feature{
-		Name: "Semaphore", Keys: beside("slot", "permits", "wanted"), Commands: []string{"exists"},
+		Name: "Semaphore", Keys: beside("slot", "permits", "pool"), Commands: ofLines,
 	}
 	Shared = &Feature{
-		Name: "AcquireShared", Keys: beside("readers", "writer"),
+		Name: "AcquireShared", Keys: beside("readers", "line"),
 		Commands: []string{"zadd", "zrem", "zscore", "zcard", "zcount", "zrange", "zrangebyscore", "pexpireat", "unlink"},
 	}
 	Fences = &Feature{
 		Name: "WithFences", Keys: []string{"ql:fences:*"}, Commands: []string{"zadd", "zscore", "zrange", "zremrangebyscore"},
 	}
 	RestartGuard = &Feature{Name: "WithRestartGuard", Keys: []string{"ql:epoch:PREFIX", "ql:admitted:PREFIX", "ql:set:PREFIX"}, Commands: []string{"mget"}}
-	Replicated   = &Feature{Name: "WithReplicatedVotes", Commands: []string{"wait"}}
-	Durable      = &Feature{Name: "WithDurableVotes", Commands: []string{"waitaof"}}
+	Replicated   = &Feature{Name: "Durability.Replicas", Commands: []string{"wait"}}
+	Durable      = &Feature{Name: "Durability.Disk", Commands: []string{"waitaof"}}
 
 	// Native is what servers have in place of scripts: Valkey 9, Redis 8.4 and Tair.
 	Native = &Feature{Name: "cheaper releases", Commands: []string{"delifeq", "delex", "cad", "cas"}, Optional: true}
@@ -65,14 +64,14 @@ var (
 	// Status is what the command `quorumlock status` asks. To see keys that are named it needs
 	// neither scan nor dbsize.
 	Status = &Feature{
-		Name: "`quorumlock status`", Keys: append([]string{"KEYS", "ql:fences:*"}, beside("slot", "permits", "readers", "waits")...), Optional: true,
-		Commands: []string{"get", "pttl", "zrange", "zscore", "hgetall", "time", "info", "scan", "dbsize", "acl|whoami"},
+		Name: "`quorumlock status`", Keys: append([]string{"KEYS", "ql:fences:*"}, beside("slot", "permits", "readers", "waits", "line", "pool")...), Optional: true,
+		Commands: []string{"get", "pttl", "zrange", "zscore", "zrangebyscore", "hgetall", "time", "info", "scan", "dbsize", "acl|whoami"},
 	}
 
 	// Doctor is what the command `quorumlock doctor` asks beside what locks do. What is
 	// forbidden it cannot tell.
 	Doctor = &Feature{
-		Name: "`quorumlock doctor`", Keys: []string{"PREFIXquorumlock:doctor:*"}, Optional: true,
+		Name: "`quorumlock doctor`", Keys: append([]string{"PREFIXquorumlock:doctor:*"}, RestartGuard.Keys...), Optional: true,
 		Commands: []string{"client|info", "latency", "config|get", "acl|whoami", "acl|dryrun", "cluster|info", "scan", "type"},
 	}
 )
@@ -81,6 +80,9 @@ var (
 var Features = []*Feature{
 	Locks, WakeUps, Turns, Deadlocks, Sets, Semaphore, Shared, Fences, RestartGuard, Replicated, Durable, Native, Revoke, Status, Doctor,
 }
+
+// ofLines are what scripts run that look at the lines of those who wait.
+var ofLines = []string{"zadd", "zrem", "zscore", "zrangebyscore", "exists"}
 
 // beside are the patterns of keys beside the users', by their roles. A slot is a key like any.
 func beside(roles ...string) (all []string) {
@@ -100,7 +102,8 @@ func (f *Feature) String() string {
 	return strings.Join(rules(f, func(p string) string { return p }), " ")
 }
 
-// Rules returns the rules of an ACL SETUSER that allow features under a key prefix, each once.
+// Rules returns the rules of an ACL SETUSER that allow features under a key prefix, each once. A
+// pattern of keys behind that of all keys is left out: servers refuse it.
 func Rules(prefix string, features ...*Feature) (all []string) {
 	literal := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(prefix)
 	behind := ":" + literal
@@ -111,13 +114,19 @@ func Rules(prefix string, features ...*Feature) (all []string) {
 	seen := make(map[string]bool)
 	for _, f := range features {
 		for _, rule := range rules(f, named.Replace) {
-			if !seen[rule] {
+			if !seen[rule] && (!seen["~*"] || rule[0] != '~') {
 				seen[rule] = true
 				all = append(all, rule)
 			}
 		}
 	}
 	return all
+}
+
+// Anew returns the rules that give a user those rights and no others, whatever it had before. Its
+// passwords stay.
+func Anew(prefix string, features ...*Feature) []string {
+	return append([]string{"resetkeys", "resetchannels", "-@all"}, Rules(prefix, features...)...)
 }
 
 func rules(f *Feature, named func(string) string) (all []string) {

@@ -17,7 +17,7 @@ func TestTheDocumentationShowsThisTable(t *testing.T) {
 		optional  bool   // shows also what is optional
 	}{
 		{"../../redlock/doc.go", `(?m)^//\t%s +%s$`, "|", false},
-		{"../../README.md", "(?m)^\\| %s \\| `%s` \\|$", `\|`, true},
+		{"../../docs/operations.md", "(?m)^\\| %s \\| `%s` \\|$", `\|`, true},
 	} {
 		text, err := os.ReadFile(of.file)
 		if err != nil {
@@ -51,8 +51,11 @@ func TestRulesNameThePrefixAndNothingTwice(t *testing.T) {
 	if len(slices.Compact(sorted)) != len(got) {
 		t.Errorf("the rules %q have one twice", got)
 	}
-	if got := strings.Join(Rules("a*[b]?\\", Sets), " "); got != `~ql:wanted:{a\*\[b]\?\\*} ~ql:wanted=a\*\[b]\?\\*` {
+	if got := strings.Join(Rules("a*[b]?\\", Sets), " "); got != `~ql:line:{a\*\[b]\?\\*} ~ql:line=a\*\[b]\?\\* +zadd +zrem +zscore +zrangebyscore +exists` {
 		t.Errorf("the rule of a prefix with wildcards is %s, want them escaped", got)
+	}
+	if got := strings.Join(Rules("", Locks, Fences, RestartGuard), " "); strings.Count(got, "~") != 1 || !strings.HasPrefix(got, "~* ") {
+		t.Errorf("the rules without a prefix are %s, want no pattern of keys behind ~*, which servers refuse", got)
 	}
 	if got := Rules("", RestartGuard)[0]; got != "~ql:epoch" {
 		t.Errorf("no prefix makes the rule %s, want ~ql:epoch", got)

@@ -27,6 +27,7 @@ var (
 	ErrAdmitted   = errors.New("admitted before")
 	ErrNode       = errors.New("unfit node")
 	ErrPermits    = errors.New("another number of permits")
+	ErrBusy       = errors.New("too many acquires at a time")
 )
 
 // ErrUnadmitted marks the quarantine of a node that nobody has admitted, where no node that was
@@ -44,17 +45,17 @@ func (e *StateError) Error() string { return fmt.Sprintf("redlock: %s %q: %v", e
 // Unwrap returns why it was not possible.
 func (e *StateError) Unwrap() error { return e.Why }
 
-// SilenceError is a node that gave no answer in time: for so long it was asked. It does not match the context's errors:
-// those speak of the caller's context.
+// SilenceError is a node that gave no answer in time: for so long it was asked. It does not match
+// the context's errors: those speak of the caller's context.
 type SilenceError struct {
 	After time.Duration
 	First bool // the node has never answered
 }
 
 func (e *SilenceError) Error() string {
-	text := fmt.Sprintf("no answer within %v: is the node up, and the way to it?", e.After.Round(10*time.Microsecond))
+	text := fmt.Sprintf("no answer within %v: see whether the node is up and can be reached", e.After.Round(10*time.Microsecond))
 	if e.First {
-		text += " And does it speak TLS at this port (rediss://), or not (redis://)?"
+		text += ", and whether it speaks TLS at this port (rediss://) or not (redis://)"
 	}
 	return text
 }

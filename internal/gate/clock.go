@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
-	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
@@ -60,20 +59,20 @@ func (c *Clock) Note(r *Reading) {
 // Round rounds a duration to what is worth telling.
 func Round(d time.Duration) time.Duration { return d.Round(max(d/1000, time.Microsecond)) }
 
-// Probe reads the clock once more, sharper than what the connection was made for.
-func (c *Clock) Probe(ctx context.Context, f *Facts) error {
-	if !f.TellTime {
+// probe reads the clock once more, sharper than what the connection was made for.
+func (c *Clock) probe(ctx context.Context, f *Facts) error {
+	switch {
+	case f.Cluster:
+		return fmt.Errorf("%w: it is a Redis Cluster, whose servers have a clock each: WithClockGuard needs single servers", fault.ErrNode)
+	case !f.TellTime:
 		return fmt.Errorf("%w: it does not tell its time, which WithClockGuard needs: allow +time", fault.ErrNode)
 	}
 	_, err := c.gates.node.ReadClock(ctx)
 	return err
 }
 
-// Behind appends nothing: the node asks for its time, last of all.
-func (c *Clock) Behind(cmds []driver.Command, _ *Sending) []driver.Command { return cmds }
-
-// Judge judges by the reading of the batch.
-func (c *Clock) Judge(_ []driver.Reply, s *Sending) Verdict {
+// judge judges by the reading of the batch.
+func (c *Clock) judge(s *Sending) Verdict {
 	switch r := &s.Reading; {
 	case !r.OK && s.Err != nil:
 		return Verdict{Doubt: s.Err}

@@ -14,8 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A Durability is what a vote needs besides a node's grant: see redlock.WithReplicatedVotes and
-// redlock.WithDurableVotes.
+// A Durability is what a vote needs besides a node's grant: see redlock.Durability.
 type Durability struct {
 	Command  string // WAIT or WAITAOF
 	Replicas int
@@ -46,9 +45,9 @@ func (d *Durability) wait(replicas int, timeout time.Duration) driver.Command {
 	return driver.Command{Args: args, Blocks: true}
 }
 
-// Probe finds out whether the node can wait. How many replicas it has now says nothing: they come
+// probe finds out whether the node can wait. How many replicas it has now says nothing: they come
 // and go.
-func (d *Durable) Probe(ctx context.Context, f *Facts) error {
+func (d *Durable) probe(ctx context.Context, f *Facts) error {
 	if f.Cluster {
 		return fmt.Errorf("%w: it is a Redis Cluster, where nobody can wait for durable votes: give masters of their own", fault.ErrNode)
 	}
@@ -62,22 +61,14 @@ func (d *Durable) Probe(ctx context.Context, f *Facts) error {
 	return nil
 }
 
-// Behind appends the command that waits until the votes of a batch are safe. It counts what its
-// own connection has written: on another one, or where nothing was written, it says yes at once.
-// So it never travels without them.
-func (d *Durable) Behind(cmds []driver.Command, s *Sending) []driver.Command {
+// ask returns the command that waits until the votes of a batch are safe. It counts what its own
+// connection has written: on another one, or where nothing was written, it says yes at once. So it
+// never travels without them.
+func (d *Durable) ask(s *Sending) driver.Command {
 	if s.Until == 0 {
 		s.Until = s.Sent.Add(d.Timeout)
 	}
-	return append(cmds, d.wait(d.Replicas, s.Until.Sub(s.Sent)))
-}
-
-// Judge says what is missing. Where the reply is, the whole batch is unknown: see [Gates.Unknown].
-func (d *Durable) Judge(replies []driver.Reply, _ *Sending) Verdict {
-	if len(replies) == 0 {
-		return Verdict{}
-	}
-	return Verdict{Doubt: d.missing(replies[0])}
+	return d.wait(d.Replicas, s.Until.Sub(s.Sent))
 }
 
 // missing says what is missing by the reply to the command.
@@ -120,7 +111,7 @@ func (d *Durability) refused(err error) error {
 	case reply.Code == "NOPERM":
 		return fmt.Errorf("%w: its user may not wait for durable votes: allow +%s: %w", fault.ErrNode, strings.ToLower(d.Command), err)
 	case strings.Contains(text, "unknown command"):
-		return fmt.Errorf("%w: it has no %s: take Redis 7.2, Valkey 8.0 or later, or WithReplicatedVotes: %w", fault.ErrNode, d.Command, err)
+		return fmt.Errorf("%w: it has no %s: take Redis 7.2, Valkey 8.0 or later, or a Durability with Replicas and no Disk: %w", fault.ErrNode, d.Command, err)
 	case strings.Contains(text, "appendonly"):
 		return fmt.Errorf("%w: it keeps no append-only file: set appendonly yes, and appendfsync always: %w", fault.ErrNode, err)
 	}

@@ -17,20 +17,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A Gate is what the grants of one node have to pass before they are votes. A batch is not
-// atomic: between any two of its commands a node may forget what it had granted. So a gate asks
-// behind every command that makes a vote. What the node has lost before shows there; what it
-// loses afterwards is a vote that counted.
-type Gate interface {
-	// Probe says why a node that tells this of itself cannot have votes; nil: it can.
-	Probe(ctx context.Context, f *Facts) error
-	// Behind appends what the gate asks behind a batch of votes.
-	Behind(cmds []driver.Command, s *Sending) []driver.Command
-	// Judge says by the replies to that whether the grants of the batch are votes. It is
-	// called with nil if the replies have not arrived.
-	Judge(replies []driver.Reply, s *Sending) Verdict
-}
-
 // Facts are what a node has told of itself at a probe.
 type Facts struct {
 	Cluster  bool // it is a Redis Cluster
@@ -71,14 +57,16 @@ type Node interface {
 	ReadClock(ctx context.Context) (Reading, error)
 }
 
-// Gates are those of one node. They are safe for concurrent use.
+// Gates are what the grants of one node have to pass before they are votes. A batch is not atomic:
+// between any two of its commands a node may forget what it had granted. So they ask behind every
+// command that makes a vote. What the node has lost before shows there; what it loses afterwards is
+// a vote that counted. They are safe for concurrent use.
 type Gates struct {
-	node    Node
-	list    []Gate // in the order in which they ask
-	strict  []Gate // in the order in which they judge; the durable one is not among them
+	node Node
+	// Those that are there, in the order in which they ask; the durable one judges last.
+	durable *Durable
 	clock   *Clock
 	restart *Restart
-	durable *Durable
 
 	mu     sync.Mutex
 	over   bool       // the node is being closed
@@ -91,23 +79,19 @@ func New(n Node, d *Durability, r *Restarts, c *Clock) *Gates {
 	g := &Gates{node: n, clock: c}
 	if d != nil {
 		g.durable = &Durable{d, n}
-		g.list = append(g.list, g.durable) // it counts what its connection has written just before
 	}
 	if c != nil {
 		c.gates = g
-		g.strict = append(g.strict, c)
 	}
 	if r != nil {
 		g.restart = &Restart{all: r, gates: g, node: n}
 		r.nodes = append(r.nodes, g.restart)
-		g.strict = append(g.strict, g.restart)
 	}
-	g.list = append(g.list, g.strict...)
 	return g
 }
 
 // Any reports whether there are gates.
-func (g *Gates) Any() bool { return len(g.list) > 0 }
+func (g *Gates) Any() bool { return g.durable != nil || g.Strict() }
 
 // Strict reports whether a vote counts only if it was under way for no longer than a node may
 // take: what a gate has seen behind it speaks of that moment.
@@ -124,58 +108,55 @@ func (g *Gates) Note(r *Reading) {
 }
 
 // Probe says why a node that tells this of itself cannot have votes; nil: it can.
-func (g *Gates) Probe(ctx context.Context, f *Facts) error {
-	for _, gate := range g.list {
-		if err := gate.Probe(ctx, f); err != nil {
-			return err
-		}
+func (g *Gates) Probe(ctx context.Context, f *Facts) (err error) {
+	if g.durable != nil {
+		err = g.durable.probe(ctx, f)
 	}
-	return nil
+	if err == nil && g.clock != nil {
+		err = g.clock.probe(ctx, f)
+	}
+	if err == nil && g.restart != nil {
+		err = g.restart.probe(f)
+	}
+	return err
 }
 
-// Counts are how many commands each gate has asked.
-type Counts [3]int
-
-// Behind appends what the gates ask.
-func (g *Gates) Behind(cmds []driver.Command, s *Sending) (_ []driver.Command, counts Counts) {
-	for i, gate := range g.list {
-		before := len(cmds)
-		cmds = gate.Behind(cmds, s)
-		counts[i] = len(cmds) - before
+// Behind appends what the gates ask behind a batch of votes. The node asks for its time last of
+// all.
+func (g *Gates) Behind(cmds []driver.Command, s *Sending) []driver.Command {
+	if g.durable != nil { // it counts what its connection has written just before
+		cmds = append(cmds, g.durable.ask(s))
 	}
-	return cmds, counts
+	if g.restart != nil {
+		cmds = append(cmds, g.restart.all.look...)
+	}
+	return cmds
 }
 
 // Unknown reports whether the reply is missing that tells whether the votes of a batch are durable:
 // then the replies to them are worth nothing.
-func (g *Gates) Unknown(replies []driver.Reply, counts Counts) bool {
-	return g.durable != nil && len(replies) < counts[0]
-}
+func (g *Gates) Unknown(replies []driver.Reply) bool { return g.durable != nil && len(replies) == 0 }
 
 // Judge says whether the grants of a batch are votes, by the replies to what the gates have
 // asked, which are the first ones.
-func (g *Gates) Judge(replies []driver.Reply, counts Counts, s *Sending) Verdict {
-	var own [len(counts)][]driver.Reply
-	for i, count := range counts {
-		if len(replies) < count {
-			break
-		}
-		own[i], replies = replies[:count], replies[count:]
-	}
-	first := len(g.list) - len(g.strict)
-	g.mu.Lock()
-	var sum Verdict
-	for i, gate := range g.strict {
-		if sum = gate.Judge(own[first+i], s); sum.Doubt != nil { // the last one is the one that shows something
-			break
-		}
-	}
-	g.tell(sum)
-	sum = sum.done(g)
+func (g *Gates) Judge(replies []driver.Reply, s *Sending) (v Verdict) {
+	proof := replies
 	if g.durable != nil {
-		sum.Doubt = cmp.Or(sum.Doubt, g.durable.Judge(own[0], s).Doubt)
+		replies = replies[min(1, len(replies)):]
 	}
-	return sum
+	g.mu.Lock()
+	if g.clock != nil {
+		v = g.clock.judge(s)
+	}
+	if v.Doubt == nil && g.restart != nil {
+		v = g.restart.judge(replies, s)
+	}
+	g.tell(v)
+	v = v.done(g)
+	if g.durable != nil && len(proof) > 0 {
+		v.Doubt = cmp.Or(v.Doubt, g.durable.missing(proof[0]))
+	}
+	return v
 }
 
 // Look judges what the node has shown behind commands of the library's own.
@@ -187,7 +168,7 @@ func (g *Gates) Look(replies []driver.Reply, now clockdrift.Instant) Verdict {
 		v = g.clock.quarantine(now)
 	}
 	if v.Doubt == nil && g.restart != nil {
-		v = g.restart.Judge(replies, s)
+		v = g.restart.judge(replies, s)
 	}
 	g.tell(v)
 	return v.done(g)

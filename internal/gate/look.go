@@ -91,7 +91,7 @@ func (c *Condition) read(all *Restarts, records []driver.Reply) {
 func (all *Restarts) fits(entries []NodeEntry, text string) error {
 	switch listed, retired := lists(entries, all.NodeSet, all.Size); {
 	case !listed:
-		return fmt.Errorf("%w: the node is listed as %q, and this client's set is %q (WithNodeSet(%d) and %d nodes): give all clients the same nodes, or change one node at a time",
+		return fmt.Errorf("%w: the node is listed as %q, and this client's set is %q (WithNodeSet(%d) and %d nodes): give all clients the same nodes and id; to change them, stop all clients first",
 			fault.ErrNodeSet, strings.TrimPrefix(text, recordVersion+" "), fmt.Sprintf("%d:%d", all.NodeSet, all.Size), all.NodeSet, all.Size)
 	case retired:
 		return fmt.Errorf("%w: the node is listed as %q, so it has left the set %q of this client: give the client today's nodes",

@@ -35,7 +35,8 @@ const (
 	SetKey    = "ql:set"
 )
 
-// RecordKey names a record of the clients with this key prefix: ql:set:PREFIX, and ql:set if there is none.
+// RecordKey names a record of the clients with this key prefix: ql:set:PREFIX, and ql:set if there
+// is none.
 func RecordKey(prefix, record string) string {
 	if prefix == "" {
 		return record

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -79,8 +78,8 @@ func (all *Restarts) Init() *Restarts {
 	return all
 }
 
-// Probe refuses nodes whose history cannot be told.
-func (r *Restart) Probe(_ context.Context, f *Facts) error {
+// probe refuses nodes whose history cannot be told.
+func (r *Restart) probe(f *Facts) error {
 	switch {
 	case f.Cluster:
 		return fmt.Errorf("%w: it is a Redis Cluster, whose servers come and go by themselves: WithRestartGuard needs single servers", fault.ErrNode)
@@ -90,14 +89,9 @@ func (r *Restart) Probe(_ context.Context, f *Facts) error {
 	return nil
 }
 
-// Behind appends the look.
-func (r *Restart) Behind(cmds []driver.Command, _ *Sending) []driver.Command {
-	return append(cmds, r.all.look...)
-}
-
-// Judge says by the look whether the node votes. gates.mu is held.
-func (r *Restart) Judge(replies []driver.Reply, s *Sending) Verdict {
-	if len(replies) == 0 {
+// judge says by the look whether the node votes. gates.mu is held.
+func (r *Restart) judge(replies []driver.Reply, s *Sending) Verdict {
+	if len(replies) < len(r.all.look) {
 		return Verdict{Doubt: s.Err}
 	}
 	c, err := r.condition(replies)
@@ -278,7 +272,7 @@ func (r *Restart) await(w *watch, why error) {
 type unwitnessedError struct{ missed []string }
 
 func (e *unwitnessedError) Error() string {
-	return fmt.Sprintf("it has sat out its time, but no node that is admitted confirms what it is to be admitted for, and %s did not answer since: bring one back; or stop all clients for the longest TTL, and call Locker.AdmitNewNodes(ForceAdmission())",
+	return fmt.Sprintf("it has sat out its time, but no node that is admitted confirms what it is to be admitted for, and %s did not answer since: bring one back; or stop all clients for the longest TTL, and call Locker.ForceAdmission",
 		strings.Join(e.missed, ", "))
 }
 

@@ -38,7 +38,7 @@ func (s *sender) send(requests []*Request) {
 
 // A batch is what goes to a node together. It ends with
 //
-//	WAIT, WAITAOF, INFO replication, MGET    what the gates ask: see [gate.Gate]
+//	WAIT, WAITAOF, INFO replication, MGET    what the gates ask: see [gate.Gates]
 //	INFO (three)                             whether the node is fit to vote: see [fitness]
 //	TIME                                     the node's clock: see [clock]
 type batch struct {
@@ -48,10 +48,10 @@ type batch struct {
 	attempt  int
 
 	// Of one sending.
-	votes   bool // some of the requests ask for votes
-	exact   bool // what is decided by its replies is decided for good
-	gated   bool // the gates judge
-	asked   gate.Counts
+	votes   bool  // some of the requests ask for votes
+	exact   bool  // what is decided by its replies is decided for good
+	gated   bool  // the gates judge
+	asked   int   // commands of the gates
 	body    int   // the commands in front of what follows
 	fit     int   // the commands that ask whether the node is fit
 	time    int   // TIME
@@ -163,7 +163,9 @@ func (b *batch) behind(cmds []driver.Command) []driver.Command {
 	b.body = len(cmds)
 	b.gated = (b.votes || b.channel.durable) && n.gates.Any()
 	if b.gated {
-		cmds, b.asked = n.gates.Behind(cmds, &b.sending)
+		before := len(cmds)
+		cmds = n.gates.Behind(cmds, &b.sending)
+		b.asked = len(cmds) - before
 	}
 	fit, time := n.asks(b.sending.Sent, b.gated && n.gates.ReadsClock(), b.channel.durable, b.wire.Last)
 	b.fit, b.time = 0, 0
@@ -190,12 +192,8 @@ func (b *batch) takeReadings(replies []driver.Reply, sent, received clockdrift.I
 		return replies
 	}
 	body, replies = replies[:b.body], replies[b.body:]
-	asked := 0
-	for _, count := range b.asked {
-		asked += count
-	}
 	if b.gated {
-		replies = replies[min(asked, len(replies)):]
+		replies = replies[min(b.asked, len(replies)):]
 	}
 	if len(replies) < b.fit {
 		return body
@@ -219,12 +217,12 @@ var errUnasked = errors.New("the connection broke, and the node did not say what
 func (b *batch) judge(body, replies []driver.Reply) []driver.Reply {
 	behind := replies[min(b.body, len(replies)):]
 	switch {
-	case b.node.gates.Unknown(behind, b.asked):
+	case b.node.gates.Unknown(behind):
 		return nil
 	case b.unfit != nil: // its look says nothing that may be kept
 		return body
 	}
-	v := b.node.gates.Judge(behind, b.asked, &b.sending)
+	v := b.node.gates.Judge(behind, &b.sending)
 	b.doubt = v.Doubt
 	if v.Shown != nil {
 		for _, p := range b.wire.Parts {

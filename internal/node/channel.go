@@ -110,9 +110,9 @@ func (c *channel) room() int {
 	return c.window.size()
 }
 
-// least is the time that r must have left when it is sent: half of what it had, and more if the node
-// is farther away. One whose vote waits needs all of it, for so long the node may take. node.mu is
-// held.
+// least is the time that r must have left when it is sent: half of what it had, and more if the
+// node is farther away. One whose vote waits needs all of it, for so long the node may take.
+// node.mu is held.
 func (c *channel) least(r *Request) time.Duration {
 	if c.durable {
 		return r.Patience()
@@ -124,8 +124,8 @@ func (c *channel) least(r *Request) time.Duration {
 // extensions go first, the one whose lease ends first before the others: they cannot wait. The
 // rest keeps a quarter of the room, or releases would starve.
 type queue struct {
-	extensions leaseHeap
-	others     placeList // of requests that are in front of the queues of all their keys
+	extensions Heap[*Request] // by the end of their leases
+	others     placeList      // of requests that are in front of the queues of all their keys
 }
 
 func (q *queue) len() int { return len(q.extensions) + q.others.count }
@@ -188,27 +188,39 @@ func (q *queue) all() (all []*Request) {
 	return all
 }
 
-// A leaseHeap is a heap of extensions by the end of their leases.
-type leaseHeap []*Request
+// Less reports whether the lease of r ends before another one's: see [Heap].
+func (r *Request) Less(other *Request) bool { return r.Ends < other.Ends }
 
-func (h leaseHeap) Len() int           { return len(h) }
-func (h leaseHeap) Less(i, j int) bool { return h[i].Ends < h[j].Ends }
+// HeapIndex is that of r among extensions: see [Heap].
+func (r *Request) HeapIndex() *int { return &r.heap }
 
-func (h leaseHeap) Swap(i, j int) {
+// A Heap is one for container/heap whose elements know their indices, from 1; 0: they are not in
+// one. So any of them can be moved or removed.
+type Heap[E interface {
+	Less(other E) bool
+	HeapIndex() *int
+}] []E
+
+func (h Heap[E]) Len() int           { return len(h) }
+func (h Heap[E]) Less(i, j int) bool { return h[i].Less(h[j]) }
+
+func (h Heap[E]) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].heap, h[j].heap = i+1, j+1
+	*h[i].HeapIndex(), *h[j].HeapIndex() = i+1, j+1
 }
 
-func (h *leaseHeap) Push(r any) {
-	*h = append(*h, r.(*Request))
-	(*h)[len(*h)-1].heap = len(*h)
+// Push appends an element, for heap.Push.
+func (h *Heap[E]) Push(e any) {
+	*h = append(*h, e.(E))
+	*(*h)[len(*h)-1].HeapIndex() = len(*h)
 }
 
-func (h *leaseHeap) Pop() any {
+// Pop removes the last element, for heap.Pop.
+func (h *Heap[E]) Pop() any {
 	last := len(*h) - 1
-	r := (*h)[last]
-	(*h)[last] = nil
+	e := (*h)[last]
+	clear((*h)[last:])
 	*h = (*h)[:last]
-	r.heap = 0
-	return r
+	*e.HeapIndex() = 0
+	return e
 }

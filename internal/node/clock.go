@@ -57,8 +57,8 @@ func (n *Node) onTime(reply driver.Reply, sent, received clockdrift.Instant) gat
 	return r
 }
 
-// Microseconds is the time since 1970 by the node's clock, which shows more by now, unless it was set
-// back. It is far off where the clock was not read yet.
+// Microseconds is the time since 1970 by the node's clock, which shows more by now, unless it was
+// set back. It is far off where the clock was not read yet.
 func (n *Node) Microseconds() int64 {
 	now := n.set.Clock.Now()
 	n.mu.Lock()

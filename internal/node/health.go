@@ -165,11 +165,25 @@ func (n *Node) OnNoDeletion() {
 	n.mu.Unlock()
 }
 
+// OnLineless notes that the node's user may not look at lines. The next probe asks again.
+func (n *Node) OnLineless() {
+	n.mu.Lock()
+	n.dialect.Lineless = true
+	n.mu.Unlock()
+}
+
 // OnListeners notes how many listen at the node.
 func (n *Node) OnListeners(listeners int64) {
 	n.mu.Lock()
 	n.listeners, n.unasked = listeners, false
 	n.mu.Unlock()
+}
+
+// OnHeard tells that an announcement of the key has reached somebody.
+func (n *Node) OnHeard(key string) {
+	if n.set.Heard != nil {
+		n.set.Heard(key)
+	}
 }
 
 // OnMuted notes that the node does not let releases be announced, which the user is told.
@@ -183,7 +197,8 @@ func (n *Node) OnMuted() {
 	n.Emit()
 }
 
-// onUnsubscribed lets the user know that waiters poll this node, if it is not the node that is down.
+// onUnsubscribed lets the user know that waiters poll this node, if it is not the node that is
+// down.
 func (n *Node) onUnsubscribed(err error) bool {
 	if !n.Up() {
 		return false // it may be told the next time

@@ -29,7 +29,7 @@ func NewMore(queues []*KeyQueues, requests int) *More {
 	return m
 }
 
-// width is the number of queues that r stands in.
+// width is in how many queues r waits.
 func (r *Request) width() int {
 	if r.More == nil {
 		return 1
@@ -45,9 +45,9 @@ func (r *Request) at(n *Node, i int) (*keyQueue, *place) {
 	return &r.More.queues[i-1].at[n.Index], &r.More.places[r.Index][i-1]
 }
 
-// stand puts r in the queues of its keys, all at once: so any two requests with several keys have
+// enter puts r in the queues of its keys, all at once: so any two requests with several keys have
 // one order in all the queues that they share, and never wait for each other. n.mu is held.
-func (n *Node) stand(r *Request) {
+func (n *Node) enter(r *Request) {
 	r.late = r.Op.Tries
 	for i := 0; i < r.width() && !r.late; i++ {
 		q, _ := r.at(n, i)
@@ -102,13 +102,13 @@ func (n *Node) stepBack(q *keyQueue) {
 	q.tries.unpop(f)
 }
 
-// withdraw takes r, which has its answer, out of its queues, and lets those go ahead that stand
+// withdraw takes r, which has its answer, out of its queues, and lets those go ahead that wait
 // behind it where it is in front. It returns those that a closed node strands. Among the holders it
-// stays until the queue comes to it: while it is there no later one goes before the try that it stood
-// behind, in any of its queues, or requests about several keys could wait for each other. n.mu is
-// held.
+// stays until the queue comes to it: while it is there no later one goes before the try that it
+// waited behind, in any of its queues, or requests about several keys could wait for each other.
+// n.mu is held.
 func (n *Node) withdraw(r *Request) (stranded []*Request) {
-	if r.place.Request == nil { // it never stood there
+	if r.place.Request == nil { // it was never there
 		return nil
 	}
 	n.channel(r).queue.remove(r)
@@ -139,7 +139,7 @@ func (n *Node) withdraw(r *Request) (stranded []*Request) {
 // A keyQueue is who may go to one node with a command for the key, one at a time.
 //
 // Holders go before tries that have not left: otherwise a process that asks for a key more
-// often than a node answers would starve its own holder, whose renewal and release would stand
+// often than a node answers would starve its own holder, whose renewal and release would wait
 // behind all of its tries. Requests with one token stay in their order, or a release could run
 // before the acquire that it undoes.
 type keyQueue struct {
@@ -177,8 +177,8 @@ func (q *keyQueue) next() *place {
 }
 
 // A placeList is a first-in, first-out list of the requests that wait. One that is not needed any
-// more is taken out wherever it stands: those that wait for a node that is far away would keep their
-// locks in memory, and everybody who comes would look at them.
+// more is taken out wherever it is: those that wait for a node that is far away would keep
+// their locks in memory, and everybody who comes would look at them.
 type placeList struct {
 	first, last *place
 	count       int

@@ -41,7 +41,7 @@ func (l *line) ask(op *protocol.Op, token string, keys []int) *Request {
 	}
 	r := new(Request)
 	r.Init(&protocol.Ask{Op: op, Token: token}, terms, l.node, 0)
-	l.node.stand(r)
+	l.node.enter(r)
 	l.all = append(l.all, r)
 	return r
 }

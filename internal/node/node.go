@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ type Node struct {
 	set   *Set
 	name  string
 	gates *gate.Gates
+	trims trims
 	*subscription.Subscriber
 
 	mu       sync.Mutex
@@ -55,6 +57,7 @@ type Node struct {
 // newNode returns a node of the set.
 func newNode(s *Set, index int, n driver.Node) *Node {
 	made := &Node{Index: index, Driver: n.Driver, set: s, name: n.Name}
+	made.trims.node = made
 	made.clock.estimator, _ = clockdrift.NewEstimator(clockdrift.DefaultRate) // whose rate is valid
 	var guard *gate.Clock
 	if s.ClockGuard > 0 {
@@ -98,7 +101,7 @@ func (n *Node) Submit(r *Request) {
 		return
 	}
 	n.channel(r).deadlines.add(r, n.set.Clock)
-	n.stand(r)
+	n.enter(r)
 	n.mu.Unlock()
 }
 
@@ -160,10 +163,17 @@ func (n *Node) enqueue(r *Request) {
 	c.call()
 }
 
+// turns is how often all that can run runs before requests fail: a reply may be here that waits to be read,
+// to be passed on and to be counted, each in a goroutine that waits for its turn where many compute.
+const turns = 4
+
 // expire fails the requests whose time is up.
 func (c *channel) expire() {
 	n := c.node
 	now := n.set.Clock.Now()
+	for range turns {
+		runtime.Gosched()
+	}
 	n.mu.Lock()
 	var late, sent []*Request
 	held := now.Sub(c.deadlines.fires) // so long this process, or its machine, was held up itself

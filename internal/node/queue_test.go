@@ -22,7 +22,7 @@ func TestWhatEndsFirstIsExtendedFirstAndStarvesNobody(t *testing.T) {
 	const count = 3 * MaxBatch
 	for i := range clockdrift.Instant(count) {
 		q.push(request(protocol.Exclusive.Release, Terms{Asked: i}))
-		q.push(request(protocol.Exclusive.Renew, Terms{Ends: 1 + rand.N(clockdrift.Instant(1e6))})) //nolint:gosec // no secret
+		q.push(request(protocol.Exclusive.Extend, Terms{Ends: 1 + rand.N(clockdrift.Instant(1e6))})) //nolint:gosec // no secret
 	}
 	var last, order clockdrift.Instant
 	for batches := 1; q.len() > 0; batches++ {
@@ -126,7 +126,7 @@ func TestANodeThatIsProbedTakesInAllExtensionsAndABoundedRest(t *testing.T) {
 	l.node.channels[0].deadlines.expire = func() {}
 	defer l.node.StopTimers()
 	h := &heard{}
-	for _, op := range []*protocol.Op{protocol.Exclusive.Release, protocol.Exclusive.Renew} {
+	for _, op := range []*protocol.Op{protocol.Exclusive.Release, protocol.Exclusive.Extend} {
 		for _, queues := range l.queues {
 			r := new(Request)
 			r.Init(&protocol.Ask{Op: op, Token: "t"}, &Terms{Question: h, Keys: queues, Due: clockdrift.Instant(time.Hour)}, l.node, 0)

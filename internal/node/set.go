@@ -40,6 +40,7 @@ type Config struct {
 	Go      func(run func()) bool                   // starts a goroutine of the Locker, unless that is over
 	Emit    func(fault.Event)
 	Sent    func(Sent)       // is told of each sending of a batch; nil: nobody is
+	Heard   func(key string) // is told of keys, as the nodes know them, for which somebody waits; nil: nobody is
 	Owe     func(change int) // counts announcements that Close waits for
 	Timeout time.Duration    // of a node, for an operation with the default TTL
 	TTL     time.Duration    // the default one
@@ -73,6 +74,11 @@ func (s *Set) HandsOver() bool {
 		}
 	}
 	return can >= s.Quorum
+}
+
+// KeepLines reports whether all nodes keep lines, by what is known of them.
+func (s *Set) KeepLines() bool {
+	return !slices.ContainsFunc(s.Nodes, func(n *Node) bool { d := n.Dialect(); return d.Scriptless || d.Lineless })
 }
 
 // RunsScripts reports whether a quorum of the nodes runs scripts, by what is known of them.

@@ -46,8 +46,8 @@ func Unexpected(reply driver.Reply) error {
 	return fmt.Errorf("the node answered with %s that is not an answer to this command: is it a Redis server?", kind)
 }
 
-// forbidden is [Unexpected] where f keeps keys of its own beside the user's: a server that forbids one
-// of them does not say which.
+// forbidden is [Unexpected] where f keeps keys of its own beside the user's: a server that forbids
+// one of them does not say which.
 func forbidden(a *Ask, reply driver.Reply, f *acl.Feature) error {
 	if !Says(reply, "NOPERM") || strings.Contains(reply.Str, "' command") {
 		return Unexpected(reply)

@@ -11,7 +11,9 @@ import (
 type Node interface {
 	OnListeners(count int64) // so many listen there
 	OnMuted()                // its user may not publish
+	OnHeard(key string)      // somebody waits for it
 	OnApart()                // it does not take several keys in one command
+	OnLineless()             // its user may not look at lines
 	OnNoDeletion()           // it does not know the command any more by which it deleted
 }
 
@@ -114,9 +116,12 @@ func (b *Batch) Keep(cmds []driver.Command) { b.cmds = cmds }
 
 // encodeAlone appends the commands of a part that goes by itself.
 func (b *Batch) encodeAlone(p *Part) {
-	if b.substitutes(p) {
+	switch {
+	case b.substitutes(p):
 		b.cmds = b.hold(b.cmds, p)
-	} else {
+	case b.Cluster && p.Op.Tries && p.Op.encode != nil && p.Line != nil && len(p.Line.Held) > 0:
+		b.cmds = append(b.cmds, p.onCluster()...)
+	default:
 		b.cmds = append(b.cmds, p.Cmds...)
 	}
 }
@@ -172,6 +177,10 @@ func (b *Batch) Decode(replies []driver.Reply, broken bool, on func(p *Part, aga
 		if g[0].Op.grouping == withReleases && b.Deletes.disowned(said) {
 			repeat, again.Deletes = true, ByScript
 			b.node.OnNoDeletion()
+		}
+		if b.forbidsLine(g[0], said) {
+			repeat, again.Lineless = true, true
+			b.node.OnLineless()
 		}
 		whole, more := b.decodeGroup(g, said)
 		if !whole && !repeat {

@@ -19,6 +19,7 @@ type Dialect struct {
 	Deletes    Deletion
 	Swaps      Swap
 	Scriptless bool // scripts are forbidden, or not there
+	Lineless   bool // its user was refused a look at the lines of those who wait
 }
 
 // A Deletion is a way to delete a key that holds a token.
@@ -146,10 +147,12 @@ func RunsScripts(replies []driver.Reply) bool {
 	return !DecodeProbes(replies).Scriptless && Says(replies[0], "NOSCRIPT")
 }
 
-// The limits of nodes where scripts are forbidden, and what to allow.
+const allowScripts = "allow +eval +evalsha, or see that no rename-command of the server takes them away"
+
+// The limits of nodes where scripts are forbidden or not there, and what to do about it.
 var (
-	errKeeps  = errors.New("its locks are not released but wait for their TTL, for its user may not run scripts, and the server has no command that compares and deletes: allow +eval +evalsha")
-	errNoSwap = errors.New("locks are not handed over there, for its user may not run scripts, and the server has no command that compares and sets: allow +eval +evalsha")
+	errKeeps  = errors.New("its locks are not released but wait for their TTL, for it runs no scripts, and has no command that compares and deletes: " + allowScripts)
+	errNoSwap = errors.New("locks are not handed over there, for it runs no scripts, and has no command that compares and sets: " + allowScripts)
 )
 
 // Limits says what the node cannot do, or nil.

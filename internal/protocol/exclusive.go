@@ -9,16 +9,13 @@ import (
 
 // Exclusive is the lock that one token holds: the key's value is the token.
 var Exclusive = &Kind{
-	Marks: true,
-
-	Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Finds: true, Ranks: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
-	Adopt:   &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, holder: holderBehind},
-	Inherit: &Op{Name: "acquire", Sets: true, Votes: true, holds: true, encode: encodeHold, decode: decodeHold(takenOver), fence: decodeFence},
-	Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, grouping: withExtensions, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
-	Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, grouping: withExtensions, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
-	Release: &Op{Name: "release", Frees: true, grouping: withReleases, decode: decodeRelease},
-	Look:    &Op{Name: "held", encode: encodeGet, decode: decodeGet},
-	Raise:   &Op{Name: "acquire", Votes: true, decode: decodeFence},
+	Acquire: &Op{Verb: Acquiring, Finds: true, Ranks: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
+	Adopt:   &Op{Verb: Acquiring, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, holder: holderBehind},
+	Inherit: &Op{Verb: Inheriting, holds: true, encode: encodeHold, decode: decodeHold(takenOver), fence: decodeFence},
+	Extend:  &Op{Verb: Extending, grouping: withExtensions, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
+	Release: &Op{Verb: Releasing, grouping: withReleases, decode: decodeRelease},
+	Look:    &Op{Verb: Looking, encode: encodeGet, decode: decodeGet},
+	Raise:   &Op{Verb: Raising, decode: decodeFence},
 }
 
 // encodeSet sets the key where it is missing, and asks who has it. A waiter also asks for how
@@ -133,7 +130,7 @@ func holderAtGet(p *Part) (token string, left time.Duration, ok bool) {
 
 // Inspect asks who has the key, and for how long.
 var Inspect = &Op{
-	Name: "inspect",
+	Verb: &Verb{Name: "inspect"},
 	encode: func(a *Ask, m *Memory) []driver.Command {
 		return append(m.cmds[:0],
 			driver.Command{Args: append(m.args[:0], "GET", a.Key), FirstKey: 1, Keys: 1},
@@ -176,9 +173,9 @@ func decodeRelease(_ *Ask, replies []driver.Reply) (Answer, error) {
 // Meet only reaches the nodes, so that they have told their clocks before the first fence is
 // proposed: that of a machine whose own clock is years off must not be heard of. Any answer will
 // do: the user may not be allowed to ask for the time.
-var Meet = &Op{Name: "acquire", Tries: true, decode: anyReply}
+var Meet = &Op{Verb: Meeting, decode: anyReply}
 
 // Check asks a node what it is. Any answer will do: it is read elsewhere.
-var Check = &Op{Name: "check", decode: anyReply}
+var Check = &Op{Verb: &Verb{Name: "check"}, decode: anyReply}
 
 func anyReply(*Ask, []driver.Reply) (Answer, error) { return Granted, nil }

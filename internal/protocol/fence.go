@@ -88,7 +88,7 @@ func (a *Ask) Uncarry() {
 // Counters asks for the greatest fence that a node has accepted, or may have forgotten. It may have
 // none.
 var Counters = &Op{
-	Name: "acquire",
+	Verb: &Verb{Name: "acquire"},
 	encode: func(a *Ask, m *Memory) []driver.Command {
 		cmds := m.cmds[:0]
 		for _, key := range a.keys() {
@@ -188,8 +188,8 @@ func fenceRefused(reply driver.Reply) error {
 	return fmt.Errorf("the fence: %w", err)
 }
 
-// floor is the member of a set of counters that is no key's, for no key is empty: numbers of any key
-// that are not above its score may have been forgotten.
+// floor is the member of a set of counters that is no key's, for no key is empty: numbers of any
+// key that are not above its score may have been forgotten.
 const floor = ""
 
 // FenceSet names the sorted set in which nodes keep the counter of a key, boxed once: the score of
@@ -253,8 +253,8 @@ func decodeTrim(replies []driver.Reply) error {
 	return nil
 }
 
-// AskSize appends the commands of a [SizeUp]: which counter of the set is greater than so many others,
-// and the floor.
+// AskSize appends the commands of a [SizeUp]: which counter of the set is greater than so many
+// others, and the floor.
 func AskSize(cmds []driver.Command, set any, others int) []driver.Command {
 	at := strconv.Itoa(others)
 	return append(cmds,
@@ -276,12 +276,12 @@ func ReadSize(replies []driver.Reply) (counter, least int64, ok bool) {
 	return counter, least, ok1 && ok2
 }
 
-// AskTrim appends the commands of a [Trim] of a set whose floor was seen at the node: it makes next the
-// floor, and forgets what is below the one that was seen. Next is not below seen.
+// AskTrim appends the commands of a [Trim] of a set whose floor was seen at the node: it makes next
+// the floor, and forgets what is below the one that was seen. Next is not below seen.
 //
-// That is safe whichever of the two is refused, lost, late or run again, at this server or at another
-// that has taken its place: what is forgotten is below the floor by then. What is below next must
-// stay, for a node that is out of memory refuses the floor and forgets all the same.
+// That is safe whichever of the two is refused, lost, late or run again, at this server or at
+// another that has taken its place: what is forgotten is below the floor by then. What is below
+// next must stay, for a node that is out of memory refuses the floor and forgets all the same.
 func AskTrim(cmds []driver.Command, set any, seen, next int64) []driver.Command {
 	return append(cmds,
 		driver.Command{Args: []any{"ZADD", set, "GT", strconv.FormatInt(next, 10), floor}, FirstKey: 1, Keys: 1},

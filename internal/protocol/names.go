@@ -8,22 +8,21 @@ import (
 // Reserved begins the names of all keys of the library's own, and of no lock.
 const Reserved = "ql:"
 
-// The roles of keys that stand beside a lock's.
+// The roles of keys beside a lock's.
 const (
 	RoleReaders = "readers" // who shares it
-	RoleWriter  = "writer"  // the mark of a writer that waits for readers
-	RoleWanted  = "wanted"  // the mark of who waits for several keys or permits
 	RolePermits = "permits" // how many permits its semaphore has
-	RoleLine    = "line"    // who waits in turn
-	RoleLive    = "live"    // until when each of these counts
+	RoleLine    = "line"    // who waits for it
+	RolePool    = "pool"    // who waits for permits of its semaphore
 	RoleWaits   = "waits"   // for what its holders wait
 	roleSlot    = "slot"    // a permit of its semaphore, which is a key like any
 )
 
-// Beside names the key of a role that stands beside a key, as the nodes know it: ql:ROLE=KEY if the key
-// has a hash tag, and ql:ROLE:{KEY} if it has no closing brace. So a Redis Cluster has both on one
-// server, no two of these names are equal, and none is a lock's, because no lock's begins with [Reserved].
-// Of any other key, see [HasNames], the name is nobody else's either, but may be on another server.
+// Beside names the key of a role beside a key, as the nodes know it: ql:ROLE=KEY if the
+// key has a hash tag, and ql:ROLE:{KEY} if it has no closing brace. So a Redis Cluster has both on
+// one server, no two of these names are equal, and none is a lock's, because no lock's begins with
+// [Reserved]. Of any other key, see [HasNames], the name is nobody else's either, but may be on
+// another server.
 func Beside(role, key string) string {
 	if strings.IndexByte(key, '}') < 0 {
 		return Reserved + role + ":{" + key + "}"

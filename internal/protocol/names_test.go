@@ -9,7 +9,7 @@ import (
 )
 
 // roles are those of which a key has one each.
-var roles = []string{RoleReaders, RoleWriter, RoleWanted, RolePermits, RoleLine, RoleLive, RoleWaits}
+var roles = []string{RoleReaders, RolePool, RolePermits, RoleLine, RoleWaits}
 
 // namesOf are the names of all that may stand beside a key.
 func namesOf(key string) (names []string) {

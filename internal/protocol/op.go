@@ -9,25 +9,14 @@ import (
 )
 
 // An Op is one thing that a token can ask of a node. Its commands and their replies belong
-// together, so they stand side by side: see [Exclusive].
+// together: see [Exclusive].
 type Op struct {
-	Name string
+	*Verb
 
-	// Tries: it asks for a key that it may not get. What the key's holder asks goes first.
-	Tries bool
-	// Sets: its commands may leave the token at a node, so an unknown outcome wants a release.
-	Sets bool
 	// Finds: a grant may be the token of an earlier sending, with nothing written.
 	Finds bool
 	// Ranks: split votes may be settled by rank, for its token is a new one, which may let go.
 	Ranks bool
-	// Votes: a node's agreement is a vote for a holder, which has to pass the gates.
-	Votes bool
-	// Prolongs: the deciding vote moves the deadline of a lock that is held.
-	Prolongs bool
-	// Frees: it takes the token away. A node where the token is not needs not be asked, and a
-	// node that says so agrees.
-	Frees bool
 	// Once: it is never sent a second time, not even when its connection breaks.
 	Once bool
 	// Reads: with fences, a grant comes with the counter of its node, and the votes are for the
@@ -60,9 +49,45 @@ type Op struct {
 	holds bool
 	// sounds: it asks who is in the way: see [Kind.Sound].
 	sounds bool
+	// lineless: a node without scripts has a substitute that heeds no line.
+	lineless bool
 	// mode: how it shares the key, as the script has it; "": it does not.
 	mode string
 }
+
+// A Verb is what an op does, however its kind does it.
+type Verb struct {
+	Name string // by which errors call it
+
+	// Tries: it asks for a key that it may not get. What the key's holder asks goes first.
+	Tries bool
+	// Sets: its commands may leave the token at a node, so an unknown outcome wants a release.
+	Sets bool
+	// Votes: a node's agreement is a vote for a holder, which has to pass the gates.
+	Votes bool
+	// Prolongs: the deciding vote moves the deadline of a lock that is held.
+	Prolongs bool
+	// Frees: it takes the token away. A node where the token is not needs not be asked, and a
+	// node that says so agrees.
+	Frees bool
+}
+
+// The verbs of locks.
+var (
+	Acquiring   = &Verb{Name: "acquire", Tries: true, Sets: true, Votes: true}
+	Inheriting  = &Verb{Name: "acquire", Sets: true, Votes: true}
+	Upgrading   = &Verb{Name: "upgrade", Sets: true, Votes: true}
+	Meeting     = &Verb{Name: "acquire", Tries: true}
+	Sounding    = &Verb{Name: "acquire"}
+	Reserving   = &Verb{Name: "acquire", Tries: true, Sets: true, Votes: true} // no hold comes of it
+	Raising     = &Verb{Name: "acquire", Votes: true}                          // the fence of one that has the key
+	Retaking    = &Verb{Name: "acquire", Sets: true, Votes: true}              // the key as well
+	Extending   = &Verb{Name: "extend", Sets: true, Votes: true, Prolongs: true}
+	Downgrading = &Verb{Name: "downgrade", Sets: true, Votes: true, Prolongs: true}
+	Releasing   = &Verb{Name: "release", Frees: true}
+	Looking     = &Verb{Name: "confirm"}
+	Leaving     = &Verb{Name: "leave", Tries: true} // the line
+)
 
 // A grouping is the parts that share one command.
 type grouping uint8
@@ -70,19 +95,18 @@ type grouping uint8
 const (
 	alone          grouping = iota // none: it has commands of its own
 	withExtensions                 // those that run the extension script
-	withReleases                   // those that run the release script, or what stands in for it
+	withReleases                   // those that run the release script, or what replaces it
 	withReaders                    // those of one key that run a script of shared locks: see [Batch.run]
 )
 
 // A Kind is a way to hold a key.
 type Kind struct {
-	Place   string // the key that is held, as the nodes know it; "": the one that the user named
+	KeyName string // of the key that is held, as the nodes know it; "": the one that the user named
 	Many    *Many  // the keys that are held together; nil: it is one
 	Acquire *Op    // takes the key if it is free, for a token that was never used
 	Adopt   *Op    // takes the key for a token of the user's own, which may have it already
 	Inherit *Op    // takes the key over from the token that is given away; nil: it is not handed over
 	Extend  *Op    // prolongs the lease
-	Renew   *Op    // the same, by itself
 	Release *Op    // takes the token away
 	Look    *Op    // asks whether the token has the key
 	Raise   *Op    // proposes a greater fence where the token has the key
@@ -90,12 +114,10 @@ type Kind struct {
 
 	// Joins: others of the kind may have the key at the same time.
 	Joins bool
-	// Passes: it goes ahead of those who wait, because they wait for the same caller.
+	// Passes: it goes ahead of waiters, because they wait for the same caller.
 	Passes bool
-	// Stands: who waits for it stands in the key's line at the nodes: see [InLine].
-	Stands bool
-	// Marks: who waits keeps others from joining those that it waits for: see [Mark].
-	Marks bool
+	// HeedsLine: its tries heed the tickets in the key's line, and waiters leave one there: see [Line].
+	HeedsLine bool
 }
 
 // Agrees says which answers count towards the quorum.
@@ -105,15 +127,26 @@ func (o *Op) Agrees(a Answer) bool { return a == Granted || (o.Frees || o.sounds
 // wants to be answered by a quorum.
 func (k *Kind) Sound() *Op {
 	o := *k.Look
-	o.Name, o.sounds, o.holder = "acquire", true, holderAtGet
+	o.Verb, o.sounds, o.holder = Sounding, true, holderAtGet
 	if k.Joins {
 		o.holder = holderAtLook
 	}
 	return &o
 }
 
+// Reserve is the op that takes the key for a token of the user's own for a moment, and holds
+// nothing.
+func (k *Kind) Reserve() *Op {
+	o := *k.Adopt
+	o.Verb = Reserving
+	return &o
+}
+
 // Fenced reports whether it may carry a fence.
 func (o *Op) Fenced() bool { return o.fence != nil }
+
+// Lineless reports whether it is also done without a script.
+func (o *Op) Lineless() bool { return o.lineless }
 
 // Tells reports whether a node that refuses says who has the key.
 func (o *Op) Tells() bool { return o.holder != nil }
@@ -130,8 +163,7 @@ type Ask struct {
 	Loud  bool // a release that is announced
 	Fence Fence
 	Many  *Many            // what it asks for is several keys, the first of which is Key
-	Stand *Stand           // of one who waits in the key's line; nil: he does not
-	Turn  *Turn            // of one who asks for permits; nil: he heeds nobody who waits for several
+	Line  *Line            // of a try that heeds those in line; nil: it knows of none
 	Cmds  []driver.Command // see [Ask.Encode]
 }
 
@@ -276,7 +308,7 @@ const (
 // NewOp returns an op of the library's own, which is about no lock. Its commands are given with
 // each ask. Decode says why the node has not done it.
 func NewOp(name string, once bool, decode func([]driver.Reply) error) *Op {
-	return &Op{Name: name, Once: once, decode: func(_ *Ask, replies []driver.Reply) (Answer, error) {
+	return &Op{Verb: &Verb{Name: name}, Once: once, decode: func(_ *Ask, replies []driver.Reply) (Answer, error) {
 		if err := decode(replies); err != nil {
 			return Failed, err
 		}

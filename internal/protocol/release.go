@@ -74,7 +74,7 @@ func (b *Batch) encodeReleases(g []*Part, loud bool) {
 		b.args = b.Deletes.encode(b.args, p.Key, p.Token)
 		b.cmds = append(b.cmds, driver.Command{Args: b.args[from:], FirstKey: 1, Keys: 1})
 		if loud && b.publishes() {
-			b.cmds = append(b.cmds, announcement(p))
+			b.cmds = append(b.cmds, announcement(p, ""))
 		}
 		return
 	}
@@ -107,11 +107,20 @@ func (b *Batch) releaseReplies(p *Part) int {
 func (b *Batch) decodeReleases(g []*Part, replies []driver.Reply) bool {
 	if b.Deletes != ByScript {
 		if replies != nil {
-			b.notePublished(replies[1:])
+			b.notePublished(g[0], replies[1:])
 			replies = b.Deletes.decode(replies)
 		}
 		g[0].Reply = replies
 		return true
+	}
+	if replies != nil {
+		sum, heard := releaseSum(replies[0])
+		replies = []driver.Reply{sum}
+		for i, p := range g {
+			if heard>>i&1 == 1 {
+				b.node.OnHeard(p.Key.(string))
+			}
+		}
 	}
 	for _, p := range g {
 		p.Reply = replies
@@ -148,10 +157,13 @@ func shareBits(g []*Part, integer bool, bits int64, no, yes []driver.Reply) bool
 	return true
 }
 
-// announcement announces that the key of p is free. A release that has deleted nothing makes a
-// waiter try once in vain.
-func announcement(p *Part) driver.Command {
-	return driver.Command{Args: []any{"PUBLISH", WakeChannel + p.Key.(string), ""}}
+// SharedNow is announced of a key that readers may share from now on.
+const SharedNow = "shared"
+
+// announcement announces that the key of p is free, or what else of it. A release that has deleted
+// nothing makes a waiter try once in vain.
+func announcement(p *Part, what string) driver.Command {
+	return driver.Command{Args: []any{"PUBLISH", WakeChannel + p.Key.(string), what}}
 }
 
 // asksListeners reports whether the batch asks who listens. In a Cluster that cannot be known.
@@ -164,7 +176,7 @@ func (b *Batch) encodeAnnouncements() {
 		b.cmds = append(b.cmds, askListeners)
 	}
 	for _, p := range b.Unpublished {
-		b.cmds = append(b.cmds, announcement(p))
+		b.cmds = append(b.cmds, announcement(p, ""))
 	}
 }
 
@@ -178,8 +190,8 @@ func (b *Batch) decodeAnnouncements(next func(int) []driver.Reply) (unpublished 
 			listeners = replies[0].Elems[1].Int
 		}
 	}
-	for range b.Unpublished {
-		b.notePublished(next(1))
+	for _, p := range b.Unpublished {
+		b.notePublished(p, next(1))
 	}
 	if b.Deletes == ByScript || b.loud == 0 {
 		return nil
@@ -196,11 +208,24 @@ func (b *Batch) decodeAnnouncements(next func(int) []driver.Reply) (unpublished 
 	return unpublished
 }
 
-// notePublished notes a refusal of an announcement.
-func (b *Batch) notePublished(replies []driver.Reply) {
-	if len(replies) > 0 && Says(replies[0], "NOPERM") {
+// notePublished notes whether an announcement of the key of p has reached somebody, or was refused.
+func (b *Batch) notePublished(p *Part, replies []driver.Reply) {
+	switch {
+	case len(replies) == 0:
+	case Says(replies[0], "NOPERM"):
 		b.node.OnMuted()
+	case replies[0].Kind == driver.Integer && replies[0].Int > 0:
+		b.node.OnHeard(p.Key.(string))
 	}
+}
+
+// releaseSum reads the sum of the release script, and that over the keys whose announcements have
+// reached somebody.
+func releaseSum(reply driver.Reply) (sum driver.Reply, heard int64) {
+	if reply.Kind == driver.Array && len(reply.Elems) == 2 && reply.Elems[1].Kind == driver.Integer {
+		return reply.Elems[0], reply.Elems[1].Int
+	}
+	return reply, 0
 }
 
 // holdsNoLock reports whether a node has refused a group because one of its keys holds something

@@ -126,8 +126,9 @@ func (r *Revocation) DecodeFree(d Dialect, replies []driver.Reply) (deleted bool
 	if d.Deletes != ByScript {
 		replies = d.Deletes.decode(replies)
 	}
-	if replies[0].Kind != driver.Integer {
-		return false, Unexpected(replies[0])
+	sum, _ := releaseSum(replies[0])
+	if sum.Kind != driver.Integer {
+		return false, Unexpected(sum)
 	}
-	return deletedBits(replies[0].Int) != 0, nil
+	return deletedBits(sum.Int) != 0, nil
 }

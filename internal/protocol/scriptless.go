@@ -1,13 +1,27 @@
 package protocol
 
-import "github.com/quorumlock/quorumlock/driver"
+import (
+	"strings"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
 
 // substitutes reports whether p runs the script that sets keys at a node that has to do without.
 func (d Dialect) substitutes(p *Part) bool {
+	if p.Op.lineless {
+		return d.Scriptless || d.Lineless
+	}
 	return d.Scriptless && p.Op.holds && (p.Old == nil || d.Swaps != NoSwap)
 }
 
-// hold appends the commands that stand in for the script.
+// forbidsLine reports whether a node has refused to look at the line of a key whose lock does
+// without.
+func (d Dialect) forbidsLine(p *Part, replies []driver.Reply) bool {
+	return p.Op.lineless && !d.substitutes(p) && len(replies) > 0 && replies[0].Kind == driver.Failure &&
+		(Says(replies[0], "NOPERM") || strings.Contains(replies[0].Str, "can't run this command"))
+}
+
+// hold appends the commands that replace the script.
 //
 // The first sending sets the key where it is missing, and asks who has it. If that is the token
 // itself, a second sending prolongs its lease: only the holder's lease may be prolonged, and none
@@ -18,6 +32,9 @@ func (d Dialect) substitutes(p *Part) bool {
 // what was deleted in between does not come back.
 func (d Dialect) hold(cmds []driver.Command, p *Part) []driver.Command {
 	command := func(args ...any) { cmds = append(cmds, driver.Command{Args: args, FirstKey: 1, Keys: 1}) }
+	if p.Op.lineless {
+		return append(cmds, p.plain().Cmds...)
+	}
 	if p.half != nil {
 		command("PEXPIRE", p.Key, p.TTL, "GT")
 		command("GET", p.Key)
@@ -33,6 +50,8 @@ func (d Dialect) hold(cmds []driver.Command, p *Part) []driver.Command {
 // holdReplies is how many replies answer these commands.
 func (d Dialect) holdReplies(p *Part) int {
 	switch {
+	case p.Op.lineless:
+		return len(p.plain().Cmds)
 	case p.half != nil:
 		return 2
 	case p.Old != nil:
@@ -49,6 +68,9 @@ func (d Dialect) decodeHold(p *Part, replies []driver.Reply) (as []driver.Reply,
 	}
 	answer := func(n int64, rest []driver.Reply) []driver.Reply {
 		return append([]driver.Reply{integer(n)}, rest...)
+	}
+	if p.Op.lineless {
+		return p.plainReplies(replies), false
 	}
 	if p.half != nil {
 		switch pexpire, get := replies[0], replies[1]; {
@@ -82,6 +104,36 @@ func (d Dialect) decodeHold(p *Part, replies []driver.Reply) (as []driver.Reply,
 		return answer(0, rest), false
 	}
 	return senseless(first), false
+}
+
+// plain is a try of one who heeds a line as a node takes it that runs no scripts: that of
+// [Exclusive].
+func (p *Part) plain() *Ask {
+	plain := &Ask{Op: Exclusive.Acquire, Key: p.Key, Token: p.Token, TTL: p.TTL, Waits: true, Fence: Fence{Set: p.Fence.Set}}
+	if plain.Encode(nil); p.Fence.Number != 0 {
+		plain.Carry(p.Fence.Number)
+	}
+	return plain
+}
+
+// plainReplies puts the replies to that as take.lua does.
+func (p *Part) plainReplies(replies []driver.Reply) []driver.Reply {
+	plain := &Part{Ask: p.plain(), Reply: replies}
+	switch answer, _ := plain.Read(); {
+	case answer == Taken:
+		return []driver.Reply{{Kind: driver.Array, Elems: []driver.Reply{integer(1), replies[0], replies[1], integer(0), integer(1)}}}
+	case answer != Granted && replies[0].Kind == driver.Integer:
+		return []driver.Reply{{Kind: driver.Array}} // an integer would be taken for a grant
+	case answer != Granted:
+		return replies[:1]
+	}
+	switch answer, _ := plain.ReadFence(); answer {
+	case Granted:
+		return []driver.Reply{integer(1)}
+	case Outbid:
+		return []driver.Reply{integer(-1)}
+	}
+	return []driver.Reply{integer(1), replies[len(replies)-fenceReplies]} // it has the key, and no fence
 }
 
 // senseless is a reply that none of these commands has. An integer would be taken for one of the

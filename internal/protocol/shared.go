@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,17 +17,16 @@ import (
 // [SharedValue], and its readers are kept beside it.
 var Shared = &Kind{
 	Joins:   true,
-	Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Ranks: true, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
-	Adopt:   &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
-	Level:   &Op{Name: "acquire", Sets: true, Votes: true, Reads: true, Levels: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
-	Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber},
-	Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber},
-	Release: &Op{Name: "release", Frees: true, Sides: true, grouping: withReaders, decode: decodeRelease},
-	Look:    &Op{Name: "held", Sides: true, encode: encodeLook, decode: decodeLook},
+	Acquire: &Op{Verb: Acquiring, Ranks: true, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
+	Adopt:   &Op{Verb: Acquiring, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
+	Level:   &Op{Verb: Retaking, Reads: true, Levels: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
+	Extend:  &Op{Verb: Extending, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber},
+	Release: &Op{Verb: Releasing, Sides: true, grouping: withReaders, decode: decodeRelease},
+	Look:    &Op{Verb: Looking, Sides: true, encode: encodeLook, decode: decodeLook},
 }
 
-// SharedAgain is [Shared] for a caller who has the key so already. No writer's mark keeps it out,
-// or the two would wait for each other.
+// SharedAgain is [Shared] for a caller who has the key so already. Nobody in line keeps it out, or
+// the two would wait for each other.
 var SharedAgain = func() *Kind {
 	k, acquire := *Shared, *Shared.Acquire
 	acquire.mode = stay
@@ -39,15 +37,15 @@ var SharedAgain = func() *Kind {
 // A conversion gives the key from one token of a hold to another, Old or the ask's own.
 var (
 	// Downgrade makes the writer's token Old a reader's.
-	Downgrade = &Op{Name: "downgrade", Sets: true, Votes: true, Prolongs: true, Sides: true, mode: turn, grouping: withReaders, decode: decodeShare}
+	Downgrade = &Op{Verb: Downgrading, Sides: true, mode: turn, grouping: withReaders, decode: decodeShare}
 	// Upgrade makes the only reader, Old, a writer.
-	Upgrade = &Op{Name: "upgrade", Sets: true, Votes: true, Sides: true, encode: encodeRaise, decode: decodeRaise, fence: decodeFence, holder: holderAtRaise}
-	// TurnBack takes away a writer's token where it is left while the hold goes on as the reader
+	Upgrade = &Op{Verb: Upgrading, Sides: true, encode: encodeRaise, decode: decodeRaise, fence: decodeFence, holder: holderAtRaise}
+	// Revert takes away a writer's token where it is left while the hold goes on as the reader
 	// Old, which gets its place.
-	TurnBack = &Op{Name: "release", Frees: true, Sides: true, mode: back, grouping: withReaders, decode: decodeRelease}
+	Revert = &Op{Verb: Releasing, Sides: true, mode: back, grouping: withReaders, decode: decodeRelease}
 	// ReleaseBoth takes away a token of a hold that is over, and its other one, Old, which a late
-	// TurnBack may have put there.
-	ReleaseBoth = &Op{Name: "release", Frees: true, Sides: true, grouping: withReaders, decode: decodeRelease}
+	// Revert may have put there.
+	ReleaseBoth = &Op{Verb: Releasing, Sides: true, grouping: withReaders, decode: decodeRelease}
 )
 
 // The ways to share a key: see share.lua.
@@ -65,18 +63,18 @@ const SharedValue = TokenMark + "shared"
 // Sides are the keys beside a key that may be shared.
 type Sides struct {
 	Readers any // by their expiry
-	Mark    any // of a writer that waits
+	Line    any // of those who wait
 }
 
 // NewSides names them.
 func NewSides(key string) *Sides {
-	return &Sides{Beside(RoleReaders, key), Beside(RoleWriter, key)}
+	return &Sides{Beside(RoleReaders, key), Beside(RoleLine, key)}
 }
 
 // errNoScripts keeps a node from sharing keys.
 var errNoScripts = fmt.Errorf("%w for shared locks: they need scripts, and its user may not run them: allow +eval +evalsha", fault.ErrNode)
 
-// compare orders the readers' parts of a batch so that those of one command stand together.
+// compare orders the readers' parts of a batch so that those of one command are neighbours.
 func compare(a, b *Part) int {
 	return cmp.Or(
 		strings.Compare(a.Key.(string), b.Key.(string)),
@@ -84,6 +82,26 @@ func compare(a, b *Part) int {
 		strings.Compare(a.TTL.(string), b.TTL.(string)),
 		cmp.Compare(raises(a), raises(b)),
 		cmp.Compare(flags(a), flags(b)),
+		compareLines(a.joining(), b.joining()),
+	)
+}
+
+// joining is the line that a part heeds; nil: none.
+func (p *Part) joining() *Line {
+	if p.Op.mode != join {
+		return nil
+	}
+	return p.Line
+}
+
+// compareLines orders lines by what scripts take of them.
+func compareLines(a, b *Line) int {
+	if a == b || a == nil || b == nil {
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(a.Rank, b.Rank), strings.Compare(a.Name, b.Name), cmp.Compare(boolean(a.Stays), boolean(b.Stays)),
+		cmp.Compare(boolean(a.Under), boolean(b.Under)), slices.CompareFunc(a.Held, b.Held, func(a, b any) int { return strings.Compare(a.(string), b.(string)) }),
 	)
 }
 
@@ -131,122 +149,9 @@ func (b *Batch) encodeReaders() {
 		}
 		b.cmds = append(b.cmds, driver.Command{Args: b.args[from:], FirstKey: 3, Keys: keys})
 		if b.readerReplies(p) > 1 {
-			b.cmds = append(b.cmds, announcement(p))
+			b.cmds = append(b.cmds, announcement(p, SharedNow))
 		}
 	}
-}
-
-// encodeShare appends the call that lets a group of tokens share their key.
-func (b *Batch) encodeShare(g []*Part) (keys int) {
-	p := g[0]
-	keys = 3
-	if p.Fence.Number != 0 {
-		keys++
-	}
-	b.args = append(scripts.Share.Call(b.args, keys), p.Key, p.Sides.Readers, p.Sides.Mark)
-	if p.Fence.Number != 0 {
-		b.args = append(b.args, p.Fence.Set)
-	}
-	b.args = append(b.args, p.TTL, p.Op.mode)
-	if p.Fence.Number != 0 {
-		greatest := p.Fence.Number
-		for _, p := range g {
-			greatest = max(greatest, p.Fence.Number)
-		}
-		b.args = append(b.args, strconv.FormatInt(greatest, 10))
-	}
-	switch p.Op.mode {
-	case turn:
-		b.args = append(b.args, p.Token, p.Old)
-	case back:
-		b.args = append(b.args, p.Old, p.Token)
-	default:
-		for _, p := range g {
-			b.args = append(b.args, p.Token)
-		}
-	}
-	return keys
-}
-
-// encodeUnshare appends the call that takes a group of tokens off their key.
-func (b *Batch) encodeUnshare(g []*Part) {
-	p := g[0]
-	b.args = append(scripts.Unshare.Call(b.args, 2), p.Key, p.Sides.Readers)
-	if p.Old != nil {
-		b.args = append(b.args, "2", p.Token, p.Old)
-	} else {
-		b.args = append(b.args, strconv.Itoa(len(g)))
-		for _, p := range g {
-			b.args = append(b.args, p.Token)
-		}
-	}
-	if p.Loud && !b.Muted {
-		b.args = append(b.args, WakeChannel)
-		if b.Cluster {
-			b.args = append(b.args, "1")
-		}
-	}
-}
-
-// readerReplies is how many replies answer the command of a group of readers. A downgrade is
-// announced, and so is what takes back an upgrade that others have taken for a holder: they may
-// share the key then. Not in a Cluster: see [Manner.publishes].
-func (b *Batch) readerReplies(p *Part) int {
-	if (p.Op.mode == turn || p.Op.mode == back && p.Loud) && !b.Muted && !b.Cluster {
-		return 2
-	}
-	return 1
-}
-
-// decodeReaders gives each part of the group its reply: whether the token shares the key, or had
-// it, and what the script says of the key.
-func (b *Batch) decodeReaders(g []*Part, replies []driver.Reply) {
-	for _, p := range g {
-		p.Reply = replies
-	}
-	if replies == nil {
-		return
-	}
-	sum := replies[0]
-	if g[0].Op.mode == "" {
-		b.decodeUnshare(g, sum)
-		return
-	}
-	if len(replies) > 1 {
-		b.notePublished(replies[1:])
-	}
-	if sum.Kind != driver.Array || len(sum.Elems) != shareReplies || sum.Elems[0].Kind != driver.Integer {
-		if sum.Kind == driver.Integer {
-			sum.Kind = driver.Array // it would be taken for the answer to one token
-		}
-		for _, p := range g {
-			p.Reply = []driver.Reply{sum}
-		}
-		return
-	}
-	no := append([]driver.Reply{integer(0)}, sum.Elems[1:]...)
-	yes := append([]driver.Reply{integer(1)}, sum.Elems[1:]...)
-	shareBits(g, true, sum.Elems[0].Int, no, yes)
-}
-
-// shareReplies is how many elements the reply of the script has that shares a key.
-const shareReplies = 4
-
-func (b *Batch) decodeUnshare(g []*Part, sum driver.Reply) {
-	bits := sum.Int
-	if g[0].Loud && !b.Muted && sum.Kind == driver.Integer {
-		muted := bits < 0
-		if muted {
-			bits = -1 - bits
-			b.node.OnMuted()
-		}
-		b.node.OnListeners(bits >> 32)
-		bits &= 1<<32 - 1
-	}
-	if g[0].Old != nil && sum.Kind == driver.Integer {
-		bits &= 1 // of the token that the part is about
-	}
-	shareBits(g, sum.Kind == driver.Integer, bits, notThere, wasDeleted)
 }
 
 // decodeShare reads whether a token shares the key now, or has it alone.
@@ -275,7 +180,7 @@ func (p *Part) Number() int64 {
 	return number
 }
 
-// holderAtShare reads who keeps a token out, a holder or a writer that waits, and for how long.
+// holderAtShare reads who keeps a token out, a holder or one who waits, and for how long.
 func holderAtShare(p *Part) (token string, left time.Duration, ok bool) {
 	if len(p.Reply) < shareReplies {
 		return "", 0, false
@@ -342,30 +247,4 @@ func decodeLook(_ *Ask, replies []driver.Reply) (Answer, error) {
 func holderAtLook(p *Part) (token string, left time.Duration, ok bool) {
 	token, ok = p.other(p.Reply[0])
 	return token, 0, ok && token != SharedValue
-}
-
-// MarkTTL is how long a writer's mark keeps readers out that do not share the key yet. A writer
-// that waits renews it, and withdraws it when it waits no longer.
-const MarkTTL = time.Second
-
-// Mark and Unmark set and withdraw the mark of a writer that waits for readers. Any answer will do:
-// a mark is advice.
-var (
-	Mark   = &Op{Name: "mark", decode: anyReply}
-	Unmark = &Op{Name: "unmark", decode: anyReply}
-)
-
-// SetMark is the command of a [Mark], by the name of the writer.
-func SetMark(s *Sides, name string) []driver.Command {
-	return []driver.Command{{Args: []any{"SET", s.Mark, name, "PX", Milliseconds(MarkTTL)}, FirstKey: 1, Keys: 1}}
-}
-
-// WithdrawMark are the commands of an [Unmark]. A writer that gave up announces it, for readers may
-// wait for its key.
-func WithdrawMark(s *Sides, key, name string, gaveUp bool) []driver.Command {
-	cmds := []driver.Command{scripts.Release.One(nil, s.Mark, name)}
-	if gaveUp {
-		cmds = append(cmds, driver.Command{Args: []any{"PUBLISH", WakeChannel + key, ""}})
-	}
-	return cmds
 }

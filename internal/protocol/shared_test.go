@@ -11,6 +11,8 @@ import (
 type deafNode struct{}
 
 func (deafNode) OnListeners(int64) {}
+func (deafNode) OnHeard(string)    {}
+func (deafNode) OnLineless()       {}
 func (deafNode) OnMuted()          {}
 func (deafNode) OnApart()          {}
 func (deafNode) OnNoDeletion()     {}
@@ -61,7 +63,7 @@ func TestReadersOfOneKeyShareACall(t *testing.T) {
 		{"that raise the counter to one number", readers(Shared.Level, 3, 5), 1},
 		{"to two numbers", append(readers(Shared.Level, 2, 5), readers(Shared.Level, 2, 6)...), 2},
 		{"that join and that extend", append(readers(Shared.Acquire, 2, 0), readers(Shared.Extend, 2, 0)...), 2},
-		{"that extend and are renewed", append(readers(Shared.Renew, 2, 0), readers(Shared.Extend, 2, 0)...), 1},
+		{"that extend", readers(Shared.Extend, 4, 0), 1},
 		{"for other leases", append(readers(Shared.Acquire, 2, 0), longer...), 2},
 		{"that go", readers(Shared.Release, 3, 0), 1},
 	} {
@@ -75,7 +77,7 @@ func TestEachReaderHasItsOwnAnswer(t *testing.T) {
 	parts := readers(Shared.Acquire, 3, 0)
 	_, decode := sent(parts)
 	mark := driver.Reply{Kind: driver.String, Str: "ql:w"}
-	decode(list(integer(0b101), driver.Reply{}, mark, integer(700)))
+	decode(list(integer(0b101), driver.Reply{}, mark, integer(700), integer(700), integer(1)))
 	for i, want := range []Answer{Granted, Taken, Granted} {
 		if got, err := parts[i].Read(); got != want || err != nil {
 			t.Errorf("reader %d of a call: %v, %v, want %v", i, got, err, want)
@@ -120,7 +122,7 @@ func TestRepliesThatNoScriptGivesAreNoAnswers(t *testing.T) {
 			}
 		}
 	}
-	for _, op := range []*Op{Shared.Release, TurnBack, ReleaseBoth} {
+	for _, op := range []*Op{Shared.Release, Revert, ReleaseBoth} {
 		for _, reply := range odd {
 			parts := readers(op, 1, 0)
 			if op != Shared.Release {
@@ -128,7 +130,7 @@ func TestRepliesThatNoScriptGivesAreNoAnswers(t *testing.T) {
 			}
 			_, decode := sent(parts)
 			decode(reply, reply)
-			if got, err := parts[0].Read(); got == Granted && (reply.Kind != driver.Integer || op == TurnBack) {
+			if got, err := parts[0].Read(); got == Granted && (reply.Kind != driver.Integer || op == Revert) {
 				t.Errorf("release: %+v is %v, %v", reply, got, err)
 			}
 		}

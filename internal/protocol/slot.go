@@ -20,7 +20,7 @@ type Semaphore struct {
 
 	count any   // the permits, as servers take them
 	key   any   // where the nodes keep that
-	mark  any   // where they keep who waits for several
+	line  any   // where they keep who waits
 	slots []any // the keys of all slots
 }
 
@@ -30,22 +30,21 @@ const MaxPermits = 128
 // NewSemaphore returns the semaphore of a key as the nodes know it.
 func NewSemaphore(key string, permits int) *Semaphore {
 	s := &Semaphore{count: strconv.Itoa(permits)}
-	s.key, s.mark = Beside(RolePermits, key), Beside(RoleWanted, key)
+	s.key, s.line = Beside(RolePermits, key), Beside(RolePool, key)
 	for i := range permits {
 		s.slots = append(s.slots, SlotKey(key, i))
 	}
 	kind := Kind{
-		Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, Ranks: true, encode: s.encodeTry, decode: s.decode(1, setAnew), fence: decodeFence, holder: holderOfSlot, unscripted: errScriptlessSlots},
-		Inherit: &Op{Name: "acquire", Sets: true, Votes: true, encode: s.encode, decode: s.decode(1, takenOver), fence: decodeFence, unscripted: errScriptlessSlots},
-		Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, encode: s.encode, decode: s.decode(1, setAnew), fence: decodeCarried, unscripted: errScriptlessSlots},
-		Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, encode: s.encode, decode: s.decode(1, setAnew), fence: decodeCarried, unscripted: errScriptlessSlots},
+		Acquire: &Op{Verb: Acquiring, Ranks: true, encode: s.encodeTry, decode: s.decode(1, setAnew), fence: decodeFence, holder: holderOfSlot, unscripted: errScriptlessSlots},
+		Inherit: &Op{Verb: Inheriting, encode: s.encode, decode: s.decode(1, takenOver), fence: decodeFence, unscripted: errScriptlessSlots},
+		Extend:  &Op{Verb: Extending, encode: s.encode, decode: s.decode(1, setAnew), fence: decodeCarried, unscripted: errScriptlessSlots},
 		Release: Exclusive.Release,
 		Look:    Exclusive.Look,
 		Raise:   Exclusive.Raise,
 	}
 	for _, slot := range s.slots {
 		of := kind
-		of.Place = slot.(string)
+		of.KeyName = slot.(string)
 		s.Slots = append(s.Slots, &of)
 	}
 	return s
@@ -54,41 +53,35 @@ func NewSemaphore(key string, permits int) *Semaphore {
 // Together is the kind of several permits: the slots at these places, which one token holds as the
 // keys of [Together].
 func (s *Semaphore) Together(places []int) *Kind {
-	keys := &Keys{unscripted: errScriptlessSlots, together: true}
+	keys := &Many{unscripted: errScriptlessSlots, together: true}
 	for _, place := range places {
 		slot := s.slots[place].(string)
 		keys.Names, keys.keys = append(keys.Names, slot), append(keys.keys, slot)
 	}
 	several := s.decode(0, setAnew)
 	return &Kind{
-		Many:    &Many{Keys: keys},
-		Acquire: &Op{Name: "acquire", Tries: true, Sets: true, Votes: true, carries: true, encode: s.encodeTry, decode: several, fence: decodeFenceAll, holder: holderOfSlot},
-		Extend:  &Op{Name: "extend", Sets: true, Votes: true, Prolongs: true, carries: true, encode: s.encode, decode: several, fence: carriedAll},
-		Renew:   &Op{Name: "renew", Sets: true, Votes: true, Prolongs: true, carries: true, encode: s.encode, decode: several, fence: carriedAll},
+		Many:    keys,
+		Acquire: &Op{Verb: Acquiring, carries: true, encode: s.encodeTry, decode: several, fence: decodeFenceAll, holder: holderOfSlot},
+		Extend:  &Op{Verb: Extending, carries: true, encode: s.encode, decode: several, fence: carriedAll},
 		Release: together.Release,
 		Look:    together.Look,
-		Raise:   &Op{Name: "acquire", Sets: true, Votes: true, carries: true, encode: s.encode, decode: several, fence: decodeFenceAll},
+		Raise:   &Op{Verb: Retaking, carries: true, encode: s.encode, decode: several, fence: decodeFenceAll},
 	}
 }
 
-// Unmark takes the marks of a turn away, which is announced where those who wait listen.
-func (s *Semaphore) Unmark(t *Turn) (*Op, []driver.Command) {
-	return unmark, releases([]any{s.mark}, t.mark(), WakeChannel, "1")
-}
-
-// Mark names where the nodes keep who waits for several permits.
-func (s *Semaphore) Mark() string { return s.mark.(string) }
+// Line names where the nodes keep who waits for permits.
+func (s *Semaphore) Line() string { return s.line.(string) }
 
 // encode runs the script on the slots of the ask.
 func (s *Semaphore) encode(a *Ask, m *Memory) []driver.Command { return s.command(a, m, nil, nil) }
 
 // encodeTry runs it on slots that others may have: then it also says which ones are free, and heeds
-// who waits for several.
+// who waits.
 func (s *Semaphore) encodeTry(a *Ask, m *Memory) []driver.Command {
-	return s.command(a, m, s.slots, a.Turn)
+	return s.command(a, m, s.slots, a.Line)
 }
 
-func (s *Semaphore) command(a *Ask, m *Memory, look []any, turn *Turn) []driver.Command {
+func (s *Semaphore) command(a *Ask, m *Memory, look []any, line *Line) []driver.Command {
 	number, old := any("0"), a.Old
 	slots, sets := []any{a.Key}, []any(nil)
 	if a.Many != nil {
@@ -98,12 +91,12 @@ func (s *Semaphore) command(a *Ask, m *Memory, look []any, turn *Turn) []driver.
 		}
 	}
 	count := len(slots) + 2 + len(sets) + len(look)
-	args := scripts.Slot.Call(make([]any, 0, 12+count), count)
-	args = append(append(append(append(args, slots...), s.key, s.mark), sets...), look...)
+	args := scripts.Slot.Call(make([]any, 0, 13+count), count)
+	args = append(append(append(append(args, slots...), s.key, s.line), sets...), look...)
 	args = append(args, a.Token, a.TTL, s.count, strconv.Itoa(len(slots)), number)
 	switch {
-	case turn != nil:
-		args = append(args, strconv.FormatInt(turn.Since, 10), turn.Name, Milliseconds(turn.Stays))
+	case line != nil:
+		args = append(append(args, line.args()...), "", strconv.Itoa(line.Most))
 	case old != nil:
 		args = append(args, "", "", "0", old)
 	}
@@ -134,16 +127,16 @@ func permits(text string) string {
 	return "something that is no number"
 }
 
-// A refusal is an array: who has a slot, the least PTTL of all slots, which are there, the time, and
-// for how long a mark is in the way.
+// A refusal is an array: who has a slot, the least PTTL of all slots, which are there, the time,
+// and for how long a ticket is in the way.
 func isRefusal(reply driver.Reply) bool {
 	return reply.Kind == driver.Array && len(reply.Elems) == 5 &&
 		reply.Elems[0].Kind == driver.String && reply.Elems[1].Kind == driver.Integer && reply.Elems[2].Kind == driver.String &&
 		reply.Elems[3].Kind == driver.Integer && reply.Elems[4].Kind == driver.Integer
 }
 
-// holderOfSlot reads who has the slot, and how long it takes at least until one of them is free, or not
-// kept any more.
+// holderOfSlot reads who has the slot, and how long it takes at least until one of them is free, or
+// not kept any more.
 func holderOfSlot(p *Part) (token string, left time.Duration, ok bool) {
 	if !isRefusal(p.Reply[0]) {
 		return "", 0, false

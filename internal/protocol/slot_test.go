@@ -12,15 +12,15 @@ import (
 // try is what an acquire of the last slot of three asks a node.
 func try(key string) *Part {
 	kind := NewSemaphore(key, 3).Slots[2]
-	a := &Ask{Op: kind.Acquire, Key: kind.Place, Token: "ours", TTL: "1000"}
+	a := &Ask{Op: kind.Acquire, Key: kind.KeyName, Token: "ours", TTL: "1000"}
 	a.Encode(nil)
 	return &Part{Ask: a}
 }
 
 func TestASemaphoresKeysHaveItsHashTag(t *testing.T) {
 	for key, want := range map[string]string{
-		"gpu":       "ql:slot:{gpu}2 ql:permits:{gpu} ql:wanted:{gpu} ql:slot:{gpu}0 ql:slot:{gpu}1 ql:slot:{gpu}2",
-		"{app}:gpu": "ql:slot={app}:gpu:2 ql:permits={app}:gpu ql:wanted={app}:gpu ql:slot={app}:gpu:0 ql:slot={app}:gpu:1 ql:slot={app}:gpu:2",
+		"gpu":       "ql:slot:{gpu}2 ql:permits:{gpu} ql:pool:{gpu} ql:slot:{gpu}0 ql:slot:{gpu}1 ql:slot:{gpu}2",
+		"{app}:gpu": "ql:slot={app}:gpu:2 ql:permits={app}:gpu ql:pool={app}:gpu ql:slot={app}:gpu:0 ql:slot={app}:gpu:1 ql:slot={app}:gpu:2",
 	} {
 		cmd := try(key).Cmds[0]
 		var keys []string

@@ -2,7 +2,9 @@ package protocol
 
 import (
 	"encoding/hex"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -17,25 +19,49 @@ type Random func() [16]byte
 // nonceEnd is where the random part of a token ends.
 const nonceEnd = len(TokenMark) + 32
 
+// sinceBase is that of the digits of a time in a token.
+const sinceBase = 36
+
 // Token returns a token that nobody can guess and that was never used before. It ends with the
-// name of its owner; "": it has none.
+// time, by this machine's clock, and the name of its owner; "": it has neither.
 func (r Random) Token(owner string) string {
 	bits := r()
-	token := make([]byte, nonceEnd)
+	token := make([]byte, nonceEnd, nonceEnd+len("@mig8j0w1:")+len(owner))
 	copy(token, TokenMark)
 	hex.Encode(token[len(TokenMark):], bits[:])
 	if owner != "" {
-		return string(token) + ":" + owner
+		token = strconv.AppendInt(append(token, '@'), time.Now().UnixMilli(), sinceBase)
+		token = append(append(token, ':'), owner...)
 	}
 	return string(token)
 }
 
 // Owner returns the name of the owner that a token ends with, or "".
 func Owner(token string) string {
-	if !Marked(token) || len(token) < nonceEnd+2 || token[nonceEnd] != ':' || !IsName(token[nonceEnd+1:]) {
-		return ""
+	_, owner := signature(token)
+	return owner
+}
+
+// Since returns when the lock with a token was taken, by its holder's clock; zero: not known.
+func Since(token string) (t time.Time) {
+	digits, owner := signature(token)
+	if milli, err := strconv.ParseInt(digits, sinceBase, 64); err == nil && milli > 0 && owner != "" {
+		t = time.UnixMilli(milli).UTC()
 	}
-	return token[nonceEnd+1:]
+	return t
+}
+
+// signature is what stands behind the random part of a token: the digits of a time, and an owner.
+// Others may have written it.
+func signature(token string) (since, owner string) {
+	if !Marked(token) || len(token) < nonceEnd+2 {
+		return "", ""
+	}
+	since, owner, _ = strings.Cut(token[nonceEnd:], ":")
+	if since, timed := strings.CutPrefix(since, "@"); IsName(owner) && timed == (since != "") {
+		return since, owner
+	}
+	return "", ""
 }
 
 // MaxName is the longest name of an owner, in bytes.
@@ -61,7 +87,7 @@ func Marked(token string) bool { return strings.HasPrefix(token, TokenMark) }
 // Digits are the first four of a token's random part: they tell holders apart, and nobody can guess
 // the others by them. They are "" for what is no token of this library's making.
 func Digits(token string) string {
-	if !Marked(token) || len(token) < nonceEnd || len(token) > nonceEnd && token[nonceEnd] != ':' {
+	if !Marked(token) || len(token) < nonceEnd || len(token) > nonceEnd && token[nonceEnd] != ':' && token[nonceEnd] != '@' {
 		return ""
 	}
 	if _, err := hex.DecodeString(token[len(TokenMark):nonceEnd]); err != nil {
@@ -72,11 +98,11 @@ func Digits(token string) string {
 
 // RevokedPrefix begins the value of a key that was taken from its holder, a tombstone: a random
 // part and, if there is one, the reason follow, as a token has them. It keeps the expiry of the
-// token in whose place it stands. To every client it is somebody else's token.
+// token that it replaces. To every client it is somebody else's token.
 const RevokedPrefix = TokenMark + "revoked:"
 
-// Revoked reports whether the value of a key is a tombstone, and returns its reason; "": it has none
-// that can be shown.
+// Revoked reports whether the value of a key is a tombstone, and returns its reason; "": it has
+// none that can be shown.
 func Revoked(value string) (reason string, ok bool) {
 	rest, ok := strings.CutPrefix(value, RevokedPrefix)
 	if _, reason, _ = strings.Cut(rest, ":"); !ok || !IsName(reason) {

@@ -15,19 +15,20 @@ import (
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// An Edge says that somebody waits under the lock on a key: whoever waits for that key waits for him. It
-// stands beside the key, as advice.
+// An Edge is a wait under the lock on a key: whatever waits for that key waits for this wait. It is
+// kept beside the key, as advice.
 type Edge struct {
 	Wait   string // the wait's name, which no other has
 	Since  int64  // when the wait began, by the nodes' clocks, in microseconds
-	Shares bool   // he has the key as a reader
-	Reads  bool   // he waits to read
+	Shares bool   // the lock is a reader's
+	Reads  bool   // the wait is a reader's
 	Keys   []string
 	Owner  string   // of the lock
-	Echo   []string // the nonces that his Locker had read before it wrote this
+	Echo   []string // the nonces that its Locker had read before it wrote this
 }
 
-// Blocks reports whether the edge's holder keeps out who waits for its key: readers keep out no readers.
+// Blocks reports whether the edge's holder keeps out who waits for its key: readers keep out no
+// readers.
 func (e *Edge) Blocks(reads bool) bool { return !e.Shares || !reads }
 
 // Compare orders edges by when their waits began. Of any two one did later.
@@ -35,7 +36,7 @@ func (e Edge) Compare(other Edge) int {
 	return cmp.Or(cmp.Compare(e.Since, other.Since), strings.Compare(e.Wait, other.Wait))
 }
 
-// text is the edge as it stands at a node, but for Echo.
+// text is the edge as a node keeps it, but for Echo.
 func (e *Edge) text() string {
 	v := url.Values{"wait": {e.Wait}, "since": {strconv.FormatInt(e.Since, 10)}, "key": e.Keys}
 	if e.Shares {
@@ -53,8 +54,8 @@ func (e *Edge) text() string {
 // MaxEdges bounds the edges beside a key for a Locker, in bytes.
 const MaxEdges = 1 << 18
 
-// edgesText is what stands at a node for all waits of a Locker under the lock on a key: what it echoes, and a
-// line for each edge. If they are too many the last are left out.
+// edgesText is what a node keeps for all waits of a Locker under the lock on a key: what it
+// echoes, and a line for each edge. If they are too many the last are left out.
 func edgesText(edges []Edge, echo []string) string {
 	var b strings.Builder
 	b.WriteString(url.Values{"echo": echo}.Encode())
@@ -97,13 +98,13 @@ const (
 )
 
 // Waits keeps and reads edges. Nobody's vote is asked for.
-var Waits = &Op{Name: "waits", decode: decodeWaits, unscripted: errScriptlessWaits}
+var Waits = &Op{Verb: &Verb{Name: "waits"}, decode: decodeWaits, unscripted: errScriptlessWaits}
 
-// ReadWaits is the command that reads what stands beside a key.
+// ReadWaits is the command that reads the edges beside a key.
 func ReadWaits(key string) []driver.Command { return waitsCommand(key) }
 
-// PutEdges is the command that puts the edges of a Locker beside a key, for some time, and reads the
-// nonces there. The caller's edges are the oldest first.
+// PutEdges is the command that puts the edges of a Locker beside a key, for some time, and reads
+// the nonces there. The caller's edges are the oldest first.
 func PutEdges(key, locker string, edges []Edge, echo []string, life time.Duration) []driver.Command {
 	return waitsCommand(key, edgeField+locker, edgesText(edges, echo), Milliseconds(life))
 }
@@ -114,7 +115,8 @@ func DropEdges(key, locker string) []driver.Command {
 }
 
 // PutNonce is the command that asks those who wait under the lock on a key for a sign of life: they
-// echo the nonce. A wait has one nonce at a time, so that those of several do not displace each other.
+// echo the nonce. A wait has one nonce at a time, so that those of several do not displace each
+// other.
 func PutNonce(key, wait, nonce string, life time.Duration) []driver.Command {
 	return waitsCommand(key, nonceField+wait, nonce, Milliseconds(life))
 }
@@ -146,8 +148,8 @@ func (p *Part) SeenWaits() (s Sight) {
 	return s
 }
 
-// StoredEdges reads the edges of the hash itself, fields and values by turns, at a node whose clock tells
-// now. Those whose time is over are left out.
+// StoredEdges reads the edges of the hash itself, fields and values by turns, at a node whose clock
+// tells now. Those whose time is over are left out.
 func StoredEdges(pairs []string, now time.Time) (edges []Edge) {
 	for pair := range slices.Chunk(pairs, 2) {
 		if len(pair) < 2 || !strings.HasPrefix(pair[0], edgeField) {

@@ -11,88 +11,88 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// ToRelease makes op the operation that deletes the attempt's token.
-func (a *Attempt) ToRelease(op *Operation) *Operation {
-	for _, other := range a.Others() {
+// ToRelease makes op the operation that deletes the hold's token.
+func (h *Hold) ToRelease(op *Operation) *Operation {
+	for _, other := range h.Others() {
 		op.behind = append(op.behind, other.unclean()...)
 	}
-	a.Mu.Lock()
-	op.Prepare(a, a.releasing(), a.Longest)
-	if op.Beside = a.within; a.within != nil {
-		op.Old = a.within.token
+	h.mu.Lock()
+	op.Prepare(h, h.releasing(), h.longest)
+	if op.Beside = h.within; h.within != nil {
+		op.Old = h.within.token
 	}
-	op.Loud = a.Loud
-	a.Mu.Unlock()
+	op.Loud = h.loud
+	h.mu.Unlock()
 	op.Encode(nil)
 	return op
 }
 
-// deletable reports whether the attempt's token may be deleted. A token of the user's own may only
+// deletable reports whether the hold's token may be deleted. A token of the user's own may only
 // after the release of a lock that was held, while this Locker refuses to use the token again. At
-// any other time a retry may have it: what a failed attempt or a late extension has set belongs to
+// any other time a retry may have it: what a failed try or a late extension has set belongs to
 // that retry, or to the TTL.
-func (a *Attempt) deletable(now clockdrift.Instant) bool {
-	return !a.Own || a.Spent(now)
+func (h *Hold) deletable(now clockdrift.Instant) bool {
+	return !h.Own || h.spent(now)
 }
 
-// Clear takes the attempt's token away wherever it is or may come to be. It does not wait, and
+// Clear takes the hold's token away wherever it is or may come to be. It does not wait, and
 // does not hang on anybody's context. It returns the operation that does, which is decided when a
 // quorum of the nodes is free of the token; nil: there is nothing to take away.
-func (a *Attempt) Clear() *Operation {
-	nodes := a.unclean()
-	if len(nodes) == 0 || !a.deletable(a.Board.Clock.Now()) {
+func (h *Hold) Clear() *Operation {
+	nodes := h.unclean()
+	if len(nodes) == 0 || !h.deletable(h.Board.Clock.Now()) {
 		return nil
 	}
-	op := a.ToRelease(new(Operation))
-	op.AskOf(nodes, max(1, len(nodes)-(len(a.nodes)-a.Board.Quorum)))
+	op := h.ToRelease(new(Operation))
+	op.AskOf(nodes, max(1, len(nodes)-(len(h.nodes)-h.Board.Quorum)))
 	return op
 }
 
-// Abandon lets the nodes be cleaned of a lost lock's token, soon. Mu is held.
-func (a *Attempt) Abandon() {
-	if !a.deletable(a.Board.Clock.Now()) {
+// abandon lets the nodes be cleaned of a lost lock's token, soon. h.mu is held.
+func (h *Hold) abandon() {
+	if !h.deletable(h.Board.Clock.Now()) {
 		return
 	}
-	for _, n := range a.Board.Nodes {
-		a.list(n)
+	for _, n := range h.Board.Nodes {
+		h.list(n)
 	}
-	a.weigh()
+	h.weigh()
 }
 
 // onReleased looks at what a release has left at its node, and arranges for the next try if the
-// token is still there or may still appear. Mu is held.
-func (a *Attempt) onReleased(v *vote, now clockdrift.Instant) {
-	s := &a.nodes[v.Node.Index]
-	if s.clean() && !a.awaited {
+// token is still there or may still appear. h.mu is held.
+func (h *Hold) onReleased(v *vote, now clockdrift.Instant) {
+	s := &h.nodes[v.Node.Index]
+	if s.clean() && !h.awaited {
 		return
 	}
 	if v.answer != protocol.Failed {
 		s.outlast(v.Node.Reborn(), v.start)
 	}
-	if a.remains(s, now) {
-		a.list(v.Node)
+	if h.remains(s, now) {
+		h.list(v.Node)
 	}
-	a.weigh()
+	h.weigh()
 }
 
 // remains reports whether the node with this state still has to be cleaned, and forgets the state
-// if it has not. Mu is held.
-func (a *Attempt) remains(s *nodeState, now clockdrift.Instant) bool {
-	s.outlive(now, a.Longest)
-	if !a.deletable(now) {
+// if it has not. h.mu is held.
+func (h *Hold) remains(s *nodeState, now clockdrift.Instant) bool {
+	s.outlive(now, h.longest)
+	if !h.deletable(now) {
 		s.forget()
 	}
 	return !s.clean()
 }
 
-// list puts the attempt on the node's list of clean-ups, unless there is nothing to clean. Mu is
+// list puts the hold on the node's list of clean-ups, unless there is nothing to clean. h.mu is
 // held.
-func (a *Attempt) list(n *node.Node) {
-	s := &a.nodes[n.Index]
+func (h *Hold) list(n *node.Node) {
+	s := &h.nodes[n.Index]
 	if s.listed || s.clean() {
 		return
 	}
-	if s.listed = a.Board.cleanups[n.Index].add(a, s.pause(a.Longest)); !s.listed {
+	if s.listed = h.Board.cleanups[n.Index].add(h, s.pause(h.longest)); !s.listed {
 		s.forget()
 	}
 }
@@ -120,38 +120,38 @@ func (s *nodeState) pause(ttl time.Duration) time.Duration {
 	return pause
 }
 
-// weigh tells Close whether it has to wait for the attempt: while so many nodes have to be cleaned
+// weigh tells Close whether it has to wait for the hold: while so many nodes have to be cleaned
 // that nobody else can have the key. What a minority still has keeps nobody out, and ends
-// by its TTL. Mu is held.
-func (a *Attempt) weigh() {
+// by its TTL. h.mu is held.
+func (h *Hold) weigh() {
 	unclean, gone := false, 0
-	for i := range a.nodes {
-		s := &a.nodes[i]
+	for i := range h.nodes {
+		s := &h.nodes[i]
 		unclean = unclean || !s.clean()
 		if s.gone() {
 			gone++
 		}
 	}
-	awaited := unclean && gone < a.Board.Quorum
-	if awaited == a.awaited {
+	awaited := unclean && gone < h.Board.Quorum
+	if awaited == h.awaited {
 		return
 	}
-	a.awaited = awaited
+	h.awaited = awaited
 	if awaited {
-		a.Board.Keys.Await(+1)
+		h.Board.Keys.Await(+1)
 	} else {
-		a.Board.Keys.Await(-1)
+		h.Board.Keys.Await(-1)
 	}
 }
 
-// cleanups are the attempts whose token a node still has to be cleaned of: one list and one timer
+// cleanups are the holds whose token a node still has to be cleaned of: one list and one timer
 // for each node. While the node is down they are parked: one of them asks the node now and then
 // whether it is up again, and what has expired is dropped.
 type cleanups struct {
 	board *Board
 	node  *node.Node
 
-	mu      sync.Mutex // may be taken with an attempt's, not the other way round
+	mu      sync.Mutex // may be taken with a hold's, not the other way round
 	list    []cleanup
 	timer   *time.Timer
 	armed   bool
@@ -159,19 +159,19 @@ type cleanups struct {
 	stopped bool
 }
 
-// A cleanup is an attempt that is tried again when it is due.
+// A cleanup is a hold that is tried again when it is due.
 type cleanup struct {
-	attempt *Attempt
-	due     clockdrift.Instant
+	hold *Hold
+	due  clockdrift.Instant
 }
 
 // MaxParked bounds the clean-ups of a node that is down. What is left out keeps the key at this one
 // node for a TTL at most.
 const MaxParked = 1 << 14
 
-// add puts a in the list, to be tried after the pause. It reports false if there is no room. a.Mu
+// add puts h in the list, to be tried after the pause. It reports false if there is no room. h.mu
 // is held.
-func (cs *cleanups) add(a *Attempt, pause time.Duration) bool {
+func (cs *cleanups) add(h *Hold, pause time.Duration) bool {
 	up := cs.node.Up()
 	if !up {
 		pause = max(pause, LastPause)
@@ -182,7 +182,7 @@ func (cs *cleanups) add(a *Attempt, pause time.Duration) bool {
 	if !up && len(cs.list) >= MaxParked {
 		return false
 	}
-	cs.list = append(cs.list, cleanup{a, now.Add(pause)})
+	cs.list = append(cs.list, cleanup{h, now.Add(pause)})
 	cs.arm(pause, now)
 	return true
 }
@@ -214,7 +214,7 @@ func (cs *cleanups) try() {
 		most, pause = 1, LastPause
 	}
 	now := cs.board.Clock.Now()
-	var due []*Attempt
+	var due []*Hold
 	rest := list[:0]
 	for i, c := range list {
 		if up && len(due) == most {
@@ -223,29 +223,29 @@ func (cs *cleanups) try() {
 		}
 		tries := c.due <= now && len(due) < most
 		switch {
-		case !c.attempt.stays(cs.node, now, tries):
+		case !c.hold.stays(cs.node, now, tries):
 		case tries:
-			due = append(due, c.attempt)
+			due = append(due, c.hold)
 		default:
 			rest = append(rest, c)
 		}
 	}
 	clear(list[len(rest):])
 	cs.putBack(rest, pause, now)
-	for _, a := range due {
-		a.ToRelease(new(Operation)).AskOf(cs.board.Nodes[cs.node.Index:cs.node.Index+1], 1)
+	for _, h := range due {
+		h.ToRelease(new(Operation)).AskOf(cs.board.Nodes[cs.node.Index:cs.node.Index+1], 1)
 	}
 }
 
-// stays reports whether the node still has to be cleaned of the attempt. It leaves the list if it
+// stays reports whether the node still has to be cleaned of the hold. It leaves the list if it
 // has not, or is about to be tried.
-func (a *Attempt) stays(n *node.Node, now clockdrift.Instant, tries bool) bool {
-	a.Mu.Lock()
-	defer a.Mu.Unlock()
-	s := &a.nodes[n.Index]
-	stays := a.remains(s, now) && (a.awaited || !a.Board.closing.Load())
+func (h *Hold) stays(n *node.Node, now clockdrift.Instant, tries bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := &h.nodes[n.Index]
+	stays := h.remains(s, now) && (h.awaited || !h.Board.closing.Load())
 	if s.listed = stays && !tries; !stays {
-		a.weigh()
+		h.weigh()
 	}
 	return stays
 }
@@ -287,14 +287,14 @@ func (b *Board) Unreleased() map[string][]string {
 		list := slices.Clone(cs.list)
 		cs.mu.Unlock()
 		for _, c := range list {
-			a := c.attempt
-			a.Mu.Lock()
-			for _, key := range a.Names() {
-				if a.awaited && !slices.Contains(nodes[key], cs.node.Name()) {
+			h := c.hold
+			h.mu.Lock()
+			for _, key := range h.Names() {
+				if h.awaited && !slices.Contains(nodes[key], cs.node.Name()) {
 					nodes[key] = append(nodes[key], cs.node.Name())
 				}
 			}
-			a.Mu.Unlock()
+			h.mu.Unlock()
 		}
 	}
 	return nodes

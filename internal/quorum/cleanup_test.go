@@ -26,13 +26,13 @@ func TestWhatANodeThatIsDownIsToBeCleanedOfIsBounded(t *testing.T) {
 		b := NewBoard(Config{}, set)
 		defer b.StopCleanups()
 		for i := range MaxParked + 1 {
-			a := new(Attempt)
-			a.Init(b, protocol.Exclusive, "k", "token", time.Hour)
-			a.nodes[0].there = true
-			a.Mu.Lock()
-			a.list(set.Nodes[0])
-			clean := a.nodes[0].clean()
-			a.Mu.Unlock()
+			h := new(Hold)
+			h.Init(b, protocol.Exclusive, "k", "token", time.Hour)
+			h.nodes[0].there = true
+			h.mu.Lock()
+			h.list(set.Nodes[0])
+			clean := h.nodes[0].clean()
+			h.mu.Unlock()
 			if clean != (i == MaxParked) {
 				t.Fatalf("with %d clean-ups before it, one is left to the TTL: %t", i, clean)
 			}

@@ -10,122 +10,199 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A conversion gives a hold another token: a writer becomes a reader, or a reader a writer. While
-// the hold goes on with the one, the other is never deleted at a node, for it may be what keeps
-// others out there. Its clean-ups turn it into the token that the hold goes on with. When that is
-// over, they delete both. A hold that is converted again and again may leave several tokens at nodes
-// that are far away or fail; but a quorum is free of them before the next upgrade.
+// A conversion gives a lock another token, and so another hold: a writer becomes a reader, or a
+// reader a writer. While the lock goes on with the one, the other is never deleted at a node, for
+// it may be what keeps others out there. Its clean-ups turn it into the token that the lock goes on
+// with. When that is over, they delete both. A lock that is converted again and again may leave
+// several tokens at nodes that are far away or fail; but a quorum is free of them before the next
+// upgrade.
 //
-// A command that is about both tokens stands in the lines of both: where a release or an extension
+// A command that is about both tokens waits in the queues of both: where a release or an extension
 // of the one went ahead of what makes the other one into it, it would not find its token.
 
-// Convert makes a another token of the hold that goes on with the attempt as.
-func (a *Attempt) Convert(as *Attempt) {
-	a.Mu.Lock()
-	a.within, a.sides = as, as.sides
-	others := a.others
-	a.others = nil
-	a.Mu.Unlock()
-	others = append(slices.DeleteFunc(append(others, as.Others()...), (*Attempt).Clean), a)
-	as.Mu.Lock()
-	as.others = others
-	as.Mu.Unlock()
+// Downgrade ends the writer's hold, and begins that of the reader r with the same lease and another
+// token. The Acquire of r is the operation that is to turn the one into the other. It says why it
+// does not.
+func (h *Hold) Downgrade(r *Hold) error {
+	ttl := h.Acquire.Lease
+	h.begets(r, protocol.Shared)
+	r.loud = true
+	now := h.observe()
+	err := h.ended
+	if err == nil {
+		r.until, r.ends, r.number = h.until, h.ends, h.number
+		r.due.Store(int64(r.until))
+		ttl = max(protocol.MinTTL, min(ttl, h.ends.Sub(now).Truncate(time.Millisecond)))
+		err = r.Keeper.Begins(now)
+	}
+	if err == nil {
+		h.given = true
+		h.end(Converted, now)
+	}
+	h.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	h.convert(r)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h.Renewal != nil {
+		r.Renew(h.Renewal.ttl)
+		r.Renewal.begin(now)
+	}
+	op := &r.Acquire
+	op.Beside = h
+	op.Prepare(r, protocol.Downgrade, ttl)
+	op.Ends, op.Old = r.until, h.token
+	return nil
 }
 
-// Converted lets the hold that went on with from go on with a, and from be another token of it. Mu of
-// both is held.
-func (a *Attempt) Converted(from *Attempt) {
-	a.within = nil
-	a.others = append(slices.DeleteFunc(from.others, func(other *Attempt) bool { return other == a }), from)
+// begets makes to a hold of the kind, with another token, that may go on with h.
+func (h *Hold) begets(to *Hold, kind *protocol.Kind) {
+	to.Init(h.Board, kind, h.Key, h.Board.Random.Token(protocol.Owner(h.Token)), h.Acquire.Lease)
+	to.longest = max(h.Acquire.Lease, h.Longest())
+}
+
+// Upgrades notes that an upgrade of the reader's hold is under way, or is over. It reports false if
+// another one is, or says that the hold is over.
+func (h *Hold) Upgrades(begins bool) (first bool, ended error) {
+	h.observe()
+	defer h.mu.Unlock()
+	first, h.raises = !h.raises, begins
+	return first, h.ended
+}
+
+// Upgrade makes w the writer's hold that is to go on with that of the reader. Its Acquire is the
+// operation that is to turn the one token into the other.
+func (h *Hold) Upgrade(w *Hold) (ended error) {
+	h.begets(w, protocol.Exclusive)
+	w.from = h
+	if h.Renewal != nil {
+		w.Renew(h.Renewal.ttl)
+	}
+	w.convert(h)
+	op := &w.Acquire
+	op.Prepare(w, protocol.Upgrade, h.Acquire.Lease)
+	op.Old, op.Beside = h.token, h
+	op.Encode(nil)
+	op.Propose()
+	ended, _ = h.Over()
+	return ended
+}
+
+// GoesOn ends the hold of the reader that h is to go on with, if there is one, unless it has ended
+// before. h.mu is held.
+func (h *Hold) GoesOn(now clockdrift.Instant) bool {
+	from := h.from
+	if from == nil {
+		return true
+	}
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	from.check(now)
+	if from.ended != nil {
+		return false
+	}
+	from.given = true
+	from.end(Converted, now)
+	h.within = nil
+	h.others = append(slices.DeleteFunc(from.others, func(other *Hold) bool { return other == h }), from)
 	from.others = nil
+	return true
 }
 
-// Others are the hold's other tokens that may be at some nodes.
-func (a *Attempt) Others() []*Attempt {
-	a.Mu.Lock()
-	defer a.Mu.Unlock()
-	return slices.Clone(a.others)
+// convert makes h another one of the lock that goes on with the hold as.
+func (h *Hold) convert(as *Hold) {
+	h.mu.Lock()
+	h.within, h.sides = as, as.sides
+	others := h.others
+	h.others = nil
+	h.mu.Unlock()
+	others = append(slices.DeleteFunc(append(others, as.Others()...), (*Hold).Clean), h)
+	as.mu.Lock()
+	as.others = others
+	as.mu.Unlock()
 }
 
-// Pass says that nobody needs the token any more: a quorum has granted the one with which its hold goes
-// on.
-func (a *Attempt) Pass() {
-	a.Mu.Lock()
-	a.unwanted = true
-	a.Mu.Unlock()
-	a.Recall()
+// Others are those of the lock whose tokens may be at some nodes.
+func (h *Hold) Others() []*Hold {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.others)
 }
 
-// End notes that the hold which the attempt began is over. Unwanted: nodes that do not have the
-// token yet need not get it. Mu is held.
-func (a *Attempt) End(unwanted bool) {
-	a.over.Store(true)
-	a.unwanted = unwanted
+// LetGo says that nobody needs the token any more: a quorum has granted the one with which its lock
+// goes on.
+func (h *Hold) LetGo() {
+	h.mu.Lock()
+	h.unwanted = true
+	h.mu.Unlock()
+	h.Recall()
 }
 
-// releasing is how the token is taken away. Mu is held.
-func (a *Attempt) releasing() *protocol.Op {
+// releasing is how the token is taken away. h.mu is held.
+func (h *Hold) releasing() *protocol.Op {
 	switch {
-	case a.within == nil:
-		return a.Kind.Release
-	case a.within.over.Load():
+	case h.within == nil:
+		return h.Kind.Release
+	case h.within.over.Load():
 		return protocol.ReleaseBoth
 	}
-	return protocol.TurnBack
+	return protocol.Revert
 }
 
-// beside notes what a command that is about two tokens has made of the other one. Done: the node has
-// done what it asks for. Lost: nobody knows whether it has.
+// beside notes what a command that is about two tokens has made of the other one. Done: the node
+// has done what it asks for. Lost: nobody knows whether it has.
 func (op *Operation) beside(n *node.Node, done, lost bool, now clockdrift.Instant) {
-	switch turns := op.Op == protocol.TurnBack; {
+	switch turns := op.Op == protocol.Revert; {
 	case turns && (done || lost):
-		op.Beside.onTurned(n, op.Lease, now)
+		op.Beside.onReverted(n, op.Lease, now)
 	case !turns && done:
 		op.Beside.onTaken(n)
 	}
 }
 
 // onTaken notes that the token is not at the node any more.
-func (a *Attempt) onTaken(n *node.Node) {
-	a.Mu.Lock()
-	a.nodes[n.Index].onRelease(false)
-	a.Mu.Unlock()
+func (h *Hold) onTaken(n *node.Node) {
+	h.mu.Lock()
+	h.nodes[n.Index].onRelease(false)
+	h.mu.Unlock()
 }
 
-// onTurned notes that the token is at the node, or may be, where the hold's other one was: for ttl at
-// the most. If the hold is over it is taken away again.
-func (a *Attempt) onTurned(n *node.Node, ttl time.Duration, now clockdrift.Instant) {
-	a.Mu.Lock()
-	s := &a.nodes[n.Index]
+// onReverted notes that the token is at the node, or may be, where the hold's other one was: for ttl
+// at the most. If the hold is over it is taken away again.
+func (h *Hold) onReverted(n *node.Node, ttl time.Duration, now clockdrift.Instant) {
+	h.mu.Lock()
+	s := &h.nodes[n.Index]
 	s.there, s.since = true, now
-	a.Longest = max(a.Longest, ttl)
-	a.Mu.Unlock()
-	if a.over.Load() {
-		a.ToRelease(new(Operation)).AskOf([]*node.Node{n}, 1)
+	h.longest = max(h.longest, ttl)
+	h.mu.Unlock()
+	if h.over.Load() {
+		h.ToRelease(new(Operation)).AskOf([]*node.Node{n}, 1)
 	}
 }
 
 // errOther is why a node does not agree that has the hold's other token.
 var errOther = errors.New("the lock's other token has the key there: a conversion is under way, or what it left is not cleaned up yet")
 
-// hasOther reports whether a node has refused because of another token of the hold. Mu is held.
-func (a *Attempt) hasOther(r *node.Request) bool {
-	return slices.ContainsFunc(a.others, func(other *Attempt) bool { return r.Shows(other.token) })
+// hasOther reports whether a node has refused because of another token of the hold. h.mu is held.
+func (h *Hold) hasOther(r *node.Request) bool {
+	return slices.ContainsFunc(h.others, func(other *Hold) bool { return r.Shows(other.token) })
 }
 
 // Clean reports whether the token is at no node, and can appear at none.
-func (a *Attempt) Clean() bool { return len(a.unclean()) == 0 }
+func (h *Hold) Clean() bool { return len(h.unclean()) == 0 }
 
 // Gone reports whether that is so at a quorum of the nodes.
-func (a *Attempt) Gone() bool { return len(a.nodes)-len(a.unclean()) >= a.Board.Quorum }
+func (h *Hold) Gone() bool { return len(h.nodes)-len(h.unclean()) >= h.Board.Quorum }
 
 // unclean are the nodes where the token is, or may come to be.
-func (a *Attempt) unclean() (nodes []*node.Node) {
-	a.Mu.Lock()
-	defer a.Mu.Unlock()
-	for i := range a.nodes {
-		if !a.nodes[i].clean() {
-			nodes = append(nodes, a.Board.Nodes[i])
+func (h *Hold) unclean() (nodes []*node.Node) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.nodes {
+		if !h.nodes[i].clean() {
+			nodes = append(nodes, h.Board.Nodes[i])
 		}
 	}
 	return nodes

@@ -4,14 +4,15 @@ import "github.com/quorumlock/quorumlock/internal/node"
 
 // A hand-over gives the key of a lock that is released straight to the next waiter of this Locker,
 // in one round trip. To the nodes it is an acquire for the waiter's token that may also overwrite
-// the releaser's. To the releaser each answer is that of a release as well, for it says that his
+// the releaser's. To the releaser each answer is that of a release as well, for it says that its
 // token is not there any more; where there is no answer, an ordinary release follows.
 
-// HandOver puts op before all nodes: an acquire of its own attempt that stands for release, of
+// HandOver puts op before all nodes: an acquire for its own hold that is release as well, of
 // another one. It reports false if the board takes in no such operations any more: then the
 // release goes by itself.
 func (op *Operation) HandOver(release *Operation) bool {
 	b := op.board()
+	op.Hold.loud = true
 	release.enter(b.Nodes, b.Quorum)
 	op.Handoff = release
 	if op.AskAll() {

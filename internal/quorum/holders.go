@@ -18,7 +18,7 @@ type holderView struct {
 	void    bool               // the node has no vote
 }
 
-// see notes who holds the key at a node. Attempt.Mu is held.
+// see notes who holds the key at a node. Hold.mu is held.
 func (op *Operation) see(r *node.Request, void bool, now clockdrift.Instant) {
 	token, left, ok := r.Holder()
 	if !ok {
@@ -37,13 +37,13 @@ func (op *Operation) see(r *node.Request, void bool, now clockdrift.Instant) {
 // Holder returns the token that has the key at a quorum, or "" if none has it for certain: then
 // the votes may be split among several.
 func (op *Operation) Holder() string {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
 	token, _ := op.has(op.need)
 	return token
 }
 
-// has returns a token that has the key at so many nodes, if there is one. Attempt.Mu is held.
+// has returns a token that has the key at so many nodes, if there is one. Hold.mu is held.
 func (op *Operation) has(need int) (token string, ok bool) {
 	for i, h := range op.holders {
 		count := 0
@@ -62,9 +62,9 @@ func (op *Operation) has(need int) (token string, ok bool) {
 // Rival returns the token that has the key at the most nodes, and whether these may be a quorum
 // with those that have not said.
 func (op *Operation) Rival() (token string, may bool) {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
-	silent := op.Answers(protocol.Failed) + op.Answers(protocol.Pending)
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	silent := op.answers(protocol.Failed) + op.answers(protocol.Pending)
 	for count := len(op.holders); count > 0; count-- {
 		if token, ok := op.has(count); ok {
 			return token, count+silent >= op.need
@@ -76,16 +76,16 @@ func (op *Operation) Rival() (token string, may bool) {
 // SelfWoken reports whether so many nodes have set the key that the announcements of its clean-up
 // make a quorum. It was no lock all the same where they have no vote, or take no fence.
 func (op *Operation) SelfWoken() bool {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
-	return op.placed >= op.need
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	return op.setAt >= op.need
 }
 
 // Frees returns when so many nodes will have forgotten who has the key that those which are free
 // make a quorum, or 0 if they do not say.
 func (op *Operation) Frees() clockdrift.Instant {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
 	free := 0
 	var times []clockdrift.Instant
 	for i := range op.votes {
@@ -105,8 +105,8 @@ func (op *Operation) Frees() clockdrift.Instant {
 
 // Free calls do for each node that a failed try has found free.
 func (op *Operation) Free(do func(node int)) {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
 	for i := range op.votes {
 		if v := &op.votes[i]; v.answer == protocol.Granted {
 			do(v.Node.Index)
@@ -114,25 +114,40 @@ func (op *Operation) Free(do func(node int)) {
 	}
 }
 
-// InFront calls do for each node that has answered a try of one who stands in line, with whether
-// nobody is before him there.
+// InFront calls do for each node that has answered a try with a ticket, with whether none is before
+// it there.
 func (op *Operation) InFront(do func(node int, first bool)) {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
 	for i := range op.votes {
 		switch v := &op.votes[i]; v.answer {
 		case protocol.Granted:
 			do(v.Node.Index, true)
 		case protocol.Taken:
-			do(v.Node.Index, v.First())
+			first, _ := v.First()
+			do(v.Node.Index, first)
 		}
 	}
 }
 
-// Crowded reports whether a node has said that others stand in line behind.
+// Outranked reports whether a node that has refused says that other tickets are in line.
+func (op *Operation) Outranked() bool {
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	for i := range op.votes {
+		if v := &op.votes[i]; v.answer == protocol.Taken {
+			if first, ok := v.First(); ok && !first {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Crowded reports whether a node has said that other tickets are in line behind.
 func (op *Operation) Crowded() bool {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
 	for i := range op.votes {
 		if op.votes[i].answer == protocol.Granted && op.votes[i].Crowded() {
 			return true
@@ -141,42 +156,42 @@ func (op *Operation) Crowded() bool {
 	return false
 }
 
-// Disputed reports whether an acquire that has failed may be settled: enough nodes answer, and no
-// token is known to have a quorum of them. Attempt.Mu is held.
-func (op *Operation) Disputed() bool {
+// disputed reports whether an acquire that has failed may be settled: enough nodes answer, and no
+// token is known to have a quorum of them. Hold.mu is held.
+func (op *Operation) disputed() bool {
 	_, held := op.has(op.need)
-	return op.Outcome == Failed && op.Op.Ranks && !held && op.Answers(protocol.Failed) <= len(op.votes)-op.need
+	return op.Outcome == Failed && op.Op.Ranks && !held && op.answers(protocol.Failed) <= len(op.votes)-op.need
 }
 
-// value is what the key of the attempt's token holds at a node.
-func (a *Attempt) value() string {
-	if a.Kind.Joins {
+// value is what the key has at a node where the token has it.
+func (h *Hold) value() string {
+	if h.Kind.Joins {
 		return protocol.SharedValue
 	}
-	return a.Token
+	return h.Token
 }
 
 // Sees reports whether a node has said that the token has the key.
 func (op *Operation) Sees(token string) bool {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
 	return op.names(token)
 }
 
-// Standing counts the operation's votes, and reports whether it leads: no other token ranks before
+// Rank counts the operation's votes, and reports whether it leads: no other token ranks before
 // it, and a token of this library's making has a quorum if the others let go. Those do; a user's
 // own, and those of other libraries, stay.
-func (op *Operation) Standing() (mine int, leads bool) {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
-	return op.standing()
+func (op *Operation) Rank() (mine int, leads bool) {
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	return op.rank()
 }
 
-// standing is Standing. Attempt.Mu is held.
-func (op *Operation) standing() (mine int, leads bool) {
-	a := op.Attempt
-	mine = op.Answers(protocol.Granted)
-	free := mine + op.Answers(protocol.Pending)
+// rank is Rank. Hold.mu is held.
+func (op *Operation) rank() (mine int, leads bool) {
+	a := op.Hold
+	mine = op.answers(protocol.Granted)
+	free := mine + op.answers(protocol.Pending)
 	for _, h := range op.holders {
 		count := 0
 		for _, other := range op.holders {
@@ -210,9 +225,11 @@ func compareRank(a, b string) int {
 	return 1
 }
 
-// Behind makes op the attempt that comes right behind one that has the lock: it is refused where
-// that one was granted. Both attempts' mutexes are held, or op's is nobody else's.
+// Behind makes op the acquire that comes right behind one that has the lock: it is refused where
+// that one was granted. Nobody else knows of it.
 func (op *Operation) Behind(won *Operation) {
+	won.Hold.mu.Lock()
+	defer won.Hold.mu.Unlock()
 	op.need, op.Asked, op.Outcome = won.need, won.Asked, Failed
 	op.votes = make([]vote, len(won.votes))
 	op.holders = make([]holderView, len(won.votes))
@@ -223,7 +240,7 @@ func (op *Operation) Behind(won *Operation) {
 		own.answer, own.answered, own.err = v.answer, v.answered, v.err
 		if v.answer == protocol.Granted {
 			own.answer = protocol.Taken
-			op.holders[i] = holderView{taken: true, token: won.Attempt.value()}
+			op.holders[i] = holderView{taken: true, token: won.Hold.value()}
 		}
 	}
 }
@@ -231,8 +248,8 @@ func (op *Operation) Behind(won *Operation) {
 // ClockOffset is how far the clocks of the nodes that have refused and told their time are ahead of
 // ours, in microseconds: the median; 0: none has told. It is short by the time that replies take.
 func (op *Operation) ClockOffset() int64 {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
 	var offsets []int64
 	for i := range op.votes {
 		if v := &op.votes[i]; v.answer == protocol.Taken {

@@ -7,8 +7,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// A keyState is what the operations on one key share: the order of its commands at each node, and its
-// tries. It exists while a command for its key is under way anywhere.
+// A keyState is what the operations on one key share: the order of its commands at each node, and
+// its tries. It exists while a command for its key is under way anywhere.
 type keyState struct {
 	queues node.KeyQueues
 	users  int        // operations under way
@@ -21,7 +21,7 @@ type Keys struct {
 	mu      sync.Mutex // also guards what is in the states
 	byKey   map[string]*keyState
 	free    []*keyState
-	awaited int           // attempts and announcements that Close waits for
+	awaited int           // holds and announcements that Close waits for
 	shut    bool          // nothing that may set a key is let in
 	empty   chan struct{} // closed when all is final, if somebody waits for that
 
@@ -122,8 +122,8 @@ func (ks *Keys) Shut() <-chan struct{} {
 	return empty
 }
 
-// Hurry lets what Shut waits for be over once a quorum has answered all that is under way: the other
-// nodes have had their time.
+// Hurry lets what Shut waits for be over once a quorum has answered all that is under way: the
+// other nodes have had their time.
 func (ks *Keys) Hurry() {
 	ks.hurried.Store(true)
 	ks.mu.Lock()
@@ -145,108 +145,6 @@ func (ks *Keys) signal() {
 	if ks.empty != nil && over && ks.awaited == 0 {
 		close(ks.empty)
 		ks.empty = nil
-	}
-}
-
-// A Flight is one try for a key on behalf of all callers of this Locker that have asked for it
-// while the try before was out. So the nodes see one try a key and round trip, however often it is
-// asked for here. Its answer counts for those who came before it left; who comes later is in the
-// next flight. The first of them leads: he waits until the try before is over, and then asks the
-// nodes for all.
-//
-// Only what the nodes refuse is shared. A lock goes to the leader, and the others are told what
-// the nodes would have told them right behind him.
-type Flight struct {
-	Over    chan struct{} // closed when its answer is there, or its leader has left without one
-	Refused any           // an attempt that has failed, with the votes; nil: there is no answer
-	Err     error         // why it has failed
-}
-
-// Board lets a try to the state of its key, unless another one is out there. Otherwise the caller
-// is in the flight f. If ahead is not nil he leads it, and holds the state, to Depart when that try
-// is over. Open is false if no try is let in.
-func (ks *Keys) Board(op *Operation) (f *Flight, ahead *Operation, open bool) {
-	op.Done = make(chan struct{})
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	if ks.shut {
-		return nil, nil, false
-	}
-	l := ks.of(op.Key.(string), len(op.board().Nodes))
-	switch {
-	case l.out == nil || !l.out.undecided():
-		l.out = op
-	case l.next == nil:
-		l.next = &Flight{Over: make(chan struct{})}
-		ks.flights.Add(1)
-		f, ahead = l.next, l.out
-	default:
-		return l.next, nil, true
-	}
-	op.state = l
-	l.users++
-	return f, ahead, true
-}
-
-// Depart lets the flight that op leads leave, or without it if it does not go on: then the flight
-// has no answer.
-func (ks *Keys) Depart(op *Operation, goes bool) {
-	ks.mu.Lock()
-	l := op.state
-	f := l.next
-	l.next = nil
-	if goes {
-		l.out = op
-	}
-	ks.mu.Unlock()
-	ks.flights.Add(-1)
-	if !goes {
-		close(f.Over)
-		ks.Leave(l)
-	}
-}
-
-// Stay keeps the key of a try whose votes were split, and that nobody else of this Locker tries,
-// until it is settled. It returns what gives the key up again.
-func (ks *Keys) Stay(op *Operation) (leave func()) {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	l := ks.of(op.Attempt.lane, len(op.board().Nodes))
-	l.users++
-	if l.out == nil { // all nodes had answered, so that the key was given up
-		l.out = op
-	}
-	return func() { ks.Leave(l) }
-}
-
-// Forming returns the flight for key that has not left yet, or nil.
-func (ks *Keys) Forming(key string) *Flight {
-	if ks.flights.Load() == 0 {
-		return nil
-	}
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	if l := ks.byKey[key]; l != nil {
-		return l.next
-	}
-	return nil
-}
-
-// undecided reports whether nobody knows yet what comes of a try, its later rounds included.
-func (op *Operation) undecided() bool {
-	if !isClosed(op.Done) {
-		return true
-	}
-	contest := op.Attempt.Contest // nobody writes to it any more
-	return contest != nil && !isClosed(contest.Over)
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -13,23 +13,25 @@ import (
 // than its farthest node answers requests one by one, or its queue there would grow without end.
 
 // needless reports whether requests of op that have not left are not needed any more: the hold is
-// over, a later operation asks for the same and more, or it has failed, and nobody waits for the
-// other answers. Attempt.Mu is held.
+// over, a later operation asks for the same and more, or it has failed or was only to sound the
+// nodes, and nobody waits for the other answers. Hold.mu is held.
 func (op *Operation) needless() bool {
 	switch {
+	case op.Op.Verb == protocol.Sounding:
+		return op.Outcome != Undecided && op.dismissed
 	case !op.Op.Sets:
 		return false
-	case op.Attempt.unwanted, op.Outcome == Dropped:
+	case op.Hold.unwanted, op.Outcome == Dropped:
 		return true
 	case op.Outcome == Undecided:
 		return false
 	case op.superseded:
 		return true
 	}
-	return op.Outcome != Carried && (op.dismissed || op.Outcome == Failed && op.Full == nil && op.Complete == nil)
+	return op.Outcome != Carried && (op.dismissed || op.Outcome == Failed && op.Full == nil && op.whole == nil)
 }
 
-// supersedes reports whether op asks for all that an earlier operation of its attempt does: it is
+// supersedes reports whether op asks for all that an earlier operation of its hold does: it is
 // another round of an acquire, or an extension of an extension, and its lease ends no earlier.
 func (op *Operation) supersedes(earlier *Operation) bool {
 	same := op.Op == earlier.Op || op.Op.Prolongs && earlier.Op.Prolongs && earlier.Beside == nil
@@ -38,35 +40,19 @@ func (op *Operation) supersedes(earlier *Operation) bool {
 
 // Dismiss says that nobody waits for the answers that have not come yet.
 func (op *Operation) Dismiss() {
-	op.Attempt.Mu.Lock()
+	op.Hold.mu.Lock()
 	op.dismissed = true
 	op.unlock()
-	op.Attempt.Recall()
+	op.Hold.Recall()
 }
 
-// Retract takes what has not left of op out of the nodes' queues. It returns the nodes to which it was,
-// or is about to be, sent.
-func (op *Operation) Retract() (sent []*node.Node) {
-	for i := range op.votes {
-		op.votes[i].Node.Recall(&op.votes[i].Request)
-	}
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
-	for i := range op.votes {
-		if v := &op.votes[i]; v.answer != protocol.Failed || v.start != 0 {
-			sent = append(sent, v.Node)
-		}
-	}
-	return sent
-}
-
-// Recall takes the attempt's requests that are needless and have not left out of the nodes' queues:
+// Recall takes the hold's requests that are needless and have not left out of the nodes' queues:
 // first those that may set the key, and then releases that have nothing to do any more.
-func (a *Attempt) Recall() {
+func (h *Hold) Recall() {
 	for _, sets := range []bool{true, false} {
 		var needless []*node.Request
-		a.Mu.Lock()
-		for op := a.asked; op != nil; op = op.before {
+		h.mu.Lock()
+		for op := h.asked; op != nil; op = op.before {
 			for i := range op.votes {
 				r := &op.votes[i].Request
 				if op.Op.Sets == sets && op.votes[i].answer == protocol.Pending && op.spares(r) {
@@ -74,36 +60,38 @@ func (a *Attempt) Recall() {
 				}
 			}
 		}
-		a.Mu.Unlock()
+		h.mu.Unlock()
 		for _, r := range needless {
 			r.Node.Recall(r)
 		}
 	}
+	h.recall()
 }
 
-// spares reports whether r, which has not left, is not needed. A release stays in line where another
-// token of the hold may be: what makes that into this one may be before it. Attempt.Mu is held.
+// spares reports whether r, which has not left, is not needed. A release stays in line where
+// another token of the lock may be: what makes that into this one may be before it. Hold.mu is
+// held.
 func (op *Operation) spares(r *node.Request) bool {
-	return op.needless() || op.Op.Frees && op.Attempt.nodes[r.Node.Index].clean() && !slices.Contains(op.behind, r.Node)
+	return op.needless() || op.Op.Frees && op.Hold.nodes[r.Node.Index].clean() && !slices.Contains(op.behind, r.Node)
 }
 
-// list puts op on its attempt's list. Attempt.Mu is held.
+// list puts op on its hold's list. Hold.mu is held.
 func (op *Operation) list(nodes []*node.Node) {
-	a := op.Attempt
+	h := op.Hold
 	if op.Op.Sets {
 		for _, n := range nodes {
-			a.nodes[n.Index].asked++
+			h.nodes[n.Index].asked++
 		}
-		for earlier := a.asked; earlier != nil; earlier = earlier.before {
+		for earlier := h.asked; earlier != nil; earlier = earlier.before {
 			earlier.superseded = earlier.superseded || op.supersedes(earlier)
 		}
 	}
-	op.before, a.asked = a.asked, op
+	op.before, h.asked = h.asked, op
 }
 
-// unlist takes op, which all nodes have answered, off that list. Attempt.Mu is held.
+// unlist takes op, which all nodes have answered, off that list. Hold.mu is held.
 func (op *Operation) unlist() {
-	at := &op.Attempt.asked
+	at := &op.Hold.asked
 	for *at != nil && *at != op {
 		at = &(*at).before
 	}
@@ -114,13 +102,13 @@ func (op *Operation) unlist() {
 }
 
 // put puts a request in its node's queue. A release where the token is not, and cannot appear, is
-// answered at once: it would only stand in the key's queue. Of a node that is down it is said that it
-// is.
+// answered at once: it would only wait in the key's queue. Of a node that is down it is said that
+// it is.
 func (op *Operation) put(r *node.Request) {
 	if op.Op.Frees {
-		op.Attempt.Mu.Lock()
+		op.Hold.mu.Lock()
 		spared := op.spares(r)
-		op.Attempt.Mu.Unlock()
+		op.Hold.mu.Unlock()
 		if spared {
 			op.Unanswered(r, r.Node.DownFor(), op.Asked)
 			op.Passed(r)

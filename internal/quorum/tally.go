@@ -1,27 +1,24 @@
 package quorum
 
 import (
-	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// tally counts the final answer of a vote; the deciding vote decides the operation. Attempt.Mu is
+// tally counts the final answer of a vote; the deciding vote decides the operation. Hold.mu is
 // held.
 func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clockdrift.Instant) {
-	a := op.Attempt
+	h := op.Hold
 	if op.Op.Votes && op.Op.Agrees(answer) && op.twice(v) {
 		answer, err = protocol.Failed, errTwice
 	}
 	v.answer, v.err, v.answered = answer, err, now
 	if op.Op.Sets {
-		a.nodes[v.Node.Index].asked--
+		h.nodes[v.Node.Index].asked--
 	}
 	op.open--
 	if op.Op.Agrees(answer) {
@@ -35,7 +32,7 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 	}
 	if op.Outcome == Undecided {
 		switch {
-		case op.agreed >= op.need && (op.agreed-op.spared >= op.need || op.open == 0) && op.stands():
+		case op.agreed >= op.need && (op.agreed-op.spared >= op.need || op.open == 0) && op.quorate():
 			op.decide(op.carried(), now)
 		case op.agreed+op.open >= op.need: // a quorum is in reach
 		case op.agreed+op.outbid >= op.need:
@@ -52,7 +49,7 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 		op.decide(Outbid, now) // a greater number is there before the answer of a node that is far away
 	}
 	if op.Op.Frees {
-		a.onReleased(v, now)
+		h.onReleased(v, now)
 	}
 	v.last = op.open == 0
 	op.complete = v.last
@@ -64,90 +61,22 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 	}
 }
 
-// carried says what a quorum of votes has come to: where they are for the greatest counter that
-// comes with them, so many must have that, and it must not be so old that a greater one may be
-// forgotten. Attempt.Mu is held.
-func (op *Operation) carried() Outcome {
-	if !op.Op.Reads || op.Fence.Number == 0 {
-		return Carried
-	}
-	count := 0
-	for i := range op.votes {
-		v := &op.votes[i]
-		if !op.Op.Agrees(v.answer) {
-			continue
-		}
-		if n := v.Number(); n > op.counter {
-			op.counter, count = n, 1
-		} else if n == op.counter {
-			count++
-		}
-	}
-	// An old counter may have come back with an old file, at a node that has forgotten a greater one.
-	proposed, age := op.Fence.Number, op.board().ReadAge
-	if age > 0 && !op.Op.Levels && op.counter < proposed-age.Microseconds() {
-		op.counter = proposed
-		return Outbid
-	}
-	if count < op.need {
-		return Outbid
-	}
-	return Carried
-}
-
-// Number is the fence that the votes are for. Attempt.Mu is held.
-func (op *Operation) Number() int64 {
-	if op.Op.Reads {
-		return op.counter
-	}
-	return op.Fence.Number
-}
-
-// decide ends the operation. Attempt.Mu is held.
+// decide ends the operation. Hold.mu is held.
 func (op *Operation) decide(how Outcome, now clockdrift.Instant) {
 	if op.early != nil {
 		op.early.Stop()
 	}
 	op.Outcome, op.Over = how, now
-	if op.Decided != nil {
-		op.Decided(op, now)
-	}
-	if op.Clears { // for Close, the last answer may come before the clean-up is asked for
+	op.Hold.decided(op, now)
+	if op.clears { // for Close, the last answer may come before the clean-up is asked for
 		op.board().Keys.Await(+1)
 	}
 	op.decided = true
 	op.recalls = op.open > 0 && op.needless()
 }
 
-// Await waits until the operation is decided, and drops it if ctx ends first.
-func (op *Operation) Await(ctx context.Context) {
-	select {
-	case <-op.Done:
-	case <-ctx.Done():
-		op.Drop()
-	}
-}
-
-// HasCarried reports whether a quorum has agreed.
-func (op *Operation) HasCarried() bool {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
-	return op.Outcome == Carried
-}
-
-// Drop ends the operation for a caller who does not wait any longer, unless it is decided. What
-// was not sent is not sent any more.
-func (op *Operation) Drop() {
-	now := op.board().Clock.Fresh()
-	op.Attempt.Mu.Lock()
-	if op.Outcome == Undecided {
-		op.decide(Dropped, now)
-	}
-	op.unlock()
-}
-
-// Unsent reports whether some of the operation's requests have not left. Attempt.Mu is held.
-func (op *Operation) Unsent() bool {
+// unsent reports whether some of the operation's requests have not left. Hold.mu is held.
+func (op *Operation) unsent() bool {
 	for i := range op.votes {
 		if op.votes[i].Unsent() {
 			return true
@@ -156,8 +85,8 @@ func (op *Operation) Unsent() bool {
 	return false
 }
 
-// Deadline is when the lease ends that the votes have granted. Attempt.Mu is held.
-func (op *Operation) Deadline() clockdrift.Instant {
+// deadline is when the lease ends that the votes have granted. Hold.mu is held.
+func (op *Operation) deadline() clockdrift.Instant {
 	return clockdrift.Deadline(op.Start, op.Lease, op.board().Drift)
 }
 
@@ -165,7 +94,7 @@ func (op *Operation) Deadline() clockdrift.Instant {
 var errTwice = errors.New("this server has voted already, as another node: names have changed places")
 
 // twice reports whether the server that v's node is now has agreed to the operation as another
-// node: between two probes of them, nodes may change places. Attempt.Mu is held.
+// node: between two probes of them, nodes may change places. Hold.mu is held.
 func (op *Operation) twice(v *vote) bool {
 	v.server = v.Node.Server.Load()
 	for i := range op.votes {
@@ -177,9 +106,9 @@ func (op *Operation) twice(v *vote) bool {
 	return false
 }
 
-// stands takes back the votes that others of the operation have spoiled, and reports whether there
-// are still enough. Attempt.Mu is held.
-func (op *Operation) stands() bool {
+// quorate takes back the votes that others of the operation have spoiled, and reports whether there
+// are still enough. Hold.mu is held.
+func (op *Operation) quorate() bool {
 	guard := op.board().Restarts
 	if guard == nil || !op.Op.Votes {
 		return true
@@ -204,14 +133,14 @@ func (op *Operation) stands() bool {
 }
 
 // judged reports whether v agrees and a gate has judged it: only then nobody writes to its
-// evidence any more. Attempt.Mu is held.
+// evidence any more. Hold.mu is held.
 func (op *Operation) judged(v *vote) bool { return op.Op.Agrees(v.answer) && v.Evidence != nil }
 
-// FailureReason is why too few nodes agreed: too many nodes cannot say, or somebody else has the
+// reason is why too few nodes agreed: too many nodes cannot say, or somebody else has the
 // key. Of an acquire it is also said if several may ask for the key and nobody have it: the nodes
-// name no token that has a quorum of them. Attempt.Mu is held.
-func (op *Operation) FailureReason() error {
-	silent := op.Answers(protocol.Failed)
+// name no token that has a quorum of them. Hold.mu is held.
+func (op *Operation) reason() error {
+	silent := op.answers(protocol.Failed) - op.refused(errNeedless) // which might have said anything
 	switch {
 	case op.Outcome != Dropped && op.refused(fault.ErrPermits) > len(op.votes)-op.need:
 		return fault.ErrPermits
@@ -225,20 +154,36 @@ func (op *Operation) FailureReason() error {
 	return fault.ErrTaken
 }
 
-// Beaten reports whether something else has the key at so many nodes that the others are no quorum.
-// Attempt.Mu is held.
-func (op *Operation) Beaten() bool { return op.Answers(protocol.Taken) > len(op.votes)-op.need }
-
-// Vacant reports whether a quorum has the token or nothing, and whether no node has said that something
-// else is there.
-func (op *Operation) Vacant() (quorum, alone bool) {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
-	return op.Answers(protocol.Granted)+op.Answers(protocol.Absent) >= op.need, op.Answers(protocol.Taken) == 0
+// Why is why the operation has failed. An extension finds the lock lost once other tokens have its
+// key at so many nodes that the rest are no quorum.
+func (op *Operation) Why() error {
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	switch reason := op.reason(); {
+	case op.Op.Votes && op.Hold.ended != nil:
+		return op.Hold.ended
+	case !op.Op.Prolongs || reason != fault.ErrTaken: //nolint:errorlint // reason returns the sentinel itself
+		return reason
+	case op.beaten():
+		return fault.ErrLost
+	}
+	return fault.ErrNoQuorum
 }
 
-// Buried is Beaten by tombstones, where the op reads what the key holds. Attempt.Mu is held.
-func (op *Operation) Buried() bool {
+// beaten reports whether something else has the key at so many nodes that the others are no quorum.
+// Hold.mu is held.
+func (op *Operation) beaten() bool { return op.answers(protocol.Taken) > len(op.votes)-op.need }
+
+// Vacant reports whether a quorum has the token or nothing, and whether no node has said that
+// something else is there.
+func (op *Operation) Vacant() (quorum, alone bool) {
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	return op.answers(protocol.Granted)+op.answers(protocol.Absent) >= op.need, op.answers(protocol.Taken) == 0
+}
+
+// buried is beaten by tombstones, where the op reads what the key holds. Hold.mu is held.
+func (op *Operation) buried() bool {
 	count := 0
 	for i := range op.votes {
 		if v := &op.votes[i]; v.answer == protocol.Taken && v.Tombstone() {
@@ -248,8 +193,8 @@ func (op *Operation) Buried() bool {
 	return count > len(op.votes)-op.need
 }
 
-// Answers counts the nodes that have said this. Attempt.Mu is held.
-func (op *Operation) Answers(what protocol.Answer) (count int) {
+// answers counts the nodes that have said this. Hold.mu is held.
+func (op *Operation) answers(what protocol.Answer) (count int) {
 	for i := range op.votes {
 		if op.votes[i].answer == what {
 			count++
@@ -258,7 +203,7 @@ func (op *Operation) Answers(what protocol.Answer) (count int) {
 	return count
 }
 
-// refused counts the nodes that have refused for this reason. Attempt.Mu is held.
+// refused counts the nodes that have refused for this reason. Hold.mu is held.
 func (op *Operation) refused(why error) (count int) {
 	for i := range op.votes {
 		if errors.Is(op.votes[i].err, why) {
@@ -268,25 +213,23 @@ func (op *Operation) refused(why error) (count int) {
 	return count
 }
 
-// Alarming reports whether others may have taken a failed attempt for a holder, whose end has to
-// be announced to them. Attempt.Mu is held.
-func (op *Operation) Alarming() bool {
-	return len(op.votes)-op.Answers(protocol.Taken) >= op.need
+// alarming reports whether others may have taken a failed try for a holder, whose end has to
+// be announced to them. Hold.mu is held.
+func (op *Operation) alarming() bool {
+	return len(op.votes)-op.answers(protocol.Taken) >= op.need
 }
 
-// Deleted reports whether a node has deleted the key, or may have. Attempt.Mu is held.
-func (op *Operation) Deleted() bool { return op.unanswered || op.Answers(protocol.Granted) > 0 }
-
-// HasDeleted is Deleted for whoever does not hold Attempt.Mu.
-func (op *Operation) HasDeleted() bool {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
-	return op.Deleted()
+// Deleted reports whether a node has deleted the key, or may have.
+func (op *Operation) Deleted() bool {
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	return op.unanswered || op.answers(protocol.Granted) > 0
 }
 
-// Undeleted returns the first of several keys that no node has deleted, or may have. Attempt.Mu is
-// held.
+// Undeleted returns the first of several keys that no node has deleted, or may have.
 func (op *Operation) Undeleted() (key string, ok bool) {
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
 	if op.Many == nil || op.unanswered {
 		return "", false
 	}
@@ -303,8 +246,8 @@ func (op *Operation) Undeleted() (key string, ok bool) {
 	return op.Many.Names[first], true
 }
 
-// First is when the first of the operation's requests left. Attempt.Mu is held.
-func (op *Operation) First() (first clockdrift.Instant) {
+// first is when the first of the operation's requests left. Hold.mu is held.
+func (op *Operation) first() (first clockdrift.Instant) {
 	for i := range op.votes {
 		if start := op.votes[i].start; start != 0 && (first == 0 || start < first) {
 			first = start
@@ -315,57 +258,7 @@ func (op *Operation) First() (first clockdrift.Instant) {
 
 // Greatest is the greatest counter that was read so far.
 func (op *Operation) Greatest() int64 {
-	op.Attempt.Mu.Lock()
-	defer op.Attempt.Mu.Unlock()
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
 	return op.counter
-}
-
-// A Tally is what came of an operation so far.
-type Tally struct {
-	Need, Agreed int
-	Votes        []Vote
-}
-
-// A Vote is what one node has said.
-type Vote struct {
-	Node    *node.Node
-	Answer  protocol.Answer
-	Latency time.Duration
-	Err     error
-	Start   clockdrift.Instant
-	Reply   *protocol.Part // only if Answer is not Pending
-	Holder  string         // the token that has the key there, if the node has said so
-}
-
-// Tally returns what came of the operation so far. Attempt.Mu is held.
-func (op *Operation) Tally() Tally {
-	t := Tally{Need: op.need, Agreed: op.agreed, Votes: make([]Vote, len(op.votes))}
-	for i := range op.votes {
-		v := &op.votes[i]
-		t.Votes[i] = Vote{Node: v.Node, Answer: v.answer, Err: v.err, Start: v.start}
-		if v.answer != protocol.Pending {
-			t.Votes[i].Latency, t.Votes[i].Reply = v.answered.Sub(op.Asked), &v.Part
-		}
-		if op.holders != nil {
-			t.Votes[i].Holder = op.holders[i].token
-		}
-	}
-	return t
-}
-
-// RoundTrip is how long it took until a quorum of the nodes had answered; 0: none has.
-func (op *Operation) RoundTrip() time.Duration {
-	op.Attempt.Mu.Lock()
-	var took []time.Duration
-	for i := range op.votes {
-		if v := &op.votes[i]; v.answer == protocol.Granted || v.answer == protocol.Taken || v.answer == protocol.Absent {
-			took = append(took, v.answered.Sub(op.Asked))
-		}
-	}
-	op.Attempt.Mu.Unlock()
-	if len(took) == 0 {
-		return 0
-	}
-	slices.Sort(took)
-	return took[min(op.need, len(took))-1]
 }

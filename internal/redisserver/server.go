@@ -1,8 +1,10 @@
+// Package redisserver runs real servers for tests.
 package redisserver
 
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,7 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -105,28 +107,73 @@ func FreeAddr(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
-// FreePort finds a port on loopback that nobody listens on, and that this process has not
-// had from it before: two nodes that start at once would otherwise get one port now and
-// then, and one of them would answer for both. It lies below those that the system gives to
-// outgoing connections, and so does the port of a Cluster's bus, 10,000 above it: while a
-// node is down, one of its own clients' dials could otherwise take its port away.
+// FreePort finds a port on loopback that nobody listens on, and that is this process's from
+// then on: two nodes that start at once, of one process or of two, would otherwise get one
+// port now and then. It lies below those that the system gives to outgoing connections, and
+// so does the port of a Cluster's bus, 10,000 above it: while a node is down, one of its own
+// clients' dials could otherwise take its port away.
+//
+// Whether somebody listens is found by a dial: a listener of our own could go on in a child that is
+// just being started.
 func FreePort() (int, error) {
-	const tries = 100
-	var err error
+	const lowest, highest, tries = 12000, 22000, 100
 	for range tries {
-		port := nextPort()
-		var probe net.Listener
-		if probe, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil { //nolint:noctx // returns at once
-			return port, probe.Close()
+		port := lowest + rand.IntN(highest-lowest) //nolint:gosec // a port is no secret
+		addr := fmt.Sprintf("127.0.0.1:%d", port)
+		mine, err := net.ListenPacket("udp", addr) //nolint:noctx // returns at once
+		if err != nil {
+			continue
 		}
+		if conn, err := net.Dial("tcp", addr); err == nil { //nolint:noctx // likewise, on loopback
+			_ = errors.Join(conn.Close(), mine.Close())
+			continue
+		}
+		reserved.Store(addr, mine)
+		return port, nil
 	}
-	return 0, fmt.Errorf("no free port on loopback: %w", err)
+	return 0, errors.New("no free port on loopback")
 }
 
-// nextPort returns each port once, in an order that each process draws for itself.
-var nextPort = func() func() int {
-	const lowest, highest = 12000, 22000
-	ports := rand.Perm(highest - lowest) //nolint:gosec // a port is no secret
-	var given atomic.Uint64
-	return func() int { return lowest + ports[given.Add(1)%uint64(len(ports))] }
-}()
+// reserved has a socket of UDP, which no server uses, for each port that this process was
+// given: as long as it is open, no other process is given that port.
+var reserved sync.Map
+
+// ErrNone says that no server is installed.
+var ErrNone = errors.New("no redis-server or valkey-server in PATH (install redis-server)")
+
+// Lookup returns the server that tests run: the one that QUORUMLOCK_SERVER names, else
+// redis-server, else valkey-server.
+func Lookup() (string, error) {
+	if name := os.Getenv("QUORUMLOCK_SERVER"); name != "" {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return "", fmt.Errorf("QUORUMLOCK_SERVER: %w", err)
+		}
+		return path, nil
+	}
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", ErrNone
+}
+
+// Required reports whether QUORUMLOCK_REQUIRE names this kind of nodes: then it is a
+// failure if they are missing.
+func Required(kind string) bool {
+	return strings.Contains(os.Getenv("QUORUMLOCK_REQUIRE"), kind)
+}
+
+// Find is Lookup for a test, which it skips where no server is installed, unless one is required.
+func Find(t testing.TB) string {
+	t.Helper()
+	path, err := Lookup()
+	switch {
+	case errors.Is(err, ErrNone) && !Required("processes"):
+		t.Skip(err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	return path
+}

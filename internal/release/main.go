@@ -5,6 +5,7 @@
 //	go run ./internal/release -check            # a version and its consumers, in a copy that is thrown away
 //	go run ./internal/release v0.1.0            # commit and tags here, and the push to copy
 //	go run ./internal/release -published v0.1.0 # after the push: what users get is what was proved
+//	go run ./internal/release -serve            # a version for trying what is here as users do, until Ctrl-C
 //
 // The modules require each other's versions, whose sums stand in go.sum before anybody can
 // download them. So the tool serves them from files: the core first, then what requires it.
@@ -16,6 +17,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -38,6 +40,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	boundaries := flags.Bool("boundaries", false, "measure what users of each module carry")
 	check := flags.Bool("check", false, "prove that a version can be made of what is here, and make none")
+	serve := flags.Bool("serve", false, "serve a version of what is here from files, until it is interrupted")
 	published := flags.Bool("published", false, "compare what the proxies serve with the tags")
 	unsearched := flags.Bool("no-vulncheck", false, "make a version although the database of vulnerabilities is out of reach")
 	if err := flags.Parse(args); err != nil {
@@ -49,8 +52,10 @@ func run(ctx context.Context, args []string) error {
 	}
 	version := flags.Arg(0)
 	switch {
-	case (*check || *boundaries) && flags.NArg() > 0:
-		return fmt.Errorf("-check and -boundaries are about no version, so not %q", flags.Args())
+	case (*check || *boundaries || *serve) && flags.NArg() > 0:
+		return fmt.Errorf("-check, -boundaries and -serve are about no version, so not %q", flags.Args())
+	case *serve:
+		return lend(ctx, root, os.Stdout)
 	case *boundaries:
 		return measure(ctx, root)
 	case *check:
@@ -143,21 +148,44 @@ func ready(ctx context.Context, root, version string) error {
 	return nil
 }
 
+// published is a workshop with a version that is made of what is here. It is to be closed.
+func published(ctx context.Context, root string) (w *workshop, version string, err error) {
+	if w, err = newWorkshop(ctx, root); err != nil {
+		return nil, "", err
+	}
+	if version, _, err = w.free(ctx); err == nil {
+		err = w.publish(ctx, version)
+	}
+	if err != nil {
+		w.close()
+	}
+	return w, version, err
+}
+
 // measure says what users of a version would carry that is made of what is here.
 func measure(ctx context.Context, root string) error {
-	w, err := newWorkshop(ctx, root)
+	w, version, err := published(ctx, root)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	version, _, err := w.free(ctx)
+	return w.measure(ctx, version)
+}
+
+// lend serves the next version from files until ctx ends, and says how to get it.
+func lend(ctx context.Context, root string, out io.Writer) error {
+	w, version, err := published(ctx, root)
 	if err != nil {
 		return err
 	}
-	if err := w.publish(ctx, version); err != nil {
-		return err
+	defer w.close()
+	lines := version + " of what is here is served until Ctrl-C. To get it, in an empty folder:\n\n"
+	for _, variable := range w.env {
+		lines += "export '" + variable + "'\n"
 	}
-	return w.measure(ctx, version)
+	_, err = io.WriteString(out, lines)
+	<-ctx.Done()
+	return err
 }
 
 // rehearse makes the next version in a copy, and proves it alone and mixed with the last

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -37,7 +38,62 @@ func (w *workshop) prove(ctx context.Context, version string) error {
 			return fmt.Errorf("%s as it is in its zip: %w", m.path, err)
 		}
 	}
-	return w.proveTogether(ctx, "all modules together", version, version, at(version, w.modules...))
+	return errors.Join(
+		w.proveTogether(ctx, "all modules together", version, version, at(version, w.modules...)),
+		w.proveGuide(ctx, version),
+	)
+}
+
+var (
+	blocks = regexp.MustCompile("(?s)\n```(sh|go)\n(.*?\n)```\n")
+	gets   = regexp.MustCompile(`(?m)^go get ([^#\n]+)`)
+	named  = regexp.MustCompile(`^// (\w+\.go)\n`)
+)
+
+// proveGuide does what the guide says, in its order and in an empty folder: it gets modules, pastes
+// files, and builds. (What its program says over servers is a test in test/pages.)
+func (w *workshop) proveGuide(ctx context.Context, version string) error {
+	guide, err := os.ReadFile(filepath.Join(w.tree, "docs", "guide.md"))
+	if err != nil {
+		return err
+	}
+	dir, err := w.consumer(ctx)
+	if err != nil {
+		return err
+	}
+	tidies := false
+	env := append(slices.Clone(w.env), "GOFLAGS=-modcacherw") // go.mod and go.sum have what go get has put there
+	for _, block := range blocks.FindAllSubmatch(guide, -1) {
+		text := string(block[2])
+		var todo [][]string
+		if line := gets.FindStringSubmatch(text); line != nil {
+			todo = [][]string{{"get"}}
+			for path := range strings.FieldsSeq(line[1]) {
+				if inside(path, w.modules[0].path) { // older versions may be served, too
+					path += "@" + version
+				}
+				todo[0] = append(todo[0], path)
+			}
+		} else if name := named.FindStringSubmatch(text); name != nil {
+			if err := os.WriteFile(filepath.Join(dir, name[1]), block[2], 0o600); err != nil { //nolint:gosec // a word, as the pattern says
+				return err
+			}
+			if tidies = tidies || strings.HasSuffix(name[1], "_test.go"); tidies { // so the guide says from its test on
+				todo = [][]string{{"mod", "tidy"}}
+			}
+			todo = append(todo, []string{"build", "-o", filepath.Join(dir, "program"), "."}, []string{"vet", "."})
+		}
+		for _, args := range todo {
+			if err := command(ctx, dir, env, "go", args...); err != nil {
+				return fmt.Errorf("the guide: %w", err)
+			}
+		}
+	}
+	if err := command(ctx, dir, env, "go", "test", "."); err != nil {
+		return fmt.Errorf("the guide: %w", err)
+	}
+	fmt.Printf("the guide works as it is pasted, with %d lines in go.sum\n", sums(dir))
+	return nil
 }
 
 // packages are those of a module that users import, and its commands.

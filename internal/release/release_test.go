@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -9,6 +12,9 @@ import (
 	"strings"
 	"testing"
 )
+
+// theirs is what the guide has its readers paste.
+const theirs = "\n```go\n// main.go\npackage main\n\nimport \"example.com/small/driver\"\n\nfunc main() { println(driver.Answer()) }\n```\n"
 
 // small is a repository with a core, a driver that requires it, a command, and an example
 // that nobody gets, and a program of theirs.
@@ -40,10 +46,18 @@ func Test(t *testing.T) {
 	}
 }
 `,
+	"docs/guide.md":     "# Guide\n\n```sh\ngo mod init shop\ngo get example.com/small example.com/small/driver # or another\n```\n" + theirs,
 	"examples/hello.go": "package main\n\nimport \"example.com/small\"\n\nfunc main() { println(small.Answer()) }\n",
 }
 
 var errNoDatabase = errors.New("a test asks nobody")
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // repository makes a repository of the files, and of those that are others or, if they are
 // empty, missing.
@@ -64,18 +78,14 @@ func repository(t *testing.T, changes map[string]string) string {
 
 func git(t *testing.T, root string, args ...string) {
 	t.Helper()
-	if err := command(t.Context(), root, nil, "git", args...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, command(t.Context(), root, nil, "git", args...))
 }
 
 func commit(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		name = filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(name), 0o750))
 		if text == "" {
 			_ = os.Remove(name) // it need not be there
 		} else if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -90,9 +100,7 @@ func commit(t *testing.T, root string, files map[string]string) {
 func shop(t *testing.T, root string) *workshop {
 	t.Helper()
 	w, err := newWorkshop(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(w.close)
 	return w
 }
@@ -104,16 +112,54 @@ func TestConsumersOfAVersionThatNobodyHasSeenCanBuild(t *testing.T) {
 		t.Fatalf("free = %v, %v, %v, want the two above what the modules require", older, newer, err)
 	}
 	for _, version := range []string{older, newer} {
-		if err := w.publish(t.Context(), version); err != nil {
-			t.Fatal(err)
+		must(t, w.publish(t.Context(), version))
+	}
+	must(t, w.prove(t.Context(), newer))
+	must(t, w.proveMixed(t.Context(), older, newer))
+}
+
+func TestAGuideThatDoesNotWorkIsFound(t *testing.T) {
+	for name, guide := range map[string]string{
+		"does not get a module": "# Guide\n\n```sh\ngo get example.com/small\n```\n" + strings.ReplaceAll(theirs, "driver", "other"),
+		"does not compile":      small["docs/guide.md"] + strings.NewReplacer("main.go", "more.go", "Answer", "Nothing", "main()", "more()").Replace(theirs),
+	} {
+		w := shop(t, repository(t, map[string]string{"docs/guide.md": guide}))
+		must(t, w.publish(t.Context(), "v0.1.1"))
+		if err := w.proveGuide(t.Context(), "v0.1.1"); err == nil || !strings.Contains(err.Error(), "the guide: go ") {
+			t.Errorf("a guide that %s: %v, want an error", name, err)
 		}
 	}
-	if err := w.prove(t.Context(), newer); err != nil {
-		t.Error(err)
+}
+
+func TestWhatIsHereCanBeTriedAsAUserHasIt(t *testing.T) {
+	root := repository(t, map[string]string{"core.go": "package small\n\nfunc Answer() int { return 43 }\n"})
+	ctx, stop := context.WithCancel(t.Context())
+	said, says := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := lend(ctx, root, says)
+		_ = says.CloseWithError(err)
+		ended <- err
+	}()
+	var env []string
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		if variable, ok := strings.CutPrefix(lines.Text(), "export '"); ok {
+			env = append(env, strings.TrimSuffix(variable, "'"))
+		}
+		if len(env) == 5 {
+			break
+		}
 	}
-	if err := w.proveMixed(t.Context(), older, newer); err != nil {
-		t.Error(err)
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(strings.Split(theirs, "```")[1][len("go\n"):]), 0o600))
+	for _, args := range [][]string{{"mod", "init", "shop"}, {"get", "example.com/small", "example.com/small/driver"}, {"build", "-o", "shop"}} {
+		must(t, command(t.Context(), dir, env, "go", args...))
 	}
+	if got, err := exec.CommandContext(t.Context(), filepath.Join(dir, "shop")).CombinedOutput(); err != nil || string(got) != "43\n" { //nolint:gosec // built here
+		t.Errorf("their program says %q, %v, want what is here", got, err)
+	}
+	stop()
+	must(t, <-ended)
 }
 
 // A user may have a newer core than the driver was made with, so a driver must not use what
@@ -124,16 +170,12 @@ func TestAnInternalPackageThatChangesBreaksUsersOfTwoVersions(t *testing.T) {
 		"driver/driver.go":          "package driver\n\nimport \"example.com/small/internal/hidden\"\n\nfunc Answer() int { return hidden.Answer() }\n",
 	})
 	w := shop(t, root)
-	if err := w.publish(t.Context(), "v0.1.1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.publish(t.Context(), "v0.1.1"))
 	commit(t, w.tree, map[string]string{
 		"internal/hidden/hidden.go": "package hidden\n\nfunc TheAnswer() int { return 42 }\n",
 		"driver/driver.go":          "package driver\n\nimport \"example.com/small/internal/hidden\"\n\nfunc Answer() int { return hidden.TheAnswer() }\n",
 	})
-	if err := w.publish(t.Context(), "v0.1.2"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.publish(t.Context(), "v0.1.2"))
 	if err := w.prove(t.Context(), "v0.1.2"); err != nil {
 		t.Errorf("one version alone = %v, want no error", err)
 	}
@@ -144,9 +186,7 @@ func TestAnInternalPackageThatChangesBreaksUsersOfTwoVersions(t *testing.T) {
 
 func TestTheLastVersionWorksWithTheNext(t *testing.T) {
 	root := repository(t, nil)
-	if err := release(t.Context(), root, "v0.1.0", errNoDatabase); err != nil {
-		t.Fatal(err)
-	}
+	must(t, release(t.Context(), root, "v0.1.0", errNoDatabase))
 	w := shop(t, root)
 	if last, err := w.serveLast(t.Context()); last != "v0.1.0" || err != nil || !w.complete(last) {
 		t.Fatalf("serveLast = %v, %v without %v, want v0.1.0 of all modules", last, err, w.fresh)
@@ -155,9 +195,7 @@ func TestTheLastVersionWorksWithTheNext(t *testing.T) {
 		"core.go":          "package small\n\nfunc TheAnswer() int { return 42 }\n",
 		"driver/driver.go": "package driver\n\nimport \"example.com/small\"\n\nfunc Answer() int { return small.TheAnswer() }\n",
 	})
-	if err := w.publish(t.Context(), "v0.1.1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.publish(t.Context(), "v0.1.1"))
 	if err := w.proveMixed(t.Context(), "v0.1.0", "v0.1.1"); err == nil || !strings.Contains(err.Error(), "undefined: small.Answer") {
 		t.Errorf("two versions = %v, want that the last driver cannot be built", err)
 	}
@@ -167,9 +205,7 @@ func TestTheLastVersionWorksWithTheNext(t *testing.T) {
 // none of them.
 func TestAReleaseIsACommitWithTagsThatBuilds(t *testing.T) {
 	root := repository(t, nil)
-	if err := release(t.Context(), root, "v0.1.0", errNoDatabase); err != nil {
-		t.Fatal(err)
-	}
+	must(t, release(t.Context(), root, "v0.1.0", errNoDatabase))
 	tags, err := output(t.Context(), root, nil, "git", "tag", "--points-at", "HEAD")
 	if want := "cmd/tool/v0.1.0\ndriver/v0.1.0\nv0.1.0"; tags != want || err != nil {
 		t.Errorf("tags = %q, %v, want %q", tags, err, want)
@@ -178,20 +214,14 @@ func TestAReleaseIsACommitWithTagsThatBuilds(t *testing.T) {
 		t.Errorf("the command's go.sum has %d lines, want two each for driver and core", lines)
 	}
 	for _, dir := range []string{".", "driver", "cmd/tool", "examples"} {
-		if err := command(t.Context(), filepath.Join(root, dir), []string{"GOPROXY=off"}, "go", "vet", "./..."); err != nil {
-			t.Error(err)
-		}
+		must(t, command(t.Context(), filepath.Join(root, dir), []string{"GOPROXY=off"}, "go", "vet", "./..."))
 	}
-	if err := command(t.Context(), filepath.Join(root, "examples"), []string{"GOPROXY=off", "GOWORK=off"}, "go", "vet", "./..."); err != nil {
-		t.Error(err)
-	}
+	must(t, command(t.Context(), filepath.Join(root, "examples"), []string{"GOPROXY=off", "GOWORK=off"}, "go", "vet", "./..."))
 }
 
 func TestWhatUsersCarryIsMeasured(t *testing.T) {
 	sums, err := os.ReadFile("go.sum") // it has golang.org/x/mod, which is in the cache, as this test is built with it
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const (
 		asks = "\nrequire golang.org/x/mod v0.42.0\n"
 		uses = "\nimport _ \"golang.org/x/mod/semver\"\n"
@@ -220,9 +250,7 @@ func TestWhatUsersCarryIsMeasured(t *testing.T) {
 	} {
 		w := shop(t, repository(t, tt.changes))
 		w.clients, w.env = tt.clients, append(w.env, "GOSUMDB=off")
-		if err := w.publish(t.Context(), "v0.1.1"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.publish(t.Context(), "v0.1.1"))
 		err := w.measure(t.Context(), "v0.1.1")
 		if len(tt.want) == 0 && err != nil {
 			t.Errorf("%s: %v, want no error", tt.name, err)
@@ -238,14 +266,10 @@ func TestWhatUsersCarryIsMeasured(t *testing.T) {
 func TestWhatIsNotCommittedIsMeasuredToo(t *testing.T) {
 	root := repository(t, nil)
 	for name, text := range map[string]string{"core.go": "package small\n\nfunc Changed() {}\n", "new.go": "package small\n"} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	before, err := output(t.Context(), root, nil, "git", "status", "--porcelain")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := shop(t, root)
 	for _, name := range []string{"core.go", "new.go"} {
 		want, _ := os.ReadFile(filepath.Join(root, name))    //nolint:gosec // written above

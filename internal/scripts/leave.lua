@@ -1,41 +1,42 @@
--- Takes the name ARGV[1] out of the line KEYS[2], whose times are in KEYS[3]: see stand.lua. With a
--- place in ARGV[3] it stays there, at that place, for ARGV[4] milliseconds. "" is no name.
+-- Takes the ticket ARGV[1] out of the lines that are the second half of KEYS, whose keys are the
+-- first, or the same if there is none: see line.lua. "" is no ticket. With a rank in ARGV[4] the
+-- ticket ARGV[5] of the same process stands there instead, for ARGV[6] milliseconds. With a token
+-- in ARGV[3] it deletes those keys before that hold it.
 --
--- Who is first now is told on the channel ARGV[2] with the key and the name at its end: by its place,
--- and by " free" behind that if KEYS[1] is free, so that it has its turn. In that case others who wait for the key are
--- told as well, on the channel with the key at its end, if so many listen there that some of them
--- stand in no line. Returns 1.
-local key, line, live, channel = KEYS[1], KEYS[2], KEYS[3], ARGV[2] .. KEYS[1]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-if ARGV[3] then
-  redis.call('ZADD', line, ARGV[3], ARGV[1])
-  redis.call('ZADD', live, now + ARGV[4], ARGV[1])
-  redis.call('PEXPIRE', line, 2 * ARGV[4])
-  redis.call('PEXPIRE', live, 2 * ARGV[4])
-elseif ARGV[1] ~= '' then
-  redis.call('ZREM', line, ARGV[1])
-  redis.call('ZREM', live, ARGV[1])
-end
-local free = redis.call('EXISTS', key) == 0
-for _ = 1, 100 do
-  local entry = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
-  local first = entry[1]
-  if not first then
-    break
+-- Who is first now is told on the channel ARGV[2] with the key and his name at its end. Where the
+-- key is free all who listen to it are told as well, on the channel with the key at its end, if
+-- more Lockers do than stand there. Returns 1, or 0 if a token was given and no key held it.
+local channel, token = ARGV[2], ARGV[3]
+-- How many Lockers stand in a line, of which there may be many.
+local function names(line)
+  local known, count = {}, 0
+  for _, ticket in ipairs(redis.call('ZRANGEBYSCORE', line, '100000000000000', '+inf', 'LIMIT', 0, 64)) do
+    local name = string.match(ticket, ':(%x*)')
+    count = count + (known[name] and 0 or 1)
+    known[name] = true
   end
-  local left = tonumber(redis.call('ZSCORE', live, first) or 0) - now
-  if left > 0 and left < 60000 then
-    redis.pcall('PUBLISH', channel .. ' ' .. first, entry[2] .. (free and ' free' or ''))
-    break
-  end
-  redis.call('ZREM', line, first)
-  redis.call('ZREM', live, first)
+  return count
 end
-if free then
-  local listeners = redis.pcall('PUBSUB', 'NUMSUB', channel)[2]
-  if not listeners or listeners > redis.call('ZCARD', line) then
-    redis.pcall('PUBLISH', channel, '')
+local count, said = #KEYS / 2, token == '' and 1 or 0
+for i = 1, count do
+  local key, line = KEYS[i], KEYS[count + i]
+  if ARGV[1] ~= '' then
+    redis.call('ZREM', line, ARGV[1], '-' .. ARGV[1])
+  end
+  if ARGV[4] then
+    put(line, ARGV[5], ARGV[4], tonumber(ARGV[6]))
+  end
+  local holder = key ~= line and redis.pcall('GET', key)
+  if holder and holder == token then
+    redis.call('DEL', key)
+    holder, said = false, 1
+  end
+  tell(key, line, channel, holder)
+  if not holder then
+    local listeners = redis.pcall('PUBSUB', 'NUMSUB', channel .. key)[2]
+    if not listeners or listeners > names(line) then
+      redis.pcall('PUBLISH', channel .. key, '')
+    end
   end
 end
-return 1
+return said

@@ -6,9 +6,10 @@
 -- the key at its end. Waiters listen to the channel itself, too: 2^32 is added for each
 -- listener, and where there is none, nothing is announced, unless a further argument
 -- says that they may listen elsewhere (in a Cluster). Where the user may not publish,
--- the result is -1 minus the sum.
+-- the result is -1 minus the sum. Where announcements reached somebody, it is a list: of the
+-- sum, and that over the keys whose did.
 local channel, always = ARGV[#KEYS + 1], ARGV[#KEYS + 2]
-local deleted, bit, refused = 0, 1, false
+local deleted, bit, refused, heard = 0, 1, false, 0
 if channel then
   local listeners = always and 1 or redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 1
   deleted = math.min(listeners, 2 ^ 20) * 2 ^ 32
@@ -19,12 +20,16 @@ for i, key in ipairs(KEYS) do
   if holder == ARGV[i] then
     redis.call('DEL', key)
     deleted = deleted + bit
-    if channel and type(redis.pcall('PUBLISH', channel .. key, '')) == 'table' then
+    local reached = channel and redis.pcall('PUBLISH', channel .. key, '') or 0
+    if type(reached) == 'table' then
       refused = true
+    elseif reached > 0 then
+      heard = heard + bit
     end
   elseif type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
     return holder -- refused; a key of another type holds no token
   end
   bit = bit + bit
 end
-return refused and -1 - deleted or deleted
+deleted = refused and -1 - deleted or deleted
+return heard > 0 and {deleted, heard} or deleted

@@ -29,9 +29,6 @@ var extend string
 //go:embed slot.lua
 var slot string
 
-//go:embed holdall.lua
-var holdAll string
-
 //go:embed share.lua
 var share string
 
@@ -44,8 +41,11 @@ var raise string
 //go:embed revoke.lua
 var revoke string
 
-//go:embed stand.lua
-var stand string
+//go:embed line.lua
+var line string
+
+//go:embed take.lua
+var take string
 
 //go:embed leave.lua
 var leave string
@@ -55,18 +55,17 @@ var waits string
 
 // The scripts.
 var (
-	Release = list(release, "e444f99c5753dc885a0f67f6fb0c66ffefda1981")
+	Release = list(release, "641d3f66a1855c20561fc20562c65366be7faaad")
 	Hold    = list(hold, "5e4a79d1bbfa712efe74eb855dff5e33949cea3e")
 	Extend  = list(extend, "eabb6a5bf800520dfbd007d6ea266de488d1205e")
-	Slot    = list(slot, "c2602681abd49b90a495769673849f051349a678")
-	HoldAll = list(holdAll, "007a0628ff779e05955e31f84774303e8028d548")
-	Share   = list(share, "56882f262a5596df5c3b4602cf8c96bee0ace167")
+	Slot    = list(line+slot, "cabe4e0480c177909165adadb053c8423cb3b084")
+	Share   = list(line+share, "df838d07d5b71389ef953b9a4bdc08438e84e3be")
 	Unshare = list(unshare, "f2422915d352a0e08092057819aa82ca428ce80b")
 	Raise   = list(raise, "fbff27c98a70bf99575b46101c2ed63640197a2d")
 	Revoke  = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
-	Stand   = list(stand, "488984f79a31166625201515155a3d5c663402d2")
-	Leave   = list(leave, "b7b41250437a698be38dda0fc8709bb2e49899df")
-	Waits   = list(waits, "9855bdf0f3eb1a60360d84e45d3a815d0a4f5813")
+	Take    = list(line+take, "64cdf29cbe0b353f629854dfbe2e73212cefc121")
+	Leave   = list(line+leave, "9f4806bb77e4b7d82171319c110dff1a30314bca")
+	Waits   = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 )
 
 var byDigest = map[string]*Script{}

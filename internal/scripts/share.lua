@@ -1,32 +1,48 @@
 -- Lets tokens share KEYS[1], each for at least ARGV[1] milliseconds from now. KEYS[2] are its
 -- readers, a sorted set of tokens by their expiry in this node's milliseconds; KEYS[3] is the
--- mark of a writer that waits; KEYS[4], if there is one, is the set of the counter of its fences.
+-- line of those who wait: see line.lua.
 -- The key holds "ql:shared" while it has readers, and expires with the last of them. Its readers
 -- count only while it does. Never shortens a lease, and writes wherever it says yes: see hold.lua.
 --
 -- ARGV[2] says how:
---   join   newcomers keep out while there is a mark
+--   join   newcomers heed those who stand in line
 --   stay   nobody does
 --   turn   nobody does, and a writer's token, the last argument, becomes a reader
 --   back   the same, only where that token has the key
--- With a set, ARGV[3] is a number. A counter that is missing gets it; "join" never raises one that is
--- there. Then come the tokens, up to 32.
+-- With a number in ARGV[3] that is not 0, KEYS[4] is the set of the key's counter. A counter that
+-- is missing gets it; "join" never raises one that is there. To join, ARGV[4] is the newcomers'
+-- rank and ARGV[5] their ticket, which they leave for ARGV[6] milliseconds, if that is not 0;
+-- ARGV[7] is "1" if they work under locks, and the lines of these are the rest of KEYS. Then come
+-- the tokens, up to 32.
 --
--- Returns a list: the sum of 2^(i-1) over the i of the tokens that share the key now; the counter, or
--- the floor of its set if that is greater; who keeps the others out; and for how many milliseconds at least.
-local key, readers, set, mode = KEYS[1], KEYS[2], KEYS[4], ARGV[2]
-local first, last = set and 4 or 3, #ARGV
+-- Returns a list: the sum of 2^(i-1) over the i of the tokens that share the key now; the counter,
+-- or the floor of its set if that is greater; who keeps the others out ("ql:line" and a ticket, if
+-- nobody has the key alone); for how many milliseconds at least; for how many a ticket is in the
+-- way, or -1 if others stand in line and none is, or 0; and the time in microseconds.
+local key, readers, line, mode = KEYS[1], KEYS[2], KEYS[3], ARGV[2]
+local set = ARGV[3] ~= '0' and KEYS[4]
+local first, last = mode == 'join' and 8 or 4, #ARGV
 local old
 if mode == 'turn' or mode == 'back' then
   old, last = ARGV[last], last - 1
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local till = now + tonumber(ARGV[1])
 local holder = redis.call('GET', key)
 local turns = holder and holder == old
+local ticket, kept = nil, 0
+if mode == 'join' then
+  local held, stays, others = {}, tonumber(ARGV[6]), nil
+  for i = set and 5 or 4, #KEYS do
+    held[#held + 1] = KEYS[i]
+  end
+  ticket, kept, others = before(line, ARGV[5], tonumber(ARGV[4]), ARGV[7] == '1', held)
+  kept = kept or others and -1 or 0
+  if stays > 0 then
+    put(line, ARGV[5], ARGV[4], stays)
+  end
+end
 if holder and holder ~= 'ql:shared' and not turns or mode == 'back' and not turns then
-  return {0, false, holder, redis.call('PTTL', key)}
+  return {0, false, holder, redis.call('PTTL', key), kept, micros}
 end
 local shared = holder == 'ql:shared'
 local stale = not shared and redis.call('ZCARD', readers) > 0 -- an error if it is no sorted set
@@ -34,22 +50,19 @@ if turns then
   till = math.max(till, now + redis.call('PTTL', key))
 end
 
-local mark = mode == 'join' and redis.pcall('GET', KEYS[3])
-if type(mark) ~= 'string' or string.sub(mark, 1, 3) ~= 'ql:' then
-  mark = false -- none, or nobody's
-end
 local bits, bit, joins = 0, 1, {}
 for i = first, last do
-  local expiry = mark and shared and redis.call('ZSCORE', readers, ARGV[i])
-  if not mark or expiry and tonumber(expiry) >= now then
+  local expiry = ticket and shared and redis.call('ZSCORE', readers, ARGV[i])
+  if not ticket or expiry and tonumber(expiry) >= now then
     joins[#joins + 1] = till
     joins[#joins + 1] = ARGV[i]
     bits = bits + bit
   end
   bit = bit + bit
 end
+local way = ticket and 'ql:line ' .. ticket or false
 if bits == 0 then
-  return {0, false, mark, redis.call('PTTL', KEYS[3])}
+  return {0, false, way, kept, kept, micros}
 end
 
 if stale then
@@ -77,4 +90,4 @@ if set then
     number = floor
   end
 end
-return {bits, number, mark, mark and redis.call('PTTL', KEYS[3]) or 0}
+return {bits, number, way, way and kept or 0, kept, micros}

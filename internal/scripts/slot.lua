@@ -6,23 +6,23 @@
 -- The next key counts the permits, ARGV[3], for all clients. It is set where it is missing, and
 -- kept for twice as long as the slots, so no slot outlives it.
 --
--- The next key is the mark of one who waits for several permits: since when (a ticket, microseconds
--- of the nodes' clocks) and who. With a ticket in ARGV[6] (of ARGV[7]) who asked later gets no slot
--- beside a mark; ticket 0 is later than all. With an ARGV[8] that is not 0 it leaves its own mark for so
--- many milliseconds where nobody who asked before has, refused or not: see holdall.lua. Who wants one
--- slot does so only where it is refused.
+-- The next key is the line of those who wait for permits: see line.lua. With a rank in ARGV[6] he
+-- who asks heeds it. ARGV[7] is his ticket, which he leaves for ARGV[8] milliseconds, if that is
+-- not 0. Who wants more permits than ARGV[10] waits for what he holds.
 --
--- With a number in ARGV[5] that is not 0, the sets of the slots' counters follow in KEYS: see holdall.lua.
+-- With a number in ARGV[5] that is not 0, the sets of the slots' counters follow in KEYS: see
+-- take.lua.
 --
--- Returns 3 if taken over from ARGV[9], 2 if set where one was missing, 1 if the token held all slots
--- already, and 0 if it has them and a counter or a floor has as great a number. If the permits are another
--- number: that number, as a string. If something else has a slot, or a mark is in the way: {its
--- token, or '' if it is no string; for the rest of KEYS: the least of their PTTLs, or -1; which of
--- them are there, as a string of a 1 or a 0 for each; the time in microseconds; for how many
--- milliseconds a mark is in the way, or 0}.
+-- Returns 3 if taken over from ARGV[9], 2 if set where one was missing, 1 if the token held all
+-- slots already, and 0 if it has them and a counter or a floor has as great a number. If the
+-- permits are another number: that number, as a string. If something else has a slot, or a ticket
+-- is in the way: {its token, or '' if it is no string, or "ql:line" and the ticket; for the rest of
+-- KEYS: the least of their PTTLs, or -1; which of them are there, as a string of a 1 or a 0 for
+-- each; the time in microseconds; for how many milliseconds a ticket is in the way, or -1 if others
+-- stand in line and none is, or 0}.
 local token, ttl, count, number, old = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), ARGV[5], ARGV[9]
-local ticket, name = tonumber(ARGV[6]), ARGV[7]
-local counted, marked, sets = KEYS[count + 1], KEYS[count + 2], number ~= '0' and count or 0
+local rank = tonumber(ARGV[6])
+local counted, sets = KEYS[count + 1], number ~= '0' and count or 0
 local permits = redis.call('GET', counted)
 if permits and permits ~= ARGV[3] then
   return permits
@@ -41,20 +41,15 @@ for i = 1, count do
   holders[i] = holder
 end
 local kept = 0
-if ticket then
-  local mark = redis.pcall('GET', marked)
-  local since, by
-  if type(mark) == 'string' then
-    since, by = string.match(mark, '^ql:wanted (%d+) (%x+)$')
+if rank and not mine then
+  local stays, ticket, left, others = tonumber(ARGV[8]), before(KEYS[count + 2], ARGV[7], rank, false, {}, tonumber(ARGV[10]))
+  if ticket then
+    kept, way = left, way or 'ql:line ' .. ticket
+  elseif others then
+    kept = -1
   end
-  since = tonumber(since)
-  if since and by ~= name and (ticket == 0 or since < ticket or since == ticket and by < name) then
-    kept = redis.call('PTTL', marked)
-    way = way or not mine and mark
-  elseif tonumber(ARGV[8]) > 0 and (since or not mark) and (way or count > 1) then
-    redis.call('SET', marked, string.format('ql:wanted %s %s', ARGV[6], name), 'PX', ARGV[8])
-  elseif by == name and ARGV[8] == '0' then
-    redis.call('DEL', marked)
+  if stays > 0 then
+    put(KEYS[count + 2], ARGV[7], ARGV[6], stays)
   end
 end
 if way then
@@ -66,8 +61,7 @@ if way then
       least = left
     end
   end
-  local time = redis.call('TIME')
-  return {way, least, slots, time[1] * 1000000 + time[2], kept}
+  return {way, least, slots, micros, kept}
 end
 for i = 1, sets do
   local set = KEYS[count + 2 + i]

@@ -1,13 +1,13 @@
--- Keeps who waits under the lock on a key: the hash KEYS[1] has a field for each Locker that has such
--- waits, and the field "nonces", with a line for each who looks for a deadlock. A field or line begins with until when it
--- counts, by this node's clock in milliseconds, and a space.
+-- Keeps who waits under the lock on a key: the hash KEYS[1] has a field for each Locker that has
+-- such waits, and the field "nonces", with a line for each who looks for a deadlock. A field or
+-- line begins with until when it counts, by this node's clock in milliseconds, and a space.
 --
--- Sets the field ARGV[1], or the line of who is called so, to ARGV[2], for ARGV[3] milliseconds; "" in ARGV[2] takes it
--- away. It is a line if its name begins with "nonce:". Costs the same however many fields there are. Without arguments
--- nothing is set, and fields whose time is over go away.
+-- Sets the field ARGV[1], or the line of who is called so, to ARGV[2], for ARGV[3] milliseconds; ""
+-- in ARGV[2] takes it away. It is a line if its name begins with "nonce:". Costs the same however
+-- many fields there are. Without arguments nothing is set, and fields whose time is over go away.
 --
--- Returns {the time in microseconds, the nonces that count, with spaces between, field, what it says, …}: the fields
--- only to who sets nothing.
+-- Returns {the time in microseconds, the nonces that count, with spaces between, field, what it
+-- says, …}: the fields only to who sets nothing.
 local key, name, says, life = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

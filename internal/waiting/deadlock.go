@@ -25,8 +25,8 @@ func (ls *Lines) works(w *Waiter) {
 	}
 }
 
-// rests ends that. ls.mu is held.
-func (ls *Lines) rests(w *Waiter) {
+// worksNoMore ends that. ls.mu is held.
+func (ls *Lines) worksNoMore(w *Waiter) {
 	for _, lock := range w.carries {
 		all := slices.DeleteFunc(ls.workers[lock], func(other *Waiter) bool { return other == w })
 		if ls.workers[lock] = all; len(all) == 0 {
@@ -35,15 +35,15 @@ func (ls *Lines) rests(w *Waiter) {
 	}
 }
 
-// judge looks for rings through l, of which the holder or the last waiter is new: it follows who works
-// for the holder, for the holder that they wait for, and so on, and comes to those waiters of l who are
-// part of a ring. So it costs what is behind the holder, however many stand in l.
+// judge looks for rings through l, of which the holder or the last waiter is new: it follows who
+// works for the holder, for the holder that they wait for, and so on, and comes to those waiters of
+// l who are part of a ring. So it costs what is behind the holder, however many wait in l.
 //
-// Nothing else closes a ring. A waiter that comes is its last part, and so is a lock for which all of a
-// line wait from now on. Who changes his place in line waits for the same lock. A lock that was just got,
-// by hand-over too, has nobody who works for it yet. Who is left out here, because he is promised a lock,
-// has no holder before him: if the promise comes to nothing he tries, and finds one.
-// ls.mu is held.
+// Nothing else closes a ring. A waiter that comes is its last part, and so is a lock for which all
+// of a line wait from now on. A waiter whose position in line changes waits for the same lock. For a
+// lock that was just got, by hand-over too, nobody works yet. A waiter that is left out here, because
+// it is promised a lock, has no holder before it: if the promise comes to nothing it tries, and finds
+// one. ls.mu is held.
 func (ls *Lines) judge(l *line) {
 	if l.holder != nil {
 		ls.follow(l, Block{l.first().Key, l.holder}, nil, make(map[Holder]bool))

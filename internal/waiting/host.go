@@ -15,9 +15,14 @@ type Host interface {
 	Size() (nodes, quorum int)
 	Trip() time.Duration // the nodes' distance
 	Others() bool        // another Locker listened when a release was last announced
+	KeepLines() bool     // all nodes keep lines, and tell what changes there
 
-	Listen(key string, w Listener)
-	Unlisten(key string, w Listener)
+	// Channels are those by which nodes announce that something of the key is free, and last that
+	// its line is shorter.
+	Channels(key string) []string
+	Listen(channel string, w Listener)
+	Unlisten(channel string, w Listener)
+	Heard(channel int)            // a node has announced something by one of them
 	HolderOf(token string) Holder // a lock of this Locker that is held, or nil
 
 	// Carries returns the locks of this Locker that ctx works for.
@@ -27,25 +32,24 @@ type Host interface {
 	// GaveUp words the end of a wait: what was wrong at the last try, and what ended the waiting if
 	// that was not an option; nil: it was.
 	GaveUp(last error, tries int, waited time.Duration, end error) error
-	// Places has room for [MaxTries].
-	Places() chan struct{}
+	// Tries has room for [MaxTries].
+	Tries() chan struct{}
 	// Try asks the nodes for the lock once. Without an attempt nothing was asked.
 	Try(w *Waiter) (Attempt, error)
 	// Await waits for what comes of an attempt that was handed over.
 	Await(w *Waiter, a Attempt) error
-	// Refused is told of an attempt that has failed, and returns how soon the next one has to renew
-	// what it has left at the nodes for that; 0: nothing.
-	Refused(w *Waiter, a Attempt) (renews time.Duration)
-	// Place is where a waiter stands in the key's line; 0: nowhere, or it cannot say yet.
-	Place(w *Waiter) int64
-	// Leaves is told of a waiter who stands in line at the nodes and waits no longer. Next, if it is not
-	// nil, takes its place for this process.
+	// Rank is that of a waiter's ticket; 0: it has none, or the host cannot say yet.
+	Rank(w *Waiter) int64
+	// Behind reports whether a set's ticket is behind another one's in the lines that both are in.
+	Behind(w, other *Waiter) bool
+	// Leaves is told of a waiter that waits no longer, and may have its ticket at nodes. Next, if
+	// it is not nil, waits there for this process from now on.
 	Leaves(w, next *Waiter)
-	// Outlook says what a failed try means for those who wait.
+	// Outlook says what a failed try means for waiters.
 	Outlook(err error) Outlook
 }
 
-// A Listener hears what is announced of a key.
+// A Listener hears what is announced by a channel.
 type Listener interface {
 	OnSubscribed(node int, subscribed bool)
 	OnMessage(node int, payload string)
@@ -73,11 +77,13 @@ type Try interface {
 	SelfWoken() bool
 	Frees() clockdrift.Instant // when the nodes will have forgotten the holder; 0: they do not say
 	Free(do func(node int))    // the nodes that were found free
+	Outranked() bool           // a node says that other tickets are in line
+	Sees(token string) bool    // a node says that it has the key
 	// InFront: whether nobody is before this one in the line of a node that has answered.
 	InFront(do func(node int, first bool))
 }
 
-// An Outlook says what a failed try means for those who wait.
+// An Outlook says what a failed try means for waiters.
 type Outlook struct {
 	Taken   bool // others have the key, or parts of the votes
 	Quorum  bool // a quorum is there, if not at once
@@ -97,17 +103,20 @@ const (
 
 // Options say how long to wait, and how often to try.
 type Options struct {
-	// Several: the key has several places, which are held side by side. A lock of this Locker is
-	// not all that the first waiter waits for, and a released place goes to the next one while the
+	// Several: the key has several slots, which are held side by side. A lock of this Locker is
+	// not all that the first waiter waits for, and a released slot goes to the next one while the
 	// first asks the nodes.
 	Several bool
-	// Name is that of the Locker in the key's line at the nodes; "": nobody of this process stands there.
+	// Name is that of the Locker in the key's line at the nodes; "": this process leaves no ticket
+	// there.
 	Name string
-	// Stands: it stands in that line under the name while it is the first here. Whose turn it is say
-	// the nodes, not chance.
-	Stands                 bool
+	// Fair: its second try leaves its ticket, while it is the first here. The nodes say who is next,
+	// not chance. Others leave one where there are others, or readers.
+	Fair                   bool
+	Ages                   bool // it leaves its ticket from setAge on, where others listen at least, and not before
+	Wants                  int  // so many keys or permits as one lock; 0: one, alone
+	Most                   int  // a waiter that wants more than so many waits for the caller
 	MaxWait                time.Duration
-	Retries                int
 	BackoffMin, BackoffMax time.Duration
 	Outage                 time.Duration // how long to go on without a quorum
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
 // A lockStub is a lock that counts how often anybody looks at it.
@@ -33,8 +35,8 @@ func (lineHost) Carries(ctx context.Context) []Holder {
 func joins(t *testing.T, lines *Lines, h Host, key string, reads bool, works ...Holder) *Waiter {
 	t.Helper()
 	w := &Waiter{
-		Host: h, Lines: lines, Key: key, Joins: reads, Context: context.WithValue(t.Context(), carriedLocks{}, works),
-		turn: make(chan struct{}), nudged: make(chan struct{}, 1),
+		Host: h, Lines: lines, Key: key, Keys: []string{key}, Joins: reads, Context: context.WithValue(t.Context(), carriedLocks{}, works),
+		nudged: make(chan struct{}, 1),
 	}
 	lines.join(w)
 	return w
@@ -121,7 +123,7 @@ func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) 
 	if !lines.calls(asked) || !lines.calls(other) {
 		t.Error("two readers behind one that has got the key are not both called")
 	}
-	urgent := &Waiter{Host: h, Lines: &lines, Key: "k", Context: t.Context(), Rank: -1, Options: Options{Stands: true}, turn: make(chan struct{})}
+	urgent := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), RankedFrom: -1, Options: Options{Fair: true}}
 	lines.join(urgent)
 	over := waits(true)
 	lines.leave(asked, lock)
@@ -129,3 +131,27 @@ func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) 
 		t.Error("a reader is called over a writer that has come in between, with a priority")
 	}
 }
+
+// Sets come to the lines in another order than their waits began in now and then.
+func TestSetsWaitInTheOrderOfTheirTickets(t *testing.T) {
+	var lines Lines
+	joins := func(place int64) *Waiter {
+		w := &Waiter{Host: tickets{}, Lines: &lines, Keys: []string{"a", "b"}, Context: t.Context(), Options: Options{Wants: 2, Most: 128}, nudged: make(chan struct{}, 1)}
+		w.NodeRank.Store(place)
+		lines.join(w)
+		return w
+	}
+	second, third, first := joins(20), joins(30), joins(10)
+	for _, w := range []*Waiter{first, second, third} {
+		if is, _ := lines.isFirst(w); is != (w == first) {
+			t.Errorf("who has the ticket of the time %d is first: %v", w.NodeRank.Load(), is)
+		}
+	}
+}
+
+// A tickets host's sets have tickets, of which none rests.
+type tickets struct{ placeless }
+
+func (tickets) Rank(w *Waiter) int64         { return w.NodeRank.Load() }
+func (tickets) Now() clockdrift.Instant      { return 0 }
+func (tickets) Behind(w, other *Waiter) bool { return w.NodeRank.Load() > other.NodeRank.Load() }

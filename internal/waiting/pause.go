@@ -7,16 +7,16 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// yield is how long this process leaves the key to others after it had its turns: as long as one
+// yield is how long this process leaves the key to others after a row of hand-overs: as long as one
 // of them needs to hear of it and to ask for it, which is two round trips of a machine that is
 // busy, and a random part.
 func yield(h Host) time.Duration {
 	return max(16*h.Trip(), 2*time.Millisecond) + h.Jitter(max(8*h.Trip(), time.Millisecond))
 }
 
-// splitBackoff is the pause after so many tries in a row that nobody may have won: the time in which
-// the one that leads has the key, or has let go; and full jitter over a bound that begins with as much
-// and doubles.
+// splitBackoff is the pause after so many tries in a row that nobody may have won: the time in
+// which the one that leads has the key, or has let go; and full jitter over a bound that begins
+// with as much and doubles.
 func splitBackoff(h Host, splits int) time.Duration {
 	return 2*h.Trip() + h.Jitter(min(max(2*h.Trip(), time.Millisecond)<<min(splits, 16), MaxSplitBackoff))
 }
@@ -37,9 +37,8 @@ const (
 	lookTogether  = 100 * time.Millisecond
 )
 
-// standAgain is how often the first of a process shows the nodes that it still stands in a key's
-// line, at least.
-const standAgain = protocol.StandTTL / 3
+// ticketPeriod is how often the first of a process leaves its ticket anew, at least.
+const ticketPeriod = protocol.TicketTTL / 3
 
 // MaxTries is how many waiters try at once: more would fill no larger batches.
 const MaxTries = 256
@@ -61,9 +60,9 @@ type Sighting struct {
 	hidden clockdrift.Instant // since when it might have a quorum
 }
 
-// Stays notes what a try has seen that was asked then, and reports whether a token has been there for so
-// long, and might have had a quorum all the time: a contender would have released it, but not one of a
-// user's own. A try that waits for silent nodes says nothing of that time.
+// Stays notes what a try has seen that was asked then, and reports whether a token has been there
+// for so long, and might have had a quorum all the time: a contender would have released it, but
+// not one of a user's own. A try that waits for silent nodes says nothing of that time.
 func (s *Sighting) Stays(try Try, asked, now clockdrift.Instant, long time.Duration) bool {
 	token, may := try.Rival()
 	if try.Holder() != "" { // what is left of it at the next try is being released
@@ -77,10 +76,10 @@ func (s *Sighting) Stays(try Try, asked, now clockdrift.Instant, long time.Durat
 	if !may {
 		s.hidden = now // by now it had no quorum: what a node hides at a later try says nothing of before
 	}
-	return s.Stood(asked, long)
+	return s.Stayed(asked, long)
 }
 
-// Stood reports whether a try that is asked then may see that the token stays.
-func (s *Sighting) Stood(asked clockdrift.Instant, long time.Duration) bool {
+// Stayed reports whether a try that is asked then may see that the token stays.
+func (s *Sighting) Stayed(asked clockdrift.Instant, long time.Duration) bool {
 	return protocol.Marked(s.Token) && asked >= s.hidden.Add(long)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -27,22 +28,16 @@ type bareSession struct {
 	ttl   string
 }
 
-func openBare(addrs []string, setup Setup) (Session, error) {
-	s := &bareSession{ttl: strconv.FormatInt(setup.TTL.Milliseconds(), 10)}
+func openBare(addrs []string, setup Setup) Session {
+	s := &bareSession{ttl: strconv.FormatInt(cmp.Or(setup.TTL, ttl).Milliseconds(), 10)}
 	for _, addr := range addrs {
-		conn, err := net.Dial("tcp", addr) //nolint:gosec,noctx // on this machine; refused at once
-		if err == nil {
-			_, err = fmt.Fprintf(conn, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n", len(scripts.Release.Source), scripts.Release.Source)
-		}
-		if err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		n := &bareNode{conn: conn}
+		n := &bareNode{conn: must(net.Dial("tcp", addr))} //nolint:noctx // on this machine; refused at once
+		must(fmt.Fprintf(n.conn, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n", len(scripts.Release.Source), scripts.Release.Source))
 		n.asked = append(n.asked, nil) // nobody awaits that reply
 		s.nodes = append(s.nodes, n)
 		go n.read()
 	}
-	return s, nil
+	return s
 }
 
 func (s *bareSession) Close() (err error) {
@@ -77,7 +72,8 @@ func (s *bareSession) ask(add func(n *bareNode, b *ballot)) error {
 	return nil
 }
 
-// vote counts an answer. The one that makes the quorum, or the last one without it, wakes the caller.
+// vote counts an answer. The one that makes the quorum, or the last one without it, wakes the
+// caller.
 func (b *ballot) vote(granted bool, all int64) {
 	add := int64(1) << 32
 	if granted {
@@ -109,9 +105,18 @@ func (s *bareSession) Lock(_ context.Context, key string) (Hold, error) {
 	return h, err
 }
 
-func (s *bareSession) Wait(ctx context.Context, key string) (Hold, error) { return s.Lock(ctx, key) }
+// Wait tries until it has the key: right behind a release no quorum may know of it.
+func (s *bareSession) Wait(ctx context.Context, key string) (Hold, error) {
+	for {
+		hold, err := s.Lock(ctx, key)
+		if !errors.Is(err, errBare) {
+			return hold, err
+		}
+		_ = hold.Release() // what it has got
+	}
+}
 
-func (h *bareHold) Release(context.Context) error {
+func (h *bareHold) Release() error {
 	return h.session.ask(func(n *bareNode, b *ballot) { n.releases = append(n.releases, bareRelease{h.key, h.token, b}) })
 }
 

@@ -2,38 +2,81 @@ package main
 
 import (
 	"bufio"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 )
 
-// Child is another process that runs this program, for a part of it that its first
-// argument names. It obeys orders, each a line, answers each with a line, and ends with
-// its input.
+// failure is what check ends a part of the program with, and attempt returns.
+type failure struct{ error }
+
+// check ends what is being measured where err is not nil: a bench has no other answer to it. No
+// goroutine but the first may call it.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+// attempt returns the error that do ends with, if it is one of check.
+func attempt(do func()) (err error) {
+	defer func() {
+		switch reason := recover().(type) {
+		case nil:
+		case failure:
+			err = reason.error
+		default:
+			panic(reason)
+		}
+	}()
+	do()
+	return nil
+}
+
+// Child is another process that runs this program, for a part of it. It obeys orders, each a line,
+// answers by JSON, and ends with its input.
 type Child struct {
 	command *exec.Cmd
 	orders  io.WriteCloser
-	answers *bufio.Reader
+	out     io.Reader
+	answers *json.Decoder
 }
 
-func startChild(args ...string) (*Child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	c := &Child{command: exec.Command(self, args...)} //nolint:gosec,noctx // this program; it ends with its input
+// startChild starts the part of that name, which is told the rest by JSON.
+func startChild(part string, spec any) *Child {
+	text := must(json.Marshal(spec))
+	c := &Child{command: exec.Command(must(os.Executable()), part, string(text))} //nolint:gosec,noctx // this program; it ends with its input
 	c.command.Stderr = os.Stderr
-	if c.orders, err = c.command.StdinPipe(); err != nil {
-		return nil, err
+	c.orders = must(c.command.StdinPipe())
+	c.out = must(c.command.StdoutPipe())
+	c.answers = json.NewDecoder(c.out)
+	check(c.command.Start())
+	return c
+}
+
+// serve is the whole of a run of this program that is a part of another one.
+func serve() {
+	parts := map[string]func(spec []byte, orders *bufio.Scanner, answers *json.Encoder){
+		"proxies": serveProxies, "crowd": serveCrowd, "service": serveService,
 	}
-	answers, err := c.command.StdoutPipe()
+	if len(os.Args) == 3 && parts[os.Args[1]] != nil {
+		exit(attempt(func() { parts[os.Args[1]]([]byte(os.Args[2]), bufio.NewScanner(os.Stdin), json.NewEncoder(os.Stdout)) }))
+	}
+}
+
+func exit(err error) {
 	if err != nil {
-		return nil, err
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
 	}
-	c.answers = bufio.NewReader(answers)
-	return c, c.command.Start()
+	os.Exit(0)
 }
 
 func (c *Child) order(words ...any) error {
@@ -41,18 +84,38 @@ func (c *Child) order(words ...any) error {
 	return err
 }
 
-func (c *Child) answer() (string, error) {
-	line, err := c.answers.ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("its process has ended: %w", err)
-	}
-	return line, nil
-}
+func (c *Child) answer(into any) error { return c.answers.Decode(into) }
 
 // Close ends the process. It hears the rest of what the process says, or that might
-// wait for somebody to listen.
-func (c *Child) Close() error {
-	err := c.orders.Close()
-	_, unheard := io.Copy(io.Discard, c.answers)
-	return errors.Join(err, unheard, c.command.Wait())
+// wait for somebody to listen. What the process has to say about its end stands in stderr.
+func (c *Child) Close() {
+	_ = c.orders.Close()
+	_, _ = io.Copy(io.Discard, c.out)
+	_ = c.command.Wait()
+}
+
+// children are several processes.
+type children []*Child
+
+func (c *children) start(part string, spec any) { *c = append(*c, startChild(part, spec)) }
+
+func (c children) order(word string) {
+	for _, child := range c {
+		check(child.order(word))
+	}
+}
+
+// answers is one of each.
+func answers[T any](c children) []T {
+	all := make([]T, len(c))
+	for i, child := range c {
+		check(child.answer(&all[i]))
+	}
+	return all
+}
+
+func (c children) close() {
+	for _, child := range c {
+		child.Close()
+	}
 }

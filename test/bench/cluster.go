@@ -1,165 +1,83 @@
 package main
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
+	"context"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
-
-	redigo "github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
-// nodes is how many servers a cluster has.
+// nodes is how many servers a cluster has, where nothing else is said.
 const nodes = 5
 
-// Cluster is five servers on this machine.
-type Cluster struct {
-	processes []*server.Process
-}
+// Cluster is servers on this machine.
+type Cluster []*server.Process
 
-func startCluster() (*Cluster, error) {
-	c := &Cluster{}
-	for range nodes {
-		p, err := server.Launch()
-		if err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-		c.processes = append(c.processes, p)
+func startCluster(count int, setup server.Setup) (c Cluster) {
+	for range count {
+		c = append(c, must(setup.Launch()))
 	}
-	return c, nil
+	return c
 }
 
-// Close ends the servers.
-func (c *Cluster) Close() error {
-	var errs []error
-	for _, p := range c.processes {
-		errs = append(errs, p.Close())
+func (c Cluster) Close() {
+	for _, p := range c {
+		check(p.Close())
 	}
-	return errors.Join(errs...)
 }
 
-// Addrs is where the servers are.
-func (c *Cluster) Addrs() []string {
-	addrs := make([]string, len(c.processes))
-	for i, p := range c.processes {
-		addrs[i] = p.Addr()
+func (c Cluster) Addrs() (addrs []string) {
+	for _, p := range c {
+		addrs = append(addrs, p.Addr())
 	}
 	return addrs
 }
 
 // Flush empties the servers. The second time takes what a server that was stopped
 // has found in its buffers.
-func (c *Cluster) Flush() error {
-	return c.each(func(conn redigo.Conn) error {
-		for range 2 {
-			if _, err := conn.Do("FLUSHALL"); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// Keys counts the keys that have not expired, and finds the greatest TTL that one
-// of them has left.
-func (c *Cluster) Keys() (count int, left time.Duration, err error) {
-	err = c.each(func(conn redigo.Conn) error {
-		names, err := redigo.Strings(conn.Do("KEYS", "*")) // leaves out what has expired
-		if err != nil || len(names) == 0 {
-			return err
-		}
-		count += len(names)
-		for _, name := range names {
-			if err := conn.Send("PTTL", name); err != nil {
-				return err
-			}
-		}
-		ttls, err := redigo.Int64s(conn.Do(""))
-		for _, ttl := range ttls {
-			left = max(left, time.Duration(ttl)*time.Millisecond)
-		}
-		return err
-	})
-	return count, left, err
-}
-
-// CPU is the processor time that the servers have taken so far.
-func (c *Cluster) CPU() (time.Duration, error) {
-	var sum time.Duration
-	err := c.each(func(conn redigo.Conn) error {
-		info, err := redigo.String(conn.Do("INFO", "cpu"))
-		for _, field := range []string{"used_cpu_sys", "used_cpu_user"} {
-			seconds, e := strconv.ParseFloat(infoField(info, field), 64)
-			err = errors.Join(err, e)
-			sum += time.Duration(seconds * float64(time.Second))
-		}
-		return err
-	})
-	return sum, err
-}
-
-// Commands is how many commands a server has run so far, those of scripts included, on
-// average.
-func (c *Cluster) Commands() (float64, error) {
-	var sum float64
-	err := c.each(func(conn redigo.Conn) error {
-		info, err := redigo.String(conn.Do("INFO", "stats"))
-		n, e := strconv.ParseFloat(infoField(info, "total_commands_processed"), 64)
-		sum += n
-		return errors.Join(err, e)
-	})
-	return sum / float64(len(c.processes)), err
-}
-
-// commandsDuring is how many more they are after work. The first of the bench's own two
-// questions is among them, and taken off.
-func (c *Cluster) commandsDuring(work func() error) (float64, error) {
-	before, err := c.Commands()
-	if err != nil {
-		return 0, err
+func (c Cluster) Flush() {
+	for _, p := range c {
+		must(p.Do("FLUSHALL"))
+		must(p.Do("FLUSHALL"))
 	}
-	if err := work(); err != nil {
-		return 0, err
-	}
-	after, err := c.Commands()
-	return after - before - 1, err
 }
 
-// Version names the servers' software.
-func (c *Cluster) Version() (string, error) {
-	conn, err := dial(c.processes[0].Addr())
-	if err != nil {
-		return "", err
+// Keys counts the keys that have not expired.
+func (c Cluster) Keys() (count int) {
+	for _, p := range c {
+		count += len(strings.Fields(must(p.Do("KEYS", "*"))))
 	}
-	defer func() { _ = conn.Close() }()
-	info, err := redigo.String(conn.Do("INFO", "server"))
-	if version := infoField(info, "valkey_version"); version != "" {
-		return "Valkey " + version, err
-	}
-	return "Redis " + infoField(info, "redis_version"), err
+	return count
 }
 
-func (c *Cluster) each(do func(conn redigo.Conn) error) error {
-	for _, p := range c.processes {
-		conn, err := dial(p.Addr())
-		if err == nil {
-			err = errors.Join(do(conn), conn.Close())
-		}
-		if err != nil {
-			return fmt.Errorf("server at %s: %w", p.Addr(), err)
-		}
+// Info is what a server says of itself, on average.
+func (c Cluster) Info(field string) (average float64) {
+	for _, p := range c {
+		average += must(strconv.ParseFloat(infoField(must(p.Do("INFO")), field), 64)) / float64(len(c))
 	}
-	return nil
+	return average
 }
 
-// dial connects for the bench itself, beside the contenders.
-func dial(addr string) (redigo.Conn, error) {
-	const timeout = 10 * time.Second
-	return redigo.Dial("tcp", addr, redigo.DialConnectTimeout(timeout), redigo.DialReadTimeout(timeout), redigo.DialWriteTimeout(timeout))
+// CPU is the seconds of processor time that the servers have taken so far.
+func (c Cluster) CPU() float64 {
+	return (c.Info("used_cpu_sys") + c.Info("used_cpu_user")) * float64(len(c))
+}
+
+// commandsDuring is how many commands a server runs during work, those of scripts included. The
+// first of the bench's own two questions is among them, and taken off.
+func (c Cluster) commandsDuring(work func()) float64 {
+	const field = "total_commands_processed"
+	before := c.Info(field)
+	work()
+	return c.Info(field) - before - 1
+}
+
+func (c Cluster) Version() string {
+	info := must(c[0].Do("INFO"))
+	return cmp.Or(infoField(info, "server_name"), "redis") + " " + cmp.Or(infoField(info, "valkey_version"), infoField(info, "redis_version"))
 }
 
 func infoField(info, name string) string {
@@ -168,4 +86,28 @@ func infoField(info, name string) string {
 		return ""
 	}
 	return strings.TrimSpace(found[1])
+}
+
+// Site is a cluster that can be in trouble, with a proxy before each node.
+type Site struct {
+	Cluster
+	proxies *Proxies
+}
+
+func startSite() *Site {
+	cluster := startCluster(nodes, server.Setup{})
+	return &Site{cluster, startProxies(cluster.Addrs())}
+}
+
+func (s *Site) Close() {
+	s.proxies.Close()
+	s.Cluster.Close()
+}
+
+// mend lifts the trouble and returns when all nodes answer again.
+func (s *Site) mend(ctx context.Context, t Trouble) {
+	check(t.lift(s))
+	for _, addr := range s.Addrs() {
+		check(server.Await(ctx, addr))
+	}
 }

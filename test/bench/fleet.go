@@ -6,269 +6,288 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	redigo "github.com/gomodule/redigo/redis"
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
+// A service is what each process of a fleet does. It has locks that are renewed, and goroutines that
+// each wait for a key which another process has.
+type service struct {
+	Title                           string
+	Processes, Locks, Waiters, Keys int           // keys are over all processes
+	NodeTimeout                     time.Duration // 0 for the library's own
+	Contender                       string
+	Number                          int // of the process
+	Addrs                           []string
+}
+
+const (
+	starved    = 10 * time.Second // a node time-out for 200 processes on a few cores
+	renewedTTL = 30 * time.Second // of the locks that are renewed
+)
+
+var fleetColumns = []string{"waiter memory", "clients busy", "servers busy", "commands", "done", "failed"}
+
 var fleet = Case{
 	Name: "fleet",
-	About: "many processes, and many who wait for what another process has: what it costs while nothing happens, for 2 s (the processor as a part of one core), " +
-		"what is at a node, and how long it takes until all have had their locks once these are released; and 200 services with a few renewed locks each",
-	Columns: []Column{
-		{"memory", "a process's memory", memory},
-		{"waiter", "a waiter's memory", memory},
-		{"cpu", "all clients' CPU", percent},
-		{"server cpu", "all servers' CPU", percent},
-		{"commands", "a node's commands/s", whole},
-		{"connections", "its connections", whole},
-		{"channels", "its channels", whole},
-		{"server memory", "its memory more", memory},
-		{"done", "all done in", duration},
-		{"failed", "failed", whole},
+	About: "10,000 waiters in few processes, and 200 processes with one each, who wait for what another process has: what it costs while nothing happens, for 2 s (the processor as a part of one core), " +
+		"what is at a node, and how long it takes until all have had their locks once these are released",
+	Columns: append([]string{"memory", "connections", "channels", "server memory"}, fleetColumns...),
+	Apart:   true,
+	Run: func(ctx context.Context, b *Bench, t *Table) {
+		waiters, processes := b.atMost(10_000), b.atMost(20_000)/100
+		turns(ctx, b.with([]Contender{find("redlock", "go-redis", "")}), t, 1, []service{
+			{Title: "all for one key, 1 process", Processes: 1, Waiters: waiters, Keys: 1},
+			{Title: "all for one key, 16 processes", Processes: 16, Waiters: waiters / 16, Keys: 1},
+			{Title: "a key each, 1 process", Processes: 1, Waiters: waiters, Keys: waiters},
+			{Title: "a key each, 16 processes", Processes: 16, Waiters: waiters / 16, Keys: waiters / 16 * 16},
+			{Title: "a waiter and 5 renewed locks in each process", Processes: processes, Locks: 5, Waiters: 1, Keys: processes},
+		}, func(c Contender, s service) {
+			t.Add(Key{c.Name(), s.Processes * s.Waiters, s.Title}, b.measureFleet(ctx, c, s))
+		})
 	},
-	Apart: true,
-	Run:   runFleet,
 }
 
-// A service is what each process of a fleet does.
-type service struct {
-	processes, locks, waiters int
-	keys                      int // that are waited for, over all processes
+var parked = Case{
+	Name: "parked",
+	About: "goroutines of one process that each wait for a key of their own, which another process holds: what one takes of heap and stacks, " +
+		"what all of them cost in 2 s (the processor as a part of one core), and how long it takes until all have had their locks once the keys are released",
+	Columns: fleetColumns,
+	Run: func(ctx context.Context, b *Bench, t *Table) {
+		turns(ctx, b.with(ours(b.Waiters)), t, b.fewerRounds(), []int{b.atMost(10_000)}, func(c Contender, waiters int) {
+			t.Add(Key{Contender: c.Name(), Goroutines: waiters}, b.measureFleet(ctx, c, service{Processes: 1, Waiters: waiters, Keys: waiters}))
+		})
+	},
 }
-
-func (s service) title() string {
-	what := fmt.Sprintf("%d processes", s.processes)
-	if s.processes == 1 {
-		what = "1 process"
-	}
-	if s.locks > 0 {
-		what += fmt.Sprintf(" of %d renewed locks", s.locks)
-	}
-	keys := fmt.Sprintf("%d keys", s.keys)
-	if s.keys == 1 {
-		keys = "one key"
-	}
-	return fmt.Sprintf("%s, %d waiters in all for %s", what, s.processes*s.waiters, keys)
-}
-
-func runFleet(ctx context.Context, b *Bench, t *Table) error {
-	waiters, processes := b.atMost(10_000), b.atMost(3_200)
-	for _, s := range []service{
-		{1, 0, waiters, 1},
-		{16, 0, waiters / 16, 1},
-		{1, 0, waiters, waiters},
-		{16, 0, waiters / 16, waiters / 16 * 16},
-		{processes / 16, 5, 1, processes / 16},
-	} {
-		b.Log.Printf("%s: %s", t.Name, s.title())
-		values, err := b.measureFleet(ctx, s)
-		if err := errors.Join(err, b.Site.Flush()); err != nil {
-			return fmt.Errorf("%s: %w", s.title(), err)
-		}
-		t.Add(Key{Contender: find("redlock", "go-redis", "").Name(), Situation: s.title()}, values)
-	}
-	return nil
-}
-
-// starved is a node time-out for 200 processes on a few cores.
-const starved = 10 * time.Second
 
 func awaitedKey(i int) string { return fmt.Sprintf("bench:fleet:%d", i) }
 
 // measureFleet has the keys that are waited for, starts the processes, looks at them while nothing
 // happens, and releases the keys.
-func (b *Bench) measureFleet(ctx context.Context, s service) (values map[string]float64, err error) {
-	over := find("redlock", "go-redis", "")
-	holder, err := over.Open(b.Site.Addrs(), Setup{Goroutines: 128, TTL: 5 * time.Minute, Options: []redlock.Option{redlock.WithNodeTimeout(starved)}})
-	if err != nil {
-		return nil, err
-	}
+func (b *Bench) measureFleet(ctx context.Context, c Contender, s service) map[string]float64 {
+	s.NodeTimeout = starved
+	holder := b.open(c, Setup{TTL: 5 * time.Minute, Options: []redlock.Option{redlock.WithNodeTimeout(starved)}})
 	defer b.end(holder)
-	holds, errs := make([]Hold, s.keys), make([]error, s.keys)
-	shared(s.keys, func(i int) { holds[i], errs[i] = holder.Wait(ctx, awaitedKey(i)) })
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	before, err := b.Site.inUse()
-	if err != nil {
-		return nil, err
-	}
-	var all children
-	defer func() { err = errors.Join(err, all.close()) }()
-	for i := range s.processes {
-		child, err := startChild(append([]string{serviceCommand, strconv.Itoa(i), strconv.Itoa(s.locks), strconv.Itoa(s.waiters), strconv.Itoa(s.keys)}, b.Site.Addrs()...)...)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, child)
-	}
-	if _, err := all.report(""); err != nil { // they have begun
-		return nil, err
-	}
-	settle := 5 * time.Second
-	if b.Quick {
-		settle = 500 * time.Millisecond
-	}
-	if err := pause(ctx, settle); err != nil {
-		return nil, err
-	}
-	first, err := all.report("look")
-	if err != nil {
-		return nil, err
-	}
-	servers, err := b.Site.CPU()
-	if err != nil {
-		return nil, err
-	}
-	const long = 2 * time.Second
-	commands, err := b.Site.commandsDuring(func() error { return pause(ctx, long) })
-	if err != nil {
-		return nil, err
-	}
-	after, err := b.Site.CPU()
-	if err != nil {
-		return nil, err
-	}
-	second, err := all.report("look")
-	if err != nil {
-		return nil, err
-	}
-	now, err := b.Site.inUse()
-	if err != nil {
-		return nil, err
-	}
-	start := time.Now()
-	shared(s.keys, func(i int) { errs[i] = holds[i].Release(ctx) })
-	last, err := all.report("finish")
-	values = map[string]float64{
-		"memory":        float64(second.Memory) / float64(s.processes),
-		"waiter":        float64(second.Grown) / float64(s.processes*s.waiters),
-		"cpu":           (second.CPU - first.CPU).Seconds() / long.Seconds(),
-		"server cpu":    (after - servers).Seconds() / long.Seconds(),
-		"commands":      commands / long.Seconds(),
-		"connections":   now["connected_clients"] - before["connected_clients"],
-		"channels":      now["pubsub_channels"] - before["pubsub_channels"],
-		"server memory": now["used_memory"] - before["used_memory"],
-		"done":          time.Since(start).Seconds(),
-		"failed":        float64(last.Failed),
-	}
-	if last.Err != "" {
-		b.Log.Printf("\t%d failed, one of the first: %s", last.Failed, last.Err)
-	}
-	return values, errors.Join(append(errs, err)...)
-}
-
-// inUse is what a node says of itself, on average.
-func (c *Cluster) inUse() (map[string]float64, error) {
-	values := make(map[string]float64)
-	err := c.each(func(conn redigo.Conn) error {
-		info, err := redigo.String(conn.Do("INFO"))
-		for _, field := range []string{"connected_clients", "pubsub_channels", "used_memory"} {
-			n, e := strconv.ParseFloat(infoField(info, field), 64)
-			err = errors.Join(err, e)
-			values[field] += n / float64(len(c.processes))
-		}
+	holds := make([]Hold, s.Keys)
+	check(shared(s.Keys, func(i int) (err error) {
+		holds[i], err = holder.Wait(ctx, awaitedKey(i))
 		return err
-	})
-	return values, err
+	}))
+	fields := map[string]string{"connections": "connected_clients", "channels": "pubsub_channels", "server memory": "used_memory"}
+	before := make(map[string]float64)
+	for metric, field := range fields {
+		before[metric] = b.Site.Info(field)
+	}
+	all, _ := b.startFleet(c, s)
+	defer func() { all.close() }()
+	pause(ctx, time.Duration(b.atMost(500))*10*time.Millisecond)
+	values := b.watchFleet(ctx, all, 2*time.Second)
+	for metric, field := range fields {
+		values[metric] = b.Site.Info(field) - before[metric]
+	}
+	values["memory"] /= float64(s.Processes)
+	values["waiter memory"] = values["grown"] / float64(s.Processes*s.Waiters)
+	start := time.Now()
+	check(shared(s.Keys, func(i int) error { return holds[i].Release() }))
+	values["failed"] = all.report("finish")["failed"]
+	values["done"] = time.Since(start).Seconds()
+	return values
 }
 
-// An account is what a process of a fleet reports of itself.
-type account struct {
-	CPU           time.Duration
-	Memory, Grown uint64 // heap and stacks, and how much more it is than before the first lock
-	Failed        int
-	Err           string
+// startFleet starts processes, and returns what they report when they have their locks and begin to
+// wait.
+func (b *Bench) startFleet(c Contender, s service) (all children, begun map[string]float64) {
+	s.Contender, s.Addrs = c.Name(), b.Site.Addrs()
+	for s.Number = range s.Processes {
+		all.start("service", s)
+	}
+	return all, all.report("")
+}
+
+// watchFleet says what a fleet and the nodes do for a while, and what it is then.
+func (b *Bench) watchFleet(ctx context.Context, all children, long time.Duration) map[string]float64 {
+	first, servers, start := all.report("look"), b.Site.CPU(), time.Now()
+	commands := b.Site.commandsDuring(func() { pause(ctx, long) })
+	seconds := time.Since(start).Seconds()
+	values := all.report("look")
+	values["clients busy"] = (values["cpu"] - first["cpu"]) / seconds
+	values["servers busy"] = (b.Site.CPU() - servers) / seconds
+	values["commands"] = commands / seconds
+	values["renewals"] = (values["renewals"] - first["renewals"]) / seconds
+	return values
 }
 
 // report lets all obey an order, and adds up what they answer.
-func (c children) report(order string) (sum account, err error) {
+func (c children) report(order string) map[string]float64 {
 	if order != "" {
-		if err := c.order(order); err != nil {
-			return sum, err
+		c.order(order)
+	}
+	sum := make(map[string]float64)
+	for _, one := range answers[map[string]float64](c) {
+		for metric, value := range one {
+			sum[metric] += value
 		}
 	}
-	for _, child := range c {
-		line, err := child.answer()
-		if err != nil {
-			return sum, err
-		}
-		var one account
-		if err := json.Unmarshal([]byte(line), &one); err != nil {
-			return sum, err
-		}
-		sum.CPU, sum.Memory, sum.Grown, sum.Failed = sum.CPU+one.CPU, sum.Memory+one.Memory, sum.Grown+one.Grown, sum.Failed+one.Failed
-		if sum.Err == "" {
-			sum.Err = one.Err
-		}
-	}
-	return sum, nil
+	return sum
 }
 
-// serviceCommand is the first argument of a run of this program that is one of a fleet. The others are
-// its number, how many renewed locks it has, how many wait in it, for how many keys all of
-// them do, and where the nodes are.
-const serviceCommand = "service"
+// A servant is a process of a fleet.
+type servant struct {
+	holds                      []Hold
+	renewals, failed, troubled atomic.Int64
+}
 
-// serveService is the process: it has its locks and begins to wait, and says so, tells what it
-// costs as often as it is asked, and finishes when it has had what it waits for.
-func serveService(args []string, orders io.Reader, answers io.Writer) error {
-	goredis.SetLogger(quiet{})
-	var numbers [4]int
-	for i := range numbers {
-		n, err := strconv.Atoi(args[i])
-		if err != nil {
+func (s *servant) fail(err error) {
+	if s.failed.Add(1) == 1 {
+		fmt.Fprintln(os.Stderr, "\tthe first that failed:", err)
+	}
+}
+
+// told counts a renewal.
+func (s *servant) told(_ context.Context, renewal redlock.ExtendEnd) {
+	s.renewals.Add(1)
+	if renewal.Err != nil {
+		s.fail(renewal.Err)
+	}
+	if renewal.Err != nil || renewal.Granted < renewal.Nodes {
+		s.troubled.Store(int64(now()))
+	}
+}
+
+// account is what it reports of itself; troubled is when the last renewal was had that failed or lacked
+// a node.
+func (s *servant) account(before float64) map[string]float64 {
+	lost := 0
+	for _, hold := range s.holds {
+		if !hold.(*redlock.Lock).Valid() {
+			lost++
+		}
+	}
+	_, cpu := usage()
+	in := inUse()
+	return map[string]float64{
+		"cpu": cpu.Seconds(), "memory": in, "grown": in - before, "lost": float64(lost),
+		"renewals": float64(s.renewals.Load()), "failed": float64(s.failed.Load()), "troubled": float64(s.troubled.Load()),
+	}
+}
+
+// serveService has its locks and begins to wait, and says so, tells what it costs as often as it is
+// asked, and finishes when it has had what it waits for.
+func serveService(spec []byte, orders *bufio.Scanner, answers *json.Encoder) {
+	var of service
+	check(json.Unmarshal(spec, &of))
+	s := &servant{holds: make([]Hold, of.Locks)}
+	options := []redlock.Option{redlock.WithHooks(redlock.Hooks{ExtendEnd: s.told}), redlock.WithRenewal()}
+	if of.NodeTimeout > 0 {
+		options = append(options, redlock.WithNodeTimeout(of.NodeTimeout))
+	}
+	c := redlocks()[slices.IndexFunc(redlocks(), func(c Contender) bool { return c.Name() == of.Contender })]
+	session := c.Open(of.Addrs, Setup{TTL: renewedTTL, Options: options})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	before, start := inUse(), time.Now()
+	check(shared(of.Locks, func(i int) (err error) {
+		s.holds[i], err = session.Wait(ctx, fmt.Sprintf("bench:service:%d:%d", of.Number, i))
+		return err
+	}))
+	taken := time.Since(start)
+	var waiting sync.WaitGroup
+	for i := range of.Waiters {
+		waiting.Go(func() {
+			hold, err := session.Wait(ctx, awaitedKey((of.Number*of.Waiters+i)%of.Keys))
+			if err == nil {
+				err = hold.Release()
+			}
+			if err != nil {
+				s.fail(err)
+			}
+		})
+	}
+	begun := s.account(before)
+	begun["taken"] = taken.Seconds()
+	check(answers.Encode(begun))
+	rest := func() {}
+	for orders.Scan() && orders.Text() != "finish" {
+		if each, busy := strings.CutPrefix(orders.Text(), "busy "); busy {
+			rest()
+			rest = spin(must(strconv.Atoi(each)))
+		}
+		check(answers.Encode(s.account(before)))
+	}
+	late := time.AfterFunc(time.Minute, cancel) // who has no lock by then has failed
+	defer late.Stop()
+	waiting.Wait()
+	start = time.Now()
+	last := s.account(before)
+	check(shared(of.Locks, func(i int) error {
+		if err := s.holds[i].Release(); !errors.Is(err, redlock.ErrLost) {
 			return err
 		}
-		numbers[i] = n
+		return nil // which the account says
+	}))
+	last["released"] = time.Since(start).Seconds()
+	check(answers.Encode(last))
+	check(session.Close())
+}
+
+var renewed = Case{
+	Name: "renewed",
+	About: "100,000 locks of 30 s in one process that are taken as fast as they can be and renewed from then on: while all is well, with one node stopped, with all of them " +
+		"stopped for 5 s, and with goroutines in the process that compute. Processor time is a part of one core; normal is when the last renewal was had that failed or " +
+		"that a node lacked, from the moment at which that was over",
+	Columns: []string{"taken", "memory", "renewals", "clients busy", "servers busy", "failed", "lost", "normal", "released"},
+	Run:     runRenewed,
+}
+
+const (
+	renewedWell = "all well"
+	renewedOne  = "1 node stopped"
+	renewedAll  = "all nodes stopped for 5 s"
+)
+
+// A trial is a trouble for a while.
+type trial struct {
+	title string
+	Trouble
+	long time.Duration
+}
+
+func runRenewed(ctx context.Context, b *Bench, t *Table) {
+	c, locks, calm, stopped := find("redlock", "go-redis", ""), 100_000, 40*time.Second, 15*time.Second
+	if b.Quick {
+		locks, calm, stopped = 5_000, 12*time.Second, 2*time.Second
 	}
-	number, locks, waiters, keys := numbers[0], numbers[1], numbers[2], numbers[3]
-	session, err := find("redlock", "go-redis", "").Open(args[4:], Setup{
-		Goroutines: max(1, min(waiters, 128)), TTL: renewedTTL, Renewed: true, Options: []redlock.Option{redlock.WithNodeTimeout(starved)},
-	})
-	if err != nil {
-		return err
+	all, begun := b.startFleet(c, service{Processes: 1, Locks: locks})
+	defer func() { all.close() }()
+	values := b.watchFleet(ctx, all, calm)
+	values["taken"], values["memory"] = begun["taken"], begun["grown"]/float64(locks)
+	well, failed := Key{Contender: c.Name(), Situation: renewedWell}, values["failed"]
+	t.Add(well, values)
+	order := func(n int) func(*Site) error {
+		return func(*Site) error { all.report(fmt.Sprint("busy ", n)); return nil }
 	}
-	ctx := context.Background()
-	before := inUse()
-	holds, errs := make([]Hold, locks), make([]error, locks)
-	shared(locks, func(i int) { holds[i], errs[i] = session.Wait(ctx, fmt.Sprintf("bench:service:%d:%d", number, i)) })
-	q := startQueue(ctx, session, waiters, func(i int) string { return awaitedKey((number*waiters + i) % keys) })
-	out, scanner := json.NewEncoder(answers), bufio.NewScanner(orders)
-	tell := func() error {
-		in := inUse()
-		return out.Encode(account{CPU: usage().cpu, Memory: in, Grown: in - min(in, before)})
+	for _, trial := range []trial{
+		{renewedOne, hung(1), stopped},
+		{renewedAll, hung(nodes), 5 * time.Second},
+		{busy(2).Name, Trouble{strike: order(2), lift: order(0)}, stopped},
+	} {
+		b.Log.Printf("%s: %s", t.Name, trial.title)
+		check(trial.strike(b.Site))
+		pause(ctx, trial.long)
+		b.Site.mend(ctx, trial.Trouble)
+		again := now()
+		values := b.watchFleet(ctx, all, renewedTTL)
+		values["failed"], failed = values["failed"]-failed, values["failed"]
+		delete(values, "memory") // of the process
+		values["normal"] = max(0, moment(values["troubled"]).sub(again)).Seconds()
+		t.Add(Key{Contender: c.Name(), Situation: trial.title}, values)
 	}
-	err = errors.Join(errors.Join(errs...), tell())
-	for err == nil && scanner.Scan() && strings.TrimSpace(scanner.Text()) == "look" {
-		err = tell()
-	}
-	late := time.AfterFunc(time.Minute, q.cancel) // who has no lock by then has failed
-	q.joined.Wait()
-	late.Stop()
-	failed, failure := q.stop()
-	last := account{Failed: failed}
-	if failure != nil {
-		last.Err = failure.Error()
-	}
-	err = errors.Join(err, out.Encode(last))
-	var release sync.Mutex
-	shared(len(holds), func(i int) {
-		if holds[i] == nil {
-			return
-		}
-		e := holds[i].Release(ctx)
-		release.Lock()
-		defer release.Unlock()
-		err = errors.Join(err, e)
-	})
-	return errors.Join(err, session.Close())
+	t.Add(well, map[string]float64{"released": all.report("finish")["released"]})
 }

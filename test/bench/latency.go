@@ -11,6 +11,7 @@ import (
 type latencies struct {
 	buckets [(highest - lowest + 1) << fraction]uint32
 	count   uint64
+	longest time.Duration
 }
 
 const (
@@ -22,6 +23,7 @@ const (
 func (l *latencies) add(d time.Duration) {
 	l.buckets[bucket(d)]++
 	l.count++
+	l.longest = max(l.longest, d)
 }
 
 func (l *latencies) merge(other *latencies) {
@@ -29,6 +31,7 @@ func (l *latencies) merge(other *latencies) {
 		l.buckets[i] += n
 	}
 	l.count += other.count
+	l.longest = max(l.longest, other.longest)
 }
 
 // quantile returns the duration that a part q of all is not above: 0.99 for p99. It
@@ -46,6 +49,8 @@ func (l *latencies) quantile(q float64) time.Duration {
 	}
 	return ceiling(len(l.buckets) - 1)
 }
+
+func (l *latencies) seconds(q float64) float64 { return l.quantile(q).Seconds() }
 
 func bucket(d time.Duration) int {
 	exponent := bits.Len64(uint64(max(0, d))) - 1

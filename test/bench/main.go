@@ -4,37 +4,34 @@
 //
 //	go run . -quick                   # two minutes, to see whether all is well
 //	go run . -only throughput         # one case
-//	go run . -only trims -keys 10000000
-//	                                  # ten million fences: it takes 200,000 if it is not told
-//	go run .                          # all, and writes docs/bench.txt, .json and .svg
-//	go run . -release v0.2.0          # the same, and keeps the figures in the history
-//	go run . -scale                   # how cost grows, and writes docs/scale.txt, .json and .svg
-//	go run . -draw                    # draws the pictures again from the JSON
-//	go run . -only throughput -against main
-//	                                  # by turns with the bench of another commit
+//	go run . -only far -far 10s       # nodes that differ, in turns of 10 s
+//	go run .                          # all, and writes docs/bench.txt and .json, and the pages' figures
+//	go run . -scale                   # how cost grows, and writes docs/scale.txt and .json, and the same
+//	go run . -pages                   # nothing, and writes the pages' figures anew
+//	go run . -only throughput -against main   # by turns with the bench of another commit
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime/pprof"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 func main() {
+	logging.Disable() // go-redis says nothing of nodes that are gone
 	serve()
 	var o options
 	flag.StringVar(&o.only, "only", "", "the `cases` to run, with commas between")
@@ -42,187 +39,203 @@ func main() {
 	flag.IntVar(&o.bench.Rounds, "rounds", 5, "how often the contenders take turns in throughput; other cases have about half as many")
 	flag.DurationVar(&o.bench.Duration, "duration", 500*time.Millisecond, "how long one measurement takes")
 	flag.DurationVar(&o.bench.Far, "far", time.Minute, "how long one turn of the case far takes")
+	flag.DurationVar(&o.bench.Crowd, "crowd", 3*time.Second, "how long one measurement of a crowd takes; the case beside takes twice that")
 	flag.IntVar(&o.bench.Keys, "keys", 200_000, "how many keys the case trims takes once each")
-	flag.IntVar(&o.bench.Goroutines, "goroutines", mostGoroutines, "take at most so many goroutines")
+	flag.IntVar(&o.bench.Goroutines, "goroutines", 10_000, "take at most so many goroutines")
 	flag.BoolVar(&o.bench.Quick, "quick", false, "one short round with a part of it all, whose figures mean little")
-	flag.BoolVar(&o.bench.Long, "long", false, "renew locks for ten minutes, and stop a node for one")
-	flag.BoolVar(&o.draw, "draw", false, "only draw the picture from the JSON")
 	flag.StringVar(&o.out, "out", "", "the `folder` to write to; a full run writes to docs, any other nowhere")
 	flag.StringVar(&o.against.commit, "against", "", "compare with the bench of another `commit`, which takes turns with this one")
 	flag.Float64Var(&o.against.least, "least", 0.97, "fail if a figure is below this `share` of the other commit's")
-	flag.BoolVar(&o.scale, "scale", false, "measure how cost grows, and write docs/scale.txt, .json and .svg")
-	flag.StringVar(&o.release, "release", "", "keep the figures of a full run in the history, as those of this `version`")
-	flag.StringVar(&o.profile, "cpuprofile", "", "write a profile of this process to a `file`")
+	flag.BoolVar(&o.scale, "scale", false, "measure how cost grows, and write docs/scale.txt and .json")
+	flag.BoolVar(&o.pages, "pages", false, "measure nothing, and write the figures of docs/bench.json and docs/scale.json into the pages")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	exit(o.run(ctx))
+	exit(attempt(func() { o.run(ctx) }))
 }
-
-// serve is the whole of a run of this program that is a part of another one.
-func serve() {
-	if len(os.Args) < 2 {
-		return
-	}
-	for command, part := range map[string]func([]string, io.Reader, io.Writer) error{
-		delayCommand: serveDelay, crowdCommand: serveCrowd, serviceCommand: serveService,
-	} {
-		if os.Args[1] == command {
-			exit(part(os.Args[2:], os.Stdin, os.Stdout))
-		}
-	}
-}
-
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-// mostGoroutines is enough for every case.
-const mostGoroutines = 10_000
 
 type options struct {
 	bench            Bench
 	only, contenders string
-	out, profile     string
-	release          string
-	scale            bool
-	draw             bool
+	out              string
+	scale, pages     bool
 	against          comparison
 }
 
-// docs is where the results of a full run belong, seen from this folder.
-var docs = filepath.Join("..", "..", "docs")
-
-func (o *options) run(ctx context.Context) error {
-	if o.draw {
-		return errors.Join(drawPicture(o.folder(docs)), drawScale(o.folder(docs)))
+func (o *options) run(ctx context.Context) {
+	if o.pages {
+		fillPages()
+		return
 	}
+	b, name := &o.bench, "bench"
 	if o.scale {
-		o.only, o.contenders = strings.Join([]string{scale.Name, fleet.Name, parked.Name, renewed.Name}, ","), "^"+find("redlock", "go-redis", "").Name()+"$"
+		name, o.only = "scale", strings.Join([]string{scale.Name, fleet.Name, parked.Name, renewed.Name}, ",")
+		o.contenders = "^" + find("redlock", "go-redis", "").Name() + "$"
 	}
-	full := o.only == "" && o.contenders == "" && !o.bench.Quick && o.bench.Goroutines >= mostGoroutines
-	if o.release != "" && !full {
-		return errors.New("-release wants a full run: the history is of whole ones")
+	full := o.only == "" && o.contenders == "" && !b.Quick && b.Goroutines >= 1024
+	ours := o.out == "" && (full || o.scale)
+	if ours {
+		o.out = filepath.Join(repository, "docs")
 	}
-	if o.bench.Quick {
-		o.bench.Rounds, o.bench.Duration = 1, min(o.bench.Duration, 100*time.Millisecond)
+	if b.Quick {
+		b.Rounds, b.Duration = 1, min(b.Duration, 100*time.Millisecond)
 	}
-	if o.bench.Rounds < 1 || o.bench.Duration <= 0 || o.bench.Goroutines < 1 {
-		return errors.New("-rounds, -duration and -goroutines must be above 0")
+	if b.Rounds < 1 || b.Duration <= 0 || b.Goroutines < 1 {
+		check(errors.New("-rounds, -duration and -goroutines must be above 0"))
 	}
 	if o.against.commit != "" {
-		o.against.rounds, o.against.args = o.bench.Rounds, o.passOn()
-		return o.against.run(ctx, os.Stdout)
+		o.against.rounds, o.against.args = b.Rounds, o.passOn()
+		o.against.run(ctx)
+		return
 	}
-	goredis.SetLogger(quiet{})
-	o.bench.Log = log.New(os.Stderr, "", 0)
-	todo, err := chosen(strings.FieldsFunc(o.only, func(r rune) bool { return r == ',' }))
-	if err != nil {
-		return err
-	}
-	taking, err := matching(o.contenders)
-	if err != nil {
-		return err
-	}
-	o.bench.Contenders = slices.DeleteFunc(slices.Clone(taking), Contender.polls)
-	o.bench.Waiters = slices.DeleteFunc(taking, func(c Contender) bool { return !c.waits() })
-	if o.bench.Quick {
-		o.bench.Contenders = slices.DeleteFunc(o.bench.Contenders, func(c Contender) bool { return !c.failFast() })
-	}
-	if o.bench.Site, err = startSite(); err != nil { //nolint:contextcheck // Close ends it
-		return err
-	}
-	report, err := o.profiled(func() (*Report, error) { return measure(ctx, &o.bench, todo) })
-	if err = errors.Join(err, o.bench.Site.Close()); err != nil {
-		return err
-	}
-	if !o.scale {
-		if err := report.remember(docs, o.release); err != nil {
-			return err
+	b.Log = log.New(os.Stderr, "", 0)
+	todo := chosen(strings.FieldsFunc(o.only, func(r rune) bool { return r == ',' }))
+	pattern := must(regexp.Compile(o.contenders))
+	for _, c := range contenders() {
+		if !pattern.MatchString(c.Name()) {
+			continue
+		}
+		if !c.polls() && (c.failFast() || !b.Quick) {
+			b.Contenders = append(b.Contenders, c)
+		}
+		if c.waits() {
+			b.Waiters = append(b.Waiters, c)
 		}
 	}
-	folder := o.folder("")
-	if full || o.scale {
-		folder = o.folder(docs)
-	}
-	if folder == "" {
-		_, err := fmt.Print(report.text())
-		return err
-	}
-	if o.scale {
-		return errors.Join(save(report, folder, "scale"), drawScale(folder))
-	}
-	return errors.Join(save(report, folder, "bench"), drawPicture(folder))
-}
-
-func (o *options) folder(fallback string) string {
+	b.Site = startSite()
+	defer b.Site.Close()
+	report := b.measure(ctx, todo)
+	text := report.text()
+	fmt.Print(text)
 	if o.out != "" {
-		return o.out
+		check(os.MkdirAll(o.out, 0o755))                                            //nolint:gosec // everybody may read it
+		check(os.WriteFile(filepath.Join(o.out, name+".txt"), []byte(text), 0o644)) //nolint:gosec // as above
+		text := append(must(json.MarshalIndent(report, "", "\t")), '\n')
+		check(os.WriteFile(filepath.Join(o.out, name+".json"), text, 0o644)) //nolint:gosec // as above
 	}
-	return fallback
+	if ours {
+		fillPages()
+	}
 }
 
-// measure runs the cases.
-func measure(ctx context.Context, b *Bench, todo []Case) (*Report, error) {
-	machine, err := thisMachine(b)
-	if err != nil {
-		return nil, err
-	}
-	report := &Report{Machine: machine}
+func (b *Bench) measure(ctx context.Context, todo []Case) *Report {
+	report := &Report{Machine: thisMachine(b)}
 	for _, c := range todo {
 		table, start := Table{Name: c.Name}, time.Now()
-		if err := c.Run(ctx, b, &table); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Name, err)
-		}
+		c.Run(ctx, b, &table)
 		report.Tables = append(report.Tables, table)
 		b.Log.Printf("%s took %v", c.Name, time.Since(start).Round(time.Second))
 	}
 	report.Floors = judge(report)
-	return report, nil
+	return report
 }
 
-// save shows the report, and writes it as text and as JSON.
-func save(report *Report, folder, name string) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // everybody may read it
-		return err
-	}
-	text := report.text()
-	fmt.Print(text)
-	return errors.Join(
-		os.WriteFile(filepath.Join(folder, name+".txt"), []byte(text), 0o644), //nolint:gosec // as above
-		report.write(filepath.Join(folder, name+".json")))
+// Case is one question to the contenders. It fills a table of its own.
+type Case struct {
+	Name    string   // as in -only
+	About   string   // what is done, in a line
+	Columns []string // metrics
+	Apart   bool     // it runs only where it is named
+	Run     func(ctx context.Context, b *Bench, t *Table)
 }
 
-// profiled writes a profile of what work does, if one is wanted.
-func (o *options) profiled(work func() (*Report, error)) (*Report, error) {
-	if o.profile == "" {
-		return work()
-	}
-	file, err := os.Create(o.profile)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	report, err := work()
-	pprof.StopCPUProfile()
-	return report, errors.Join(err, file.Close())
+// cases are all of them, in their order. A new one is a line here.
+var cases = []Case{throughput, openLoop, faults, starving, outage, far, handover, contended, fair, permits, sets, beside, parked, renewed, safety, trims, scale, fleet}
+
+// Bench is what every case works with.
+type Bench struct {
+	Rounds     int
+	Duration   time.Duration // of one window
+	Far        time.Duration // of one turn of the case far
+	Crowd      time.Duration // of one measurement of a crowd
+	Keys       int           // of the case trims
+	Goroutines int           // no more than so many
+	Quick      bool
+	Contenders []Contender // those that take part
+	Waiters    []Contender // those that do where locks are waited for
+	Site       *Site       // the nodes: a case leaves them well and empty
+	Log        *log.Logger // what is going on
 }
 
-func matching(pattern string) ([]Contender, error) {
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, fmt.Errorf("-contenders: %w", err)
+// with is the bench with other contenders.
+func (b *Bench) with(contenders []Contender) *Bench {
+	w := *b
+	w.Contenders = contenders
+	return &w
+}
+
+// turns calls do for each contender in turn, in each round and situation, so that whatever else
+// the machine does meets all of them alike. Each round begins with another contender. All nodes are
+// empty before and after.
+func turns[S any](ctx context.Context, b *Bench, t *Table, rounds int, situations []S, do func(c Contender, s S)) {
+	for round := range rounds {
+		for n, situation := range situations {
+			for i := range b.Contenders {
+				c := b.Contenders[(i+round)%len(b.Contenders)]
+				check(context.Cause(ctx))
+				b.Log.Printf("%s: round %d of %d, situation %d of %d: %s", t.Name, round+1, rounds, n+1, len(situations), c.Name())
+				do(c, situation)
+				b.Site.Flush()
+			}
+		}
 	}
-	some := slices.DeleteFunc(contenders(), func(c Contender) bool { return !re.MatchString(c.Name()) })
-	if len(some) == 0 {
-		return nil, fmt.Errorf("-contenders: none of them matches %q", pattern)
+}
+
+// bounded are the numbers of goroutines that are not above the bound, or the bound
+// where all are.
+func (b *Bench) bounded(concurrency ...int) []int {
+	bounded := slices.DeleteFunc(concurrency, func(n int) bool { return n > b.Goroutines })
+	if len(bounded) == 0 {
+		return []int{b.Goroutines}
 	}
-	return some, nil
+	return bounded
+}
+
+// fewerRounds is for cases that take long and whose figures vary little.
+func (b *Bench) fewerRounds() int { return (b.Rounds + 1) / 2 }
+
+// atMost is n, or little of it where it must be quick.
+func (b *Bench) atMost(n int) int {
+	if b.Quick {
+		return n / 100
+	}
+	return n
+}
+
+// tell logs why cycles failed.
+func (b *Bench) tell(s *Sample) {
+	if s.Err != nil {
+		b.Log.Printf("\t%d failed, the first: %v", s.Lost.count, s.Err)
+	}
+}
+
+// open opens a contender at the site.
+func (b *Bench) open(c Contender, setup Setup) Session { return c.Open(b.Site.Addrs(), setup) }
+
+// end closes a session. That nodes in trouble do not let go of their keys, or that
+// peers say so of calls that they have left behind, is no error of the bench.
+func (b *Bench) end(session Session) {
+	if err := session.Close(); err != nil {
+		b.Log.Printf("\tClose: %v", err)
+	}
+}
+
+// span is one window: long enough for three cycles of each goroutine, where those
+// are slow.
+func (b *Bench) span(goroutines int) Span {
+	return Span{Least: b.Duration, Most: 5 * b.Duration, Cycles: 3 * uint64(goroutines)} //nolint:gosec // not negative
+}
+
+// chosen are the cases of those names, or those that run where none is named.
+func chosen(names []string) (some []Case) {
+	for _, c := range cases {
+		if len(names) == 0 && !c.Apart || slices.Contains(names, c.Name) {
+			some = append(some, c)
+		}
+	}
+	if len(some) < len(names) {
+		check(errors.New("-only: there are no cases of all these names"))
+	}
+	return some
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
-// nodes starts five nodes as compose.yaml has them, admits them, and returns a client's environment,
-// of which the units and Kubernetes have the same.
+// nodes starts five nodes as compose.yaml has them, admits them, and returns a client's
+// environment, of which the units and Kubernetes have the same.
 func nodes(t *testing.T) (env []string) {
 	t.Helper()
 	p, services, doctor := composed(t)
@@ -37,8 +37,8 @@ func nodes(t *testing.T) (env []string) {
 
 var setting = regexp.MustCompile(`(?m)^(ExecStart|Environment)=(.+)$`)
 
-// Each unit's command runs its program under the lock, over nodes of compose.yaml, with the settings
-// that the unit has; and a unit of Type=notify is told that it is ready.
+// Each unit's command runs its program under the lock, over nodes of compose.yaml, with the
+// settings that the unit has; and a unit of Type=notify is told that it is ready.
 func TestUnitsRunTheirProgramsUnderTheLock(t *testing.T) {
 	env := nodes(t)
 	for name, text := range units(t) {

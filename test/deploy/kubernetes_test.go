@@ -14,10 +14,12 @@ import (
 	core "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
 
-// A manifest is what kubernetes.yaml has, by names.
+// A manifest is what folder kubernetes has, by names.
 type manifest struct {
 	configs  map[string]core.ConfigMap
 	services map[string]core.Service
@@ -50,8 +52,12 @@ func decode[T any](t *testing.T, into *map[string]T, text string) {
 
 func readManifest(t *testing.T) (m manifest) {
 	t.Helper()
-	for text := range strings.SplitSeq(read(t, "kubernetes.yaml"), "\n---\n") {
-		text += "\n"
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), place+"kubernetes") // as kubectl -k
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range built.Resources() {
+		text := object.MustYaml()
 		var kind meta.TypeMeta
 		if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
 			t.Fatalf("%v:\n%s", err, text)
@@ -72,7 +78,7 @@ func readManifest(t *testing.T) (m manifest) {
 		case meta.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"}:
 			decode(t, &m.budgets, text)
 		default:
-			t.Fatalf("kubernetes.yaml has a %+v, of which this test knows nothing", kind)
+			t.Fatalf("folder kubernetes has a %+v, of which this test knows nothing", kind)
 		}
 	}
 	return m
@@ -81,11 +87,7 @@ func readManifest(t *testing.T) (m manifest) {
 func TestKubernetesHasFiveSetsOfOneNode(t *testing.T) {
 	m := readManifest(t)
 	if len(m.sets) != 5 {
-		t.Fatalf("kubernetes.yaml has %d sets, want five", len(m.sets))
-	}
-	first, err := yaml.Marshal(m.sets["quorumlock-1"])
-	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("folder kubernetes has %d sets, want five", len(m.sets))
 	}
 	lease, err := time.ParseDuration(m.configs["quorumlock"].Data["QUORUMLOCK_LONGEST_TTL"])
 	if err != nil {
@@ -97,26 +99,21 @@ func TestKubernetesHasFiveSetsOfOneNode(t *testing.T) {
 		if *set.Spec.Replicas != 1 || labels["app"] != "quorumlock" || labels["node"] != number {
 			t.Errorf("set %s has %d nodes with the labels %v, want one with its number", name, *set.Spec.Replicas, labels)
 		}
-		if ready := time.Duration(set.Spec.MinReadySeconds) * time.Second; ready < lease {
-			t.Errorf("set %s is available after %v, which is less than the longest lease %v", name, ready, lease)
+		if ready := time.Duration(set.Spec.Template.Spec.Containers[0].ReadinessProbe.InitialDelaySeconds) * time.Second; ready < lease {
+			t.Errorf("a node of set %s is ready after %v, which is less than the longest lease %v: a drain would not wait for its vote", name, ready, lease)
 		}
 		apart := set.Spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-		if len(apart) != 1 || apart[0].TopologyKey != core.LabelHostname || len(apart[0].LabelSelector.MatchLabels) != 1 || apart[0].LabelSelector.MatchLabels["app"] != labels["app"] {
+		if len(apart) != 1 || apart[0].TopologyKey != core.LabelHostname || meta.FormatLabelSelector(apart[0].LabelSelector) != "app in ("+labels["app"]+")" {
 			t.Errorf("set %s keeps away from %v, want the machines of all nodes", name, apart)
 		}
 		if set.Spec.UpdateStrategy.Type != apps.OnDeleteStatefulSetStrategyType {
 			t.Errorf("set %s is updated by %s: a change of all sets would restart all nodes at a time", name, set.Spec.UpdateStrategy.Type)
 		}
+		if !m.services[name].Spec.PublishNotReadyAddresses {
+			t.Errorf("nobody finds the node of service %s until it is ready, so its quarantine does not end", name)
+		}
 		if s := m.services[name]; s.Spec.Selector["node"] != number || s.Spec.Selector["app"] != labels["app"] || set.Spec.ServiceName != s.Name {
 			t.Errorf("service %s selects %v, want the node of its set", name, s.Spec.Selector)
-		}
-		text, err := yaml.Marshal(set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		as1 := strings.NewReplacer("quorumlock-"+number, "quorumlock-1", `node: "`+number, `node: "1`).Replace(string(text))
-		if as1 != string(first) {
-			t.Errorf("set %s differs from the first one:\n%s", name, text)
 		}
 	}
 	if b := m.budgets["quorumlock"]; b.Spec.MaxUnavailable.IntValue() != 1 || b.Spec.Selector.MatchLabels["app"] != "quorumlock" {
@@ -133,14 +130,14 @@ func (m manifest) clients(t *testing.T) map[string]core.Container {
 		m.crons["nightly"].Spec.JobTemplate.Spec.Template.Spec,
 		m.leaders["scheduler"].Spec.Template.Spec,
 	} {
-		for _, c := range pod.Containers {
+		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 			if len(c.EnvFrom) > 0 {
 				all[c.Name] = c
 			}
 		}
 	}
 	if len(all) != 3 {
-		t.Fatalf("kubernetes.yaml has %d clients, want admit, nightly and elect", len(all))
+		t.Fatalf("folder kubernetes has %d clients, want admit, nightly and elect", len(all))
 	}
 	return all
 }
@@ -228,9 +225,12 @@ func TestThePodThatLeadsIsReady(t *testing.T) {
 	if d.Spec.Strategy.Type != apps.RecreateDeploymentStrategyType {
 		t.Errorf("the Deployment is updated by %s: its new pods would wait to lead for ever", d.Spec.Strategy.Type)
 	}
-	for _, c := range d.Spec.Template.Spec.Containers {
+	for _, c := range d.Spec.Template.Spec.InitContainers {
 		if c.Name != "elect" {
 			continue
+		}
+		if c.RestartPolicy == nil || *c.RestartPolicy != core.ContainerRestartPolicyAlways {
+			t.Error("elect is no sidecar: the key may be free while the scheduler runs")
 		}
 		i := slices.Index(c.Args, "--listen")
 		if i < 0 || c.Args[0] != "elect" || c.Args[i+1] != ":4040" || len(c.Ports) != 1 || c.Ports[0].ContainerPort != 4040 {

@@ -1,8 +1,11 @@
 package deploy
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -40,6 +43,34 @@ func units(t *testing.T) map[string]string {
 		all[filepath.Base(file)] = read(t, "systemd/"+filepath.Base(file))
 	}
 	return all
+}
+
+// Systemd's figure is from 0 to 10, and below 4 it takes no offence.
+func TestUnitsMayDoLittle(t *testing.T) {
+	figure := regexp.MustCompile(`exposure level for \S+: ([0-9.]+)`)
+	exposed := func(name, text string) float64 {
+		out, err := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=yes", write(t, name, text)).CombinedOutput() //nolint:gosec // the test's own file
+		found := figure.FindSubmatch(out)
+		if found == nil {
+			t.Fatalf("systemd-analyze security %s: %v\n%s", name, err, out)
+		}
+		level, err := strconv.ParseFloat(string(found[1]), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return level
+	}
+	for name, text := range units(t) {
+		if filepath.Ext(name) != ".service" {
+			continue
+		}
+		if level := exposed(name, text); level > 3 || !strings.Contains(text, fmt.Sprintf("says %.1f.", level)) {
+			t.Errorf("systemd-analyze security says %.1f of %s: want at most 3, and what the unit says itself", level, name)
+		}
+		if level := exposed(name, strings.ReplaceAll(text, "SystemCallFilter=@system-service\n", "")); level <= 3 {
+			t.Errorf("without a filter of system calls %s has a level of %.1f, so this test shows little", name, level)
+		}
+	}
 }
 
 func TestSystemdTakesTheUnits(t *testing.T) {

@@ -1,6 +1,12 @@
 package integration
 
 import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	redigolib "github.com/gomodule/redigo/redis"
@@ -11,6 +17,9 @@ import (
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/driver/redigo"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/redlocktest"
+	"github.com/quorumlock/quorumlock/test/integration/container"
+	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
 // A client is one of the libraries below the lock.
@@ -28,6 +37,14 @@ var clients = []client{
 	{"rueidis", rueidisNodes, rueidis.Open},
 }
 
+// reach opens nodes by their URLs.
+func (c client) reach(t *testing.T, urls ...string) []driver.Node {
+	t.Helper()
+	nodes, err := c.open(urls...)
+	must(t, err)
+	return nodes
+}
+
 func goredisNodes(t *testing.T, addrs []string) []driver.Node {
 	t.Helper()
 	var made []redis.UniversalClient
@@ -37,9 +54,7 @@ func goredisNodes(t *testing.T, addrs []string) []driver.Node {
 		made = append(made, c)
 	}
 	nodes, err := goredis.Nodes(made...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return nodes
 }
 
@@ -52,9 +67,7 @@ func redigoNodes(t *testing.T, addrs []string) []driver.Node {
 		pools = append(pools, pool)
 	}
 	nodes, err := redigo.Nodes(pools...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return nodes
 }
 
@@ -66,15 +79,139 @@ func rueidisNodes(t *testing.T, addrs []string) []driver.Node {
 			InitAddress:  []string{addr},
 			DisableCache: true, // embedded nodes have no CLIENT TRACKING
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(c.Close)
 		made = append(made, c)
 	}
 	nodes, err := rueidis.Nodes(made...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return nodes
 }
+
+// five is how many nodes a kind has.
+const five = 5
+
+// A kind is a way to have five nodes. All tests share the five, and repair what they
+// break.
+type kind struct {
+	name    string
+	real    bool // a real server, which knows INFO commandstats, ACLs and the like
+	prepare func(ctx context.Context) error
+	launch  func(ctx context.Context, i int) (server.Node, error)
+
+	nodes   []server.Node
+	title   string // the name, and which servers they are
+	missing error  // why it cannot run here
+	broken  error  // why it could not be started, though it should
+}
+
+var kinds = []*kind{
+	{
+		name:    "embedded",
+		prepare: func(context.Context) error { return nil },
+		launch:  func(context.Context, int) (server.Node, error) { return node(launchEmbedded()) },
+	},
+	{
+		name:    "processes",
+		real:    true,
+		prepare: func(context.Context) error { _, err := server.Find(); return err },
+		launch:  func(context.Context, int) (server.Node, error) { return node(server.Launch()) },
+	},
+	{
+		name:    "containers",
+		real:    true,
+		prepare: container.Prepare,
+		launch: func(ctx context.Context, i int) (server.Node, error) {
+			images := container.Images()
+			return node(container.Launch(ctx, images[i%len(images)]))
+		},
+	},
+}
+
+// node is what a launch has started. Where that failed there is none: a nil pointer in the
+// interface would be one.
+func node[N server.Node](started N, err error) (server.Node, error) {
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
+}
+
+func (k *kind) start(ctx context.Context) {
+	if only := os.Getenv("QUORUMLOCK_ONLY"); only != "" && !strings.Contains(only, k.name) {
+		k.missing = errors.New("QUORUMLOCK_ONLY is " + only)
+		return
+	}
+	if k.missing = k.prepare(ctx); k.missing != nil {
+		return
+	}
+	k.nodes = make([]server.Node, five)
+	errs := make([]error, five)
+	var starting sync.WaitGroup
+	for i := range five {
+		starting.Go(func() {
+			k.nodes[i], errs[i] = k.launch(ctx, i)
+		})
+	}
+	starting.Wait()
+	k.title = k.name
+	if k.broken = errors.Join(errs...); k.broken == nil && k.real {
+		names, err := k.servers(ctx)
+		k.title += " (" + strings.Join(names, ", ") + ")"
+		k.broken = err
+	}
+}
+
+func (k *kind) close() error {
+	var errs []error
+	for _, node := range k.nodes {
+		if node != nil {
+			errs = append(errs, node.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// servers names the server that runs at each of a real kind's nodes, as it calls itself.
+func (k *kind) servers(ctx context.Context) ([]string, error) {
+	var names []string
+	for _, node := range k.nodes {
+		look := redis.NewClient(&redis.Options{Addr: node.Addr(), MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+		info, err := look.Info(ctx, "server").Result()
+		if err = errors.Join(err, look.Close()); err != nil {
+			return nil, err
+		}
+		// Servers that descend from Redis also say which Redis they are like.
+		name := "redis"
+		for _, descendant := range []string{"valkey", "redict"} {
+			if strings.Contains(info, descendant+"_version:") {
+				name = descendant
+			}
+		}
+		_, version, _ := strings.Cut(info, name+"_version:")
+		version, _, _ = strings.Cut(version, "\r\n")
+		if name += " " + version; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// An embedded node forgets all when it is killed, as the others do.
+type embedded struct{ *redlocktest.Node }
+
+var _ server.Node = embedded{}
+
+func launchEmbedded() (embedded, error) {
+	nodes, err := redlocktest.New(1)
+	if err != nil {
+		return embedded{}, err
+	}
+	return embedded{nodes[0]}, nil
+}
+
+func (e embedded) Kill() error     { e.Stop(); return nil }
+func (e embedded) Start() error    { return e.RestartEmpty() }
+func (e embedded) Pause() error    { e.Hang(); return nil }
+func (e embedded) Continue() error { e.Resume(); return nil }
+func (e embedded) Close() error    { redlocktest.Nodes{e.Node}.Close(); return nil }

@@ -57,9 +57,7 @@ var clusterClients = []clusterClient{
 // onClusters runs the test with each client over three clusters of three masters.
 func onClusters(t *testing.T, replica bool, test func(t *testing.T, clusters []*shards.Cluster, locker func(...redlock.Option) *redlock.Locker)) {
 	t.Helper()
-	if processes := kinds[1]; processes.missing != nil {
-		t.Skip(processes.missing)
-	}
+	needProcesses(t)
 	for _, c := range clusterClients {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -82,10 +80,7 @@ func onClusters(t *testing.T, replica bool, test func(t *testing.T, clusters []*
 			}
 			test(t, clusters, func(options ...redlock.Option) *redlock.Locker {
 				t.Helper()
-				locker, err := redlock.New(c.nodes(t, clusters), append([]redlock.Option{redlock.WithNodeTimeout(generous)}, options...)...)
-				must(t, err)
-				t.Cleanup(func() { _ = locker.Close() }) // a node that was harmed may be owed a release
-				return locker
+				return newLocker(t, c.nodes(t, clusters), options...)
 			})
 		})
 	}
@@ -109,7 +104,7 @@ func TestEachNodeIsARedisCluster(t *testing.T) {
 				t.Errorf("fence %d follows %d", lock.Fence(), last)
 			}
 			last = lock.Fence()
-			must(t, lock.Release(t.Context()))
+			must(t, lock.Release())
 		}
 
 		t.Run("a waiter of another process is woken", func(t *testing.T) {
@@ -121,7 +116,7 @@ func TestEachNodeIsARedisCluster(t *testing.T) {
 				close(began)
 				next, err := theirs.Acquire(t.Context(), "woken", redlock.WithBackoff(time.Minute, time.Minute))
 				if err == nil {
-					err = next.Release(t.Context())
+					err = next.Release()
 				}
 				had <- err
 			}()
@@ -135,7 +130,7 @@ func TestEachNodeIsARedisCluster(t *testing.T) {
 					}
 				}
 			}
-			must(t, lock.Release(t.Context()))
+			must(t, lock.Release())
 			select {
 			case err := <-had:
 				must(t, err)
@@ -154,9 +149,9 @@ func TestEachNodeIsARedisCluster(t *testing.T) {
 				}
 				had <- next
 			}()
-			must(t, lock.Release(t.Context()))
+			must(t, lock.Release())
 			if next := <-had; next != nil {
-				must(t, next.Release(t.Context()))
+				must(t, next.Release())
 			}
 		})
 		t.Run("readers share", func(t *testing.T) {
@@ -167,12 +162,12 @@ func TestEachNodeIsARedisCluster(t *testing.T) {
 			if _, err := theirs.TryAcquire(t.Context(), "config"); !errors.Is(err, redlock.ErrTaken) {
 				t.Errorf("a writer beside readers: %v, want ErrTaken", err)
 			}
-			must(t, errors.Join(one.Release(t.Context()), two.Release(t.Context())))
+			must(t, errors.Join(one.Release(), two.Release()))
 		})
 		t.Run("several keys of one tag", func(t *testing.T) {
 			both, err := ours.AcquireAll(t.Context(), []string{"{bank}:3", "{bank}:7"})
 			must(t, err)
-			must(t, both.Release(t.Context()))
+			must(t, both.Release())
 			if _, err := ours.TryAcquireAll(t.Context(), []string{"a", "b"}); !errors.Is(err, redlock.ErrNode) || !mentions(err, "hash tag") {
 				t.Errorf("keys of several shards: %v, want ErrNode that names the hash tag", err)
 			}
@@ -187,13 +182,15 @@ func TestEachNodeIsARedisCluster(t *testing.T) {
 			if _, err := pool.TryAcquire(t.Context()); !errors.Is(err, redlock.ErrTaken) {
 				t.Errorf("a third of two permits: %v, want ErrTaken", err)
 			}
-			must(t, errors.Join(one.Release(t.Context()), two.Release(t.Context())))
+			must(t, errors.Join(one.Release(), two.Release()))
 		})
 		t.Run("guards and durable votes are refused", func(t *testing.T) {
-			for name, option := range map[string]redlock.Option{
-				"WithRestartGuard": redlock.WithRestartGuard(time.Minute), "WithReplicatedVotes": redlock.WithReplicatedVotes(1), "WithDurableVotes": redlock.WithDurableVotes(1),
+			for name, options := range map[string][]redlock.Option{
+				"WithRestartGuard":         {redlock.WithLongestTTL(time.Minute), redlock.WithRestartGuard()},
+				"votes at replicas":        {redlock.WithDurability(redlock.Durability{Replicas: 1})},
+				"votes on disks, as there": {redlock.WithDurability(redlock.Durability{Disk: true, Replicas: 1})},
 			} {
-				if _, err := open(option).TryAcquire(t.Context(), "k"); !errors.Is(err, redlock.ErrNode) && !errors.Is(err, redlock.ErrOption) || !mentions(err, "luster") {
+				if _, err := open(options...).TryAcquire(t.Context(), "k"); !errors.Is(err, redlock.ErrNode) && !errors.Is(err, redlock.ErrOption) || !mentions(err, "luster") {
 					t.Errorf("%s: %v, want a refusal that names the Cluster", name, err)
 				}
 			}
@@ -226,7 +223,7 @@ func TestASlotMovesWhileItsKeyIsLocked(t *testing.T) {
 				t.Errorf("%s: a key of the same slot: %v", when, err)
 				return
 			}
-			if err := other.Release(t.Context()); err != nil {
+			if err := other.Release(); err != nil {
 				t.Errorf("%s: its release: %v", when, err)
 			}
 		}
@@ -240,18 +237,18 @@ func TestASlotMovesWhileItsKeyIsLocked(t *testing.T) {
 			still(fmt.Sprintf("node %d: the slot has gone", i+1))
 		}
 		still("all slots have gone")
-		must(t, lock.Release(t.Context()))
+		must(t, lock.Release())
 		next, err := theirs.Acquire(t.Context(), "moving", redlock.WithMaxWait(patience))
 		must(t, err)
 		if next.Fence() <= lock.Fence() {
 			t.Errorf("behind the moves the fence %d follows %d: the counter was lost", next.Fence(), lock.Fence())
 		}
-		must(t, next.Release(t.Context()))
+		must(t, next.Release())
 	})
 }
 
-// Slots go to other shards, with a set of many counters, while their keys are taken by turns: fences
-// grow, and the counters that were there are forgotten.
+// Slots go to other shards, with a set of many counters, while their keys are taken by turns:
+// fences grow, and the counters that were there are forgotten.
 func TestASlotMovesUnderFencedLocks(t *testing.T) {
 	t.Parallel()
 	onClusters(t, false, func(t *testing.T, clusters []*shards.Cluster, open func(...redlock.Option) *redlock.Locker) {
@@ -298,7 +295,7 @@ func TestASlotMovesUnderFencedLocks(t *testing.T) {
 					if before := last[key].Swap(lock.Fence()); before >= lock.Fence() {
 						t.Errorf("the fence %d follows %d", lock.Fence(), before)
 					}
-					_ = lock.Release(t.Context()) // at a node whose slot moves it waits for its TTL
+					_ = lock.Release() // at a node whose slot moves it waits for its TTL
 					turns.Add(1)
 				}
 			})
@@ -356,7 +353,7 @@ func TestAShardFailsOverWhileLocksAreHeld(t *testing.T) {
 			if err := lock.Extend(t.Context(), 10*time.Second); err != nil {
 				t.Errorf("behind the failover %s: Extend = %v", key, err)
 			}
-			must(t, lock.Release(t.Context()))
+			must(t, lock.Release())
 		}
 		// The promoted one votes again.
 		for key := range keys {
@@ -364,7 +361,7 @@ func TestAShardFailsOverWhileLocksAreHeld(t *testing.T) {
 				lock, err := ours.TryAcquire(t.Context(), key)
 				must(t, err)
 				granted := 0
-				must(t, lock.Release(t.Context()))
+				must(t, lock.Release())
 				for _, v := range lock.Votes() {
 					if v.Answer == redlock.Granted {
 						granted++

@@ -8,8 +8,8 @@
 //   - QUORUMLOCK_REQUIRE=processes,containers: a kind that is missing is a failure.
 //     For processes, the drivers' tests over real servers heed it, too.
 //   - QUORUMLOCK_ONLY=processes: no other kind runs.
-//   - QUORUMLOCK_SERVER: the server that processes run; by default redis-server, or
-//     valkey-server.
+//   - QUORUMLOCK_SERVER: the server that processes run, in the drivers' tests, too; by
+//     default redis-server, or valkey-server.
 //   - QUORUMLOCK_IMAGE: the images that containers run, separated by commas; by
 //     default one of Redis and one of Valkey, from the registry.
 package integration

@@ -44,7 +44,7 @@ func testLoss(t *testing.T, c client, nodes []*server.Process) {
 	for try := range tries {
 		key := fmt.Sprint(t.Name(), try)
 		lock := powerLock(t, c, nodes, key)
-		must(t, lock.Release(t.Context())) // the first write after a pause is synced at once
+		must(t, lock.Release()) // the first write after a pause is synced at once
 		lock = powerLock(t, c, nodes, key)
 		cut := nodes[:len(nodes)/2+1]
 		cutPower(t, cut)
@@ -57,7 +57,7 @@ func testLoss(t *testing.T, c client, nodes []*server.Process) {
 		second, err := newPowerLocker(t, c, nodes).TryAcquire(t.Context(), key, redlock.WithTTL(powerTTL))
 		if err == nil && lock.Valid() {
 			t.Logf("%d of %d nodes lost their votes, and %v went to somebody else", lost, len(cut), lock)
-			must(t, second.Release(t.Context()))
+			must(t, second.Release())
 			return
 		}
 	}
@@ -77,7 +77,7 @@ func testNoLoss(t *testing.T, c client, nodes []*server.Process, policy string) 
 			must(t, err)
 		}
 		key := fmt.Sprint(t.Name(), cut)
-		lock := powerLock(t, c, nodes, key, redlock.WithDurableVotes(0))
+		lock := powerLock(t, c, nodes, key, redlock.WithDurability(redlock.Durability{Disk: true}))
 		votes := lock.Votes()
 		cutPower(t, nodes)
 		granted := 0
@@ -102,9 +102,7 @@ func testNoLoss(t *testing.T, c client, nodes []*server.Process, policy string) 
 
 // Each node has a replica. The masters end right after the votes.
 func TestAReplicatedVoteOutlivesItsNode(t *testing.T) {
-	if processes := kinds[1]; processes.missing != nil {
-		t.Skip(processes.missing)
-	}
+	needProcesses(t)
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
 			const three = 3
@@ -117,14 +115,12 @@ func TestAReplicatedVoteOutlivesItsNode(t *testing.T) {
 				must(t, replica.Follow(master))
 				masters, replicas, addrs = append(masters, master), append(replicas, replica), append(addrs, master.Addr())
 			}
-			locker, err := redlock.New(c.nodes(t, addrs), redlock.WithReplicatedVotes(1), redlock.WithTTL(powerTTL),
-				redlock.WithNodeTimeout(generous), redlock.WithDurableTimeout(time.Second), redlock.WithCloseTimeout(0))
-			must(t, err)
-			defer locker.Close()
+			locker := newLocker(t, c.nodes(t, addrs), redlock.WithDurability(redlock.Durability{Replicas: 1, Timeout: time.Second}),
+				redlock.WithTTL(powerTTL), redlock.WithCloseTimeout(0))
 			key := t.Name()
 			lock, err := locker.TryAcquire(t.Context(), key)
 			must(t, err)
-			must(t, lock.Release(t.Context()))
+			must(t, lock.Release())
 
 			for _, replica := range replicas[:2] {
 				must(t, replica.Pause())
@@ -166,11 +162,7 @@ func newPowerLocker(t *testing.T, c client, nodes []*server.Process, options ...
 	for i, n := range nodes {
 		addrs[i] = n.Addr()
 	}
-	options = append([]redlock.Option{redlock.WithTTL(powerTTL), redlock.WithNodeTimeout(generous)}, options...)
-	locker, err := redlock.New(c.nodes(t, addrs), options...)
-	must(t, err)
-	t.Cleanup(func() { _ = locker.Close() }) // its keys may be gone, or on nodes that were
-	return locker
+	return newLocker(t, c.nodes(t, addrs), append([]redlock.Option{redlock.WithTTL(powerTTL)}, options...)...)
 }
 
 // powerServer is a server that knows WAITAOF and can lose its power: the one that
@@ -245,9 +237,7 @@ func TestOnesOwnTokenIsWrittenAgain(t *testing.T) {
 			size, _, _ = strings.Cut(size, "\r\n")
 			return size
 		}
-		locker, err := redlock.New(c.nodes(t, []string{node.Addr()}), redlock.WithTTL(powerTTL), redlock.WithNodeTimeout(generous))
-		must(t, err)
-		defer locker.Close()
+		locker := newLocker(t, c.nodes(t, []string{node.Addr()}), redlock.WithTTL(powerTTL))
 		var sizes []string
 		for range 3 {
 			_, err := locker.TryAcquire(t.Context(), t.Name(), redlock.WithToken("mine"), redlock.WithTTL(powerTTL/2))
@@ -266,10 +256,8 @@ func TestOnesOwnTokenIsWrittenAgain(t *testing.T) {
 func TestServersThatCannotProveTheirVotesAreRefused(t *testing.T) {
 	onProcesses(t, "", func(t *testing.T, c client) {
 		addr := process(t).Addr() // it has no append-only file
-		locker, err := redlock.New(c.nodes(t, []string{addr}), redlock.WithDurableVotes(0), redlock.WithNodeTimeout(generous))
-		must(t, err)
-		defer locker.Close()
-		_, err = locker.Acquire(t.Context(), t.Name())
+		locker := newLocker(t, c.nodes(t, []string{addr}), redlock.WithDurability(redlock.Durability{Disk: true}))
+		_, err := locker.Acquire(t.Context(), t.Name())
 		if !errors.Is(err, redlock.ErrNode) {
 			t.Errorf("Acquire = %v, want ErrNode", err)
 		}

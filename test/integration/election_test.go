@@ -48,11 +48,7 @@ func (r *terms) end() {
 // An observer would see a leader without a value: a token of one's own has no room for it.
 func TestACampaignWithATokenOfOnesOwnIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	asked := new(atomic.Int32)
-	locker, err := redlock.New([]driver.Node{{Name: "none", Driver: counted{asked}}}, redlock.WithOwner("a default"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer locker.Close()
+	locker := newLocker(t, []driver.Node{{Name: "none", Driver: counted{asked}}}, redlock.WithOwner("a default"))
 	e := election.New(locker, "leader")
 	options := []redlock.AcquireOption{redlock.WithToken("request-42")}
 	lead := func(context.Context, *election.Term) error { return errors.New("elected") }
@@ -116,10 +112,20 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 					if len(record.order) == 2 {
 						close(second)
 					}
-					if len(record.order) < candidates {
-						waitFor(ctx, s, value, after(30*time.Millisecond), func(struct{}) bool { return true })
-					} else { // as long as the last one leads, there is somebody to see
-						waitFor(ctx, s, value, leaders, func(l election.Leader) bool { return l.Term == record.ids[candidates-1] })
+					over := time.After(30 * time.Millisecond)
+					if len(record.order) == candidates { // as long as the last one leads, there is somebody to see
+						over = nil
+					}
+					for led := false; !led; {
+						select {
+						case <-over:
+							led = true
+						case l := <-leaders:
+							led = over == nil && l.Term == record.ids[candidates-1]
+						case <-ctx.Done():
+							s.Errorf("%s has lost its term: %v", value, context.Cause(ctx))
+							led = true
+						}
 					}
 					return nil
 				})
@@ -149,28 +155,6 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// waitFor waits until what comes is the right one, while value leads.
-func waitFor[T any](ctx context.Context, s *site, value string, comes <-chan T, right func(T) bool) {
-	for {
-		select {
-		case next := <-comes:
-			if right(next) {
-				return
-			}
-		case <-ctx.Done():
-			s.Errorf("%s has lost its term: %v", value, context.Cause(ctx))
-			return
-		}
-	}
-}
-
-// after is closed behind d.
-func after(d time.Duration) <-chan struct{} {
-	over := make(chan struct{})
-	time.AfterFunc(d, func() { close(over) })
-	return over
-}
-
 // A leader that dies without a word is followed when its lease ends, and no sooner.
 func TestALeaderThatDiesIsFollowedWhenItsLeaseEnds(t *testing.T) {
 	onEach(t, func(s *site) {
@@ -178,26 +162,18 @@ func TestALeaderThatDiesIsFollowedWhenItsLeaseEnds(t *testing.T) {
 		dying, next := s.locker(options...), s.locker(options...)
 		life, death := context.WithCancel(s.Context())
 		first, err := election.New(dying, s.key).Campaign(life, "first")
-		if err != nil {
-			s.Fatal(err)
-		}
+		s.must(err)
 		death() // nothing is renewed, and nothing is resigned
 		second, err := election.New(next, s.key).Campaign(s.Context(), "second")
-		if err != nil {
-			s.Fatal(err)
-		}
+		s.must(err)
 		if first.Leads() {
 			s.Error("two lead at once")
 		}
-		if err := second.Resign(s.Context()); err != nil {
+		if err := second.Resign(); err != nil {
 			s.Error(err)
 		}
-		if err := first.Resign(s.Context()); !errors.Is(err, redlock.ErrLost) {
-			s.Errorf("Resign of a term that is over = %v, want ErrLost", err)
-		}
-		if _, err := election.New(next, s.key).Campaign(s.Context(), ""); !errors.Is(err, redlock.ErrOption) {
-			s.Errorf("Campaign without a value = %v, want ErrOption", err)
-		}
+		s.fails(first.Resign(), redlock.ErrLost, "Resign of a term that is over")
+		s.fails(failed(election.New(next, s.key).Campaign(s.Context(), "")), redlock.ErrOption, "Campaign without a value")
 	})
 }
 
@@ -215,8 +191,6 @@ func TestInspectNamesTheOwnerAtEveryNode(t *testing.T) {
 		if _, err := other.TryAcquire(s.Context(), s.key); !errors.As(err, &quorum) || quorum.Owner() != "orders@web-7/4211" {
 			s.Errorf("TryAcquire of a key that is held = %v, want the owner", err)
 		}
-		if err := lock.Release(s.Context()); err != nil {
-			s.Error(err)
-		}
+		s.release(lock)
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -29,9 +31,7 @@ func (q *queue) hold(locker *redlock.Locker) *redlock.Lock {
 // release lets those who wait have the key, and returns when all are served.
 func (q *queue) release(held *redlock.Lock) {
 	q.Helper()
-	if err := held.Release(q.Context()); err != nil {
-		q.Fatal(err)
-	}
+	q.must(held.Release())
 	q.wg.Wait()
 }
 
@@ -47,12 +47,13 @@ func (q *queue) join(locker *redlock.Locker, number, inLine int, options ...redl
 		q.mu.Lock()
 		q.served = append(q.served, number)
 		q.mu.Unlock()
-		if err := lock.Release(q.Context()); err != nil {
-			q.Errorf("release of waiter %d: %v", number, err)
-		}
+		q.site.release(lock)
 	})
 	q.awaitLine(inLine)
 }
+
+// firstRank is less than that of any ticket in a line, and greater than all else there.
+const firstRank = "1e14"
 
 // awaitLine waits until all nodes have so many in the key's line.
 func (q *queue) awaitLine(length int) {
@@ -60,13 +61,13 @@ func (q *queue) awaitLine(length int) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		var lengths []int64
 		for _, look := range q.looks {
-			lengths = append(lengths, look.ZCard(context.Background(), "ql:line:{"+q.key+"}").Val())
+			lengths = append(lengths, look.ZCount(context.Background(), "ql:line:{"+q.key+"}", firstRank, "+inf").Val())
 		}
 		if !slices.ContainsFunc(lengths, func(n int64) bool { return n != int64(length) }) {
 			return
 		}
 		if time.Now().After(deadline) {
-			q.Fatalf("the lines of the nodes have %v names, want %d each", lengths, length)
+			q.Fatalf("the lines of the nodes have %v tickets, want %d each", lengths, length)
 		}
 	}
 }
@@ -83,7 +84,7 @@ func TestWaitersOfManyProcessesAreServedInTheOrderInWhichTheyCame(t *testing.T) 
 			before := s.looks[0].Time(s.Context()).Val()
 			q.join(s.locker(redlock.WithFairness()), i, i+1)
 			after := s.looks[0].Time(s.Context()).Val()
-			for _, z := range s.looks[0].ZRangeWithScores(s.Context(), "ql:line:{"+s.key+"}", 0, -1).Val() {
+			for _, z := range s.looks[0].ZRangeByScoreWithScores(s.Context(), "ql:line:{"+s.key+"}", &redis.ZRangeBy{Min: firstRank, Max: "+inf"}).Val() {
 				name := z.Member.(string)
 				if _, is := places[name]; is {
 					continue
@@ -126,8 +127,7 @@ func TestAWaiterThatDiesIsPassedOver(t *testing.T) {
 		began := time.Now()
 		for _, look := range s.looks { // one who came before, and is not there any more
 			now := look.Time(s.Context()).Val()
-			look.Do(s.Context(), "ZADD", "ql:live:{"+s.key+"}", now.UnixMilli()+1500, "d1ed")
-			look.Do(s.Context(), "ZADD", "ql:line:{"+s.key+"}", 1, "d1ed")
+			look.Do(s.Context(), "ZADD", "ql:line:{"+s.key+"}", firstRank, "x0:d1ed", now.UnixMilli()+1500, "-x0:d1ed")
 		}
 		q.release(held)
 		if took := time.Since(began); took > 10*time.Second {
@@ -151,7 +151,7 @@ func TestNobodyJumpsALine(t *testing.T) {
 			s.Error("TryAcquire has the key before one who waits for it")
 		}
 		q.wg.Wait()
-		_ = held.Release(s.Context()) // it is lost
+		_ = held.Release() // it is lost
 	})
 }
 
@@ -169,9 +169,7 @@ func TestAWaitThatEndsLeavesTheLine(t *testing.T) {
 		q.awaitLine(1)
 		q.join(s.locker(redlock.WithFairness()), 2, 2)
 		cancel()
-		if err := <-gone; !errors.Is(err, context.Canceled) {
-			s.Errorf("a cancelled wait = %v", err)
-		}
+		s.fails(<-gone, context.Canceled, "a cancelled wait")
 		q.awaitLine(1)
 		q.release(held)
 		q.awaitLine(0)
@@ -211,9 +209,7 @@ func TestReadersAndWritersThatTakeTurnsAreAllServed(t *testing.T) {
 						s.Errorf("a reader: %v", err)
 						return
 					}
-					if err := lock.Release(s.Context()); err != nil {
-						s.Errorf("release of a reader: %v", err)
-					}
+					s.release(lock)
 				})
 				q.wg.Go(func() {
 					lock, err := locker.Acquire(s.Context(), s.key, redlock.WithMaxWait(patience))
@@ -221,9 +217,7 @@ func TestReadersAndWritersThatTakeTurnsAreAllServed(t *testing.T) {
 						s.Errorf("a writer: %v", err)
 						return
 					}
-					if err := lock.Release(s.Context()); err != nil {
-						s.Errorf("release of a writer: %v", err)
-					}
+					s.release(lock)
 				})
 			}
 			s.eventually("all wait", func() bool { return locker.Stats().Waiting == 6 })
@@ -243,14 +237,12 @@ func TestAPriorityWantsALine(t *testing.T) {
 			{s.locker(redlock.WithFairness()), []redlock.AcquireOption{redlock.WithPriority(1001)}},
 			{s.locker(redlock.WithFairness()), []redlock.AcquireOption{redlock.WithPriority(1), redlock.WithToken("mine")}},
 		} {
-			if _, err := tt.locker.Acquire(s.Context(), s.key, tt.options...); !errors.Is(err, redlock.ErrOption) {
-				s.Errorf("Acquire = %v, want ErrOption", err)
-			}
+			s.fails(failed(tt.locker.Acquire(s.Context(), s.key, tt.options...)), redlock.ErrOption, "Acquire")
 		}
 	})
 }
 
-// Readers, sets and other libraries stand in no line.
+// Readers, and Lockers without the option, stand in no line; a set does.
 func TestABusyFairLockerLeavesTheKeyToThoseWhoStandInNoLine(t *testing.T) {
 	onEach(t, func(s *site) {
 		busy, other := s.locker(redlock.WithFairness()), s.locker()
@@ -261,20 +253,20 @@ func TestABusyFairLockerLeavesTheKeyToThoseWhoStandInNoLine(t *testing.T) {
 				for ctx.Err() == nil {
 					if lock, err := busy.Acquire(ctx, s.key); err == nil {
 						time.Sleep(20 * time.Millisecond) // the work
-						_ = lock.Release(context.WithoutCancel(ctx))
+						_ = lock.Release()
 					}
 				}
 			})
 		}
-		s.eventually("the fair locker has the key", func() bool { return busy.Stats().Held > 0 && busy.Stats().Waiting > 1 })
-		for name, acquire := range map[string]func(context.Context) (interface{ Release(context.Context) error }, error){
-			"a reader": func(ctx context.Context) (interface{ Release(context.Context) error }, error) {
+		s.eventually("the fair locker has the key", func() bool { return busy.Stats().Locks > 0 && busy.Stats().Waiting > 1 })
+		for name, acquire := range map[string]func(context.Context) (interface{ Release() error }, error){
+			"a reader": func(ctx context.Context) (interface{ Release() error }, error) {
 				return other.AcquireShared(ctx, s.key)
 			},
-			"a set": func(ctx context.Context) (interface{ Release(context.Context) error }, error) {
+			"a set": func(ctx context.Context) (interface{ Release() error }, error) {
 				return other.AcquireAll(ctx, []string{s.key})
 			},
-			"who takes no turns": func(ctx context.Context) (interface{ Release(context.Context) error }, error) {
+			"who takes no turns": func(ctx context.Context) (interface{ Release() error }, error) {
 				return other.Acquire(ctx, s.key)
 			},
 		} {
@@ -284,7 +276,7 @@ func TestABusyFairLockerLeavesTheKeyToThoseWhoStandInNoLine(t *testing.T) {
 				done()
 				if err != nil {
 					s.Errorf("%s beside a busy fair Locker: %v", name, err)
-				} else if err := lock.Release(ctx); err != nil {
+				} else if err := lock.Release(); err != nil {
 					s.Errorf("release of %s: %v", name, err)
 				}
 			}

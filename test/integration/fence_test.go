@@ -3,8 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,37 +25,13 @@ func (s *site) score(i int, member string) int64 {
 	return int64(score)
 }
 
-func (s *site) release(lock *redlock.Lock) {
-	s.Helper()
-	if err := lock.Release(s.Context()); err != nil {
-		s.Fatal(err)
-	}
-}
-
 // wait takes the site's key once it is free: nodes that were harmed may still have the
 // last holder's.
 func (s *site) wait(locker *redlock.Locker) *redlock.Lock {
 	s.Helper()
 	lock, err := locker.Acquire(s.Context(), s.key, redlock.WithMaxWait(patience))
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.must(err)
 	return lock
-}
-
-func TestFencesGrowFromHolderToHolder(t *testing.T) {
-	onEach(t, func(s *site) {
-		lockers := []*redlock.Locker{s.locker(redlock.WithFences()), s.locker(redlock.WithFences())}
-		var last int64
-		for i := range 20 {
-			lock := s.acquire(lockers[i%2])
-			if lock.Fence() <= last {
-				s.Fatalf("holder %d has the fence %d after %d, want a greater one", i+1, lock.Fence(), last)
-			}
-			last = lock.Fence()
-			s.release(lock)
-		}
-	})
 }
 
 // The counter of a quorum is set ahead, as by a client whose clock is an hour fast.
@@ -66,9 +40,7 @@ func TestAFenceThatIsTooSmallIsRaised(t *testing.T) {
 		ahead := time.Now().Add(time.Hour).UnixMicro()
 		for i := 1; i < 4; i++ {
 			member := redis.Z{Score: float64(ahead), Member: s.key}
-			if err := s.looks[i].ZAdd(context.Background(), inspect.FenceSet(s.key), member).Err(); err != nil {
-				s.Fatal(err)
-			}
+			s.must(s.looks[i].ZAdd(context.Background(), inspect.FenceSet(s.key), member).Err())
 		}
 		lock := s.acquire(s.locker(redlock.WithFences()))
 		if lock.Fence() <= ahead {
@@ -129,15 +101,11 @@ func TestPitfall22IdleCountersAreForgotten(t *testing.T) {
 			for n := range 300 {
 				members = append(members, redis.Z{Score: float64(old.UnixMicro() + int64(n)), Member: fmt.Sprintf("{%s}:%d", s.key, n)})
 			}
-			if err := s.looks[i].ZAdd(context.Background(), inspect.FenceSet(s.key), members...).Err(); err != nil {
-				s.Fatal(err)
-			}
+			s.must(s.looks[i].ZAdd(context.Background(), inspect.FenceSet(s.key), members...).Err())
 		}
 		s.eventually("no node has the counter, nor many others", func() bool {
 			lock, err := locker.Acquire(s.Context(), "{"+s.key+"}:another")
-			if err != nil {
-				s.Fatal(err)
-			}
+			s.must(err)
 			s.release(lock)
 			for i := range five {
 				if n, err := s.looks[i].ZCard(context.Background(), inspect.FenceSet(s.key)).Result(); err != nil || n > 128 || s.counter(i) != 0 {
@@ -164,49 +132,12 @@ func TestAFenceIsAboveTheFloor(t *testing.T) {
 	onEach(t, func(s *site) {
 		ahead := time.Now().Add(72 * time.Hour).UnixMicro()
 		for i := range five/2 + 1 {
-			if err := s.looks[i].ZAdd(context.Background(), inspect.FenceSet(s.key), redis.Z{Score: float64(ahead), Member: ""}).Err(); err != nil {
-				s.Fatal(err)
-			}
+			s.must(s.looks[i].ZAdd(context.Background(), inspect.FenceSet(s.key), redis.Z{Score: float64(ahead), Member: ""}).Err())
 		}
 		lock := s.acquire(s.locker(redlock.WithFences()))
 		if lock.Fence() <= ahead {
 			s.Errorf("the fence is %d where a quorum may have forgotten %d, want a greater one", lock.Fence(), ahead)
 		}
 		s.release(lock)
-	})
-}
-
-// Many processes' worth of Lockers contend, and a register takes only greater fences.
-func TestFencesOrderContenders(t *testing.T) {
-	onEach(t, func(s *site) {
-		const contenders, turns = 4, 10
-		var holding sync.Mutex // the lock under test makes it free at each turn
-		var last int64
-		var all sync.WaitGroup
-		for c := range contenders {
-			locker := s.locker(redlock.WithFences())
-			all.Go(func() {
-				for turn := range turns {
-					lock, err := locker.Acquire(s.Context(), s.key)
-					if err != nil {
-						s.Errorf("contender %d, turn %d: %v", c, turn, err)
-						return
-					}
-					if !holding.TryLock() {
-						s.Errorf("two holders at once")
-						return
-					}
-					if lock.Fence() <= last {
-						s.Errorf("the fence %s came after %d, want a greater one", strconv.FormatInt(lock.Fence(), 10), last)
-					}
-					last = lock.Fence()
-					holding.Unlock()
-					if err := lock.Release(s.Context()); err != nil {
-						s.Errorf("contender %d, turn %d: %v", c, turn, err)
-					}
-				}
-			})
-		}
-		all.Wait()
 	})
 }

@@ -3,32 +3,15 @@ package integration
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"regexp"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/scripted"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlocktest"
 )
-
-// A hostile node shakes hands as a node does, and answers what a lock sends by bytes
-// that keep to no protocol.
-type hostile struct {
-	listener net.Listener
-	node     *redlocktest.Node // shakes hands
-	raw      string
-	stays    bool // and is silent, and else hangs up
-	serving  sync.WaitGroup
-
-	mu    sync.Mutex
-	said  int
-	conns map[net.Conn]struct{}
-}
 
 // garbage is what hostile nodes say. None of it is a vote by chance.
 var garbage = []string{
@@ -40,185 +23,127 @@ var garbage = []string{
 	strings.Repeat("*1\r\n", 100_000), strings.Repeat("-ERR x\r\n", 1000), "+" + strings.Repeat("x", 1<<20), "",
 }
 
-// ofLocks are the commands by which it knows a lock's batch.
-var ofLocks = regexp.MustCompile(`(?i)\r\n(SET|GET|DEL|EVAL|EVALSHA|PEXPIRE|PTTL|ZADD|ZSCORE|INFO|TIME|PUBLISH|SUBSCRIBE|PUBSUB)\r\n`)
+// ofLocks are the commands of locks, which a hostile node answers by bytes that keep to no protocol.
+// It shakes hands as a node does.
+var ofLocks = []string{"SET", "GET", "DEL", "EVAL", "EVALSHA", "PEXPIRE", "PTTL", "ZADD", "ZSCORE", "INFO", "TIME", "PUBLISH", "SUBSCRIBE", "PUBSUB"}
 
-func startHostile(t *testing.T, i int) *hostile {
+// startHostile starts a node that says the garbage at i. Some go on behind it, and else they hang up.
+func startHostile(t *testing.T, i int) *scripted.Server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening on the loopback does not wait
-	if err != nil {
-		t.Fatal(err)
+	s := scripted.Start(t)
+	h := scripted.Hostility{Raw: garbage[i%len(garbage)], Ending: scripted.HangsUp}
+	if i%8 == 0 {
+		h.Ending = scripted.GoesOn
 	}
-	h := &hostile{
-		listener: listener,
-		node:     redlocktest.Start(t, 1)[0],
-		raw:      garbage[i%len(garbage)],
-		stays:    i%8 == 0,
-		conns:    map[net.Conn]struct{}{},
+	for _, name := range ofLocks {
+		_ = s.Hostile(name, h) // for good
 	}
-	h.serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			h.mu.Lock()
-			h.conns[conn] = struct{}{}
-			h.mu.Unlock()
-			h.serving.Go(func() { h.serve(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		h.mu.Lock()
-		for conn := range h.conns {
-			_ = conn.Close()
-		}
-		h.mu.Unlock()
-		h.serving.Wait()
-	})
-	return h
+	return s
 }
 
-func (h *hostile) serve(conn net.Conn) {
-	defer func() {
-		_ = conn.Close()
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.conns, conn)
-	}()
-	node, err := net.Dial("tcp", h.node.Addr()) //nolint:noctx // the loopback does not wait
-	if err != nil {
-		return
+// said is how often a hostile node was asked.
+func said(s *scripted.Server) (n int) {
+	for _, name := range ofLocks {
+		n += s.Count(name)
 	}
-	defer func() { _ = node.Close() }()
-	h.serving.Go(func() { _, _ = io.Copy(conn, node) }) // ends with either
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := conn.Read(buf)
-		if err != nil {
-			return
-		}
-		if !ofLocks.Match(buf[:n]) {
-			if _, err := node.Write(buf[:n]); err != nil {
-				return
-			}
-			continue
-		}
-		h.mu.Lock()
-		h.said++
-		h.mu.Unlock()
-		if _, err := io.WriteString(conn, h.raw); err != nil || !h.stays {
-			return
-		}
-	}
-}
-
-func (h *hostile) counts() (open, said int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.conns), h.said
+	return n
 }
 
 // lockerAmong makes a Locker of honest nodes and so many hostile ones, which are the first.
 // What they say begins with the garbage at i.
-func lockerAmong(t *testing.T, c client, honest redlocktest.Nodes, bad, i int) (*redlock.Locker, []*hostile) {
+func lockerAmong(t *testing.T, c client, honest redlocktest.Nodes, bad, i int) (*redlock.Locker, []*scripted.Server) {
 	t.Helper()
 	var urls []string
-	var worst []*hostile
+	var worst []*scripted.Server
 	for more := range bad {
 		h := startHostile(t, i+more)
 		worst = append(worst, h)
-		urls = append(urls, "redis://"+h.listener.Addr().String())
+		urls = append(urls, "redis://"+h.Addr())
 	}
 	for _, node := range honest {
 		urls = append(urls, "redis://"+node.Addr())
 	}
-	nodes, err := c.open(urls...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := c.reach(t, urls...)
 	locker, err := redlock.New(nodes, redlock.WithFences(), redlock.WithNodeTimeout(brief), redlock.WithCloseTimeout(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return locker, worst
+}
+
+// among runs the test with each client, over honest nodes and hostile ones, which come first, for
+// each thing that these may say first.
+func among(t *testing.T, good, bad int, test func(t *testing.T, locker *redlock.Locker, where string)) {
+	t.Helper()
+	for _, c := range clients {
+		t.Run(c.name, func(t *testing.T) {
+			honest := redlocktest.Start(t, good)
+			for i, raw := range garbage {
+				before := runtime.NumGoroutine()
+				locker, worst := lockerAmong(t, c, honest, bad, i)
+				test(t, locker, fmt.Sprintf("%d of five nodes say %.40q", bad, raw))
+				leavesNothing(t, locker, honest, worst, before)
+			}
+		})
+	}
 }
 
 // TestHostileMinority shows that two nodes that talk nonsense take nothing away.
 func TestHostileMinority(t *testing.T) {
-	for _, c := range clients {
-		t.Run(c.name, func(t *testing.T) {
-			honest := redlocktest.Start(t, 3)
-			for i, raw := range garbage {
-				before := runtime.NumGoroutine()
-				locker, worst := lockerAmong(t, c, honest, 2, i)
-				last := int64(0)
-				for range 2 {
-					lock, err := locker.Acquire(t.Context(), "orders:42", redlock.WithMaxWait(patience))
-					if err != nil {
-						t.Fatalf("two of five nodes say %.40q: Acquire = %v", raw, err)
-					}
-					if lock.Fence() <= last {
-						t.Errorf("two of five nodes say %.40q: the fence is %d after %d, want a greater one", raw, lock.Fence(), last)
-					}
-					last = lock.Fence()
-					if err := lock.Extend(t.Context(), 10*time.Second); err != nil {
-						t.Errorf("two of five nodes say %.40q: Extend = %v", raw, err)
-					}
-					for _, vote := range lock.Votes()[:2] {
-						if vote.Answer == redlock.Granted {
-							t.Errorf("two of five nodes say %.40q, and one has voted: %v", raw, vote)
-						}
-					}
-					if err := lock.Release(t.Context()); err != nil {
-						t.Errorf("two of five nodes say %.40q: Release = %v", raw, err)
-					}
-				}
-				leavesNothing(t, locker, honest, worst, before)
+	among(t, 3, 2, func(t *testing.T, locker *redlock.Locker, where string) {
+		last := int64(0)
+		for range 2 {
+			lock, err := locker.Acquire(t.Context(), "orders:42", redlock.WithMaxWait(patience))
+			if err != nil {
+				t.Fatalf("%s: Acquire = %v", where, err)
 			}
-		})
-	}
+			if lock.Fence() <= last {
+				t.Errorf("%s: the fence is %d after %d, want a greater one", where, lock.Fence(), last)
+			}
+			last = lock.Fence()
+			if err := lock.Extend(t.Context(), 10*time.Second); err != nil {
+				t.Errorf("%s: Extend = %v", where, err)
+			}
+			for _, vote := range lock.Votes()[:2] {
+				if vote.Answer == redlock.Granted {
+					t.Errorf("%s, and one has voted: %v", where, vote)
+				}
+			}
+			if err := lock.Release(); err != nil {
+				t.Errorf("%s: Release = %v", where, err)
+			}
+		}
+	})
 }
 
 // TestHostileMajority shows that three such nodes keep everybody out, and are named.
 func TestHostileMajority(t *testing.T) {
-	for _, c := range clients {
-		t.Run(c.name, func(t *testing.T) {
-			honest := redlocktest.Start(t, 2)
-			for i, raw := range garbage {
-				before := runtime.NumGoroutine()
-				locker, worst := lockerAmong(t, c, honest, 3, i)
-				began := time.Now()
-				lock, err := locker.TryAcquire(t.Context(), "orders:42")
-				if took := time.Since(began); took > patience/4 {
-					t.Errorf("three of five nodes say %.40q: TryAcquire took %v", raw, took)
-				}
-				var quorum *redlock.QuorumError
-				if lock != nil || !errors.Is(err, redlock.ErrNoQuorum) || !errors.As(err, &quorum) {
-					t.Fatalf("three of five nodes say %.40q: TryAcquire = %v, want ErrNoQuorum", raw, err)
-				}
-				failed := 0
-				for _, vote := range quorum.Votes[:3] {
-					if vote.Answer == redlock.Failed && vote.Err != nil {
-						failed++
-					}
-					if vote.Answer == redlock.Granted || !mentions(err, vote.Node) {
-						t.Errorf("three of five nodes say %.40q: the vote of one is %v in %q, want none, and its name", raw, vote, err)
-					}
-				}
-				if failed == 0 {
-					t.Errorf("three of five nodes say %.40q, and the error does not tell: %v", raw, err)
-				}
-				leavesNothing(t, locker, honest, worst, before)
+	among(t, 2, 3, func(t *testing.T, locker *redlock.Locker, where string) {
+		began := time.Now()
+		lock, err := locker.TryAcquire(t.Context(), "orders:42")
+		if took := time.Since(began); took > patience/4 {
+			t.Errorf("%s: TryAcquire took %v", where, took)
+		}
+		var quorum *redlock.QuorumError
+		if lock != nil || !errors.Is(err, redlock.ErrNoQuorum) || !errors.As(err, &quorum) {
+			t.Fatalf("%s: TryAcquire = %v, want ErrNoQuorum", where, err)
+		}
+		failed := 0
+		for _, vote := range quorum.Votes[:3] {
+			if vote.Answer == redlock.Failed && vote.Err != nil {
+				failed++
 			}
-		})
-	}
+			if vote.Answer == redlock.Granted || !mentions(err, vote.Node) {
+				t.Errorf("%s: the vote of one is %v in %q, want none, and its name", where, vote, err)
+			}
+		}
+		if failed == 0 {
+			t.Errorf("%s, and the error does not tell: %v", where, err)
+		}
+	})
 }
 
 // leavesNothing closes the Locker, and waits until its keys, connections and goroutines
 // are gone.
-func leavesNothing(t *testing.T, locker *redlock.Locker, honest redlocktest.Nodes, worst []*hostile, before int) {
+func leavesNothing(t *testing.T, locker *redlock.Locker, honest redlocktest.Nodes, worst []*scripted.Server, before int) {
 	t.Helper()
 	ownOfNodes := 8 * len(worst) // the test's own servers, which are still there
 	var left string
@@ -238,7 +163,7 @@ func leavesNothing(t *testing.T, locker *redlock.Locker, honest redlocktest.Node
 			}
 		}
 		for i, h := range worst {
-			if _, said := h.counts(); said == 0 {
+			if said(h) == 0 {
 				left += fmt.Sprintf("hostile node %d was not asked; ", i+1)
 			}
 		}
@@ -250,8 +175,7 @@ func leavesNothing(t *testing.T, locker *redlock.Locker, honest redlocktest.Node
 	if !gone(func() bool {
 		open := 0
 		for _, h := range worst {
-			conns, _ := h.counts()
-			open += conns
+			open += h.Conns()
 		}
 		n := runtime.NumGoroutine() - before
 		left = fmt.Sprintf("%d connections and %d goroutines", open, n)

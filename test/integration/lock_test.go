@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -19,31 +21,21 @@ func TestLockAndUnlock(t *testing.T) {
 		ours, theirs := s.locker(), s.locker()
 		lock := s.acquire(ours)
 		s.eventuallyHolds(lock.Token(), all...)
-		if held, err := lock.Held(s.Context()); !held || err != nil {
-			s.Errorf("Held = %v, %v, want true", held, err)
-		}
+		s.confirm(lock)
 		if left := time.Until(lock.Until()); !lock.Valid() || left < 9*time.Second || left > 10*time.Second {
 			s.Errorf("Valid = %v with %v left, want almost the default of 10s", lock.Valid(), left)
 		}
-		if _, err := theirs.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrTaken) {
-			s.Errorf("a second client: %v, want ErrTaken", err)
-		}
+		s.fails(failed(theirs.TryAcquire(s.Context(), s.key)), redlock.ErrTaken, "a second client")
 		s.eventuallyHolds(lock.Token(), all...)
 
-		if err := lock.Release(s.Context()); err != nil {
-			s.Errorf("Release: %v", err)
-		}
+		s.release(lock)
 		if cause := context.Cause(lock.Context()); !errors.Is(cause, redlock.ErrReleased) || lock.Valid() {
 			s.Errorf("after Release: Valid = %v and the context's cause is %v, want ErrReleased", lock.Valid(), cause)
 		}
 		s.eventuallyFree()
-		if err := lock.Release(s.Context()); !errors.Is(err, redlock.ErrReleased) {
-			s.Errorf("a second Release: %v, want ErrReleased", err)
-		}
+		s.fails(lock.Release(), redlock.ErrReleased, "a second Release")
 		next := s.acquire(theirs)
-		if err := lock.Extend(s.Context(), time.Minute); !errors.Is(err, redlock.ErrReleased) {
-			s.Errorf("Extend after Release: %v, want ErrReleased", err)
-		}
+		s.fails(lock.Extend(s.Context(), time.Minute), redlock.ErrReleased, "Extend after Release")
 		s.eventuallyHolds(next.Token(), all...)
 	})
 }
@@ -55,29 +47,21 @@ func TestLockersShareNodesAndTheLastOneClosesThem(t *testing.T) {
 			urls = append(urls, "redis://"+addr)
 		}
 		opened, err := s.client.open(urls...)
-		if err != nil {
-			s.Fatal(err)
-		}
+		s.must(err)
 		for name, nodes := range map[string][]driver.Node{"given": s.client.nodes(s.T, s.addrs()), "opened": opened} {
 			made := func() *redlock.Locker {
 				locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
-				if err != nil {
-					s.Fatal(err)
-				}
+				s.must(err)
 				return locker
 			}
 			closed := func(locker *redlock.Locker) {
-				if err := locker.Close(); err != nil {
-					s.Errorf("%s clients: Close: %v", name, err)
-				}
+				s.check(locker.Close(), "%s clients: Close", name)
 			}
 			one, two := made(), made()
 			s.release(s.acquire(one))
 			lock := s.acquire(two)
 			closed(one)
-			if err := lock.Extend(s.Context(), time.Minute); err != nil {
-				s.Errorf("%s clients: Extend after another Locker on the nodes was closed: %v", name, err)
-			}
+			s.check(lock.Extend(s.Context(), time.Minute), "%s clients: Extend after another Locker on the nodes was closed", name)
 			s.release(lock)
 			s.eventuallyFree()
 			closed(two)
@@ -108,15 +92,9 @@ func TestExpiryHandsOver(t *testing.T) {
 		if cause := context.Cause(ctx); lock.Valid() || !errors.Is(cause, redlock.ErrLost) {
 			s.Errorf("the next has it, and Valid = %v, the context's cause is %v, want ErrLost", lock.Valid(), cause)
 		}
-		if err := lock.Extend(s.Context(), time.Minute); !errors.Is(err, redlock.ErrLost) {
-			s.Errorf("Extend of a lost lock: %v, want ErrLost", err)
-		}
-		if err := lock.Release(s.Context()); !errors.Is(err, redlock.ErrLost) {
-			s.Errorf("Release of a lost lock: %v, want ErrLost", err)
-		}
-		if held, err := next.Held(s.Context()); !held || err != nil {
-			s.Errorf("the next: Held = %v, %v, want true", held, err)
-		}
+		s.fails(lock.Extend(s.Context(), time.Minute), redlock.ErrLost, "Extend of a lost lock")
+		s.fails(lock.Release(), redlock.ErrLost, "Release of a lost lock")
+		s.confirm(next)
 	})
 }
 
@@ -136,9 +114,7 @@ func TestExtendProlongs(t *testing.T) {
 				return s.looks[i].PTTL(s.Context(), s.key).Val() > 30*time.Second
 			})
 		}
-		if err := lock.Extend(s.Context(), time.Second); err != nil {
-			s.Errorf("a shorter Extend: %v", err)
-		}
+		s.check(lock.Extend(s.Context(), time.Second), "a shorter Extend")
 		if cut := long.Sub(lock.Until()); cut > 50*time.Millisecond { // wall-clock times may differ a little
 			s.Errorf("a shorter extension took %v off the lease", cut)
 		}
@@ -156,21 +132,15 @@ func TestTakenOver(t *testing.T) {
 		lock := s.acquire(ours)
 		s.eventuallyHolds(lock.Token(), all...)
 		for i := range all { // somebody deletes it by hand
-			if err := s.looks[i].Del(s.Context(), s.key).Err(); err != nil {
-				s.Fatal(err)
-			}
+			s.must(s.looks[i].Del(s.Context(), s.key).Err())
 		}
 		next := s.acquire(theirs)
 		s.eventuallyHolds(next.Token(), all...)
-		if held, err := lock.Held(s.Context()); held || err != nil {
+		if held, err := lock.Confirm(s.Context()); held || err != nil {
 			s.Errorf("Held = %v, %v, want false", held, err)
 		}
-		if err := lock.Extend(s.Context(), time.Minute); !errors.Is(err, redlock.ErrLost) {
-			s.Errorf("Extend: %v, want ErrLost", err)
-		}
-		if err := lock.Release(s.Context()); !errors.Is(err, redlock.ErrLost) {
-			s.Errorf("Release: %v, want ErrLost", err)
-		}
+		s.fails(lock.Extend(s.Context(), time.Minute), redlock.ErrLost, "Extend")
+		s.fails(lock.Release(), redlock.ErrLost, "Release")
 		s.eventuallyHolds(next.Token(), all...)
 	})
 }
@@ -179,13 +149,9 @@ func TestForeignKeyExcludes(t *testing.T) {
 	onEach(t, func(s *site) {
 		locker := s.locker()
 		for _, i := range []int{1, 2, 4} { // as any other Redlock library would
-			if err := s.looks[i].SetArgs(s.Context(), s.key, "foreign", setNX).Err(); err != nil {
-				s.Fatal(err)
-			}
+			s.must(s.looks[i].SetArgs(s.Context(), s.key, "foreign", setNX).Err())
 		}
-		if _, err := locker.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrTaken) {
-			s.Errorf("a foreign key at three of five: %v, want ErrTaken", err)
-		}
+		s.fails(failed(locker.TryAcquire(s.Context(), s.key)), redlock.ErrTaken, "a foreign key at three of five")
 		s.eventuallyHolds("foreign", 1, 2, 4)
 		s.eventuallyHolds("", 0, 3)
 	})
@@ -194,20 +160,14 @@ func TestForeignKeyExcludes(t *testing.T) {
 func TestCloseReleasesAll(t *testing.T) {
 	onEach(t, func(s *site) {
 		locker, err := redlock.New(s.client.nodes(s.T, s.addrs()))
-		if err != nil {
-			s.Fatal(err)
-		}
+		s.must(err)
 		var locks []*redlock.Lock
 		for i := range 20 {
 			lock, err := locker.TryAcquire(s.Context(), fmt.Sprint(s.key, i))
-			if err != nil {
-				s.Fatal(err)
-			}
+			s.must(err)
 			locks = append(locks, lock)
 		}
-		if err := locker.Close(); err != nil {
-			s.Errorf("Close: %v", err)
-		}
+		s.check(locker.Close(), "Close")
 		for i := range all { // at once, not eventually: Close has waited
 			if left := s.keys(i); len(left) > 0 {
 				s.Errorf("Close has left %d keys at node %d", len(left), i+1)
@@ -218,9 +178,7 @@ func TestCloseReleasesAll(t *testing.T) {
 				s.Fatalf("the cause of %s is %v, want ErrClosed", lock.Key(), cause)
 			}
 		}
-		if _, err := locker.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrClosed) {
-			s.Errorf("TryAcquire after Close: %v, want ErrClosed", err)
-		}
+		s.fails(failed(locker.TryAcquire(s.Context(), s.key)), redlock.ErrClosed, "TryAcquire after Close")
 	})
 }
 
@@ -258,7 +216,7 @@ func TestReleasesTogether(t *testing.T) {
 		}
 		errs := make([]error, count)
 		for i, lock := range locks {
-			group.Go(func() { errs[i] = lock.Release(s.Context()) })
+			group.Go(func() { errs[i] = lock.Release() })
 		}
 		group.Wait()
 		for i, err := range errs {
@@ -270,5 +228,59 @@ func TestReleasesTogether(t *testing.T) {
 				s.Errorf("Release %d, with %d taken over and %d not even a lock: %v, want %v", i, taken, odd, err, want)
 			}
 		}
+	})
+}
+
+// setNX is how other libraries take a lock.
+var setNX = redis.SetArgs{Mode: "NX", TTL: 10 * time.Second}
+
+func TestNodesKilled(t *testing.T) {
+	onEach(t, func(s *site) {
+		locker := s.locker()
+		early := s.acquire(locker)
+		s.eventuallyHolds(early.Token(), all...)
+		s.kill(0, 1)
+		s.check(early.Extend(s.Context(), time.Minute), "Extend with two of five dead")
+		s.release(early)
+		late := s.acquire(locker)
+		s.kill(2)
+		began := time.Now()
+		_, err := locker.TryAcquire(s.Context(), s.key+" other")
+		if took := time.Since(began); !errors.Is(err, redlock.ErrNoQuorum) || took > patience/4 {
+			s.Errorf("three of five dead: TryAcquire = %v after %v, want ErrNoQuorum within the node time-out", err, took)
+		}
+		var quorum *redlock.QuorumError
+		if !errors.As(err, &quorum) {
+			s.Fatalf("the error is no QuorumError: %v", err)
+		}
+		for i := range 3 {
+			if v := quorum.Votes[i]; v.Answer != redlock.Failed || v.Err == nil || !mentions(err, v.Node) {
+				s.Errorf("dead node %d voted %v", i+1, v)
+			}
+		}
+		s.fails(late.Extend(s.Context(), time.Minute), redlock.ErrNoQuorum, "Extend with three of five dead")
+		if !late.Valid() {
+			s.Error("an extension that failed in time has ended the lock before its deadline")
+		}
+	})
+}
+
+func TestRestartedEmpty(t *testing.T) {
+	onEach(t, func(s *site) {
+		locker := s.locker()
+		lock := s.acquire(locker)
+		s.eventuallyHolds(lock.Token(), all...)
+		s.kill(0, 1)
+		s.start(0, 1)
+		s.eventuallyHolds("", 0, 1)
+		s.confirm(lock)
+		s.eventually("extensions set the key again where it was lost", func() bool {
+			if err := lock.Extend(s.Context(), time.Minute); err != nil {
+				s.Fatalf("Extend: %v", err)
+			}
+			return s.holder(0) == lock.Token() && s.holder(1) == lock.Token()
+		})
+		s.release(lock)
+		s.eventuallyFree()
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
@@ -42,11 +43,11 @@ func startKinds() error {
 		if k.broken != nil {
 			return fmt.Errorf("%s: %w", k.name, k.broken)
 		}
-		if k.missing != nil && server.Required(k.name) {
+		if k.missing != nil && redisserver.Required(k.name) {
 			return fmt.Errorf("%s are required (QUORUMLOCK_REQUIRE)", k.name)
 		}
 	}
-	if _, err := powerServer(); err != nil && server.Required("power") {
+	if _, err := powerServer(); err != nil && redisserver.Required("power") {
 		return fmt.Errorf("power cuts are required (QUORUMLOCK_REQUIRE): %w", err)
 	}
 	return nil

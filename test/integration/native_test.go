@@ -42,15 +42,16 @@ func (r *eventLog) note(e redlock.Event) {
 	r.events = append(r.events, e)
 }
 
-func (r *eventLog) count(kind redlock.EventKind) (n int) {
+// of returns those of a kind whose error has all the words.
+func (r *eventLog) of(kind redlock.EventKind, words ...string) (found []redlock.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.events {
-		if e.Kind == kind {
-			n++
+		if e.Kind == kind && (words == nil || mentions(e.Err, words...)) {
+			found = append(found, e)
 		}
 	}
-	return n
+	return found
 }
 
 // The life of a lock where scripts are forbidden: by the server's own commands where it
@@ -60,8 +61,7 @@ func TestWithoutScripts(t *testing.T) {
 		urls, looks, native := scriptlessNodes(t)
 		var seen eventLog
 		locker := func() *redlock.Locker {
-			nodes, err := c.open(urls...)
-			must(t, err)
+			nodes := c.reach(t, urls...)
 			l, err := redlock.New(nodes, redlock.WithNodeTimeout(generous), redlock.WithTTL(time.Minute), redlock.OnEvent(seen.note))
 			must(t, err)
 			t.Cleanup(func() {
@@ -102,7 +102,7 @@ func TestWithoutScripts(t *testing.T) {
 		for range 5 {
 			line = append(line, contend(t, ours))
 		}
-		must(t, lock.Release(t.Context()))
+		must(t, lock.Release())
 		for _, contender := range append(line, stranger) {
 			must(t, <-contender)
 		}
@@ -119,13 +119,13 @@ func TestWithoutScripts(t *testing.T) {
 		}
 		must(t, looks[1].Del(t.Context(), "job").Err())
 		must(t, looks[1].RPush(t.Context(), "job", "no lock").Err())
-		must(t, lock.Release(t.Context()))
+		must(t, lock.Release())
 		must(t, looks[1].Del(t.Context(), "job").Err())
 		holds("")
 		for i, l := range looks {
 			until(t, fmt.Sprintf("node %d has no keys", i+1), func() bool { return len(l.Keys(t.Context(), "job*").Val()) == 0 })
 		}
-		if n := seen.count(redlock.NodeLimited) + seen.count(redlock.NodeMuted); n > 0 {
+		if n := len(seen.of(redlock.NodeLimited)) + len(seen.of(redlock.NodeMuted)); n > 0 {
 			t.Errorf("nodes that can do all were reported: %v", seen.events)
 		}
 	})
@@ -134,11 +134,11 @@ func TestWithoutScripts(t *testing.T) {
 // limited checks what a lock can and cannot do at nodes that have neither.
 func limited(t *testing.T, lock *redlock.Lock, seen *eventLog) {
 	t.Helper()
-	if err := lock.Release(t.Context()); !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, "NOPERM", "+eval", "+evalsha") {
+	if err := lock.Release(); !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, "NOPERM", "+eval", "+evalsha") {
 		t.Errorf("Release = %v, want ErrNoQuorum and what to allow", err)
 	}
-	until(t, "each Locker has reported each node it asked", func() bool { return seen.count(redlock.NodeLimited) >= 3 })
-	if n := seen.count(redlock.NodeLimited); n != 3 {
+	until(t, "each Locker has reported each node it asked", func() bool { return len(seen.of(redlock.NodeLimited)) >= 3 })
+	if n := len(seen.of(redlock.NodeLimited)); n != 3 {
 		t.Errorf("NodeLimited was reported %d times, want once a node", n)
 	}
 }
@@ -147,8 +147,7 @@ func limited(t *testing.T, lock *redlock.Lock, seen *eventLog) {
 func TestTheFirstContactChangesNothing(t *testing.T) {
 	onProcesses(t, "", func(t *testing.T, c client) {
 		p := process(t)
-		nodes, err := c.open("redis://" + p.Addr())
-		must(t, err)
+		nodes := c.reach(t, "redis://"+p.Addr())
 		l := look(t, p)
 		for key, plant := range map[string]func(context.Context) error{
 			"text": func(ctx context.Context) error { return l.Set(ctx, "text", "another", time.Hour).Err() },
@@ -166,7 +165,7 @@ func TestTheFirstContactChangesNothing(t *testing.T) {
 				t.Errorf("TryAcquire of a key with %s = %v", key, err)
 			}
 			if err == nil {
-				must(t, lock.Release(t.Context()))
+				must(t, lock.Release())
 			}
 			if after := l.Dump(t.Context(), key).Val(); after != before {
 				t.Errorf("contact has changed a key with %s from %q to %q", key, before, after)
@@ -178,8 +177,7 @@ func TestTheFirstContactChangesNothing(t *testing.T) {
 				t.Errorf("contact has left keys: %v", keys)
 			}
 			must(t, locker.Close())
-			nodes, err = c.open("redis://" + p.Addr())
-			must(t, err)
+			nodes = c.reach(t, "redis://"+p.Addr())
 		}
 	})
 }

@@ -1,21 +1,38 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/certificates"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
+
+// needProcesses skips a test where processes cannot run, and returns their kind.
+func needProcesses(t *testing.T) *kind {
+	t.Helper()
+	if kinds[1].missing != nil {
+		t.Skip(kinds[1].missing)
+	}
+	return kinds[1]
+}
 
 // onProcesses runs the test over every client where processes can run.
 func onProcesses(t *testing.T, name string, test func(t *testing.T, c client)) {
 	t.Helper()
-	if processes := kinds[1]; processes.missing != nil {
-		t.Skip(processes.missing)
-	}
+	needProcesses(t)
 	for _, c := range clients {
 		t.Run(strings.TrimPrefix(name+"/"+c.name, "/"), func(t *testing.T) {
 			t.Parallel()
@@ -37,6 +54,16 @@ func look(t *testing.T, p *server.Process) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: p.Addr(), MaxRetries: -1, DisableIdentity: true, Protocol: 2})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// newLocker makes a Locker on nodes that may be unfit or gone in the end: what Close says then is no
+// fault.
+func newLocker(t *testing.T, nodes []driver.Node, options ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	locker, err := redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(generous)}, options...)...)
+	must(t, err)
+	t.Cleanup(func() { _ = locker.Close() })
+	return locker
 }
 
 // demote makes the server a replica, of a master that nobody can reach.
@@ -70,4 +97,111 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A doctor asks by any client, so one that is not the command's finds the same.
+func TestADoctorSeesAClockThatIsSetOverAnyClient(t *testing.T) {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip(server.ErrNoCompiler)
+	}
+	onProcesses(t, "", func(t *testing.T, c client) {
+		var servers []*server.Process
+		var urls []string
+		for range 3 {
+			s := launch(t, server.Setup{Clock: true})
+			servers, urls = append(servers, s), append(urls, "redis://"+s.Addr())
+		}
+		nodes := c.reach(t, urls...)
+		t.Cleanup(func() {
+			for _, n := range nodes {
+				_ = n.Driver.(io.Closer).Close()
+			}
+		})
+		seen := func(what string, during time.Duration) (inspect.Finding, bool) {
+			findings := inspect.Doctor(t.Context(), nodes, inspect.Options{For: during, Settings: inspect.Settings{NodeTimeout: 2 * time.Second}}).Nodes[2].Findings
+			i := slices.IndexFunc(findings, func(f inspect.Finding) bool { return f.ID == "clock" && strings.Contains(f.Seen.String(), what) })
+			if i < 0 {
+				return inspect.Finding{}, false
+			}
+			return findings[i], true
+		}
+
+		if f, ok := seen("", 100*time.Millisecond); ok {
+			t.Fatalf("a clock that is right is found to be wrong: %v", f.Seen)
+		}
+		must(t, servers[2].StepClock(5*time.Second))
+		if f, ok := seen("offset ", 100*time.Millisecond); !ok || f.Severity != inspect.Warning {
+			t.Error("a clock that is 5s ahead of the others is not found")
+		}
+		set := time.AfterFunc(500*time.Millisecond, func() {
+			if err := servers[2].StepClock(-5 * time.Second); err != nil {
+				t.Error(err)
+			}
+		})
+		defer set.Stop()
+		if _, ok := seen("step -", 2*time.Second); !ok {
+			t.Error("a clock that is set back while it is watched is not found")
+		}
+		if f, ok := seen("", 100*time.Millisecond); ok {
+			t.Errorf("a clock that is right again is found to be wrong: %v", f.Seen)
+		}
+	})
+}
+
+// Client and server may disagree about TLS in several ways. The error says what mends it, and
+// nobody waits for a certificate that is not trusted.
+func TestTLS(t *testing.T) {
+	onProcesses(t, "", func(t *testing.T, c client) {
+		certs := certificates.New(t, "locks.example")
+		port, err := redisserver.FreePort()
+		must(t, err)
+		var args []string
+		for _, line := range certs.Config(fmt.Sprint(port)) {
+			args = append(args, strings.Fields("--"+line)...)
+		}
+		p := process(t, args...)
+		secure := fmt.Sprintf("127.0.0.1:%d", port)
+		for _, tt := range []struct{ url, says string }{
+			{"rediss://" + secure + "?ca=" + certs.CA + "&servername=locks.example", ""},
+			{"rediss://" + secure + "?ca=" + certs.CA, "servername="},
+			{"rediss://" + secure + "?servername=locks.example", "?ca=FILE"},
+			{"rediss://" + p.Addr() + "?ca=" + certs.CA, "or not (redis://)"},
+			{"redis://" + secure, "rediss://"},
+		} {
+			nodes := c.reach(t, tt.url)
+			locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
+			must(t, err)
+			began := time.Now()
+			lock, err := locker.Acquire(t.Context(), t.Name(), redlock.WithMaxWait(2*generous))
+			took := time.Since(began)
+			switch {
+			case tt.says == "" && err != nil:
+				t.Errorf("%s: Acquire = %v", tt.url, err)
+			case tt.says == "":
+				must(t, lock.Release())
+			case !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, tt.says):
+				t.Errorf("%s: Acquire = %v, want ErrNoQuorum that says %q", tt.url, err, tt.says)
+			case strings.HasPrefix(tt.url, "rediss://"+secure) && took > generous:
+				t.Errorf("%s: Acquire waited %v for what waiting cannot mend: %v", tt.url, took, err)
+			}
+			must(t, locker.Close())
+		}
+	})
+}
+
+// An operator sees in CLIENT LIST whose connections they are.
+func TestConnectionsHaveAName(t *testing.T) {
+	onProcesses(t, "", func(t *testing.T, c client) {
+		p := process(t)
+		nodes := c.reach(t, "redis://"+p.Addr())
+		locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
+		must(t, err)
+		defer func() { must(t, locker.Close()) }()
+		must(t, locker.Check(t.Context()))
+		list, err := look(t, p).ClientList(t.Context()).Result()
+		must(t, err)
+		if !mentions(errors.New(list), "name="+driver.ClientName) {
+			t.Errorf("CLIENT LIST shows no connection with the name %s: %s", driver.ClientName, list)
+		}
+	})
 }

@@ -21,9 +21,7 @@ import (
 // it is and what to do. Two of three nodes have the fault.
 func TestRefusals(t *testing.T) {
 	dead, err := redisserver.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tt := range []struct {
 		name string
 		args []string                        // of the faulty servers
@@ -90,15 +88,12 @@ func TestRefusals(t *testing.T) {
 				urls = append(urls, url)
 				turn = append(turn, look(t, bad))
 			}
-			nodes, err := c.open(urls...)
-			must(t, err)
-			locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
-			must(t, err)
-			defer func() { _ = locker.Close() }() // what is unfit cannot be released
+			nodes := c.reach(t, urls...)
+			locker := newLocker(t, nodes)
 			if tt.late {
 				lock, err := locker.TryAcquire(t.Context(), t.Name())
 				must(t, err)
-				must(t, lock.Release(t.Context()))
+				must(t, lock.Release())
 			}
 			if tt.turn != nil {
 				for _, bad := range turn {
@@ -106,7 +101,7 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 
-			_, err = locker.TryAcquire(t.Context(), t.Name())
+			_, err := locker.TryAcquire(t.Context(), t.Name())
 			if !errors.Is(err, redlock.ErrNoQuorum) || !errors.Is(err, tt.is) {
 				t.Errorf("TryAcquire = %v, want ErrNoQuorum and %v", err, tt.is)
 			}
@@ -134,12 +129,10 @@ func TestPitfall12WaitingShowsRealErrors(t *testing.T) {
 			p := process(t)
 			addrs, servers = append(addrs, p.Addr()), append(servers, look(t, p))
 		}
-		locker, err := redlock.New(c.nodes(t, addrs), redlock.WithNodeTimeout(generous))
-		must(t, err)
-		defer func() { _ = locker.Close() }() // replicas cannot release
+		locker := newLocker(t, c.nodes(t, addrs))
 		lock, err := locker.TryAcquire(t.Context(), "job")
 		must(t, err)
-		must(t, lock.Release(t.Context()))
+		must(t, lock.Release())
 		demote(t, servers[0])
 		demote(t, servers[1])
 
@@ -164,12 +157,9 @@ func TestPitfall12WaitingShowsRealErrors(t *testing.T) {
 func TestSameServerTwice(t *testing.T) {
 	onProcesses(t, "", func(t *testing.T, c client) {
 		p := process(t)
-		nodes, err := c.open("redis://"+p.Addr(), "redis://"+net.JoinHostPort("localhost", fmt.Sprint(p.Port())))
-		must(t, err)
-		locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
-		must(t, err)
-		defer func() { _ = locker.Close() }()
-		_, err = locker.TryAcquire(t.Context(), "job")
+		nodes := c.reach(t, "redis://"+p.Addr(), "redis://"+net.JoinHostPort("localhost", fmt.Sprint(p.Port())))
+		locker := newLocker(t, nodes)
+		_, err := locker.TryAcquire(t.Context(), "job")
 		if !errors.Is(err, redlock.ErrNode) || !mentions(err, "same server", nodes[0].Name, nodes[1].Name) {
 			t.Errorf("TryAcquire = %v, want ErrNode with both names, %s and %s", err, nodes[0].Name, nodes[1].Name)
 		}
@@ -184,38 +174,30 @@ func TestPitfallEviction(t *testing.T) {
 		for range 3 {
 			addrs = append(addrs, process(t, "--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl").Addr())
 		}
-		strict, err := redlock.New(c.nodes(t, addrs), redlock.WithNodeTimeout(generous))
-		must(t, err)
-		defer func() { _ = strict.Close() }()
+		strict := newLocker(t, c.nodes(t, addrs))
 		if _, err := strict.TryAcquire(t.Context(), "job"); !errors.Is(err, redlock.ErrNode) || !mentions(err, "volatile-ttl", "noeviction") {
 			t.Errorf("TryAcquire = %v, want ErrNode with the policy and what to set", err)
 		}
 
-		events := make(chan redlock.Event, 100)
-		nodes := c.nodes(t, addrs)
-		lenient, err := redlock.New(nodes, redlock.WithNodeTimeout(generous), redlock.WithEvictingNodes(),
-			redlock.OnEvent(func(e redlock.Event) { events <- e }))
+		var seen eventLog
+		lenient, err := redlock.New(c.nodes(t, addrs), redlock.WithNodeTimeout(generous), redlock.WithEvictingNodes(), redlock.OnEvent(seen.note))
 		must(t, err)
 		defer func() { must(t, lenient.Close()) }()
 		lock, err := lenient.TryAcquire(t.Context(), "job")
 		must(t, err)
-		told := map[string]bool{}
-		for len(told) < len(nodes) {
-			select {
-			case e := <-events:
-				if e.Kind == redlock.NodeEvicts && mentions(e.Err, "volatile-ttl") {
-					told[e.Node] = true
-				}
-			case <-time.After(patience):
-				t.Fatalf("only %v of %d evicting nodes were reported", told, len(nodes))
+		until(t, "each evicting node is reported", func() bool {
+			told := map[string]bool{}
+			for _, e := range seen.of(redlock.NodeEvicts, "volatile-ttl") {
+				told[e.Node] = true
 			}
-		}
-		must(t, lock.Release(t.Context()))
+			return len(told) == len(addrs)
+		})
+		must(t, lock.Release())
 	})
 }
 
-// A server that takes no connection says why, though nobody has asked, and hangs up. That line is in
-// the error, every time, whichever client it is and whenever it came: before the client's first
+// A server that takes no connection says why, though nobody has asked, and hangs up. That line is
+// in the error, every time, whichever client it is and whenever it came: before the client's first
 // command, in place of its reply, or behind it.
 func TestWhatAServerSaysUnaskedIsInTheError(t *testing.T) {
 	for _, tt := range []struct {
@@ -239,12 +221,12 @@ func TestWhatAServerSaysUnaskedIsInTheError(t *testing.T) {
 			if tt.far {
 				addr = net.JoinHostPort(farAddress(t), strconv.Itoa(p.Port()))
 			} else {
-				must(t, look(t, p).Ping(t.Context()).Err()) // and stays
+				one := look(t, p) // that stays, once whoever saw the server start is gone
+				until(t, "the server takes one client", func() bool { return one.Ping(t.Context()).Err() == nil })
 			}
 			ways := map[string]func() []driver.Node{
 				"by a URL": func() []driver.Node {
-					nodes, err := c.open("redis://" + addr)
-					must(t, err)
+					nodes := c.reach(t, "redis://"+addr)
 					return nodes
 				},
 			}
@@ -297,15 +279,15 @@ func TestAUserWithoutTheKeysBesideTheKeysIsToldWhichTheyAre(t *testing.T) {
 		says   []string
 	}{
 		{"fences", redlock.WithFences(), acquire, []string{"~ql:fences:* +zadd +zscore +zrange +zremrangebyscore"}},
-		{"fairness", redlock.WithFairness(), acquire, []string{"WithFairness", "~ql:line:{KEYS} ~ql:line=KEYS ~ql:live:{KEYS} ~ql:live=KEYS"}},
+		{"fairness", redlock.WithFairness(), acquire, []string{"WithFairness", "~ql:line:{KEYS} ~ql:line=KEYS +zadd"}},
 		{"readers", nil, func(t *testing.T, l *redlock.Locker) error {
 			_, err := l.AcquireShared(t.Context(), "job:1")
 			return err
-		}, []string{"AcquireShared", "~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:writer:{KEYS} ~ql:writer=KEYS"}},
+		}, []string{"AcquireShared", "~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:line:{KEYS} ~ql:line=KEYS"}},
 		{"several keys", nil, func(t *testing.T, l *redlock.Locker) error {
 			_, err := l.AcquireAll(t.Context(), []string{"job:1", "job:2"})
 			return err
-		}, []string{"AcquireAll", "~ql:wanted:{KEYS} ~ql:wanted=KEYS"}},
+		}, []string{"AcquireAll", "~ql:line:{KEYS} ~ql:line=KEYS +zadd"}},
 		{"permits", nil, func(t *testing.T, l *redlock.Locker) error {
 			s, err := l.Semaphore("job:1", 3)
 			must(t, err)
@@ -315,23 +297,19 @@ func TestAUserWithoutTheKeysBesideTheKeysIsToldWhichTheyAre(t *testing.T) {
 	} {
 		onProcesses(t, tt.name, func(t *testing.T, c client) {
 			p := process(t, "--user", "locker", "on", ">secret", "~job:*", "&*", "+@all")
-			nodes, err := c.open("redis://locker:secret@" + p.Addr())
-			must(t, err)
+			nodes := c.reach(t, "redis://locker:secret@"+p.Addr())
 			options := []redlock.Option{redlock.WithNodeTimeout(generous), redlock.WithMaxWait(generous)}
 			plain, err := redlock.New(nodes, options...)
 			must(t, err)
 			lock, err := plain.Acquire(t.Context(), "job:1")
 			must(t, err)
-			must(t, lock.Release(t.Context()))
+			must(t, lock.Release())
 			must(t, plain.Close())
 			if tt.option != nil {
 				options = append(options, tt.option)
 			}
-			nodes, err = c.open("redis://locker:secret@" + p.Addr())
-			must(t, err)
-			locker, err := redlock.New(nodes, options...)
-			must(t, err)
-			defer locker.Close()
+			nodes = c.reach(t, "redis://locker:secret@"+p.Addr())
+			locker := newLocker(t, nodes, options...)
 			if err := tt.take(t, locker); !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, append(tt.says, "NOPERM")...) {
 				t.Errorf("the error is %v, want ErrNoQuorum that says %q", err, tt.says)
 			}

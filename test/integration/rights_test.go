@@ -1,11 +1,8 @@
 package integration
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,14 +12,13 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// A ruled site is three servers whose user may do what the rules say, and two processes that lock there.
+// A ruled site is three servers whose user may do what the rules say, and two processes that lock
+// there.
 type ruled struct {
 	*testing.T
 	first, second *redlock.Locker
 	looks         []*redis.Client
-
-	mu     sync.Mutex
-	events []string
+	seen          eventLog
 }
 
 func newRuled(t *testing.T, c client, rules []string, options ...redlock.Option) *ruled {
@@ -35,16 +31,14 @@ func newRuled(t *testing.T, c client, rules []string, options ...redlock.Option)
 	}
 	options = append(slices.Clip(options), redlock.WithKeyPrefix("orders:"), redlock.WithNodeTimeout(generous), redlock.WithMaxWait(4*generous), redlock.OnEvent(func(e redlock.Event) {
 		if e.Kind != redlock.NodeUp && e.Kind != redlock.NodeAdmitted {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.events = append(r.events, fmt.Sprint(e))
+			r.seen.note(e)
 		}
 	}))
 	for _, locker := range []**redlock.Locker{&r.first, &r.second} {
-		nodes, err := c.open(urls...)
+		nodes := c.reach(t, urls...)
+		made, err := redlock.New(nodes, options...)
 		must(t, err)
-		*locker, err = redlock.New(nodes, options...)
-		must(t, err)
+		*locker = made
 		t.Cleanup(func() { must(t, (*locker).Close()) })
 	}
 	return r
@@ -57,12 +51,8 @@ func (r *ruled) has(key string) {
 	}
 }
 
-type released interface {
-	Release(ctx context.Context) error
-}
-
-// follow has the first process hold a lock, and the second wait for the same until the servers have the
-// key that tells of it, if there is one.
+// follow has the first process hold a lock, and the second wait for the same until the servers have
+// the key that tells of it, if there is one.
 func (r *ruled) follow(take func(l *redlock.Locker) (released, error), wait func(l *redlock.Locker) (released, error), told string) {
 	held, err := take(r.first)
 	must(r.T, err)
@@ -70,14 +60,14 @@ func (r *ruled) follow(take func(l *redlock.Locker) (released, error), wait func
 	go func() {
 		next, err := wait(r.second)
 		if err == nil {
-			err = next.Release(r.Context())
+			err = next.Release()
 		}
 		waits <- err
 	}()
 	if told != "" {
 		r.has(told)
 	}
-	must(r.T, held.Release(r.Context()))
+	must(r.T, held.Release())
 	must(r.T, <-waits)
 }
 
@@ -97,7 +87,7 @@ var ruledFeatures = []struct {
 		lock, err := r.first.Acquire(r.Context(), "42")
 		must(r.T, err)
 		must(r.T, lock.Extend(r.Context(), time.Minute))
-		must(r.T, lock.Release(r.Context()))
+		must(r.T, lock.Release())
 	}},
 	{"fairness", acl.Turns, []redlock.Option{redlock.WithFairness()}, func(r *ruled) {
 		r.follow(takes(r), takes(r), "ql:line:{orders:42}")
@@ -111,9 +101,9 @@ var ruledFeatures = []struct {
 		ring := func(l *redlock.Locker, under *redlock.Lock, key string) {
 			lock, err := l.Acquire(under.Context(), key)
 			if lock != nil {
-				err = errors.Join(err, lock.Release(r.Context()))
+				err = errors.Join(err, lock.Release())
 			}
-			ends <- errors.Join(err, under.Release(r.Context()))
+			ends <- errors.Join(err, under.Release())
 		}
 		go ring(r.first, a, "b")
 		go ring(r.second, b, "a")
@@ -123,7 +113,7 @@ var ruledFeatures = []struct {
 	}},
 	{"sets", acl.Sets, nil, func(r *ruled) {
 		take := func(l *redlock.Locker) (released, error) { return l.AcquireAll(r.Context(), []string{"1", "2"}) }
-		r.follow(take, take, "ql:wanted:{orders:1}")
+		r.follow(take, take, "ql:line:{orders:1}")
 	}},
 	{"semaphores", acl.Semaphore, nil, func(r *ruled) {
 		take := func(n int) func(l *redlock.Locker) (released, error) {
@@ -135,12 +125,12 @@ var ruledFeatures = []struct {
 				return s.Acquire(r.Context())
 			}
 		}
-		r.follow(take(1), take(2), "ql:wanted:{orders:pool}")
+		r.follow(take(1), take(2), "ql:pool:{orders:pool}")
 		r.follow(take(2), take(1), "")
 	}},
 	{"shared", acl.Shared, nil, func(r *ruled) {
 		reads := func(l *redlock.Locker) (released, error) { return l.AcquireShared(r.Context(), "42") }
-		r.follow(reads, takes(r), "ql:writer:{orders:42}")
+		r.follow(reads, takes(r), "ql:line:{orders:42}")
 		r.follow(takes(r), reads, "")
 		reader, err := r.first.AcquireShared(r.Context(), "42")
 		must(r.T, err)
@@ -149,16 +139,16 @@ var ruledFeatures = []struct {
 		must(r.T, err)
 		reader, err = writer.Downgrade(r.Context())
 		must(r.T, err)
-		must(r.T, reader.Release(r.Context()))
+		must(r.T, reader.Release())
 	}},
-	{"the guard", acl.RestartGuard, []redlock.Option{redlock.WithRestartGuard(time.Minute)}, func(r *ruled) {
+	{"the guard", acl.RestartGuard, []redlock.Option{redlock.WithLongestTTL(time.Minute), redlock.WithRestartGuard()}, func(r *ruled) {
 		must(r.T, r.first.AdmitNewNodes(r.Context()))
 		r.follow(takes(r), takes(r), "")
 	}},
 }
 
-// A user with the rights of the table, and no others, can do what they are for, with fences and without,
-// and no event says that something is missing.
+// A user with the rights of the table, and no others, can do what they are for, with fences and
+// without, and no event says that something is missing.
 func TestTheTableOfRightsIsEnough(t *testing.T) {
 	for _, tt := range ruledFeatures {
 		for _, fenced := range []bool{false, true} {
@@ -170,10 +160,10 @@ func TestTheTableOfRightsIsEnough(t *testing.T) {
 				rules := acl.Rules("orders:", features...)
 				r := newRuled(t, c, rules, options...)
 				tt.use(r)
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				if tt.feature != acl.RestartGuard && r.events != nil {
-					t.Errorf("with %q nodes say: %q", rules, r.events)
+				r.seen.mu.Lock()
+				defer r.seen.mu.Unlock()
+				if tt.feature != acl.RestartGuard && r.seen.events != nil {
+					t.Errorf("with %q nodes say: %v", rules, r.seen.events)
 				}
 			})
 		}

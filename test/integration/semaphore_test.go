@@ -1,10 +1,10 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +15,7 @@ import (
 func (s *site) semaphore(permits int, options ...redlock.Option) *redlock.Semaphore {
 	s.Helper()
 	sem, err := s.locker(options...).Semaphore(s.key, permits)
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.must(err)
 	return sem
 }
 
@@ -26,13 +24,14 @@ func (s *site) slot(i int) string { return fmt.Sprintf("ql:slot:{%s}%d", s.key, 
 
 func TestSemaphore(t *testing.T) {
 	onEach(t, func(s *site) {
-		ours, theirs := s.semaphore(2, redlock.WithFences()), s.semaphore(2, redlock.WithFences())
+		options := []redlock.Option{redlock.WithFences(), redlock.WithTTL(40 * time.Second)} // a busy machine takes its time
+		ours, theirs := s.semaphore(2, options...), s.semaphore(2, options...)
 		one, err := ours.TryAcquire(s.Context())
 		must(s.T, err)
 		two, err := theirs.TryAcquire(s.Context())
 		must(s.T, err)
-		if one.Slot() == two.Slot() {
-			s.Fatalf("two permits have slot %d", one.Slot())
+		if one.Slots()[0] == two.Slots()[0] {
+			s.Fatalf("two permits have slot %d", one.Slots()[0])
 		}
 		for _, sem := range []*redlock.Semaphore{ours, theirs} {
 			if p, err := sem.TryAcquire(s.Context()); !errors.Is(err, redlock.ErrTaken) {
@@ -50,143 +49,89 @@ func TestSemaphore(t *testing.T) {
 
 		// A node forgets all, and an extension gives it back: the first one that comes behind the
 		// tries above, and what clears them.
-		must(s.T, s.looks[0].Del(s.Context(), s.slot(one.Slot()), "ql:permits:{"+s.key+"}").Err())
+		must(s.T, s.looks[0].Del(s.Context(), s.slot(one.Slots()[0]), "ql:permits:{"+s.key+"}").Err())
 		for i, look := range s.looks {
 			s.eventually(fmt.Sprintf("node %d has the permit and the number", i+1), func() bool {
 				must(s.T, one.Extend(s.Context(), time.Minute))
-				return look.Get(s.Context(), s.slot(one.Slot())).Val() == one.Token() && look.Get(s.Context(), "ql:permits:{"+s.key+"}").Val() == "2" &&
+				return look.Get(s.Context(), s.slot(one.Slots()[0])).Val() == one.Token() && look.Get(s.Context(), "ql:permits:{"+s.key+"}").Val() == "2" &&
 					look.PTTL(s.Context(), "ql:permits:{"+s.key+"}").Val() > 100*time.Second
 			})
 		}
-		if held, err := one.Held(s.Context()); !held || err != nil {
-			s.Errorf("Held = %v, %v, want true", held, err)
-		}
+		s.confirm(one)
 
-		// A release of one process wakes another, and a slot that holds something else stays as it is.
+		// A release of one process wakes another, and a slot that holds something else stays as it
+		// is.
 		waiting := make(chan error, 1)
 		go func() {
 			p, err := ours.Acquire(s.Context(), redlock.WithMaxWait(patience))
-			if err == nil && (p.Slot() != two.Slot() || p.Fence() <= two.Fence()) {
-				err = fmt.Errorf("slot %d with fence %d came after slot %d with %d", p.Slot(), p.Fence(), two.Slot(), two.Fence())
+			if err == nil && (p.Slots()[0] != two.Slots()[0] || p.Fence() <= two.Fence()) {
+				err = fmt.Errorf("slot %d with fence %d came after slot %d with %d", p.Slots()[0], p.Fence(), two.Slots()[0], two.Fence())
 			}
 			if err == nil {
-				err = p.Release(s.Context())
+				err = p.Release()
 			}
 			waiting <- err
 		}()
 		s.listeningFor(s.slot(1), 3) // the last one that is subscribed to
-		must(s.T, two.Release(s.Context()))
+		must(s.T, two.Release())
 		must(s.T, <-waiting)
 		for _, look := range s.looks {
-			// At a node that is late the waiter's lock and its release may still come behind those of two.
-			s.eventually("a list is at the slot", func() bool { return look.RPush(s.Context(), s.slot(two.Slot()), "no lock").Err() == nil })
+			s.eventually("the slot is free", func() bool { return look.Exists(s.Context(), s.slot(two.Slots()[0])).Val() == 0 })
+			must(s.T, look.RPush(s.Context(), s.slot(two.Slots()[0]), "no lock").Err())
 		}
-		if _, err := ours.TryAcquire(s.Context()); !errors.Is(err, redlock.ErrTaken) {
-			s.Errorf("TryAcquire of a slot that is a list: %v, want ErrTaken", err)
-		}
+		s.fails(failed(ours.TryAcquire(s.Context())), redlock.ErrTaken, "TryAcquire of a slot that is a list")
 		for _, look := range s.looks {
-			if n := look.LLen(s.Context(), s.slot(two.Slot())).Val(); n != 1 {
+			if n := look.LLen(s.Context(), s.slot(two.Slots()[0])).Val(); n != 1 {
 				s.Errorf("a list at a slot has %d elements, want the one it had", n)
 			}
-			must(s.T, look.Del(s.Context(), s.slot(two.Slot())).Err())
+			must(s.T, look.Del(s.Context(), s.slot(two.Slots()[0])).Err())
 		}
-		must(s.T, one.Release(s.Context()))
+		must(s.T, one.Release())
 	})
 }
 
-// Many processes and many waiters for three permits: never two holders of one slot, and everybody
-// is served.
+// Many processes and many waiters want one permit, or one to all of them: each slot has one holder,
+// and everybody is served.
 func TestSemaphoreContention(t *testing.T) {
 	onEach(t, func(s *site) {
-		const permits, processes, waiters, turns = 3, 4, 4, 5
-		var group sync.WaitGroup
-		var slots [permits]sync.Mutex
-		for range processes {
-			sem := s.semaphore(permits)
-			for range waiters {
-				group.Go(func() {
-					for range turns {
-						p, err := sem.Acquire(s.Context(), redlock.WithMaxWait(patience))
-						if err != nil {
-							s.Errorf("Acquire: %v", err)
-							return
-						}
-						if !slots[p.Slot()].TryLock() {
-							s.Errorf("two hold slot %d", p.Slot())
-							return
-						}
-						slots[p.Slot()].Unlock()
-						if err := p.Release(s.Context()); err != nil {
-							s.Errorf("Release: %v", err)
-						}
-					}
-				})
+		const processes, waiters, turns = 3, 5, 4
+		for _, tt := range []struct {
+			permits int
+			weighs  bool
+			options []redlock.Option
+		}{{3, false, nil}, {5, true, []redlock.Option{redlock.WithFences()}}} {
+			s.key += "+"
+			var sems [processes]*redlock.Semaphore
+			for i := range sems {
+				sems[i] = s.semaphore(tt.permits, tt.options...)
 			}
-		}
-		group.Wait()
-		for i := range permits {
-			for _, look := range s.looks {
-				s.eventually(fmt.Sprintf("slot %d is free", i), func() bool { return look.Exists(s.Context(), s.slot(i)).Val() == 0 })
-			}
-		}
-	})
-}
-
-// Many processes want one to all of the permits: each slot has one holder, and everybody is served.
-func TestSemaphoreWeights(t *testing.T) {
-	onEach(t, func(s *site) {
-		const permits, processes, waiters, turns = 5, 3, 4, 3
-		var group sync.WaitGroup
-		var slots [permits]sync.Mutex
-		for i := range processes {
-			sem := s.semaphore(permits, redlock.WithFences())
-			for j := range waiters {
-				group.Go(func() {
-					for k := range turns {
-						p, err := sem.AcquireN(s.Context(), 1+(i+2*j+3*k)%permits, redlock.WithMaxWait(patience))
-						if err != nil {
-							s.Errorf("AcquireN: %v", err)
-							return
-						}
-						for _, slot := range p.Slots() {
-							if !slots[slot].TryLock() {
-								s.Errorf("two hold slot %d", slot)
-								return
-							}
-						}
-						if err := p.Extend(s.Context(), time.Minute); err != nil {
-							s.Errorf("Extend: %v", err)
-						}
-						for _, slot := range p.Slots() {
-							slots[slot].Unlock()
-						}
-						if err := p.Release(s.Context()); err != nil {
-							s.Errorf("Release: %v", err)
-						}
-					}
-				})
-			}
-			group.Go(func() {
-				for range turns {
-					p, err := sem.Acquire(s.Context(), redlock.WithMaxWait(patience))
-					if err != nil {
-						s.Errorf("Acquire: %v", err)
-						return
-					}
-					if err := p.Release(s.Context()); err != nil {
-						s.Errorf("Release: %v", err)
+			s.contend(processes*waiters, turns, func(caller, turn int) (holding, []string, error) {
+				take := sems[caller%processes].Acquire
+				if weight := 1 + (caller+turn)%tt.permits; tt.weighs && weight > 1 {
+					take = func(ctx context.Context, options ...redlock.AcquireOption) (*redlock.Lock, error) {
+						return sems[caller%processes].AcquireN(ctx, weight, options...)
 					}
 				}
+				p, err := take(s.Context(), redlock.WithMaxWait(patience))
+				if err != nil {
+					return nil, nil, err
+				}
+				s.check(p.Extend(s.Context(), time.Minute), "Extend")
+				var slots []string
+				for _, slot := range p.Slots() {
+					slots = append(slots, fmt.Sprint("slot ", slot))
+				}
+				return p, slots, nil
 			})
-		}
-		group.Wait()
-		for i := range permits {
 			for _, look := range s.looks {
-				s.eventually(fmt.Sprintf("slot %d is free", i), func() bool { return look.Exists(s.Context(), s.slot(i)).Val() == 0 })
+				s.eventually("all slots are free, and no mark is left", func() bool {
+					keys := []string{"ql:pool:{" + s.key + "}"}
+					for i := range tt.permits {
+						keys = append(keys, s.slot(i))
+					}
+					return look.Exists(s.Context(), keys...).Val() == 0
+				})
 			}
-		}
-		for _, look := range s.looks {
-			s.eventually("no mark is left", func() bool { return look.Exists(s.Context(), "ql:wanted:{"+s.key+"}").Val() == 0 })
 		}
 	})
 }
@@ -194,11 +139,8 @@ func TestSemaphoreWeights(t *testing.T) {
 func TestSemaphoreWithoutScripts(t *testing.T) {
 	onProcesses(t, "", func(t *testing.T, c client) {
 		urls, _, _ := scriptlessNodes(t)
-		nodes, err := c.open(urls...)
-		must(t, err)
-		locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
-		must(t, err)
-		defer func() { _ = locker.Close() }()
+		nodes := c.reach(t, urls...)
+		locker := newLocker(t, nodes)
 		sem, err := locker.Semaphore("pool", 2)
 		must(t, err)
 		for range 2 {

@@ -2,15 +2,19 @@ package integration
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/quorumlock/quorumlock/internal/proxy"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/test/integration/proxy"
+	"github.com/quorumlock/quorumlock/test/integration/fault/history"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
@@ -75,9 +79,7 @@ func (s *site) lockerOn(addrs []string, options ...redlock.Option) *redlock.Lock
 	s.Helper()
 	options = append([]redlock.Option{redlock.WithNodeTimeout(generous)}, options...)
 	locker, err := redlock.New(s.client.nodes(s.T, addrs), options...)
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.must(err)
 	s.Cleanup(func() {
 		// A release of what a harmed node may still come to run goes on for one TTL,
 		// longer than Close does: that is an error then, and no fault.
@@ -92,24 +94,116 @@ func (s *site) lockerOn(addrs []string, options ...redlock.Option) *redlock.Lock
 func (s *site) acquire(locker *redlock.Locker, options ...redlock.AcquireOption) *redlock.Lock {
 	s.Helper()
 	lock, err := locker.TryAcquire(s.Context(), s.key, options...)
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.must(err)
 	return lock
+}
+
+// must ends the test if something that it needs has failed.
+func (s *site) must(err error) {
+	s.Helper()
+	must(s.T, err)
+}
+
+// check fails the test if there is an error. It goes on.
+func (s *site) check(err error, what string, args ...any) {
+	s.Helper()
+	if err != nil {
+		s.Errorf("%s: %v", fmt.Sprintf(what, args...), err)
+	}
+}
+
+// fails fails the test unless the error is the one that is wanted.
+func (s *site) fails(err, want error, what string) {
+	s.Helper()
+	if !errors.Is(err, want) {
+		s.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// failed is the error of a call that returns something beside it.
+func failed(_ any, err error) error { return err }
+
+// release gives a lock of any kind back, which is held.
+func (s *site) release(held released) {
+	s.Helper()
+	s.check(held.Release(), "Release")
+}
+
+type released interface{ Release() error }
+
+type confirmer interface {
+	Confirm(ctx context.Context) (bool, error)
+}
+
+// confirm sees that a quorum of the nodes has the lock.
+func (s *site) confirm(lock confirmer) {
+	s.Helper()
+	if held, err := lock.Confirm(s.Context()); !held || err != nil {
+		s.Errorf("Confirm = %v, %v, want true", held, err)
+	}
+}
+
+// A holding is a lock of any kind, of whichever library.
+type holding interface {
+	released
+	Fence() int64
+}
+
+// contend has callers take locks and give them back, each so often. The referee of the trials under
+// faults says whether two had one key at once, and whether the fences of each key have grown.
+func (s *site) contend(callers, turns int, take func(caller, turn int) (lock holding, keys []string, err error)) {
+	s.Helper()
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var log history.Log
+	began := time.Now()
+	now := func() history.Moment { return history.Moment(time.Since(began)) }
+	for caller := range callers {
+		group.Go(func() {
+			for turn := range turns {
+				t := history.Tenure{Client: fmt.Sprint("caller ", caller), Asked: now()}
+				lock, keys, err := take(caller, turn)
+				if err != nil {
+					s.Errorf("caller %d, turn %d: %v", caller, turn, err)
+					return
+				}
+				t.Had, t.Fence = now(), lock.Fence()
+				time.Sleep(time.Millisecond) // the work: time for others to break in
+				t.Ended = now()
+				mu.Lock()
+				for _, t.Key = range keys {
+					log.Tenures = append(log.Tenures, t)
+				}
+				mu.Unlock()
+				s.release(lock)
+			}
+		})
+	}
+	group.Wait()
+	together, _ := history.Exclusion(&log, history.Alone)
+	unordered, _ := history.Fences(&log)
+	for _, v := range append(together, unordered...) {
+		s.Error(v)
+	}
+	if len(log.Tenures) < callers*turns {
+		s.Errorf("%d of %d turns were had", len(log.Tenures), callers*turns)
+	}
 }
 
 // warm lets the locker find out about all nodes, so that it sends commands to those
 // that then fall silent.
 func (s *site) warm(locker *redlock.Locker) {
 	s.Helper()
-	lock := s.acquire(locker)
 	s.eventually("all nodes vote", func() bool {
-		return !slices.ContainsFunc(lock.Votes(), func(v redlock.Vote) bool { return v.Answer != redlock.Granted })
+		lock := s.acquire(locker)
+		s.eventually("all nodes answer", func() bool {
+			return !slices.ContainsFunc(lock.Votes(), func(v redlock.Vote) bool { return v.Answer == redlock.Pending })
+		})
+		votes := lock.Votes()
+		s.must(lock.Release())
+		s.eventuallyFree()
+		return !slices.ContainsFunc(votes, func(v redlock.Vote) bool { return v.Answer != redlock.Granted })
 	})
-	if err := lock.Release(s.Context()); err != nil {
-		s.Fatal(err)
-	}
-	s.eventuallyFree()
 }
 
 func (s *site) addrs() []string {
@@ -125,9 +219,7 @@ func (s *site) proxies() (proxies []*proxy.Proxy, addrs []string) {
 	s.Helper()
 	for _, addr := range s.addrs() {
 		p, err := proxy.New(addr)
-		if err != nil {
-			s.Fatal(err)
-		}
+		s.must(err)
 		s.Cleanup(func() { _ = p.Close() })
 		proxies, addrs = append(proxies, p), append(addrs, p.Addr())
 	}
@@ -159,9 +251,7 @@ func (s *site) resume(nodes ...int) {
 	s.repair("continue", nodes, s.paused, server.Node.Continue)
 	for _, i := range nodes {
 		for range 2 { // the first answer may come before the buffers' last command
-			if err := s.looks[i].Ping(context.Background()).Err(); err != nil {
-				s.Errorf("node %d after it went on: %v", i+1, err)
-			}
+			s.check(s.looks[i].Ping(context.Background()).Err(), "node %d after it went on", i+1)
 		}
 	}
 }
@@ -248,12 +338,7 @@ func (s *site) sets(i int) string {
 // eventually waits until the condition holds, and ends the test if it does not.
 func (s *site) eventually(what string, condition func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); !condition(); {
-		if time.Now().After(deadline) {
-			s.Fatalf("after %v it is not so that %s", patience, what)
-		}
-		time.Sleep(time.Millisecond) // between two looks
-	}
+	until(s.T, what, condition)
 }
 
 // mentions reports whether the error's text has all the words.

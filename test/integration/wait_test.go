@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/proxy"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/test/integration/proxy"
 )
 
 // waiting is an Acquire under way.
@@ -57,50 +55,29 @@ func (s *site) listeningFor(key string, nodes int) {
 // when the holder's lease expires, in five minutes.
 func TestReleaseWakesAnotherProcess(t *testing.T) {
 	onEach(t, func(s *site) {
-		ours, theirs := s.locker(redlock.WithTTL(5*time.Minute)), s.locker(redlock.WithTTL(5*time.Minute), redlock.WithBackoff(time.Minute, time.Minute))
-		for round := range 3 {
+		options := []redlock.Option{redlock.WithTTL(5 * time.Minute), redlock.WithNodeTimeout(brief), redlock.WithBackoff(time.Minute, time.Minute)}
+		ours, theirs := s.locker(options...), s.locker(options...)
+		wakes := func(nodes int) {
 			lock := s.acquire(ours)
-			next := s.waits(theirs, func(lock *redlock.Lock) error { return lock.Release(s.Context()) })
-			s.listening(len(all))
-			if err := lock.Release(s.Context()); err != nil {
-				s.Errorf("Release: %v", err)
-			}
+			next := s.waits(theirs, func(lock *redlock.Lock) error { return lock.Release() })
+			s.listening(nodes)
+			s.release(lock)
 			select {
 			case err := <-next:
-				if err != nil {
-					s.Errorf("round %d: the waiter: %v", round+1, err)
-				}
+				s.check(err, "the waiter")
 			case <-time.After(patience):
-				s.Fatalf("round %d: nobody has woken the waiter", round+1)
+				s.Fatalf("with %d nodes nobody has woken the waiter", nodes)
 			}
 			s.eventuallyFree()
 		}
-	})
-}
-
-// Two of five nodes are away; the others wake the waiter.
-func TestReleaseWakesPastAMinority(t *testing.T) {
-	onEach(t, func(s *site) {
-		options := []redlock.Option{redlock.WithTTL(5 * time.Minute), redlock.WithNodeTimeout(brief), redlock.WithBackoff(time.Minute, time.Minute)}
-		ours, theirs := s.locker(options...), s.locker(options...)
-		s.warm(ours)
-		s.warm(theirs)
+		for range 2 {
+			s.warm(ours)
+			s.warm(theirs)
+			wakes(len(all))
+		}
 		s.pause(0)
 		s.kill(1)
-		lock := s.acquire(ours)
-		next := s.waits(theirs, func(lock *redlock.Lock) error { return lock.Release(s.Context()) })
-		s.listening(3)
-		if err := lock.Release(s.Context()); err != nil {
-			s.Errorf("Release: %v", err)
-		}
-		select {
-		case err := <-next:
-			if err != nil {
-				s.Errorf("the waiter: %v", err)
-			}
-		case <-time.After(patience):
-			s.Error("nobody has woken the waiter")
-		}
+		wakes(3) // these wake the waiter
 	})
 }
 
@@ -111,9 +88,7 @@ func TestHandOver(t *testing.T) {
 		locker := s.locker(redlock.WithTTL(5 * time.Minute))
 		lock := s.acquire(locker)
 		s.eventuallyHolds(lock.Token(), all...)
-		if err := s.looks[0].Del(s.Context(), s.key).Err(); err != nil {
-			s.Fatal(err)
-		}
+		s.must(s.looks[0].Del(s.Context(), s.key).Err())
 		var line []waiting
 		for range waiters {
 			line = append(line, s.waits(locker, func(lock *redlock.Lock) error {
@@ -126,59 +101,32 @@ func TestHandOver(t *testing.T) {
 				if have < 3 {
 					return fmt.Errorf("%d of five nodes have the token of a lock that was handed over", have)
 				}
-				return lock.Release(s.Context())
+				return lock.Release()
 			}))
 		}
-		if err := lock.Release(s.Context()); err != nil {
-			s.Errorf("Release: %v", err)
-		}
+		s.release(lock)
 		for i, waiter := range line {
-			if err := <-waiter; err != nil {
-				s.Errorf("waiter %d: %v", i+1, err)
-			}
+			s.check(<-waiter, "waiter %d", i+1)
 		}
 		s.eventuallyFree()
 	})
 }
 
-// Many processes and many waiters on one key: never two holders, and everybody is
-// served.
+// Many processes and many waiters on one key: never two holders, and everybody is served.
 func TestContention(t *testing.T) {
 	onEach(t, func(s *site) {
 		const processes, waiters, turns = 4, 4, 5
-		var (
-			group   sync.WaitGroup
-			holder  sync.Mutex
-			served  int
-			lockers []*redlock.Locker
-		)
-		for range processes {
-			lockers = append(lockers, s.locker())
-		}
-		for p, locker := range lockers {
-			for w := range waiters {
-				group.Go(func() {
-					for range turns {
-						err := locker.Do(s.Context(), s.key, func(context.Context) error {
-							if !holder.TryLock() {
-								return errors.New("two hold the lock")
-							}
-							served++
-							holder.Unlock()
-							return nil
-						}, redlock.WithMaxWait(patience))
-						if err != nil {
-							s.Errorf("process %d, waiter %d: %v", p+1, w+1, err)
-						}
-					}
-				})
+		for _, options := range [][]redlock.Option{nil, {redlock.WithFences()}} {
+			var lockers [processes]*redlock.Locker
+			for i := range lockers {
+				lockers[i] = s.locker(options...)
 			}
+			s.contend(processes*waiters, turns, func(caller, _ int) (holding, []string, error) {
+				lock, err := lockers[caller%processes].Acquire(s.Context(), s.key, redlock.WithMaxWait(patience))
+				return lock, []string{s.key}, err
+			})
+			s.eventuallyFree()
 		}
-		group.Wait()
-		if want := processes * waiters * turns; served != want {
-			s.Errorf("%d of %d turns were had", served, want)
-		}
-		s.eventuallyFree()
 	})
 }
 
@@ -207,51 +155,21 @@ func TestForbiddenChannels(t *testing.T) {
 		user := "nochannels-" + s.client.name
 		for _, look := range s.looks {
 			rules := []any{"ACL", "SETUSER", user, "on", ">secret", "~*", "resetchannels", "+@all"}
-			if err := look.Do(s.Context(), rules...).Err(); err != nil {
-				s.Fatal(err)
-			}
+			s.must(look.Do(s.Context(), rules...).Err())
 			s.Cleanup(func() { look.Do(context.Background(), "ACL", "DELUSER", user) })
 		}
-		var (
-			mu    sync.Mutex
-			muted = map[string]int{}
-		)
-		open := func(name string) *redlock.Locker {
-			var urls []string
-			for _, addr := range s.addrs() {
-				urls = append(urls, "redis://"+user+":secret@"+addr)
-			}
-			nodes, err := s.client.open(urls...)
-			if err != nil {
-				s.Fatal(err)
-			}
-			locker, err := redlock.New(nodes, redlock.WithTTL(5*time.Minute), redlock.OnEvent(func(e redlock.Event) {
-				if e.Kind == redlock.NodeMuted && strings.Contains(fmt.Sprint(e.Err), "ql:free:") {
-					mu.Lock()
-					defer mu.Unlock()
-					muted[name]++
-				}
-			}))
-			if err != nil {
-				s.Fatal(err)
-			}
-			s.Cleanup(func() { _ = locker.Close() })
-			return locker
+		var urls []string
+		for _, addr := range s.addrs() {
+			urls = append(urls, "redis://"+user+":secret@"+addr)
 		}
-		ours, theirs := open("releaser"), open("waiter")
+		var seen eventLog // by the waiter
+		ours := newLocker(s.T, s.client.reach(s.T, urls...), redlock.WithTTL(5*time.Minute))
+		theirs := newLocker(s.T, s.client.reach(s.T, urls...), redlock.WithTTL(5*time.Minute), redlock.OnEvent(seen.note))
 		lock := s.acquire(ours)
-		next := s.waits(theirs, func(lock *redlock.Lock) error { return lock.Release(s.Context()) })
-		s.eventually("the waiter's nodes are reported as muted", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return muted["waiter"] >= 3
-		})
-		if err := lock.Release(s.Context()); err != nil {
-			s.Errorf("Release where nothing may be announced: %v", err)
-		}
-		if err := <-next; err != nil {
-			s.Errorf("the waiter: %v", err)
-		}
+		next := s.waits(theirs, func(lock *redlock.Lock) error { return lock.Release() })
+		s.eventually("the waiter's nodes are reported as muted", func() bool { return len(seen.of(redlock.NodeMuted, "ql:free:")) >= 3 })
+		s.release(lock)
+		s.check(<-next, "the waiter")
 		s.eventuallyFree()
 	})
 }
@@ -274,14 +192,63 @@ func TestPitfall10SilentLinkEndsTheContextAtTheDeadline(t *testing.T) {
 		for _, p := range proxies[:3] {
 			p.Cut(proxy.Both)
 		}
-		if err := <-next; err != nil {
-			s.Errorf("the next: %v", err)
-		}
+		s.check(<-next, "the next")
 		if cause := context.Cause(ctx); !errors.Is(cause, redlock.ErrLost) {
 			s.Errorf("the context ended because of %v, want ErrLost", cause)
 		}
 		for _, p := range proxies {
 			p.Mend()
 		}
+	})
+}
+
+// Three Lockers, each of which holds a key and waits for that of the next.
+func TestProcessesThatWaitForEachOther(t *testing.T) {
+	onEach(t, func(s *site) {
+		const size = 3
+		key := func(i int) string { return s.key + string(rune('a'+i%size)) }
+		type outcome struct {
+			who int
+			err error
+		}
+		results := make(chan outcome, size)
+		var lockers [size]*redlock.Locker
+		var held [size]*redlock.Lock
+		for i := range held {
+			lockers[i] = s.locker(redlock.WithDeadlockDetection(200*time.Millisecond), redlock.WithOwner(key(i)))
+			lock, err := lockers[i].Acquire(s.Context(), key(i), redlock.WithTTL(time.Minute))
+			s.must(err)
+			held[i] = lock
+		}
+		for i, lock := range held {
+			go func() {
+				next, err := lockers[i].Acquire(lock.Context(), key(i+1), redlock.WithMaxWait(patience))
+				if err == nil {
+					err = next.Release()
+				}
+				results <- outcome{i, errors.Join(err, lock.Release())}
+			}()
+		}
+		failed := 0
+		for range size {
+			r := <-results
+			var ring *redlock.DeadlockError
+			switch {
+			case r.err == nil:
+			case !errors.As(r.err, &ring):
+				s.Errorf("wait %d = %v, want the lock or a deadlock", r.who, r.err)
+			default:
+				failed++
+				for i, wait := range ring.Cycle {
+					if next := ring.Cycle[(i+1)%len(ring.Cycle)]; len(ring.Cycle) != size || wait.WaitsFor != next.Holds || wait.Owner != wait.Holds {
+						s.Errorf("the ring is %v, want all three keys with their owners", ring)
+					}
+				}
+			}
+		}
+		if failed != 1 {
+			s.Errorf("%d of three waits in a ring gave up, want one", failed)
+		}
+		s.eventuallyFree()
 	})
 }

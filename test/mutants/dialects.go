@@ -10,4 +10,8 @@ var dialects = []mutant{
 		in("dialect.hold", replace(`key, ttl, "GT"`, `key, ttl, "XX"`))),
 	wrong("nobody hears that a node can neither run scripts nor do without",
 		in("Node.findOut", drop(`if limit := found.dialect.Limits()`))),
+	wrong("a user who may not use the keys beside a key is told of the key alone",
+		in("protocol.forbidden", replace(`f.String()`, `""`)), suite{pkg: "./test/integration", run: "KeysBesideTheKeysIsTold"}),
+	wrong("what a server says unasked is not heard",
+		in("hearing.hear", replace(`len(p) == 0`, `true`)), suite{pkg: "./test/integration", run: "SaysUnaskedIsInTheError"}),
 }

@@ -9,7 +9,7 @@ var guards = []mutant{
 	wrong("new nodes are waited for, however long that takes, while one of them is silent",
 		in("host.Outlook", replace(`o.Quorum, o.Waiting = false,`, `o.Quorum, o.Waiting = o.Quorum,`))),
 	wrong("a node in quarantine votes",
-		in("Gates.Judge", replace(`sum = sum.done(g)`, `if sum = sum.done(g); sum.Closed { sum.Doubt = nil }`))),
+		in("Gates.Judge", replace(`v = v.done(g)`, `if v = v.done(g); v.Closed { v.Doubt = nil }`))),
 	wrong("a marker admits whatever history it is for",
 		in("Condition.admits", always(`c.marker.Replid == c.replid`))),
 	wrong("a marker admits whatever epoch it is for, so that one that runs behind FLUSHALL does",
@@ -23,7 +23,7 @@ var guards = []mutant{
 	wrong("a marker admits for longer leases than it was set for",
 		in("Restarts.longest", returns(`all.greatest.Load()`))),
 	wrong("a marker admits for shorter leases than another that was seen",
-		in("Restart.Judge", always(`c.marker.Ms >= longest`))),
+		in("Restart.judge", always(`c.marker.Ms >= longest`))),
 	wrong("a marker for longer leases that is seen behind the first votes of a quorum does not spoil them",
 		in("Restarts.Spoils", never(`own.marker.Ms < least`))),
 	wrong("a quarantine takes our own longest TTL, whatever markers say",
@@ -35,7 +35,7 @@ var guards = []mutant{
 	wrong("a quarantine is ended by what was known when its watch began",
 		in("Restart.admit", replace(`case witnessed`, `case witnessed || len(missed) <= r.all.mayMiss()`))),
 	wrong("a client of longer leases than the markers say raises them where a node has none",
-		in("Restart.Judge", replace(`r.all.shorter() != nil`, `r.all.shorter() == r`)).in("Restart.wake", always(`r.all.shorter() == nil`))),
+		in("Restart.judge", replace(`r.all.shorter() != nil`, `r.all.shorter() == r`)).in("Restart.wake", always(`r.all.shorter() == nil`))),
 	wrong("of extensions that share a command, only the first is judged by what the look has shown",
 		in("batch.judge", replace(`for _, p := range b.wire.Parts {`, `for i, p := range b.wire.Parts { if i > 0 && p.Op.Prolongs { continue }`))),
 	wrong("two nodes with one history vote both",
@@ -53,7 +53,7 @@ var guards = []mutant{
 	wrong("a record that is of another type is overwritten",
 		in("Restarts.marking", replace(`m.String(), "GET"`, `m.String(), "PX", "3600000"`))),
 	wrong("Admit admits though a node did not answer",
-		in("Locker.AdmitNewNodes", replace(`len(failures) > 0`, `len(failures) > 0 && !errors.Is(errors.Join(failures...), ErrNoQuorum)`))),
+		in("Locker.admit", replace(`len(failures) > 0`, `len(failures) > 0 && !errors.Is(errors.Join(failures...), ErrNoQuorum)`))),
 	wrong("Admit admits though a node holds a key of the guard's",
 		in("Admission.InUse", always(`used == nil || a.Force`))),
 	wrong("Admit goes on where another is faster",
@@ -68,8 +68,8 @@ var guards = []mutant{
 		in("Restart.sitsOut", never(`lost && r.known`), never(`lost && r.all.greatest.Load() > 0`))),
 	wrong("the look stands in front of the grants",
 		in("batch.behind", replace(
-			`cmds, b.asked = n.gates.Behind(cmds, &b.sending)`,
-			`if cmds, b.asked = n.gates.Behind(cmds, &b.sending); n.set.Restarts != nil {
+			`b.asked = len(cmds) - before`,
+			`if b.asked = len(cmds) - before; n.set.Restarts != nil {
 	cmds = append(append([]driver.Command{}, cmds[b.body:]...), cmds[:b.body]...)
 }`),
 		).in("batch.takeReadings", replace(`b.unfit, b.doubt, b.reading = nil, nil, gate.Reading{}`, `b.unfit, b.doubt, b.reading = nil, nil, gate.Reading{}
@@ -77,7 +77,7 @@ var guards = []mutant{
 		copy(replies, append(append([]driver.Reply{}, replies[look:look+b.body]...), replies[:look]...))
 	}`))),
 	wrong("a grant counts whose look is lost",
-		in("Restart.Judge", replace(`Verdict{Doubt: s.Err}`, `Verdict{}`))),
+		in("Restart.judge", replace(`Verdict{Doubt: s.Err}`, `Verdict{}`))),
 	wrong("a guarded vote counts however late it comes",
 		in("Operation.Answered", never(`now > v.start.Add(op.Patience())`))),
 	wrong("what the first half of a hold without scripts has found counts whatever the look behind it says",

@@ -11,5 +11,9 @@ var handovers = []mutant{
 	wrong("an heir who has left keeps the lock that was on its way to him",
 		in("waiter.stop", replace(`if gift := <-w.gift; gift != nil { return gift, nil }`, `<-w.gift`))),
 	wrong("hand-overs never end, and other processes wait for ever",
-		in("Lines.Next", never(`l.handoffs >= MaxHandoffs`))),
+		in("Row.goesOn", never(`r.count >= MaxHandoffs`))),
+	wrong("eight hand-overs in a row take as long as eight holds",
+		in("Row.goesOn", never(`now.Sub(r.began) >= maxRow`))),
+	wrong("hand-overs of two who take turns are never in a row",
+		in("lease.handOver", drop(`next.row = row`)), suite{pkg: "./redlock", run: "BesidePlain"}),
 }

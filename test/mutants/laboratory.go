@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 	"time"
 )
 
@@ -79,16 +78,18 @@ func (c *counts) take(name string, o *outcome) string {
 	return fmt.Sprintf("killed    %s  by %s: %s", name, o.verdict.test, o.verdict.complaint)
 }
 
-// tryAll examines the mutants in their order.
+// tryAll examines the mutants in their order, a few at once.
 func (l *laboratory) tryAll(ctx context.Context, mutants []mutant) []chan *outcome {
 	outcomes := make([]chan *outcome, len(mutants))
+	places := make(chan int, len(mutants))
 	for i := range outcomes {
 		outcomes[i] = make(chan *outcome, 1)
+		places <- i
 	}
-	var next atomic.Int32
+	close(places)
 	for range parallel {
 		go func() {
-			for i := int(next.Add(1)) - 1; i < len(mutants); i = int(next.Add(1)) - 1 {
+			for i := range places {
 				outcomes[i] <- l.try(ctx, strconv.Itoa(i), &mutants[i], mutants[i].tests(l.library))
 			}
 		}()

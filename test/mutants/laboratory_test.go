@@ -37,18 +37,14 @@ func examine(t *testing.T, test string, timeout time.Duration, edits ...[2]strin
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range map[string]string{"go.mod": "module library\n\ngo 1.25.0\n", "library.go": itsText, "library_test.go": test} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	var mutants []mutant
 	for _, e := range edits {
 		mutants = append(mutants, wrong(e[1], in("Sum", replace(e[0], e[1])), suite{pkg: "."}))
 	}
 	lib, err := load(t.Context(), root, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out strings.Builder
 	l := laboratory{library: lib, work: t.TempDir(), timeout: timeout, out: &out}
 	killed, err = l.examine(t.Context(), mutants)
@@ -107,5 +103,34 @@ func TestTheTestsHaveToPassWithoutAMutant(t *testing.T) {
 func TestAPatternThatMatchesNothingIsAnError(t *testing.T) {
 	if killed, _, err := examine(t, itsTest, time.Minute); killed || err == nil {
 		t.Errorf("without a mutant: killed = %v, %v, want an error", killed, err)
+	}
+}
+
+func TestTheVerdictIsTheFirstFailureAndWhatItSays(t *testing.T) {
+	for _, tt := range []struct {
+		name, output string
+		want         verdict
+	}{
+		{"all pass", "=== RUN   TestA\n    a_test.go:1: a log\n--- PASS: TestA (0.00s)\n=== RUN   TestB\n--- PASS: TestB (0.00s)\nPASS\n", verdict{passed: 2}},
+		{"nothing runs", "testing: warning: no tests to run\nPASS\n", verdict{}},
+		{
+			"a failure", "=== RUN   TestA\n--- PASS: TestA (0.00s)\n=== RUN   TestB\n    b_test.go:2: one\n    b_test.go:3: two\n--- FAIL: TestB (0.00s)\n--- FAIL: TestC (0.00s)\n",
+			verdict{test: "TestB", complaint: "b_test.go:2: one", passed: 1},
+		},
+		{
+			"a part of a test", "=== RUN   TestA\n=== RUN   TestA/part\n    a_test.go:2: one\n--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/part (0.00s)\n",
+			verdict{test: "TestA", complaint: "a_test.go:2: one"},
+		},
+		{"a panic in a test", "=== RUN   TestA\n--- FAIL: TestA (0.00s)\npanic: oops [recovered]\n", verdict{test: "TestA", complaint: "panic: oops [recovered]"}},
+		{"a panic beside it", "=== RUN   TestA\npanic: oops\n\ngoroutine 7 [running]:\n", verdict{test: "TestA", complaint: "panic: oops"}},
+		{"a deadlock", "=== RUN   TestA\nfatal error: all goroutines are asleep - deadlock!\n", verdict{test: "TestA", complaint: "fatal error: all goroutines are asleep - deadlock!"}},
+		{
+			"a hang", "=== RUN   TestA\npanic: test timed out after 1s\n\trunning tests:\n\t\tTestA (1s)\n",
+			verdict{test: "TestA", complaint: "panic: test timed out after 1s", hung: true},
+		},
+	} {
+		if got := *listen(strings.NewReader(tt.output)); got != tt.want {
+			t.Errorf("%s: the verdict is %+v, want %+v", tt.name, got, tt.want)
+		}
 	}
 }

@@ -49,13 +49,7 @@ func main() {
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	var killed bool
-	var err error
-	if *overlay != "" {
-		killed, err = true, write(ctx, *chosen, *overlay)
-	} else {
-		killed, err = start(ctx, *chosen, *verbose, *timeout)
-	}
+	killed, err := run(ctx, *chosen, *overlay, &laboratory{timeout: *timeout, verbose: *verbose, out: os.Stdout})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -65,49 +59,29 @@ func main() {
 	}
 }
 
-// start runs those of the table whose names match, and reports whether all were killed.
-func start(ctx context.Context, chosen string, verbose bool, timeout time.Duration) (killed bool, err error) {
-	mutants, err := matching(chosen)
-	if err != nil {
-		return false, err
-	}
-	lib, err := quorumlock(ctx)
-	if err != nil {
-		return false, err
-	}
-	work, err := os.MkdirTemp("", "quorumlock-mutants-")
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = os.RemoveAll(work) }()
-	l := laboratory{library: lib, work: work, timeout: timeout, verbose: verbose, out: os.Stdout}
-	return l.examine(ctx, mutants)
-}
-
-// write writes the one mutant whose name matches.
-func write(ctx context.Context, chosen, folder string) error {
-	mutants, err := matching(chosen)
-	if err != nil {
-		return err
-	}
-	if len(mutants) != 1 {
-		return fmt.Errorf("%d mutants have a name like %q, want one", len(mutants), chosen)
-	}
-	lib, err := quorumlock(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = mutants[0].overlay(lib, folder)
-	return err
-}
-
-// matching returns the mutants whose names match.
-func matching(chosen string) ([]mutant, error) {
+// run has the laboratory examine those of the table whose names match, and reports whether all were
+// killed; or it writes the one of them to a folder.
+func run(ctx context.Context, chosen, folder string, l *laboratory) (killed bool, err error) {
 	pattern, err := regexp.Compile(chosen)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	return slices.DeleteFunc(slices.Clone(table()), func(m mutant) bool { return !pattern.MatchString(m.name) }), nil
+	mutants := slices.DeleteFunc(table(), func(m mutant) bool { return !pattern.MatchString(m.name) })
+	if l.library, err = quorumlock(ctx); err != nil {
+		return false, err
+	}
+	if folder != "" {
+		if len(mutants) != 1 {
+			return false, fmt.Errorf("%d mutants have a name like %q, want one", len(mutants), chosen)
+		}
+		_, err = mutants[0].overlay(l.library, folder)
+		return true, err
+	}
+	if l.work, err = os.MkdirTemp("", "quorumlock-mutants-"); err != nil {
+		return false, err
+	}
+	defer func() { _ = os.RemoveAll(l.work) }()
+	return l.examine(ctx, mutants)
 }
 
 // quorumlock returns the library, by the packages that users import.

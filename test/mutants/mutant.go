@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,7 +91,7 @@ func (m *mutant) files(l *library) (map[string]string, error) {
 		if filepath.Ext(name) == ".go" {
 			files[name], err = importing(l.files[name], text)
 		} else {
-			err = l.rename(files, digest(l.files[name]), digest(text))
+			err = l.rename(files)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -115,16 +116,33 @@ func importing(before, text string) (string, error) {
 	return text, nil
 }
 
-// rename puts one script's digest in the place of another, wherever that is written down.
-func (l *library) rename(files map[string]string, old, digest string) error {
-	for name, text := range l.files {
-		if strings.Contains(text, old) {
-			files[name] = strings.Replace(cmp.Or(files[name], text), old, digest, 1)
-			return nil
-		}
+// rename lets the list of scripts know the changed ones by their digests. A script may be several
+// files.
+func (l *library) rename(files map[string]string) error {
+	list, err := l.find("scripts.Script")
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("nodes know it as %s, but no file says so", old)
+	sources := make(map[string]string) // by the variables that have them
+	for _, embed := range embedded.FindAllStringSubmatch(l.files[list.file], -1) {
+		file := filepath.Join(filepath.Dir(list.file), embed[1])
+		sources[embed[2]] = cmp.Or(files[file], l.files[file])
+	}
+	files[list.file] = listed.ReplaceAllStringFunc(cmp.Or(files[list.file], l.files[list.file]), func(entry string) string {
+		parts, whole := listed.FindStringSubmatch(entry), ""
+		for part := range strings.SplitSeq(parts[1], "+") {
+			whole += sources[part]
+		}
+		return "list(" + parts[1] + `, "` + digest(whole) + `")`
+	})
+	return nil
 }
+
+// How the list of scripts names their files, and their digests.
+var (
+	embedded = regexp.MustCompile(`//go:embed (\S+\.lua)\nvar (\w+) string`)
+	listed   = regexp.MustCompile(`list\(([\w+]+), "[0-9a-f]{40}"\)`)
+)
 
 func digest(script string) string {
 	sum := sha1.Sum([]byte(script)) //nolint:gosec // see the import

@@ -16,9 +16,7 @@ import (
 
 func TestTheTableFitsTheLibrary(t *testing.T) {
 	l, err := quorumlock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	check, names := newChecker(t, l), make(map[string]bool)
 	for _, m := range table() {
 		if names[m.name] {
@@ -37,6 +35,13 @@ func TestTheTableFitsTheLibrary(t *testing.T) {
 	}
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A checker knows what a compiler would say to another text of one file. It is fast because
 // it has left out the other files' functions.
 type checker struct {
@@ -50,9 +55,7 @@ func newChecker(t *testing.T, l *library) *checker {
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, packages...)...) //nolint:gosec // no part is from outside
 	cmd.Dir, cmd.Stderr = l.root, os.Stderr
 	listed, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	compiled := make(map[string]string)
 	for line := range strings.Lines(string(listed)) {
 		pkg, file, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -78,9 +81,7 @@ func newChecker(t *testing.T, l *library) *checker {
 func (c *checker) parse(t *testing.T, name, text string) *ast.File {
 	t.Helper()
 	file, err := parser.ParseFile(c.fset, name, text, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return file
 }
 
@@ -103,29 +104,29 @@ func (c *checker) types(t *testing.T, mutant, name, text string) {
 // Nodes know a script by its digest, and the compiled digest would be that of the right one.
 func TestAScriptThatIsChangedChangesItsDigest(t *testing.T) {
 	l, err := quorumlock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := mutant{edits: in("hold.lua", line("return holder and 3 or 2", "return 2"))}
-	files, err := m.files(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	script, digests := files["internal/scripts/hold.lua"], files["internal/scripts/scripts.go"]
-	if want := digest(script); !strings.Contains(digests, want) {
-		t.Errorf("the changed script's digest %s is not beside those of the others:\n%s", want, digests)
+	must(t, err)
+	for file, edit := range map[string]edits{
+		"hold.lua": in("hold.lua", line("return holder and 3 or 2", "return 2")),
+		"line.lua": in("line.lua", line("period = 2 * period", "break")), // others begin with it
+	} {
+		m := mutant{edits: edit}
+		files, err := m.files(l)
+		must(t, err)
+		script, digests := files["internal/scripts/"+file], files["internal/scripts/scripts.go"]
+		if file == "line.lua" {
+			script += l.files["internal/scripts/take.lua"]
+		}
+		if want := digest(script); !strings.Contains(digests, want) {
+			t.Errorf("the changed script's digest %s is not beside those of the others:\n%s", want, digests)
+		}
 	}
 }
 
 func TestAMutantImportsOnlyWhatItUses(t *testing.T) {
 	const text = "package p\n\nimport (\n\t\"math\"\n\t\"net\"\n\t_ \"embed\"\n)\n\nfunc f() (net.IP, float64) { return nil, math.Pi }\n"
 	l := &library{files: make(map[string]string), root: t.TempDir()}
-	if err := os.WriteFile(filepath.Join(l.root, "p.go"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.read("p.go", "p", nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(l.root, "p.go"), []byte(text), 0o600))
+	must(t, l.read("p.go", "p", nil))
 	for edit, want := range map[string]string{"nil, 3": "_ \"math\"\n\t\"net\"", "nil, math.E": "\t\"math\"\n\t\"net\"", "nil, math.Pi": "changes nothing", "nil,": "no Go"} {
 		m := wrong("", in("f", replace("nil, math.Pi", edit)))
 		if files, err := m.files(l); err == nil && !strings.Contains(files["p.go"], want) || err != nil && !strings.Contains(err.Error(), want) {

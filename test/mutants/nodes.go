@@ -53,7 +53,7 @@ var nodes = []mutant{
 	wrong("nobody asks whether a key may have others beside it",
 		in("lockerOptions.checkNames", always(`protocol.HasNames(o.prefix + key)`)), inOddKeys),
 	wrong("a plain lock is refused that nothing stands beside",
-		in("Locker.configure", always(`o.kind.Stands`)), inOddKeys),
+		in("Locker.configure", always(`o.kind.HeedsLine`)), inOddKeys),
 }
 
 var (

@@ -6,13 +6,15 @@ var programs = []mutant{
 		in("guard.kill", replace(`g.family.kill()`, `os.Exit(0)`)), supervised),
 	wrong("the program is reaped when it ends, and its number is signalled afterwards",
 		in("family", replace(`leads bool`, `leads, reaped bool; status syscall.WaitStatus`)).
-			in("family.over", replace(`leader = waitID(f.leader, syscall.WEXITED|syscall.WNOWAIT)`,
-				`if !f.reaped { pid, _ := syscall.Wait4(f.leader, &f.status, syscall.WNOHANG, nil); f.reaped = pid == f.leader }; leader = f.reaped`)).
+			in("family.tend", replace(`left := waitID(f.leader, syscall.WEXITED|syscall.WNOWAIT)`,
+				`if !f.reaped { pid, _ := syscall.Wait4(f.leader, &f.status, syscall.WNOHANG, nil); f.reaped = pid == f.leader }; left := f.reaped`)).
 			in("family.bury", returns(`ended(f.status)`)), supervised),
 	wrong("a program is over when it has ended, though its descendants run on",
 		in("guard.over", replace(`return gone`, `return leader`)), supervised),
 	wrong("descendants with a group of their own are not killed",
-		in("family.kill", drop(`killChildren()`)), supervised),
+		in("family.kill", drop(`killBelow()`)), supervised),
+	wrong("processes are reaped under a real-time policy, in which the kernel may spin",
+		in("family.tend", drop(`calm()`)), supervised),
 	wrong("a late renewal takes back that the program was asked to end",
 		in("guard.obey", replace(`g.deadline = max(g.deadline, o.Deadline)`, `if o.Deadline > g.deadline { g.deadline, g.killAt = o.Deadline, 0 }`)), supervised),
 	wrong("a program runs on when its renewer is gone",

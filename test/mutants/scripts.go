@@ -17,4 +17,4 @@ var scripts = []mutant{
 }
 
 // They run on embedded nodes. The nodes of redlock's own tests only act as if.
-var inRedlocktest = suite{pkg: "./redlocktest", run: "Script"}
+var inRedlocktest = suite{pkg: "./redlocktest", run: "Script|Ticket|NobodyWaitsBehind|WhoIsShy"}

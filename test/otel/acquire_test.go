@@ -190,6 +190,7 @@ func TestOutcomesOfErrorsThatAreRare(t *testing.T) {
 		{fmt.Errorf("%w: %w", quorum(redlock.ErrTaken, redlock.Taken, redlock.Taken, redlock.Failed), context.DeadlineExceeded), "canceled"},
 		{quorum(redlock.ErrFence, redlock.Outbid, redlock.Outbid, redlock.Granted), "no_fence"},
 		{&redlock.DeadlockError{}, "deadlock"},
+		{fmt.Errorf("redlock: acquire: %w", redlock.ErrBusy), "busy"},
 		{errors.New("what nobody knows"), "_other"},
 	} {
 		inBubble(t, settings{}, func(t *testing.T, l *lab) {
@@ -220,7 +221,7 @@ func TestKeysHaveNamesOnlyWhereAFunctionGivesThem(t *testing.T) {
 	inBubble(t, settings{telemetry: []otelredlock.Option{short}}, func(t *testing.T, l *lab) {
 		lock := l.acquire("orders:42", redlock.WithTTL(time.Second))
 		time.Sleep(2 * time.Second)
-		wantErr(t, lock.Release(t.Context()), redlock.ErrLost)
+		wantErr(t, lock.Release(), redlock.ErrLost)
 		release(t, must(l.locker.AcquireAll(t.Context(), []string{"orders:1", "orders:2", "bills:3"}))(t))
 		for _, names := range []string{"ord", "bil\\,ord"} {
 			l.want("redlock.acquire.duration", "redlock.key.name="+names+",redlock.outcome=acquired,redlock.path=direct", 1)

@@ -76,7 +76,7 @@ func TestNoTokenIsExported(t *testing.T) {
 			n.Fail("ERR unknown command 'EVAL', with args beginning with: '"+own+"'", "EVAL", "EVALSHA", "SET")
 		}
 		time.Sleep(10 * time.Second)
-		_ = lost.Release(t.Context())
+		_ = lost.Release()
 		_, err = l.locker.TryAcquire(t.Context(), "k", redlock.WithToken(own))
 		wantErr(t, err, redlock.ErrNoQuorum)
 		all := l.export()
@@ -112,7 +112,7 @@ func TestLocksOfManyGoroutinesAreCountedOneByOne(t *testing.T) {
 					if round%8 == 0 {
 						l.collect()
 					}
-					if err := lock.Release(t.Context()); err != nil {
+					if err := lock.Release(); err != nil {
 						t.Errorf("Release = %v", err)
 					}
 				}

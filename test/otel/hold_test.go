@@ -171,19 +171,12 @@ func TestEachOutcomeOfAReleaseIsMeasured(t *testing.T) {
 		}},
 		{"redlock.handed_over=false,redlock.outcome=lost", func(l *lab, lock *redlock.Lock) {
 			time.Sleep(time.Minute)
-			wantErr(l.t, lock.Release(l.t.Context()), redlock.ErrLost)
+			wantErr(l.t, lock.Release(), redlock.ErrLost)
 		}},
 		{"redlock.handed_over=false,redlock.outcome=no_quorum", func(l *lab, lock *redlock.Lock) {
 			synctest.Wait() // all nodes have it
 			l.nodes[1:].Stop()
-			wantErr(l.t, lock.Release(l.t.Context()), redlock.ErrNoQuorum)
-		}},
-		{"redlock.handed_over=false,redlock.outcome=canceled", func(l *lab, lock *redlock.Lock) {
-			l.nodes.Hang()
-			ctx, cancel := context.WithTimeout(l.t.Context(), time.Millisecond)
-			defer cancel()
-			wantErr(l.t, lock.Release(ctx), context.DeadlineExceeded)
-			l.nodes.Resume()
+			wantErr(l.t, lock.Release(), redlock.ErrNoQuorum)
 		}},
 	} {
 		t.Run(tt.want, func(t *testing.T) {

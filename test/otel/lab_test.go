@@ -104,12 +104,11 @@ func must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// release releases a lock that is held.
 // release releases a lock that all nodes have: what has not left for one by then is not sent there.
-func release(t testing.TB, lock interface{ Release(context.Context) error }) {
+func release(t testing.TB, lock interface{ Release() error }) {
 	t.Helper()
 	synctest.Wait()
-	if err := lock.Release(t.Context()); err != nil {
+	if err := lock.Release(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -138,9 +137,11 @@ func (l *lab) collect() map[string]metricdata.Metrics {
 	return all
 }
 
-// points returns the time series of a metric.
+// points returns the time series of a metric, once hooks were told of all that has happened: a
+// goroutine of the Locker's own tells them.
 func (l *lab) points(name string) []point {
 	l.t.Helper()
+	synctest.Wait()
 	return pointsOf(l.collect()[name])
 }
 

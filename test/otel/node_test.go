@@ -50,7 +50,7 @@ func TestWhatALockerHasIsReadWhenMetricsAreCollected(t *testing.T) {
 }
 
 func TestNodesThatAreDownOrInQuarantineShow(t *testing.T) {
-	guarded := settings{locker: []redlock.Option{redlock.WithRestartGuard(time.Minute)}}
+	guarded := settings{locker: []redlock.Option{redlock.WithLongestTTL(time.Minute), redlock.WithRestartGuard()}}
 	inBubble(t, guarded, func(t *testing.T, l *lab) {
 		if err := l.locker.AdmitNewNodes(t.Context()); err != nil {
 			t.Fatal(err)
@@ -78,6 +78,7 @@ func TestNodesThatAreDownOrInQuarantineShow(t *testing.T) {
 func TestRequestsThatQueueForANodeShow(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, l *lab) {
 		release(t, l.acquire("warm"))
+		synctest.Wait() // so that the release is no longer out: a node that hangs has one batch out
 		l.nodes[0].Hang()
 		for _, key := range []string{"a", "b", "c"} {
 			lock := l.acquire(key)
@@ -166,15 +167,15 @@ func TestFailuresOfBatchesAreFewWords(t *testing.T) {
 	inBubble(t, settings{telemetry: []otelredlock.Option{otelredlock.WithClientMetrics()}}, func(t *testing.T, l *lab) {
 		tell := l.telemetry.Hooks().Batch
 		for _, code := range []string{"NOPERM", "LOADING"} {
-			tell(redlock.Batch{Node: "cache", Requests: 3, Commands: 4, Latency: 2 * time.Second, Err: &driver.ServerError{Code: code}})
+			tell(redlock.NodeBatch{Node: "cache", Requests: 3, Commands: 4, Latency: 2 * time.Second, Err: &driver.ServerError{Code: code}})
 		}
 		for i := range 100 { // a server that is out of its mind
-			tell(redlock.Batch{Node: "cache", Requests: 1, Err: &driver.ServerError{Code: strings.Repeat("X", i)}})
+			tell(redlock.NodeBatch{Node: "cache", Requests: 1, Err: &driver.ServerError{Code: strings.Repeat("X", i)}})
 		}
-		tell(redlock.Batch{Node: "cache", Requests: 1, Err: redlock.ErrClosed})
-		tell(redlock.Batch{Node: "cache", Requests: 1, Err: driver.ErrProtocol})
-		tell(redlock.Batch{Node: "cache", Requests: 1, Err: redlock.ErrNode})
-		tell(redlock.Batch{Node: "[::1]:6380", Requests: 1})
+		tell(redlock.NodeBatch{Node: "cache", Requests: 1, Err: redlock.ErrClosed})
+		tell(redlock.NodeBatch{Node: "cache", Requests: 1, Err: driver.ErrProtocol})
+		tell(redlock.NodeBatch{Node: "cache", Requests: 1, Err: redlock.ErrNode})
+		tell(redlock.NodeBatch{Node: "[::1]:6380", Requests: 1})
 		all := l.points("redlock.node.batch.duration")
 		if len(all) > 50+5 {
 			t.Errorf("there are %d time series, want at most 50 of servers' codes", len(all))

@@ -30,18 +30,18 @@ func (l *lab) live() {
 		hooks.AcquireEnd(ctx, redlock.AcquireEnd{AcquireStart: call, Err: err, FenceRounds: 1})
 		hooks.ReleaseEnd(ctx, redlock.ReleaseEnd{Key: call.Key, Err: err})
 		hooks.ExtendEnd(ctx, redlock.ExtendEnd{Key: call.Key, Renewal: true, Granted: 2, Need: 2, Err: err})
-		hooks.HoldEnd(ctx, redlock.HoldEnd{Key: call.Key, Why: redlock.WhyLost, Err: redlock.ErrLost})
+		hooks.HoldEnd(ctx, redlock.HoldEnd{Key: call.Key, Reason: redlock.EndLost, Err: redlock.ErrLost})
 	}
 	for range 100 { // drift is known after the clocks were read for long enough
 		release(l.t, l.acquire("orders:42"))
 		time.Sleep(20 * time.Second)
 	}
-	hooks.Batch(redlock.Batch{Node: l.nodes[0].Addr(), Requests: 1, Err: redlock.ErrClosed})
+	hooks.Batch(redlock.NodeBatch{Node: l.nodes[0].Addr(), Requests: 1, Err: redlock.ErrClosed})
 	synctest.Wait()
 }
 
-// The metrics as users see them: name, kind and unit, and the attributes that any of their time series
-// has. Docs, alerts and dashboards name them, so a change here breaks what users have.
+// The metrics as users see them: name, kind and unit, and the attributes that any of their time
+// series has. Docs, alerts and dashboards name them, so a change here breaks what users have.
 var table = map[string]struct {
 	kind, unit, attributes string
 }{
@@ -150,7 +150,8 @@ func TestTheDocsHaveAllMetricsAndNoOthers(t *testing.T) {
 	}
 }
 
-// spelt returns what Prometheus reads: the names of metrics and of labels, and the values of labels.
+// spelt returns what Prometheus reads: the names of metrics and of labels, and the values of
+// labels.
 func spelt(t *testing.T) (metrics, labels []string, values map[string][]string) {
 	t.Helper()
 	values = make(map[string][]string)

@@ -11,13 +11,10 @@ import (
 // frames scans raw in pieces of a size, and tells the frames, how many bytes are right,
 // and what is wrong with the next.
 func frames(raw string, size int) (got []string, right int, err error) {
-	s := Scanner{
-		maxString: maxString,
-		onBegin:   func(byte) error { return nil },
-		onEnd: func(f frame) error {
-			got = append(got, fmt.Sprintf("%c%d %s", f.kind, f.elems, f.text()))
-			return nil
-		},
+	s := NewScanner()
+	s.onEnd = func(f frame) error {
+		got = append(got, fmt.Sprintf("%c%d %s", f.kind, f.elems, f.text()))
+		return nil
 	}
 	for piece := range slices.Chunk([]byte(raw), size) {
 		n, err := s.scan(piece)

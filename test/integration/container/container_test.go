@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // launch starts a container for one test, or skips the test where none can run: the
@@ -15,7 +16,7 @@ import (
 func launch(t *testing.T) *Container {
 	t.Helper()
 	if err := Prepare(t.Context()); err != nil {
-		if server.Required("containers") {
+		if redisserver.Required("containers") {
 			t.Fatal(err)
 		}
 		t.Skip(err)
@@ -82,3 +83,5 @@ func TestContainerTakesHarm(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { leak.Main(m) }

@@ -13,9 +13,9 @@ import (
 	"github.com/quorumlock/quorumlock/test/integration/fault/worker"
 )
 
-// The judges have to find what is wrong with locks that lack something, or their silence
-// about ours says nothing. The first ones show that the judges are awake, and take two minutes; make
-// proof plants all.
+// The judges have to find what is wrong with locks that lack something, or their silence about ours
+// says nothing. The first ones show that the judges are awake, and take two minutes; make proof
+// plants all.
 func TestWhatIsBrokenIsFound(t *testing.T) {
 	needServers(t) // before any of them is built
 	plants := []plant{

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/test/integration/container"
 	"github.com/quorumlock/quorumlock/test/integration/fault/cluster"
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
@@ -94,7 +95,7 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	c, err := start(ctx, *nodes, t)
-	if errors.Is(err, errMissing) && !server.Required(*nodes) {
+	if errors.Is(err, errMissing) && !redisserver.Required(*nodes) {
 		fmt.Printf("fault: %s: NOT RUN: %v\n", *nodes, err)
 		return nil
 	}

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/test/integration/fault/cluster"
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
 	"github.com/quorumlock/quorumlock/test/integration/fault/worker"
@@ -16,7 +20,7 @@ import (
 // needServers skips a test where its servers cannot run.
 func needServers(t *testing.T) {
 	t.Helper()
-	if err := server.Lacks(); server.Missing(err) && !server.Required("processes") {
+	if err := server.Lacks(); server.Missing(err) && !redisserver.Required("processes") {
 		t.Skip(err)
 	}
 }
@@ -110,4 +114,16 @@ func TestWhatIsLeftBehindIsFound(t *testing.T) {
 			must(t, err)
 		}
 	}
+}
+
+// TestMain is also the worker of its own tests.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == workerCommand {
+		if err := run(context.Background(), os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	leak.Main(m)
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/internal/leak"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
@@ -22,27 +25,26 @@ func launch(t *testing.T, args ...string) *Process {
 func launchAs(t *testing.T, setup Setup) *Process {
 	t.Helper()
 	p, err := setup.Launch()
-	if Missing(err) && !Required("processes") {
+	if Missing(err) && !redisserver.Required("processes") {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatalf("no server was started: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Errorf("closing the server: %v", err)
-		}
-	})
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Close()) })
 	return p
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // ask sends one command, which the server must take.
 func ask(t *testing.T, p *Process, words ...string) string {
 	t.Helper()
 	answer, err := p.Do(words...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer
 }
 
@@ -59,15 +61,11 @@ func TestKillAndStart(t *testing.T) {
 			p := launch(t, tt.args...)
 			addr := p.Addr()
 			ask(t, p, "SET", "k", "1")
-			if err := p.Kill(); err != nil {
-				t.Fatalf("Kill: %v", err)
-			}
+			must(t, p.Kill())
 			if _, err := p.Do("PING"); !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("a killed server: %v, want connection refused", err)
 			}
-			if err := p.Start(); err != nil {
-				t.Fatalf("Start: %v", err)
-			}
+			must(t, p.Start())
 			if p.Addr() != addr {
 				t.Errorf("the address went from %s to %s", addr, p.Addr())
 			}
@@ -80,21 +78,15 @@ func TestKillAndStart(t *testing.T) {
 
 func TestPauseAndContinue(t *testing.T) {
 	p := launch(t)
-	if err := p.Pause(); err != nil {
-		t.Fatalf("Pause: %v", err)
-	}
+	must(t, p.Pause())
 	if got, err := do(t.Context(), p.Addr(), 50*time.Millisecond, "PING"); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a paused server: PING = %q, %v, want silence", got, err)
 	}
-	if err := p.Continue(); err != nil {
-		t.Fatalf("Continue: %v", err)
-	}
+	must(t, p.Continue())
 	if got := ask(t, p, "PING"); got != "PONG" {
 		t.Errorf("a server that goes on: PING = %q", got)
 	}
-	if err := p.Pause(); err != nil {
-		t.Fatalf("Pause: %v", err)
-	}
+	must(t, p.Pause())
 	if err := p.Kill(); err != nil {
 		t.Errorf("Kill of a paused server: %v", err)
 	}
@@ -112,14 +104,127 @@ func TestLaunchSaysWhy(t *testing.T) {
 
 func TestNoPortIsGivenTwice(t *testing.T) {
 	given := map[int]bool{}
-	for range 2000 { // of random ports some are the same
+	for range 500 { // of random ports some are the same
 		port, err := redisserver.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if given[port] {
 			t.Fatalf("port %d again, after %d others", port, len(given))
 		}
 		given[port] = true
+	}
+}
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func TestStepClock(t *testing.T) {
+	const slack = time.Minute // for slow machines
+	p := launchAs(t, Setup{Clock: true, Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
+	ask(t, p, "SET", "half an hour", "1", "PX", "1800000")
+	ask(t, p, "SET", "a day", "1", "PX", "86400000")
+	for _, step := range []struct {
+		name  string
+		do    func() error
+		ahead time.Duration
+		short string // what the server then has at "half an hour"
+		lease time.Duration
+	}{
+		{"at first", func() error { return nil }, 0, "1", 24 * time.Hour},
+		{"a step back", func() error { return p.StepClock(-2 * time.Hour) }, -2 * time.Hour, "1", 26 * time.Hour},
+		{"a step ahead", func() error { return p.StepClock(3 * time.Hour) }, time.Hour, "", 23 * time.Hour},
+		{"a crash", func() error { return errors.Join(p.Kill(), p.Start()) }, time.Hour, "", 23 * time.Hour},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if got, err := p.wallClock(); err != nil || (got-step.ahead).Abs() > slack {
+			t.Errorf("after %s the server's clock is %v ahead (%v), want %v", step.name, got, err, step.ahead)
+		}
+		if got := ask(t, p, "GET", "half an hour"); got != step.short {
+			t.Errorf("after %s a key of half an hour is %q, want %q", step.name, got, step.short)
+		}
+		left, err := time.ParseDuration(ask(t, p, "PTTL", "a day") + "ms")
+		if err != nil || (left-step.lease).Abs() > slack {
+			t.Errorf("after %s a key of a day has %v left (%v), want %v", step.name, left, err, step.lease)
+		}
+	}
+}
+
+func TestStepClockNeedsAClock(t *testing.T) {
+	if err := launch(t).StepClock(time.Hour); err == nil {
+		t.Error("a server without a clock of its own was stepped")
+	}
+}
+
+// Only what an fsync brought to the disk before it was acknowledged is safe.
+func TestPowerCut(t *testing.T) {
+	const cuts = 5
+	for _, tt := range []struct {
+		policy string
+		loses  bool
+	}{
+		{"always", false},
+		{"everysec", true},
+		{"no", true},
+	} {
+		t.Run("appendfsync "+tt.policy, func(t *testing.T) {
+			p := launchAs(t, Setup{Disk: true, Args: []string{"--appendonly", "yes", "--appendfsync", tt.policy}})
+			lost := 0
+			// On a slow machine the second may end between a write and the cut.
+			for cut := 0; cut < cuts && (lost == 0 || !tt.loses); cut++ {
+				ask(t, p, "SET", "first", "1") // which may begin the second
+				ask(t, p, "SET", "last", "1")
+				must(t, p.PowerCut())
+				must(t, p.Start())
+				if ask(t, p, "GETDEL", "last") == "" {
+					lost++
+				}
+			}
+			if (lost > 0) != tt.loses {
+				t.Errorf("%d acknowledged writes were lost, want some: %v", lost, tt.loses)
+			}
+		})
+	}
+}
+
+func TestPowerCutNeedsADisk(t *testing.T) {
+	if err := launch(t).PowerCut(); err == nil {
+		t.Error("power was cut to a server without a disk of its own")
+	}
+}
+
+// What WAIT has confirmed is on the replica when it takes its master's place.
+func TestPromote(t *testing.T) {
+	master, replica := launch(t), launch(t)
+	ask(t, master, "SET", "before", "1")
+	must(t, replica.Follow(master))
+	if got := ask(t, replica, "GET", "before"); got != "1" {
+		t.Errorf("a replica has %q of what its master had before, want 1", got)
+	}
+	if _, err := replica.Do("SET", "k", "1"); err == nil || !strings.Contains(err.Error(), "READONLY") {
+		t.Errorf("a write to a replica: %v, want READONLY", err)
+	}
+
+	client := redis.NewClient(&redis.Options{Addr: master.Addr(), DisableIdentity: true, Protocol: 2})
+	defer func() { _ = client.Close() }()
+	conn := client.Conn() // WAIT speaks of its own connection's writes
+	defer func() { _ = conn.Close() }()
+	must(t, conn.Set(t.Context(), "waited for", 1, 0).Err())
+	if n, err := conn.Wait(t.Context(), 1, startTimeout).Result(); n != 1 || err != nil {
+		t.Fatalf("WAIT = %d, %v, want one replica", n, err)
+	}
+	must(t, master.Kill())
+	must(t, replica.Promote())
+	if got := ask(t, replica, "GET", "waited for"); got != "1" {
+		t.Errorf("the new master has %q, want 1", got)
+	}
+	ask(t, replica, "SET", "k", "1")
+}
+
+func TestFollowSaysWhy(t *testing.T) {
+	p, dead := launch(t), launch(t)
+	must(t, dead.Kill())
+	began := time.Now()
+	if err := p.Follow(dead); err == nil || time.Since(began) > startTimeout/2 {
+		t.Errorf("following a dead master: %v after %v, want an error at once", err, time.Since(began))
 	}
 }

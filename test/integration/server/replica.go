@@ -14,25 +14,10 @@ func (p *Process) Follow(master *Process) error {
 	if _, err := master.Do("CONFIG", "SET", "repl-diskless-sync-delay", "0"); err != nil {
 		return err
 	}
-	if _, err := p.Do("REPLICAOF", "127.0.0.1", strconv.Itoa(master.port)); err != nil {
-		return err
-	}
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(time.Millisecond) {
-		info, err := p.Do("INFO", "replication")
-		if err != nil {
-			return err
-		}
+	return p.follow(master, func() (bool, error) {
 		known, err := master.Do("INFO", "replication")
-		if err != nil {
-			return err
-		}
-		if strings.Contains(info, "master_link_status:up") && strings.Contains(known, fmt.Sprintf("port=%d,state=online", p.port)) {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("server at %s does not follow %s after %v: %s", p.Addr(), master.Addr(), startTimeout, info)
-		}
-	}
+		return strings.Contains(known, fmt.Sprintf("port=%d,state=online", p.port)), err
+	})
 }
 
 // Promote makes a replica a master, with the data that it has.
@@ -44,19 +29,28 @@ func (p *Process) Promote() error {
 // Turn makes the server a replica of master, and a master again as soon as it has its data:
 // within milliseconds, if these are few. The server's clients stay connected.
 func (p *Process) Turn(master *Process) error {
+	if err := p.follow(master, func() (bool, error) { return true, nil }); err != nil {
+		return err
+	}
+	return p.Promote()
+}
+
+// follow makes the server a replica of master, and returns when it has its data and known is true.
+func (p *Process) follow(master *Process, known func() (bool, error)) error {
 	if _, err := p.Do("REPLICAOF", "127.0.0.1", strconv.Itoa(master.port)); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(time.Millisecond) {
 		info, err := p.Do("INFO", "replication")
-		if err != nil {
+		follows := strings.Contains(info, "master_link_status:up")
+		if follows {
+			follows, err = known()
+		}
+		if err != nil || follows {
 			return err
 		}
-		if strings.Contains(info, "master_link_status:up") {
-			return p.Promote()
-		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("server at %s does not get the data of %s after %v: %s", p.Addr(), master.Addr(), startTimeout, info)
+			return fmt.Errorf("server at %s does not follow %s after %v: %s", p.Addr(), master.Addr(), startTimeout, info)
 		}
 	}
 }

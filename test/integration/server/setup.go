@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 
@@ -10,25 +9,10 @@ import (
 )
 
 // ErrNoServer says that no server is installed.
-var ErrNoServer = errors.New("no redis-server or valkey-server in PATH (install redis-server)")
+var ErrNoServer = redisserver.ErrNone
 
-// Find returns the server that processes run: the one that QUORUMLOCK_SERVER names,
-// else redis-server, else valkey-server.
-func Find() (string, error) {
-	if name := os.Getenv("QUORUMLOCK_SERVER"); name != "" {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			return "", fmt.Errorf("QUORUMLOCK_SERVER: %w", err)
-		}
-		return path, nil
-	}
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", ErrNoServer
-}
+// Find returns the server that processes run.
+func Find() (string, error) { return redisserver.Lookup() }
 
 // A Setup says how to run a server.
 type Setup struct {
@@ -56,17 +40,6 @@ func (s Setup) Launch() (*Process, error) {
 		}
 		s.Program = program
 	}
-	// Between the search for a port and its use somebody else may take it.
-	const tries = 3
-	for try := 1; ; try++ {
-		p, err := s.launch()
-		if err == nil || try == tries {
-			return p, err
-		}
-	}
-}
-
-func (s Setup) launch() (*Process, error) {
 	port, err := redisserver.FreePort()
 	if err != nil {
 		return nil, err
@@ -83,4 +56,21 @@ func (s Setup) launch() (*Process, error) {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
+}
+
+// Lacks returns what the machine lacks to run processes with clocks and disks of their own.
+func Lacks() error {
+	if _, err := Find(); err != nil {
+		return err
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		return ErrNoCompiler
+	}
+	return nil
+}
+
+// Missing reports whether an error of Launch or Lacks says that the machine lacks what processes
+// need, and not that anything went wrong.
+func Missing(err error) bool {
+	return errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoCompiler)
 }

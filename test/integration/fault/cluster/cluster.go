@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/quorumlock/quorumlock/internal/proxy"
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
-	"github.com/quorumlock/quorumlock/test/integration/proxy"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 

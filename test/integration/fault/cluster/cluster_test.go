@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
@@ -20,18 +22,19 @@ import (
 func processes(t *testing.T) *Cluster {
 	t.Helper()
 	c, err := Processes([]bool{true, true, false}, 2)
-	if server.Missing(err) && !server.Required("processes") {
+	if server.Missing(err) && !redisserver.Required("processes") {
 		t.Skip(err)
 	}
+	must(t, err)
+	t.Cleanup(func() { must(t, c.Close()) })
+	return c
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
 }
 
 // A symptom is what a client sees of a fault, by a command on a connection that it had
@@ -162,9 +165,7 @@ func TestEveryFault(t *testing.T) {
 func TestASlowNodeAnswers(t *testing.T) {
 	c := processes(t)
 	end, err := c.Harm(schedule.Fault{Kind: schedule.SlowInTime, Nodes: []int{0}, For: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for took := time.Duration(0); took < slowed/2; {
 		began := time.Now()
 		if answer, err := server.Do(c.Masters()[0], "PING"); answer != "PONG" {
@@ -172,9 +173,7 @@ func TestASlowNodeAnswers(t *testing.T) {
 		}
 		took = time.Since(began)
 	}
-	if err := end(); err != nil {
-		t.Error(err)
-	}
+	must(t, end())
 }
 
 // said is what a command was answered with.
@@ -196,9 +195,7 @@ func undergo(t *testing.T, c *Cluster, ch change) {
 	fault := schedule.Fault{Kind: ch.kind, Nodes: []int{0}, Clients: []int{0}, For: time.Minute, Amount: time.Minute, Other: 2}
 	for fault.Bytes = range 8 { // in front of the vote, and behind it; of a key that is there, and of any
 		vote := []any{"SET", "lock", "token", "NX", "PX", 60_000}
-		if err := conn.Do(ctx, set...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.Do(ctx, set...).Err())
 		missed, err := c.Harm(fault)
 		if err != nil {
 			t.Fatalf("%v: %v", fault, err)
@@ -239,9 +236,7 @@ func setRight(t *testing.T, c *Cluster, f schedule.Fault) {
 	t.Helper()
 	f.Kind, f.Amount = schedule.StepBack, f.Step()
 	end, err := c.Harm(f)
-	if err := errors.Join(err, end()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(err, end()))
 }
 
 // suffer has a client see the fault's symptom, and its end.
@@ -308,19 +303,17 @@ func TestANodeThatDoesNotStart(t *testing.T) {
 func TestALinkIsOneClients(t *testing.T) {
 	c := processes(t)
 	end, err := c.Harm(schedule.Fault{Kind: schedule.Refuse, Nodes: []int{1}, Clients: []int{0}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := server.Do(c.Links(0)[1], "PING"); err == nil {
 		t.Error("the client that is cut off gets an answer")
 	}
 	if _, err := server.Do(c.Links(1)[1], "PING"); err != nil {
 		t.Errorf("the other client: %v", err)
 	}
-	if err := end(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, end())
 	if _, err := server.Do(c.Links(0)[1], "PING"); err != nil {
 		t.Errorf("the client is still cut off: %v", err)
 	}
 }
+
+func TestMain(m *testing.M) { leak.Main(m) }

@@ -24,16 +24,28 @@ type retries struct {
 	tokens map[string]*Retry
 }
 
-// watchVotes looks at what the fault's clients ask the node for, and of each client keeps the vote that
-// came the longest after the others.
+// sameRound is within what time all nodes are asked for a token that is tried again: a user's own.
+const sameRound = 250 * time.Millisecond
+
+// A ballot is when a client asked near nodes for a token the last time, and how long afterwards it
+// asked a far one, unless the far one was only the first to be asked again.
+type ballot struct{ near, far time.Time }
+
+// watchVotes looks at what the fault's clients ask the node for, and of each client keeps the vote
+// that came the longest after the others.
 func (h *harmed) watchVotes() (end func()) {
 	var ends []func()
 	for client := range h.links {
 		var (
 			mu    sync.Mutex
-			asked = map[string]time.Time{} // of a near node, the last time
+			asked = map[string]*ballot{}
 			worst = Retry{Node: slices.Index(h.nodes, h.node), Client: client, Vote: true}
 		)
+		judge := func(b *ballot) {
+			if b.far.Sub(b.near) > worst.To.Sub(worst.From) {
+				worst.From, worst.To = b.near, b.far
+			}
+		}
 		for i, n := range h.nodes {
 			if n != h.node && slices.Contains(h.fault.Nodes, i) {
 				continue // it is far, too
@@ -43,22 +55,30 @@ func (h *harmed) watchVotes() (end func()) {
 				defer mu.Unlock()
 				now := time.Now()
 				for _, words := range commands {
-					token := voted(words)
-					switch at, known := asked[token]; {
-					case token == "":
-					case n != h.node:
-						asked[token] = now
-					case known && now.Sub(at) > worst.To.Sub(worst.From):
-						worst.From, worst.To = at, now
+					for _, token := range voted(words) {
+						switch b := asked[token]; {
+						case n == h.node && b != nil:
+							b.far = now
+						case n == h.node:
+						case b != nil && !b.far.IsZero() && now.Sub(b.far) > sameRound:
+							judge(b)
+							fallthrough
+						default:
+							asked[token] = &ballot{near: now}
+						}
 					}
 				}
 			}))
 		}
 		ends = append(ends, func() {
-			if mu.Lock(); worst.To.After(worst.From) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, b := range asked {
+				judge(b)
+			}
+			if worst.To.After(worst.From) {
 				h.retried(worst)
 			}
-			mu.Unlock()
 		})
 	}
 	return func() {
@@ -68,17 +88,28 @@ func (h *harmed) watchVotes() (end func()) {
 	}
 }
 
-// voted returns the token that a command asks to hold a lock's key, or "".
-func voted(words []string) string {
+// voted returns the tokens that a command asks to hold locks' keys.
+func voted(words []string) []string {
 	switch {
+	case len(words) > 2 && (words[1] == scripts.Extend.Digest || words[1] == scripts.Extend.Source):
+		return second(words)
 	case !votes(words):
-		return ""
+		return nil
 	case words[0] == "SET":
-		return words[2]
+		return words[2:3]
 	case len(words) > 4: // the script, of one key
-		return words[4]
+		return words[4:5]
 	}
-	return ""
+	return nil
+}
+
+// second returns what a script's command has behind its keys, one for each.
+func second(words []string) []string {
+	keys, err := strconv.Atoi(words[2])
+	if err != nil || len(words) < 3+2*keys {
+		return nil
+	}
+	return words[3+keys : 3+2*keys]
 }
 
 // watch looks at what the fault's clients send the node.
@@ -129,9 +160,5 @@ func released(words []string) []string {
 	if len(words) < 3 || words[1] != scripts.Release.Digest && words[1] != scripts.Release.Source {
 		return nil
 	}
-	keys, err := strconv.Atoi(words[2])
-	if err != nil || len(words) < 3+2*keys {
-		return nil
-	}
-	return words[3+keys : 3+2*keys]
+	return second(words)
 }

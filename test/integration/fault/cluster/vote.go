@@ -9,7 +9,8 @@ import (
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
 
-// ErrMissed says that a fault did not happen in the middle of a batch, because no batch came that it waits for.
+// ErrMissed says that a fault did not happen in the middle of a batch, because no batch came that
+// it waits for.
 var ErrMissed = errors.New("no vote came")
 
 // interrupt does something to the server in the middle of the next batch with a vote that

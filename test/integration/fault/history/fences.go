@@ -47,24 +47,15 @@ func Fences(l *Log) (violations, excused []Violation) {
 		for _, p := range inversions(tenures, tenures, asked) {
 			violations = append(violations, p.violation(key, asked))
 		}
-		var free, odd []Tenure
-		for _, t := range tenures {
-			switch {
-			case t.Ended <= t.Had: // who learned too late that it had the lock may have had it any time before
-			case within(excuses, t.Had):
-				odd = append(odd, t)
-			default:
-				free = append(free, t)
-			}
-		}
-		for _, p := range inversions(tenures, free, held) {
-			if p.overlapped() {
-				violations = append(violations, p.violation(key, held))
-			}
-		}
-		for _, p := range inversions(tenures, odd, held) {
-			if p.overlapped() {
-				excused = append(excused, p.violation(key, held))
+		for excuse, into := range map[bool]*[]Violation{false: &violations, true: &excused} {
+			later := slices.DeleteFunc(slices.Clone(tenures), func(t Tenure) bool {
+				// Who learned too late that it had the lock may have had it any time before.
+				return t.Ended <= t.Had || within(excuses, t.Had) != excuse
+			})
+			for _, p := range inversions(tenures, later, held) {
+				if p.overlapped() {
+					*into = append(*into, p.violation(key, held))
+				}
 			}
 		}
 	}

@@ -20,9 +20,9 @@ const releaseBound = 2
 // grows as long as stalls recur.
 const retryBound = 3
 
-// voteBound is how many leases a vote may be asked of a far node behind the near ones: it answers within
-// a quarter of one, and the rest is for a machine that is busy. Otherwise, what waits for it grows as long
-// as it is far.
+// voteBound is how many leases a vote may be asked of a far node behind the near ones: it answers
+// within a quarter of one, and the rest is for a machine that is busy. Otherwise, what waits for it
+// grows as long as it is far.
 const voteBound = 2
 
 // A Verdict says what there was to judge, and what has come of it.
@@ -48,8 +48,9 @@ type Verdict struct {
 }
 
 // Judge asks all the rules: one holder at a time, whose fences grow and whose visits are
-// linearizable, and nobody waits for longer than the bound in healthy time, is long about a
-// release or goes on with it, or loses a lock that is renewed. Errors that a caller makes for itself are allowed.
+// linearizable, and nobody waits for longer than the bound in healthy time, is long about a release
+// or goes on with it, or loses a lock that is renewed. Errors that a caller makes for itself are
+// allowed.
 func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
 	v := Verdict{
 		Tenures: len(l.Tenures), Visits: len(l.Visits), Waits: len(l.Waits),
@@ -89,20 +90,19 @@ func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
 		v.Violations = append(v.Violations, violations...)
 		v.Excused = append(v.Excused, excused...)
 	}
-	late, most := Liveness(l, bound, allowed...)
-	v.Violations = append(v.Violations, late...)
-	v.LongestWait = most
-	late, v.Rounds, v.Ownerless = Rounds(l, allowed...)
-	v.Violations = append(v.Violations, late...)
+	late := func(violations []Violation, most time.Duration) time.Duration {
+		v.Violations = append(v.Violations, violations...)
+		return most
+	}
+	v.LongestWait = late(Liveness(l, bound, allowed...))
+	untold, rounds, ownerless := Rounds(l, allowed...)
+	v.Violations, v.Rounds, v.Ownerless = append(v.Violations, untold...), rounds, ownerless
 	if l.Lease > 0 {
 		v.Violations = append(v.Violations, Losses(l)...)
 		pace := min(l.Lease, time.Second) // what these take has nothing to do with longer leases
-		late, v.LongestRelease = Releases(l, releaseBound*pace)
-		v.Violations = append(v.Violations, late...)
-		late, v.LongestRetry = Retries(l, retryBound*l.Lease) // a lost command may run for as long as its lease
-		v.Violations = append(v.Violations, late...)
-		late, v.LatestVote = Votes(l, voteBound*pace)
-		v.Violations = append(v.Violations, late...)
+		v.LongestRelease = late(Releases(l, releaseBound*pace))
+		v.LongestRetry = late(Retries(l, retryBound*l.Lease)) // a lost command may run for as long as its lease
+		v.LatestVote = late(Votes(l, voteBound*pace))
 	}
 	return v
 }

@@ -103,17 +103,16 @@ func (r *Reader) step(line string) error {
 	return r.note(w, kind, at, text)
 }
 
-func (r *Reader) note(w *worker, kind rune, at history.Moment, rest io.Reader) error {
+func (r *Reader) note(w *worker, kind rune, at history.Moment, rest io.Reader) (err error) {
 	switch kind {
 	case asked:
 		var key string
-		_, err := fmt.Fscanf(rest, " %s %c", &key, &w.mood)
+		_, err = fmt.Fscanf(rest, " %s %c", &key, &w.mood)
 		w.key, w.asked, w.open = r.intern(key), at, true
 		w.shared, w.keys = false, append(w.keys[:0], w.key)
-		return err
 	case holds:
 		var keys string
-		_, err := fmt.Fscanf(rest, " %t", &w.shared)
+		_, err = fmt.Fscanf(rest, " %t", &w.shared)
 		if text, failed := io.ReadAll(rest); failed == nil {
 			keys = string(text)
 		}
@@ -121,55 +120,48 @@ func (r *Reader) note(w *worker, kind rune, at history.Moment, rest io.Reader) e
 		for _, key := range strings.Fields(keys) {
 			w.keys = append(w.keys, r.intern(key))
 		}
-		return err
 	case had:
 		t := history.Tenure{Client: w.name, Asked: w.asked, Had: at, Shared: w.shared}
-		_, err := fmt.Fscan(rest, &t.Ended, &t.Fence)
+		_, err = fmt.Fscan(rest, &t.Ended, &t.Fence)
 		w.tenure, w.open = len(r.log.Tenures), false
 		for _, t.Key = range w.keys {
 			r.log.Tenures = append(r.log.Tenures, t)
 		}
 		r.tell()
 		r.wait(w, at, "")
-		return err
 	case failed:
 		var name string
-		_, err := fmt.Fscan(rest, &name)
+		_, err = fmt.Fscan(rest, &name)
 		w.open = false
 		r.wait(w, at, name)
-		return err
 	case extended:
 		var until history.Moment
-		_, err := fmt.Fscan(rest, &until)
+		_, err = fmt.Fscan(rest, &until)
 		r.each(w, func(t *history.Tenure) { t.Ended = until })
-		return err
 	case visiting:
 		now := r.log.Tenures[w.tenure]
 		v := history.Visit{Client: w.name, Key: now.Key, Fence: now.Fence, Called: at, Returned: history.Never}
-		_, err := fmt.Fscanf(rest, " %q %q", &v.Found, &v.Left)
+		_, err = fmt.Fscanf(rest, " %q %q", &v.Found, &v.Left)
 		w.visit = len(r.log.Visits)
 		r.log.Visits = append(r.log.Visits, v)
-		return err
 	case returned:
 		r.log.Visits[w.visit].Returned = at
 	case refused:
 		r.log.Visits[w.visit].Left = struckOut
 	case ended:
 		release := history.Span{To: history.Never}
-		_, err := fmt.Fscan(rest, &release.From)
+		_, err = fmt.Fscan(rest, &release.From)
 		r.each(w, func(t *history.Tenure) { t.Ended, t.Release = at, release })
-		return err
 	case freed:
 		r.each(w, func(t *history.Tenure) { t.Release.To = at })
 	case lost:
 		var why string
-		_, err := fmt.Fscanf(rest, " %q", &why)
+		_, err = fmt.Fscanf(rest, " %q", &why)
 		r.each(w, func(t *history.Tenure) { t.Lost, t.Why = at, why })
-		return err
 	default:
 		return fmt.Errorf("there is no step %q", kind)
 	}
-	return nil
+	return err
 }
 
 // each changes the tenures of the worker's keys.

@@ -56,13 +56,17 @@ func (c *callbacks) Write(line []byte) (int, error) {
 func (c *callbacks) options() []redlock.Option {
 	return []redlock.Option{
 		redlock.OnEvent(func(redlock.Event) { c.tell() }),
-		redlock.OnRenewal(func(redlock.Renewal) { c.tell() }),
 		redlock.WithHooks(redlock.LogTo(slog.New(slog.NewTextHandler(c, nil)))),
 		redlock.WithHooks(redlock.Hooks{
 			AcquireStart: func(ctx context.Context, _ redlock.AcquireStart) context.Context { c.mayPanic(); return ctx },
 			AcquireEnd:   func(context.Context, redlock.AcquireEnd) { c.mayPanic() },
 			HoldEnd:      func(context.Context, redlock.HoldEnd) { c.tell() },
-			Batch:        func(redlock.Batch) { c.tell() },
+			ExtendEnd: func(_ context.Context, e redlock.ExtendEnd) {
+				if e.Renewal {
+					c.tell()
+				}
+			},
+			Batch: func(redlock.NodeBatch) { c.tell() },
 		}),
 	}
 }

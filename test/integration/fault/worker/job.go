@@ -5,9 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,8 +36,8 @@ type Job struct {
 	Seed     uint64
 }
 
-// Pace is what the durations of faults, holders and bounds are in: the lease, or a part of one that is
-// longer, so that a trial need not be.
+// Pace is what the durations of faults, holders and bounds are in: the lease, or a part of one that
+// is longer, so that a trial need not be.
 func (j Job) Pace() time.Duration { return min(j.Lease, time.Second) }
 
 func (j Job) lacks(what string) bool { return slices.Contains(j.Without, what) }
@@ -41,11 +45,12 @@ func (j Job) lacks(what string) bool { return slices.Contains(j.Without, what) }
 // Without releases, one in so many is not made.
 const releases = 64
 
-// Tidy reports whether nobody leaves a lock to its lease, which is longer than anybody waits for: so
-// nothing is there when all locks are released.
+// Tidy reports whether nobody leaves a lock to its lease, which is longer than anybody waits for:
+// so nothing is there when all locks are released.
 func (j Job) Tidy() bool { return j.Lease > j.Pace() }
 
-// A Farewell is a process's last word: what it had when its workers had stopped, and what is left of it when it has closed all.
+// A Farewell is a process's last word: what it had when its workers had stopped, and what is left
+// of it when it has closed all.
 type Farewell struct {
 	Error      string
 	Resting    Weight // when all its workers have stopped
@@ -153,4 +158,57 @@ func (j Job) do(ctx context.Context, orders *bufio.Scanner, notes io.Writer) (sa
 		time.Sleep(j.Lease)
 	}
 	return said, errors.Join(locks.Close(), store.Close(), pen.Close())
+}
+
+// left is what a process has open.
+type left struct {
+	stacks  []string // of its goroutines
+	sockets int
+}
+
+// weight is what the process carries now.
+func weight() Weight {
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	return Weight{Goroutines: runtime.NumGoroutine(), Heap: memory.HeapAlloc}
+}
+
+func remains() left {
+	buffer := make([]byte, 4<<20)
+	buffer = buffer[:runtime.Stack(buffer, true)]
+	return left{strings.Split(string(buffer), "\n\n"), sockets()}
+}
+
+// settle is how long what was closed may take to be gone.
+const settle = 5 * time.Second
+
+// since is what there is more than before, when what was closed has had time to go.
+func (l left) since(before left) Farewell {
+	for deadline := time.Now().Add(settle); l.more(before) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		l = remains()
+	}
+	if !l.more(before) {
+		return Farewell{}
+	}
+	return Farewell{Goroutines: strings.Join(l.stacks, "\n\n"), Sockets: l.sockets - before.sockets}
+}
+
+func (l left) more(before left) bool {
+	return len(l.stacks) > len(before.stacks) || l.sockets > before.sockets
+}
+
+// sockets counts the process's sockets.
+func sockets() (n int) {
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	for _, file := range files {
+		to, err := os.Readlink(fmt.Sprint("/proc/self/fd/", file.Name()))
+		if err == nil && strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
 }

@@ -25,8 +25,8 @@ const (
 	instant   = "instant" // at one instant, without waiting: a job that one of several hosts must do
 )
 
-// Kinds returns the kinds that the job may mix: all, but that nobody deletes a token of a caller's own that
-// did not get the lock, and so the lease of its votes has to end.
+// Kinds returns the kinds that the job may mix: all, but that nobody deletes a token of a caller's
+// own that did not get the lock, and so the lease of its votes has to end.
 func (j Job) Kinds() []string {
 	kinds := []string{exclusive, shared, several, permit, pair, convert, instant}
 	if !j.Tidy() {
@@ -86,41 +86,32 @@ func (q quorumlock) ask(ctx context.Context, kind, key string, how manner) (gran
 		return grant{l, []string{key}, false}, err
 	case several:
 		keys := q.keys(key)
-		l, err := guarded(func() (*redlock.KeysLock, error) { return q.AcquireAll(ctx, keys, options...) })
+		l, err := guarded(func() (*redlock.Lock, error) { return q.AcquireAll(ctx, keys, options...) })
 		if err != nil {
 			return grant{}, err
 		}
 		return grant{l, keys, false}, nil
-	case permit:
+	case permit, pair:
 		s, err := q.Semaphore(key, permits)
 		if err != nil {
 			return grant{}, err
 		}
-		l, err := guarded(func() (*redlock.Permit, error) { return s.Acquire(ctx, options...) })
-		if err != nil {
-			return grant{}, err
+		many := 1
+		take := func() (*redlock.Lock, error) { return s.Acquire(ctx, options...) }
+		if kind == pair {
+			many, take = heavy, func() (*redlock.Lock, error) { return s.AcquireN(ctx, heavy, options...) }
 		}
-		if l.Slot() < 0 || l.Slot() >= permits {
-			return grant{}, errSlot
-		}
-		return grant{l, []string{fmt.Sprintf("%s#%d", key, l.Slot())}, false}, nil
-	case pair:
-		s, err := q.Semaphore(key, permits)
-		if err != nil {
-			return grant{}, err
-		}
-		l, err := guarded(func() (*redlock.Permits, error) { return s.AcquireN(ctx, heavy, options...) })
+		l, err := guarded(take)
 		if err != nil {
 			return grant{}, err
 		}
 		var keys []string
 		for _, slot := range l.Slots() {
-			if slot < 0 || slot >= permits {
-				return grant{}, errSlot
+			if slot >= 0 && slot < permits {
+				keys = append(keys, fmt.Sprintf("%s#%d", key, slot))
 			}
-			keys = append(keys, fmt.Sprintf("%s#%d", key, slot))
 		}
-		if len(keys) != heavy {
+		if len(keys) != many || len(l.Slots()) != many {
 			return grant{}, errSlot
 		}
 		return grant{l, keys, false}, nil
@@ -192,17 +183,17 @@ func (w *worker) mixed(ctx context.Context) {
 	for times := w.random.IntN(4); kind == convert && times >= 0; times-- {
 		var held bool
 		if g, held = w.convert(ctx, g); !held {
-			_ = g.Release(context.WithoutCancel(ctx)) // its tenure is over
+			_ = g.Release() // its tenure is over
 			return
 		}
 	}
 	if w.job.Tidy() || how == renew || g.shared || w.random.IntN(200) > 0 { // or nobody releases it, and its lease ends
-		w.release(ctx, g)
+		w.release(g)
 	}
 }
 
-// newKey waits for the next instant, and returns a key that nobody had before: one of so few that in
-// the mean as many workers ask for it as there are processes.
+// newKey waits for the next instant, and returns a key that nobody had before: one of so few that
+// in the mean as many workers ask for it as there are processes.
 func (w *worker) newKey(ctx context.Context, kind string) string {
 	next := note.Now()/history.Moment(instants) + 1
 	rest(ctx, time.Duration(next*history.Moment(instants)-note.Now()))

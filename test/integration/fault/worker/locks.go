@@ -32,7 +32,7 @@ type lock interface {
 	Valid() bool
 	Fence() int64
 	Extend(ctx context.Context, ttl time.Duration) error
-	Release(ctx context.Context) error
+	Release() error
 }
 
 // whyLost is why a lock ended that was to be renewed, if it says so.
@@ -98,7 +98,7 @@ func openQuorumlock(j Job, told *callbacks) (locks, error) {
 	if !j.lacks("guard") {
 		// A busy machine answers TIME late. The clock guard takes votes for none whose reply could
 		// hide a step of the drift allowance, which is 12 ms of a second by default.
-		options = append(options, redlock.WithRestartGuard(j.Lease), redlock.WithClockGuard(j.Lease), redlock.WithDriftFactor(0.05))
+		options = append(options, redlock.WithLongestTTL(j.Lease), redlock.WithRestartGuard(), redlock.WithClockGuard(), redlock.WithDriftFactor(0.05))
 	}
 	if j.Fair {
 		options = append(options, redlock.WithFairness())
@@ -167,8 +167,8 @@ func concrete(l *redlock.Lock, err error) (lock, error) {
 	return l, nil
 }
 
-// name is the error in a word. Who is told that a key is held is told by whom if a quorum of the nodes
-// names it; else a token has stayed that silent nodes may hide a quorum of.
+// name is the error in a word. Who is told that a key is held is told by whom if a quorum of the
+// nodes names it; else a token has stayed that silent nodes may hide a quorum of.
 func name(err error) string {
 	for _, known := range []struct {
 		err  error

@@ -65,8 +65,8 @@ func (m mutexLock) Extend(ctx context.Context, _ time.Duration) error {
 	return err
 }
 
-func (m mutexLock) Release(ctx context.Context) error {
-	_, err := m.UnlockContext(ctx)
+func (m mutexLock) Release() error {
+	_, err := m.Unlock()
 	return err
 }
 

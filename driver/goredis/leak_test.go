@@ -1,9 +1,0 @@
-package goredis_test
-
-import (
-	"testing"
-
-	"github.com/quorumlock/quorumlock/internal/leak"
-)
-
-func TestMain(m *testing.M) { leak.Main(m) }

@@ -1,0 +1,145 @@
+package rueidis
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sort"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+// A cluster sends commands to the masters that have their keys.
+//
+// rueidis's own routing sends a command again after MOVED and ASK. So the commands of one batch
+// would run at two servers, and one that was sent first after the others: while a slot moves, a
+// fence could follow a greater one. A connection that is dedicated follows nothing.
+type cluster struct {
+	client rueidis.Client
+	shards atomic.Pointer[[]shard] // by their slots; nil: not known, or out of date
+}
+
+// A shard is a range of slots, and who serves it.
+type shard struct {
+	first, last int64
+	master      string
+}
+
+// keyless is the key whose master gets the batches without a key: always the same one, so that the
+// node's identity does not change from call to call.
+const keyless = "quorumlock"
+
+// do sends each master its share, all at once.
+func (c *cluster) do(ctx context.Context, cmds []driver.Command) []rueidis.RedisResult {
+	results := make([]rueidis.RedisResult, len(cmds))
+	var sending sync.WaitGroup
+	for _, share := range c.split(ctx, cmds) {
+		sending.Go(func() { c.send(ctx, cmds, share, results) })
+	}
+	sending.Wait()
+	for _, result := range results {
+		if strayed(result.Error()) {
+			c.shards.Store(nil)
+			break
+		}
+	}
+	return results
+}
+
+// A share is what goes to one master.
+type share struct {
+	key string // one that it has
+	at  []int  // the commands
+}
+
+// split finds the share of each master. A command without keys goes where the one before it goes, so
+// that a batch about one key stays on one connection. Where a slot has just moved, shares are those of
+// before: the server says so.
+func (c *cluster) split(ctx context.Context, cmds []driver.Command) map[string]*share {
+	shards := c.shards.Load()
+	if shards == nil {
+		shards = c.look(ctx)
+	}
+	shares := make(map[string]*share, 1)
+	key, master := keyless, ""
+	for _, cmd := range cmds {
+		if cmd.Keys > 0 {
+			key = cmd.Args[cmd.FirstKey].(string)
+			break
+		}
+	}
+	for i, cmd := range cmds {
+		if cmd.Keys > 0 {
+			if at := cmd.Args[cmd.FirstKey].(string); at != key {
+				key, master = at, ""
+			}
+		}
+		if master == "" {
+			master = c.master(*shards, key)
+		}
+		if shares[master] == nil {
+			shares[master] = &share{key: key}
+		}
+		shares[master].at = append(shares[master].at, i)
+	}
+	return shares
+}
+
+// send sends a share on a connection that is its own meanwhile.
+func (c *cluster) send(ctx context.Context, cmds []driver.Command, share *share, results []rueidis.RedisResult) {
+	wire, release := c.client.Dedicate()
+	defer release()
+	batch := make([]rueidis.Completed, len(share.at))
+	for i, at := range share.at {
+		batch[i] = write(wire.B(), cmds[at], false)
+	}
+	batch[0] = batch[0].SetSlot(share.key) // the others go with it
+	for i, result := range wire.DoMulti(ctx, batch...) {
+		results[share.at[i]] = result
+	}
+}
+
+// master names the server that has a key; where that is not known, the key's slot.
+func (c *cluster) master(shards []shard, key string) string {
+	about := c.client.B().Arbitrary().Keys(key).Build()
+	slot := int64(about.Slot())
+	i := sort.Search(len(shards), func(i int) bool { return shards[i].last >= slot })
+	if i == len(shards) || shards[i].first > slot {
+		return strconv.FormatInt(slot, 10)
+	}
+	return shards[i].master
+}
+
+// look asks which slots each master has: several slots of one share a connection then.
+func (c *cluster) look(ctx context.Context) *[]shard {
+	all := &[]shard{}
+	ranges, err := c.client.Do(ctx, c.client.B().Arbitrary("CLUSTER", "SLOTS").Build()).ToArray()
+	for _, r := range ranges {
+		if parts, err := r.ToArray(); err == nil && len(parts) > 2 {
+			first, _ := parts[0].AsInt64()
+			last, _ := parts[1].AsInt64()
+			*all = append(*all, shard{first, last, parts[2].String()})
+		}
+	}
+	if err == nil {
+		slices.SortFunc(*all, func(a, b shard) int { return cmp.Compare(a.first, b.first) })
+		c.shards.Store(all)
+	}
+	return all
+}
+
+// strayed reports whether the shards may not be those that are known any more.
+func strayed(err error) bool {
+	refused, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return err != nil && !rueidis.IsRedisNil(err)
+	}
+	_, moved := refused.IsMoved()
+	_, asks := refused.IsAsk()
+	return moved || asks || refused.IsClusterDown()
+}

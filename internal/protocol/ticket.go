@@ -1,0 +1,313 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+// A Ticket is what a waiter leaves in the lines that the nodes keep beside its keys: see line.lua.
+// It is advice, and only makes nodes refuse: the keys alone give votes.
+type Ticket struct {
+	Class  Class
+	Number int    // the waiter's priority in seconds, or how many keys or permits it wants
+	Name   string // its Locker's; where it wants several, with the number of the wait behind a dot
+	Rank   int64  // when the wait began, by the nodes' clocks, in microseconds, less the priority; 0: behind all
+}
+
+// A Class is what a ticket waits for.
+type Class string
+
+// The classes.
+const (
+	WantsOne     Class = "x" // one key or permit, alone
+	WantsSeveral Class = "s" // several keys or permits
+	WantsToRead  Class = "r" // one key, beside others that read it
+)
+
+// String is how the nodes call it.
+func (t *Ticket) String() string { return string(t.Class) + strconv.Itoa(t.Number) + ":" + t.Name }
+
+// A Line is what a try says to the lines of its keys.
+type Line struct {
+	Ticket
+	Stays bool  // the ticket is left there
+	Shy   bool  // only where other tickets are, or others listen
+	Under bool  // the caller works under locks
+	Held  []any // the lines of what the caller's context holds: a waiter there waits for the caller
+	Most  int   // of permits: a waiter that wants more waits for those that the context holds
+	Pool  any   // the line for permits; nil: it is about those of keys
+}
+
+// Lane is the queue at each node for those of a wait's tries for the key that leave the ticket.
+func (l *Line) Lane(key string) any { return key + "\x00" + l.String() }
+
+// args are what scripts take of it: the rank, the ticket, and for how long that stays.
+func (l *Line) args() []any {
+	stays := any("0")
+	if l.Stays {
+		stays = ticketTTL
+	}
+	return []any{strconv.FormatInt(l.Rank, 10), l.String(), stays}
+}
+
+// TicketTTL is how long a ticket counts that is not left anew.
+const TicketTTL = 1500 * time.Millisecond
+
+var ticketTTL = Milliseconds(TicketTTL)
+
+// Fair is the exclusive lock whose waiters are served in the order of their tickets.
+var Fair = func() *Kind {
+	k := *Exclusive
+	k.HeedsLine = true
+	k.Acquire = &Op{Verb: Acquiring, carries: true, encode: encodeTake(true), decode: decodeTake, fence: decodeFenceAll, holder: holderAtTake, unscripted: errScriptlessLine}
+	return &k
+}()
+
+// InLine is the exclusive lock of a waiter that has a ticket where scripts run. At other nodes it is
+// the plain one.
+var InLine = func() *Kind {
+	k := *Fair
+	acquire := *Fair.Acquire
+	acquire.unscripted, acquire.lineless = nil, true
+	k.Acquire = &acquire
+	return &k
+}()
+
+// LineOf is where the nodes keep the tickets for a key, as they know it.
+func LineOf(key string) any { return Beside(RoleLine, key) }
+
+// LeastRank is above the scores in a line that are the times until which tickets count, and below
+// the ranks.
+const LeastRank = "100000000000000"
+
+// Tickets counts those that are live by the node's clock, of those times with the tickets in front.
+// While the node does not tell its time all are.
+func Tickets(times []string, now time.Time) (live int) {
+	for i := 0; i+1 < len(times); i += 2 {
+		if until, err := strconv.ParseFloat(times[i+1], 64); err == nil && until > float64(now.UnixMilli()) {
+			live++
+		}
+	}
+	return live
+}
+
+// lines are those of the ask's keys.
+func (a *Ask) lines() []any {
+	if a.Line != nil && a.Line.Pool != nil {
+		return []any{a.Line.Pool}
+	}
+	lines := make([]any, 0, 1)
+	for _, key := range a.keys() {
+		lines = append(lines, LineOf(key.(string)))
+	}
+	return lines
+}
+
+// encodeTake runs the script that takes all keys or none. Heeds: it heeds the tickets in line.
+func encodeTake(heeds bool) func(*Ask, *Memory) []driver.Command {
+	return func(a *Ask, _ *Memory) []driver.Command {
+		all, count := slices.Clone(a.keys()), strconv.Itoa(len(a.keys()))
+		if a.Fence.Number != 0 {
+			all = append(all, a.Sets()...)
+		}
+		var line []any
+		if heeds {
+			all = append(append(all, a.lines()...), a.Line.Held...)
+			line = append(a.Line.args(), bit(a.Line.Under), WakeChannel, bit(a.Line.Shy))
+		}
+		args := append(scripts.Take.Call(make([]any, 0, 13+len(all)), len(all)), all...)
+		args = append(args, a.Token, a.TTL, count, strconv.FormatInt(a.Fence.Number, 10))
+		return []driver.Command{{Args: append(args, line...), FirstKey: 3, Keys: len(all)}}
+	}
+}
+
+// bit is how a script takes a bool.
+func bit(set bool) any { return strconv.Itoa(boolean(set)) }
+
+func boolean(set bool) int {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// decodeTake reads whether the node has given the token all keys.
+func decodeTake(a *Ask, replies []driver.Reply) (Answer, error) {
+	reply := replies[0]
+	way, name := inTheWay(a, reply)
+	switch {
+	case reply.Kind == driver.Integer && reply.Int != 0 && -4 <= reply.Int && reply.Int <= 4:
+		return Granted, nil
+	case len(way) == 1:
+		return Failed, fmt.Errorf("key %q: %w", name, Unexpected(driver.Reply{Kind: driver.Failure, Str: "WRONGTYPE it holds no string"}))
+	case len(way) == 5:
+		return Taken, nil
+	case a.Many == nil:
+		return Failed, forbidden(a, reply, acl.Turns)
+	}
+	return Failed, forbidden(a, reply, acl.Sets)
+}
+
+// inTheWay reads a refusal, and the name of the key that is in the way; nil: it is none.
+func inTheWay(a *Ask, reply driver.Reply) (way []driver.Reply, name string) {
+	if reply.Kind != driver.Array || len(reply.Elems) != 1 && len(reply.Elems) != 5 {
+		return nil, ""
+	}
+	place := reply.Elems[0]
+	if place.Kind != driver.Integer || place.Int < 1 || place.Int > int64(len(a.keys())) {
+		return nil, ""
+	}
+	if a.Many != nil {
+		name = a.Many.Names[place.Int-1]
+	}
+	return reply.Elems, name
+}
+
+// refusal reads one that says who has the key in the way; nil: it is none.
+func (p *Part) refusal() []driver.Reply {
+	if !p.Op.Tells() || len(p.Reply) == 0 {
+		return nil
+	}
+	if way, _ := inTheWay(p.Ask, p.Reply[0]); len(way) == 5 {
+		return way
+	}
+	return nil
+}
+
+// decodeFenceAll reads whether all counters took the number.
+func decodeFenceAll(_ *Ask, replies []driver.Reply) (Answer, error) {
+	switch {
+	case len(replies) > 1: // of a node that runs no scripts
+		return Failed, fenceRefused(replies[1])
+	case replies[0].Int <= 0:
+		return Outbid, nil
+	}
+	return Granted, nil
+}
+
+// holderAtTake reads who has the key that is in the way: a token, or a ticket.
+func holderAtTake(p *Part) (token string, left time.Duration, ok bool) {
+	way := p.refusal()
+	if way == nil {
+		return "", 0, false
+	}
+	token, ok = p.other(way[1])
+	return token, timeLeft(way[2]), ok
+}
+
+// InTheWay is the name of the key that is in the way at a node that has refused several.
+func (p *Part) InTheWay() (name string, ok bool) {
+	if p.Many == nil || len(p.Reply) == 0 {
+		return "", false
+	}
+	way, name := inTheWay(p.Ask, p.Reply[0])
+	return name, len(way) == 5
+}
+
+// First reports whether no ticket is in the way at a node that has refused, or of permits none is
+// in line; ok is false if it does not say.
+func (p *Part) First() (first, ok bool) {
+	if way := p.refusal(); way != nil {
+		return way[4].Kind == driver.Integer && way[4].Int&1 == 1, true
+	}
+	switch {
+	case len(p.Reply) > 0 && isRefusal(p.Reply[0]):
+		return p.Reply[0].Elems[4].Int == 0, true
+	case p.Op.mode == join && len(p.Reply) == shareReplies:
+		return p.Reply[4].Int == 0, true
+	}
+	return false, false
+}
+
+// Left reports whether a try has left its ticket at a node; ok is false if the node does not say.
+func (p *Part) Left() (left, ok bool) {
+	switch way := p.refusal(); {
+	case p.Reply == nil || p.Refused():
+		return false, false
+	case way != nil:
+		return way[4].Int&2 != 0, true
+	case p.Line.Shy:
+		return p.Reply[0].Int > 2 || p.Reply[0].Int < -2, true
+	}
+	return true, true
+}
+
+// Crowded reports whether other tickets are in line, at a node that has granted the keys.
+func (p *Part) Crowded() bool {
+	return p.Line != nil && len(p.Reply) > 0 && p.Reply[0].Kind == driver.Integer && p.Reply[0].Int != 0 && p.Reply[0].Int%2 == 0
+}
+
+// Clock is the time by the clock of a node that has refused and told it, in microseconds.
+func (p *Part) Clock() (micros int64, ok bool) {
+	if way := p.refusal(); way != nil {
+		return way[3].Int, way[3].Kind == driver.Integer && way[3].Int > 0
+	}
+	switch {
+	case len(p.Reply) > 0 && isRefusal(p.Reply[0]):
+		return p.Reply[0].Elems[3].Int, true
+	case p.Op.mode == join && len(p.Reply) == shareReplies:
+		return p.Reply[5].Int, p.Reply[5].Kind == driver.Integer
+	}
+	return 0, false
+}
+
+// Leave takes a ticket out of lines, which are those of keys or of permits. Any answer will do: one
+// that stays there counts no longer than [TicketTTL]. It goes behind the tries that came before,
+// which may have left it there.
+var Leave = &Op{Verb: Leaving, decode: anyReply}
+
+// LeaveLine are the commands for that: they take the ask's ticket out of its lines. The first ticket
+// then is told. Next is another one of the Locker that replaces it; nil: none does.
+func (a *Ask) LeaveLine(next *Ticket) []driver.Command {
+	return a.leave(a.Line.String(), "", next)
+}
+
+// CallNext makes a release one that tells the first in line that the key is free, in place of all
+// who listen.
+func (a *Ask) CallNext() {
+	a.Op, a.Loud, a.Cmds = releaseInLine, false, a.leave("", a.Token, nil)
+}
+
+var releaseInLine = &Op{Verb: Releasing, decode: decodeRelease, unscripted: errScriptlessLine}
+
+func (a *Ask) leave(ticket string, token any, next *Ticket) []driver.Command {
+	keys, lines := a.keys(), a.lines()
+	if a.Line != nil && a.Line.Pool != nil {
+		keys = lines
+	}
+	all := slices.Concat(keys, lines)
+	args := append(scripts.Leave.Call(make([]any, 0, 10+len(all)), len(all)), all...)
+	args = append(args, ticket, WakeChannel, token)
+	if next != nil {
+		args = append(args, strconv.FormatInt(next.Rank, 10), next.String(), ticketTTL)
+	}
+	return []driver.Command{{Args: args, FirstKey: 3, Keys: len(all)}}
+}
+
+// near are those lines of what the caller holds that a Redis Cluster keeps on the key's server.
+// Tickets in the others rest now and then.
+func (l *Line) near(key any) (held []any) {
+	for _, line := range l.Held {
+		if hashTag(line.(string)) == hashTag(key.(string)) {
+			held = append(held, line)
+		}
+	}
+	return held
+}
+
+// onCluster is the command of a try that heeds the lines there.
+func (p *Part) onCluster() []driver.Command {
+	near := *p.Ask
+	line := *p.Line
+	near.Line, line.Held = &line, line.near(p.Key)
+	return p.Op.encode(&near, new(Memory))
+}
+
+var errScriptlessLine = fault.With(fmt.Errorf("%w: it runs no scripts, without which nobody takes turns", fault.ErrNode), "allow +eval +evalsha")

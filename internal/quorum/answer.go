@@ -1,0 +1,225 @@
+package quorum
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// vote returns that of a request.
+func (op *Operation) vote(r *node.Request) *vote { return &op.votes[r.Index] }
+
+// Leaves notes that r is about to be sent, unless there is no need any more.
+func (op *Operation) Leaves(r *node.Request, now clockdrift.Instant) bool {
+	h, v := op.Hold, op.vote(r)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := &h.nodes[r.Node.Index]
+	switch {
+	case op.Op.Frees && (s.clean() || !h.deletable(now)):
+		return false
+	case op.needless() && (v.start == 0 || op.Outcome != Carried || op.Op.Lineless()): // the second sending of a grant teaches the node a script, of which a lock alone has no need
+		return false
+	case op.Op == protocol.Leave && v.start == 0 && !h.Ticket.goes(r.Node.Index, h.Next):
+		return false
+	case op.Op.Sets:
+		if s.onLeave(now); h.Ticket != nil && op.Op.Tries && op.Line.Stays {
+			h.Ticket.sent(r.Node.Index)
+		}
+	}
+	if v.start == 0 {
+		v.start = now
+	}
+	return true
+}
+
+// Out is for how long r has been under way.
+func (op *Operation) Out(r *node.Request, now clockdrift.Instant) time.Duration {
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	if v := op.vote(r); v.start != 0 {
+		return now.Sub(v.start)
+	}
+	return 0
+}
+
+// Answered notes what came of a sending of r: see [node.Question].
+func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.Instant, counts bool) {
+	h, v := op.Hold, op.vote(r)
+	answer := protocol.Failed
+	if r.Reply != nil {
+		answer, err = r.Read()
+	}
+	set := answer == protocol.Granted
+	if set && op.Op.Votes {
+		doubt = cmp.Or(r.Doubts(), r.Node.Gates().Unwritten(&r.Part), doubt)
+	}
+	switch {
+	case !set:
+	case doubt != nil && op.Op.Votes:
+		answer, err = protocol.Failed, doubt
+	default:
+		answer, err = r.ReadFence()
+	}
+	unsent := errors.Is(err, driver.ErrNotSent)
+	if op.Beside != nil { // first, or there would be a moment at which no token of the lock is known to be there
+		op.beside(r.Node, set, r.Reply == nil && !unsent, now)
+	}
+	if h.Ticket != nil && op.Op.Tries && op.Op.Sets && op.Line.Stays {
+		if left, ok := r.Left(); ok {
+			h.Ticket.answered(r.Node.Index, left)
+		}
+	}
+	h.mu.Lock()
+	if set && op.Op.Votes && r.Node.Gates().Strict() && now > v.start.Add(op.Patience()) {
+		// The look behind it speaks of this moment, and with fences the number that was accepted
+		// is of long ago. The time of all its sendings counts.
+		answer, err = protocol.Failed, &fault.SilenceError{After: op.Patience()}
+	}
+	if answer == protocol.Taken && h.hasOther(r) {
+		answer, err = protocol.Failed, errOther
+	}
+	s := &h.nodes[r.Node.Index]
+	if r.Reply != nil && !r.Refused() {
+		s.onReply(v.start, now)
+	}
+	switch {
+	case op.Op.Sets && (r.Reply != nil || unsent):
+		s.onKnown(set, now)
+	case op.Op.Sets:
+		s.onLost(now)
+	case op.Op.Frees && answer != protocol.Failed:
+		s.onRelease(answer == protocol.Granted)
+	case op.Op.Frees && r.Reply == nil && !unsent:
+		op.unanswered = true
+	}
+	switch {
+	case r.Reply == nil:
+	case op.Op == protocol.Counters:
+		op.counter = max(op.counter, r.Counter())
+	case answer == protocol.Taken && !set:
+		op.see(r, doubt != nil, now)
+	}
+	if set && counts {
+		op.setAt++
+	}
+	if counts {
+		op.tally(v, answer, err, now)
+	}
+	raised := op.Fence.Number != 0 && !op.Op.Prolongs && r.Reply != nil
+	op.unlock()
+	if raised {
+		r.Node.Trim(&op.Ask)
+	}
+	if counts && op.Handoff != nil {
+		op.handOn(r, set || answer != protocol.Failed)
+	}
+}
+
+// Unanswered notes the final answer of a request that got no reply. One that was not
+// needed is as good as a release where the token is not.
+func (op *Operation) Unanswered(r *node.Request, err error, now clockdrift.Instant) {
+	answer := protocol.Failed
+	switch {
+	case err == nil && op.Op.Frees:
+		answer = protocol.Absent
+	case err == nil:
+		err = errNeedless
+	}
+	op.Hold.mu.Lock()
+	switch {
+	case answer == protocol.Absent:
+		op.spared++
+	case err == errNeedless && op.Outcome == Dropped: //nolint:errorlint // the sentinel itself
+		answer, err = protocol.Pending, nil // it says nothing of the node: the caller's time was up before
+	}
+	op.tally(op.vote(r), answer, err, now)
+	op.unlock()
+	if op.Handoff != nil {
+		op.handOn(r, false)
+	}
+}
+
+// Passed leaves the key behind the last request.
+func (op *Operation) Passed(r *node.Request) {
+	if op.vote(r).last {
+		op.board().Keys.Leave(op.state, op.others...)
+	}
+}
+
+// unlock gives back Hold.mu, and does what was put off until then. A caller that tries again
+// must find the clean-up in the key's queue before its new try, or its own previous one would be in
+// the way: so it hears of the decision last.
+func (op *Operation) unlock() {
+	decided, clears, recalls := op.decided, op.clears && op.submitted, op.recalls && op.submitted
+	op.decided, op.clears, op.recalls = false, op.clears && !op.submitted, op.recalls && !op.submitted
+	complete, full := op.complete, op.full
+	op.complete, op.full = false, false
+	op.Hold.mu.Unlock()
+	if recalls { // or the clean-up would find requests to clean up behind
+		op.Hold.Recall()
+	}
+	if clears {
+		op.Hold.Clear()
+		op.board().Keys.Await(-1)
+	}
+	if decided {
+		close(op.Done)
+		if op.weighs() {
+			op.board().Keys.decided()
+		}
+	}
+	if full {
+		close(op.Full)
+	}
+	if complete && op.whole != nil {
+		op.whole(op)
+	}
+}
+
+// A Tally is what came of an operation so far.
+type Tally struct {
+	Need, Agreed int
+	Reason       error // why too few nodes have agreed, if they have
+	Votes        []Vote
+}
+
+// A Vote is what one node has said.
+type Vote struct {
+	Node    *node.Node
+	Answer  protocol.Answer
+	Latency time.Duration
+	Err     error
+	Start   clockdrift.Instant
+	Reply   *protocol.Part // only if Answer is not Pending
+	Holder  string         // the token that has the key there, if the node has said so
+}
+
+// Tally returns what came of the operation so far.
+func (op *Operation) Tally() Tally {
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	return op.count()
+}
+
+// count is Tally. Hold.mu is held.
+func (op *Operation) count() Tally {
+	t := Tally{Need: op.need, Agreed: op.agreed, Reason: op.reason(), Votes: make([]Vote, len(op.votes))}
+	for i := range op.votes {
+		v := &op.votes[i]
+		t.Votes[i] = Vote{Node: v.Node, Answer: v.answer, Err: v.err, Start: v.start}
+		if v.answer != protocol.Pending {
+			t.Votes[i].Latency, t.Votes[i].Reply = v.answered.Sub(op.Asked), &v.Part
+		}
+		if op.holders != nil {
+			t.Votes[i].Holder = op.holders[i].token
+		}
+	}
+	return t
+}

@@ -1,0 +1,170 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// Propose returns a fence above those that it has returned before.
+//
+// It is the time in microseconds by the median of the nodes' clocks, so it is accepted at once
+// where nothing is wrong, a clock that is years off poisons nothing, and the number of an idle key
+// may be forgotten. Proposals that came from wrong clocks are let go of once the median is far
+// below them: nodes that have accepted one refuse smaller ones, which are raised then, and a node
+// that has forgotten it is no longer ahead of other clients' clocks.
+func (b *Board) Propose() int64 {
+	now := b.Microseconds()
+	for {
+		last := b.proposal.Load()
+		p := now
+		if last >= now && last-now < maxLead.Microseconds() {
+			p = last + 1
+		}
+		if b.proposal.CompareAndSwap(last, p) {
+			return p
+		}
+	}
+}
+
+// maxLead is how far proposals may be ahead of the clocks to be above those before.
+const maxLead = 100 * time.Millisecond
+
+// ProposeAgain makes another round of an acquire carry a new fence, above its own before.
+func (op *Operation) ProposeAgain() {
+	if own := op.Fence.Number; own != 0 {
+		op.Uncarry()
+		op.Carry(max(op.board().Propose(), own+1))
+	}
+}
+
+// Carry makes the operation carry the fence p.
+func (op *Operation) Carry(p int64) {
+	op.Ask.Carry(p)
+	op.Exact = true
+}
+
+// carryAlong makes an extension carry the lock's fence p to nodes that have none as great, if p is
+// ahead of the clocks. Others need not be carried: what is proposed later is above them.
+func (op *Operation) carryAlong(p int64) {
+	if p-op.board().Microseconds() > maxLead.Microseconds() {
+		op.Carry(p)
+	}
+}
+
+// Propose makes an acquire carry a new fence, if fences are wanted and its kind has them.
+func (op *Operation) Propose() {
+	if b := op.board(); b.Fences && op.Op.Fenced() {
+		op.Carry(b.Propose())
+	}
+}
+
+// outlived reports whether the proposal is as old as the lease: such a number may be below one
+// that a node has forgotten. The number tells its age, too, for the machine may have slept before
+// the operation was asked.
+func (op *Operation) outlived(now clockdrift.Instant) bool {
+	return op.Fence.Number != 0 && !op.Op.Levels &&
+		(now >= op.Asked.Add(op.Lease) || op.board().Microseconds()-op.Fence.Number >= op.Lease.Microseconds())
+}
+
+// carried says what a quorum of votes has come to: where they are for the greatest counter that
+// comes with them, so many must have that, and it must not be so old that a greater one may be
+// forgotten. Hold.mu is held.
+func (op *Operation) carried() Outcome {
+	if !op.Op.Reads || op.Fence.Number == 0 {
+		return Carried
+	}
+	count := 0
+	for i := range op.votes {
+		v := &op.votes[i]
+		if !op.Op.Agrees(v.answer) {
+			continue
+		}
+		if n := v.Number(); n > op.counter {
+			op.counter, count = n, 1
+		} else if n == op.counter {
+			count++
+		}
+	}
+	// An old counter may have come back with an old file, at a node that has forgotten a greater
+	// one.
+	proposed, age := op.Fence.Number, op.board().ReadAge
+	if age > 0 && !op.Op.Levels && op.counter < proposed-age.Microseconds() {
+		op.counter = proposed
+		return Outbid
+	}
+	if count < op.need {
+		return Outbid
+	}
+	return Carried
+}
+
+// number is the fence that the votes are for. Hold.mu is held.
+func (op *Operation) number() int64 {
+	if op.Op.Reads {
+		return op.counter
+	}
+	return op.Fence.Number
+}
+
+// maxRaises bounds the proposals after the first. Each is above all numbers that a quorum had
+// accepted a moment before, so it fails only if another try proposed in between.
+const maxRaises = 4
+
+// raise finds a greater fence for a token that has the key at a quorum, but whose number is not
+// greater than those that too many nodes have accepted: of a client whose clock reads more, or from
+// before a node forgot. It costs two round trips, inside the lease: it reads the counters, and
+// proposes a greater number.
+func (h *Hold) raise(ctx context.Context, rounds *int) (op *Operation, err error) {
+	for range maxRaises {
+		*rounds++
+		look := new(Operation)
+		look.Prepare(h, protocol.Counters, h.Acquire.Lease)
+		look.Encode(nil)
+		look.AskAll() // it sets nothing, and works even while the Locker is closed
+		if look.Await(ctx, h.Board.Closing); look.Outcome != Carried {
+			return look, nil
+		}
+		p := max(h.Board.Propose(), look.Greatest()+1)
+		if p >= protocol.MaxFence {
+			return look, &fault.StateError{Op: "acquire", Key: h.Key, Why: fmt.Errorf("%w: a counter of the set %q has come to its end: delete the set at all nodes while nobody works under its keys", fault.ErrFence, look.Fence.Set)}
+		}
+		if op = h.propose(ctx, h.Kind.Raise, p); op.Outcome != Outbid {
+			break
+		}
+	}
+	return op, nil
+}
+
+// maxLevels bounds the rounds in which a reader's number is brought to a quorum. More than one
+// takes somebody who raises the counters in between: a writer, or other readers of a key that was
+// idle.
+const maxLevels = 8
+
+// level brings the number that the votes of a reader are for to a quorum: some had a smaller one,
+// so a later writer might get a smaller one as well. It costs one round trip, inside the lease.
+func (h *Hold) level(ctx context.Context, number int64, rounds *int) (op *Operation) {
+	for range maxLevels {
+		*rounds++
+		if op = h.propose(ctx, h.Kind.Level, number); op.Outcome != Outbid { // or a writer came in between
+			break
+		}
+		number = op.Greatest()
+	}
+	return op
+}
+
+// propose asks all nodes what makes the number p the hold's fence, and waits for the decision.
+func (h *Hold) propose(ctx context.Context, what *protocol.Op, p int64) *Operation {
+	op := new(Operation)
+	op.Prepare(h, what, h.Acquire.Lease)
+	op.Carry(p)
+	if op.AskAll() {
+		op.Await(ctx, h.Board.Closing)
+	}
+	return op
+}

@@ -1,0 +1,119 @@
+// Package servertest is what the drivers of this repository have to show over real servers, beside
+// package drivertest, and what their own tests need for that.
+package servertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+)
+
+const (
+	// Patience is how long a test waits for what must come, however busy the machine is.
+	Patience = time.Minute
+	// short is the deadline of a call that cannot be answered.
+	short = 200 * time.Millisecond
+	// most is how late a call may return: 50ms by the contract, the rest for a busy machine.
+	most = 2 * time.Second
+)
+
+// Command returns a command whose first argument, if it has one, is its key.
+func Command(args ...string) driver.Command {
+	var cmd driver.Command
+	for _, arg := range args {
+		cmd.Args = append(cmd.Args, arg)
+	}
+	if len(args) > 1 {
+		cmd.FirstKey, cmd.Keys = 1, 1
+	}
+	return cmd
+}
+
+// Within returns a context like the core's, with a deadline.
+func Within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Do is a call that has no reason to fail.
+func Do(t testing.TB, d driver.Driver, cmds ...driver.Command) []driver.Reply {
+	t.Helper()
+	replies, err := d.Do(Within(t, Patience), cmds)
+	if err != nil || len(replies) != len(cmds) {
+		t.Fatalf("Do(%q…) = %+v, %v, want %d replies", cmds[0].Args, replies, err, len(cmds))
+	}
+	return replies
+}
+
+// Ask is one command that has no reason to fail.
+func Ask(t testing.TB, d driver.Driver, args ...string) driver.Reply {
+	t.Helper()
+	return Do(t, d, Command(args...))[0]
+}
+
+// Expect compares the reply to one command with a text, which may be an error's.
+func Expect(t testing.TB, d driver.Driver, want string, args ...string) {
+	t.Helper()
+	if got := Ask(t, d, args...); got.Str != want {
+		t.Fatalf("%q = %+v, want %q", args, got, want)
+	}
+}
+
+// Open opens the driver of a URL, and closes it at the end.
+func Open(t testing.TB, open func(urls ...string) ([]driver.Node, error), url string) driver.Driver {
+	t.Helper()
+	nodes, err := open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Closing(t, nodes[0].Driver)
+}
+
+// Closing closes the driver at the end.
+func Closing[D driver.Driver](t testing.TB, d D) D {
+	t.Cleanup(func() { Close(t, d) })
+	return d
+}
+
+// Close closes the driver.
+func Close(t testing.TB, d driver.Driver) {
+	t.Helper()
+	if err := d.(io.Closer).Close(); err != nil {
+		t.Errorf("Close = %v, want nil", err)
+	}
+}
+
+// Code returns the code word of the server's error in err.
+func Code(err error) string {
+	var refused *driver.ServerError
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	return refused.Code
+}
+
+// Bench sends batches as acquires send them.
+func Bench(b *testing.B, d driver.Driver) {
+	for _, size := range []int{1, 16, 128} {
+		cmds := make([]driver.Command, size)
+		for i := range cmds {
+			cmds[i] = Command("SET", fmt.Sprintf("orders:%d", i), "0123456789abcdef0123456789abcdef", "NX", "PX", "10000")
+		}
+		ctx := Within(b, time.Hour)
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if replies, err := d.Do(ctx, cmds); err != nil || len(replies) != size {
+					b.Fatalf("Do = %d replies, %v", len(replies), err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/command")
+		})
+	}
+}

@@ -1,0 +1,227 @@
+package waiting
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A KeyWatch listens at all nodes for the announcement that a key is free. Its news are that a
+// quorum of the nodes lets it hear, upon which a try finds out what was missed, and that those
+// which announced it, with those that a try found free, make a quorum. Of one with a ticket
+// in the key's line only the nodes count where none is before it.
+type KeyWatch struct {
+	host     Host
+	channels []string // the last one, to which it may listen too, is where it is told that it is first in line
+	News     chan struct{}
+	also     atomic.Bool // it listens to that: see [KeyWatch.inLine]
+
+	mu        sync.Mutex
+	rank      int64 // of this process's ticket in the key's line; 0: there is none
+	firstOnly bool  // its waiter tries only where it is first
+	reads     bool  // and may have the key beside others
+	nodes     []watchedNode
+}
+
+type watchedNode struct {
+	hears []bool // what is announced by each channel
+	free  bool   // since the last try
+	first bool   // nobody was before in the key's line, the last time
+}
+
+// NewKeyWatch starts a watch, whose news come by a channel with room for one. The name is that of
+// the Locker in the key's line.
+func NewKeyWatch(h Host, key, name string, news chan struct{}) *KeyWatch {
+	nodes, _ := h.Size()
+	channels := h.Channels(key)
+	channels = append(channels, channels[len(channels)-1]+" "+name)
+	w := &KeyWatch{host: h, channels: channels, News: news, nodes: make([]watchedNode, nodes)}
+	for i := range w.nodes {
+		w.nodes[i].hears = make([]bool, len(channels))
+	}
+	for i := range channels[1:] {
+		h.Listen(channels[i], ear{w, i})
+	}
+	return w
+}
+
+// line is the last channel.
+func (w *KeyWatch) line() int { return len(w.channels) - 1 }
+
+// End gives up the watch.
+func (w *KeyWatch) End() {
+	for i, channel := range w.channels {
+		if i < w.line() || w.also.Load() {
+			w.host.Unlisten(channel, ear{w, i})
+		}
+	}
+}
+
+// An ear listens to one channel.
+type ear struct {
+	*KeyWatch
+	channel int
+}
+
+// Arm begins to count the nodes that are free.
+func (w *KeyWatch) Arm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.nodes {
+		w.nodes[i].free = false
+	}
+	select {
+	case <-w.News:
+	default:
+	}
+}
+
+// found counts the nodes that a failed try has found free, and reports whether there is a quorum
+// of such nodes now.
+func (w *KeyWatch) found(try Try) bool {
+	try.Free(func(node int) {
+		w.mu.Lock()
+		w.nodes[node].free = true
+		w.mu.Unlock()
+	})
+	if w.also.Load() {
+		try.InFront(func(node int, first bool) {
+			w.mu.Lock()
+			w.nodes[node].first = first
+			w.mu.Unlock()
+		})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.quorum(w.isFree)
+}
+
+// first reports whether nobody is before in the lines of a quorum of the nodes.
+func (w *KeyWatch) first() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.quorum(isFirst)
+}
+
+// inLine notes the rank of this process's ticket from now on. Whether it is first is another
+// question than at the rank before. Calls come one after the other.
+func (w *KeyWatch) inLine(rank int64, turns, reads bool) {
+	if rank != 0 && w.also.CompareAndSwap(false, true) {
+		w.host.Listen(w.channels[w.line()], ear{w, w.line()})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.firstOnly, w.reads = turns, reads
+	if w.rank == rank {
+		return
+	}
+	w.rank = rank
+	for i := range w.nodes {
+		w.nodes[i].first = false
+	}
+}
+
+func (w *KeyWatch) isFree(n watchedNode) bool {
+	return n.free && (n.first || w.rank == 0 || !w.firstOnly)
+}
+func isFirst(n watchedNode) bool { return n.first }
+
+// isSubscribed reports whether it hears all that a node may tell.
+func (w *KeyWatch) isSubscribed(n watchedNode) bool {
+	return !slices.Contains(n.hears[:w.line()], false) && (n.hears[w.line()] || w.rank == 0)
+}
+
+// quorum reports whether a quorum of the nodes is so. w.mu is held.
+func (w *KeyWatch) quorum(is func(watchedNode) bool) bool {
+	count := 0
+	for _, n := range w.nodes {
+		if is(n) {
+			count++
+		}
+	}
+	_, quorum := w.host.Size()
+	return count >= quorum
+}
+
+// quorate reports whether an announcement would arrive.
+func (w *KeyWatch) quorate() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.quorum(w.isSubscribed)
+}
+
+// OnMessage notes what a node tells: that a key is free, or whether no ticket is before this one in
+// its line, unless the rank is one of before. See leave.lua. That readers may share it now is nothing for a
+// writer that they find in line: it waits for their end.
+func (e ear) OnMessage(node int, payload string) {
+	text, what, _ := strings.Cut(payload, " ")
+	rank, err := strconv.ParseFloat(text, 64)
+	if e.channel < e.line() {
+		e.host.Heard(e.channel)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before, n := e.quorum(e.isFree), &e.nodes[node]
+	switch {
+	case e.channel < e.line():
+		n.free = n.free || payload != protocol.SharedNow || e.reads || e.rank == 0
+	case err == nil && int64(rank) == e.rank:
+		n.first, n.free = what != "behind", n.free || what == "free"
+	}
+	if !before && e.quorum(e.isFree) {
+		e.wake()
+	}
+}
+
+// OnSubscribed notes whether announcements of a node arrive. It is news once those of a quorum do,
+// for what was announced before is lost, and once it is not any more.
+func (e ear) OnSubscribed(node int, subscribed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := e.quorum(e.isSubscribed)
+	e.nodes[node].hears[e.channel] = subscribed
+	if e.quorum(e.isSubscribed) != before {
+		e.wake()
+	}
+}
+
+func (w *KeyWatch) wake() {
+	select {
+	case w.News <- struct{}{}:
+	default:
+	}
+}
+
+// Watches are those of all keys that somebody waits for, with the same news; none: nothing that is
+// announced was waited for yet.
+type watches []*KeyWatch
+
+func (ws watches) each(do func(*KeyWatch)) {
+	for _, k := range ws {
+		do(k)
+	}
+}
+
+func (ws watches) inLine(rank int64, turns, reads bool) {
+	ws.each(func(k *KeyWatch) { k.inLine(rank, turns, reads) })
+}
+
+// found reports whether one of the keys is free at a quorum.
+func (ws watches) found(try Try) (free bool) {
+	for _, k := range ws {
+		free = k.found(try) || free
+	}
+	return free
+}
+
+func (ws watches) first() bool   { return ws.all((*KeyWatch).first) }
+func (ws watches) quorate() bool { return ws.all((*KeyWatch).quorate) }
+
+// all reports whether all are so, and there is one.
+func (ws watches) all(are func(*KeyWatch) bool) bool {
+	return len(ws) > 0 && !slices.ContainsFunc(ws, func(k *KeyWatch) bool { return !are(k) })
+}

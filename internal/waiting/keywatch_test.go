@@ -1,0 +1,186 @@
+package waiting
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+// A quietHost has five nodes, at which nothing is announced but by the test.
+type quietHost struct {
+	Host
+	listens *[]string // to what
+}
+
+func (quietHost) Size() (nodes, quorum int)       { return 5, 3 }
+func (quietHost) HolderOf(string) Holder          { return nil }
+func (quietHost) Channels(key string) []string    { return []string{key} }
+func (quietHost) Heard(int)                       {}
+func (h quietHost) Listen(key string, _ Listener) { *h.listens = append(*h.listens, key) }
+func (quietHost) Unlisten(string, Listener)       {}
+
+func TestAWatchTellsTheTurnAtItsPresentPlaceAlone(t *testing.T) {
+	w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
+	turn := ear{w, w.line()}
+	w.inLine(10, true, false)
+	for _, step := range []struct {
+		place    int64
+		payload  string
+		from, to int // the nodes that tell
+		first    bool
+		news     bool
+	}{
+		{10, "10", 0, 2, false, false},
+		{10, "10", 2, 3, true, false},
+		{10, "10 behind", 0, 1, false, false},
+		{10, "10 free", 0, 2, true, false},
+		{20, "10 free", 0, 5, false, false}, // it stands elsewhere now
+		{20, "20", 3, 5, false, false},
+		{20, "20 free", 0, 2, true, false}, // two are free, and two are not
+		{20, "20 free", 2, 3, true, true},
+		{20, "what is that", 0, 5, true, false},
+	} {
+		w.inLine(step.place, true, false)
+		for node := step.from; node < step.to; node++ {
+			turn.OnMessage(node, step.payload)
+		}
+		if first := w.first(); first != step.first {
+			t.Errorf("at place %d nodes %d to %d tell %q: first = %v, want %v", step.place, step.from+1, step.to, step.payload, first, step.first)
+		}
+		news := false
+		select {
+		case <-w.News:
+			news = true
+		default:
+		}
+		if news != step.news {
+			t.Errorf("at place %d nodes %d to %d tell %q: its turn = %v, want %v", step.place, step.from+1, step.to, step.payload, news, step.news)
+		}
+	}
+}
+
+func TestAWatchListensToTheLineOnceSomebodyStandsThere(t *testing.T) {
+	h := quietHost{listens: new([]string)}
+	w := NewKeyWatch(h, "k", "me", make(chan struct{}, 1))
+	for _, step := range []struct {
+		place int64
+		turns bool
+		want  []string
+	}{{0, true, []string{"k"}}, {10, false, []string{"k", "k me"}}, {20, true, []string{"k", "k me"}}, {0, true, []string{"k", "k me"}}} {
+		w.inLine(step.place, step.turns, false)
+		if !slices.Equal(*h.listens, step.want) {
+			t.Errorf("at place %d it listens to %q, want %q", step.place, *h.listens, step.want)
+		}
+		for node := range 3 {
+			ear{w, 0}.OnMessage(node, "")
+		}
+		news := len(w.News) > 0
+		w.Arm()
+		if want := !step.turns || step.place == 0; news != want {
+			t.Errorf("at place %d, with turns %v, a quorum has announced the key, and that is news: %v, want %v", step.place, step.turns, news, want)
+		}
+	}
+	w.inLine(20, true, false)
+	for node := range 3 {
+		ear{w, 0}.OnSubscribed(node, true)
+	}
+	if w.quorate() {
+		t.Error("an announcement would arrive by the one channel, and it is told by the other")
+	}
+	if len(w.News) > 0 {
+		t.Error("that part of what is announced arrives is news")
+	}
+	for node := range 3 {
+		ear{w, w.line()}.OnSubscribed(node, true)
+	}
+	if !w.quorate() {
+		t.Error("announcements would arrive by both channels, and the watch does not say so")
+	}
+	for _, now := range []string{"arrive: what came before was missed", "do not arrive any more"} {
+		if len(w.News) == 0 {
+			t.Errorf("it is no news that announcements %s", now)
+		}
+		w.Arm()
+		ear{w, 0}.OnSubscribed(0, false)
+	}
+}
+
+// A placeless host's waiters stand nowhere.
+type placeless struct{ quietHost }
+
+func (placeless) Carries(context.Context) []Holder { return nil }
+func (placeless) Rank(*Waiter) int64               { return 0 }
+
+func TestThatReadersShareTheKeyIsNoNewsForAWriterInLine(t *testing.T) {
+	for _, test := range []struct {
+		place       int64
+		reads, news bool
+	}{{10, false, false}, {0, false, true}, {10, true, true}} {
+		w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
+		w.inLine(test.place, false, test.reads)
+		for node := range 3 {
+			ear{w, 0}.OnMessage(node, protocol.SharedNow)
+		}
+		if news := len(w.News) > 0; news != test.news {
+			t.Errorf("at place %d, for a reader %v, that others share the key is news: %v, want %v", test.place, test.reads, news, test.news)
+		}
+	}
+}
+
+// A placed host's waiters stand in line.
+type placed struct{ placeless }
+
+func (placed) Rank(*Waiter) int64      { return 10 }
+func (placed) Now() clockdrift.Instant { return 0 }
+
+func TestAWatchThatAReaderBeganTellsThoseWhoTakeTurns(t *testing.T) {
+	var lines Lines
+	h := placed{placeless{quietHost{listens: new([]string)}}}
+	fails := func(o Options) *Waiter {
+		w := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), Options: o, nudged: make(chan struct{}, 1)}
+		lines.join(w)
+		lines.failed(w, "", nil)
+		return w
+	}
+	reader := fails(Options{Name: "me"})
+	turns := fails(Options{Name: "me", Fair: true})
+	lines.leave(reader, nil)
+	lines.failed(turns, "", nil)
+	if want := []string{"k", "k me"}; !slices.Equal(*h.listens, want) {
+		t.Errorf("the process listens to %q, want %q", *h.listens, want)
+	}
+}
+
+// A keeping host's nodes keep lines, or do not.
+type keeping struct {
+	placed
+	lines bool
+}
+
+func (k keeping) KeepLines() bool { return k.lines }
+
+func TestWhoStandsForAPlainLockTriesWhereItIsFirst(t *testing.T) {
+	for _, keeps := range []bool{true, false} {
+		var lines Lines
+		h := keeping{placed{placeless{quietHost{listens: new([]string)}}}, keeps}
+		w := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), Options: Options{Name: "me", Ages: true}, Ticketed: true, nudged: make(chan struct{}, 1)}
+		lines.join(w)
+		lines.failed(w, "", nil)
+		watch := (*w.watches)[0]
+		for node := range 3 {
+			ear{watch, 0}.OnMessage(node, "")
+		}
+		if news := len(watch.News) > 0; news == keeps {
+			t.Errorf("where nodes keep lines, %v, a release that is announced to all is news to one who is not first: %v", keeps, news)
+		}
+		for node := range 3 {
+			ear{watch, watch.line()}.OnMessage(node, "10 free")
+		}
+		if len(watch.News) == 0 {
+			t.Error("that it is first, and the key free, is no news")
+		}
+	}
+}

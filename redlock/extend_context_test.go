@@ -1,0 +1,230 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/gate"
+)
+
+// napping makes the machine sleep once for a minute, while the nodes' answers to the
+// command are on their way.
+func (s *sleeper) napping(fakes []*fakeNode, command string) {
+	before(fakes, "", func(_ *fakeNode, args []any) {
+		if commandName(args) == command {
+			s.slept.CompareAndSwap(0, int64(time.Minute))
+		}
+	})
+}
+
+// The clock was read less than a millisecond before the machine went to sleep.
+func TestAnExtensionDoesNotCountAfterASleepThatTheLastReadingHasNotSeen(t *testing.T) {
+	for _, mode := range []string{"", "redis_mode:cluster\r\n"} { // where extensions go one by one
+		synctest.Test(t, func(t *testing.T) {
+			var machine sleeper
+			locker, fakes := newLocker(t, 3, machine.option())
+			changeAll(fakes, func(f *fakeNode) { f.info += mode })
+			warm(t, locker)
+			lock := mustAcquire(t, locker, "k")
+			machine.napping(fakes, "EVALSHA")
+			returns(t, ErrLost, "mode", mode, "its votes came 50s after the deadline")(lock.Extend(t.Context(), 10*time.Minute))
+			if lock.Valid() {
+				t.Errorf("mode %q: the lock is valid again, 50s after its deadline", mode)
+			}
+		})
+	}
+}
+
+// A fence counts at its store when its lock is over, so a late one must not be given out.
+func TestAFenceIsNotGivenOutAfterASleepThatTheLastReadingHasNotSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var machine sleeper
+		locker, fakes := newLocker(t, 3, machine.option(), WithFences())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		machine.napping(fakes, "ZADD")
+		if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrExpired) {
+			t.Errorf("TryAcquire = %v, %v, want ErrExpired: its number is a minute old", lock, err)
+		}
+	})
+}
+
+// How long a history has been there is not told by a reading from before a sleep, in which
+// it may have begun.
+func TestAQuarantineDoesNotCountTheSleepBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var machine sleeper
+		locker, fakes := newLocker(t, 1, machine.option(), WithLongestTTL(10*time.Second), WithRestartGuard())
+		fakes[0].change(func(f *fakeNode) { f.info = "role:slave\r\n" })
+		_, _ = locker.TryAcquire(t.Context(), "k")
+		time.Sleep(time.Second)
+		fakes[0].restart()
+		fakes[0].put(gate.EpochKey, gate.FormatEpoch(random.Nonce()))
+		machine.napping(fakes, "SET")
+		for range 3 {
+			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {
+				t.Fatalf("TryAcquire = %v, want ErrNoQuorum: the node has just been seen", err)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+}
+
+// The process was stopped, or the machine slept: no timer has fired yet.
+func TestAContextTellsItsEndBeforeATimerDoes(t *testing.T) {
+	type key struct{}
+	view := func(t *testing.T, ctx context.Context, lock *Lock) context.Context {
+		t.Helper()
+		own, err := lock.locker.Acquire(ctx, "k", WithReentry())
+		must(t, err, "Acquire WithReentry")
+		return own.Context()
+	}
+	for whose, of := range map[string]func(t *testing.T, lock *Lock) context.Context{
+		"a lock": func(_ *testing.T, lock *Lock) context.Context { return lock.Context() },
+		"one that carries more": func(_ *testing.T, lock *Lock) context.Context {
+			return context.WithValue(lock.Context(), key{}, 1)
+		},
+		"a view": func(t *testing.T, lock *Lock) context.Context { t.Helper(); return view(t, lock.Context(), lock) },
+		"a view by what outlives the lock": func(t *testing.T, lock *Lock) context.Context {
+			t.Helper()
+			return view(t, context.WithoutCancel(lock.Context()), lock)
+		},
+	} {
+		for how, over := range map[string]func(ctx context.Context) bool{
+			"Err":   func(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) },
+			"Cause": func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrLost) },
+			"Done": func(ctx context.Context) bool {
+				select {
+				case <-ctx.Done():
+					return true
+				default:
+					return false
+				}
+			},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				var machine sleeper
+				locker, _ := newLocker(t, 3, machine.option())
+				lock := mustAcquire(t, locker, "k", WithTTL(10*time.Second))
+				ctx := of(t, lock)
+				machine.sleep(5 * time.Second)
+				must(t, lock.Extend(t.Context(), 10*time.Second))
+				machine.sleep(9 * time.Second)
+				if over(ctx) || ctx.Err() != nil {
+					t.Errorf("%s: the context of %s has ended with %v before the deadline", how, whose, ctx.Err())
+				}
+				machine.sleep(time.Second)
+				if !over(ctx) {
+					t.Errorf("%s: the context of %s goes on behind the deadline", how, whose)
+				}
+				if lock.Valid() || !errors.Is(lock.Extend(t.Context(), time.Minute), ErrLost) {
+					t.Errorf("%s: a lease of 10s runs on behind its deadline", how)
+				}
+				if ctx.Err() == nil || !errors.Is(context.Cause(ctx), ErrLost) {
+					t.Errorf("%s: the context of %s has ended with %v, %v, want ErrLost", how, whose, ctx.Err(), context.Cause(ctx))
+				}
+			})
+		}
+	}
+}
+
+func TestWhatIsDerivedFromALocksContextEndsWithItAndCostsNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var machine sleeper
+		locker, _ := newLocker(t, 3, machine.option())
+		held := mustAcquire(t, locker, "k", WithTTL(10*time.Second)).Context()
+		before := runtime.NumGoroutine()
+		var derived []context.Context
+		for range 100 {
+			ctx, cancel := context.WithTimeout(held, time.Hour)
+			defer cancel()
+			derived = append(derived, ctx)
+		}
+		if more := runtime.NumGoroutine() - before; more >= len(derived) {
+			t.Errorf("%d derived contexts have started %d goroutines", len(derived), more)
+		}
+		machine.sleep(time.Minute)
+		if held.Err() == nil {
+			t.Error("the lock's context goes on behind the deadline")
+		}
+		for i, ctx := range derived {
+			if !errors.Is(context.Cause(ctx), ErrLost) {
+				t.Fatalf("derived context %d has ended with %v, want ErrLost", i, context.Cause(ctx))
+			}
+		}
+	})
+}
+
+// Who hands a lock over asks the contexts of those who wait, under the mutex that a hook may want.
+func TestAContextThatIsFoundOverCallsNoHookOnTheGoroutineThatAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var machine sleeper
+		var locker *Locker
+		lost := make(chan int, 1)
+		locker, _ = newLocker(t, 3, machine.option(), WithTTL(time.Hour), WithHooks(Hooks{HoldEnd: func(_ context.Context, e HoldEnd) {
+			if e.Reason == EndLost {
+				lost <- locker.Stats().Waiting
+			}
+		}}))
+		other := mustAcquire(t, locker, "other")
+		short := mustAcquire(t, locker, "slept through", WithTTL(time.Minute))
+		waits := async(func() error { _, err := locker.Acquire(short.Context(), "other"); return err })
+		synctest.Wait()
+		machine.sleep(2 * time.Minute)
+		mustRelease(t, other)
+		returns(t, ErrLost, "a wait under a lock that is lost")(<-waits)
+		<-lost
+	})
+}
+
+// What it costs to ask a lock's context, beside one of package context.
+func BenchmarkContext(b *testing.B) {
+	locker, err := New([]driver.Node{FakeNode("node-1")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = locker.Close() }()
+	lock, err := locker.TryAcquire(b.Context(), "k", WithTTL(time.Hour))
+	if err != nil {
+		b.Fatal(err)
+	}
+	plain, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	for name, ctx := range map[string]context.Context{"Lock": lock.Context(), "Plain": plain} {
+		b.Run(name+"/Err", func(b *testing.B) {
+			for b.Loop() {
+				if ctx.Err() != nil {
+					b.Fatal(ctx.Err())
+				}
+			}
+		})
+		b.Run(name+"/Done", func(b *testing.B) {
+			for b.Loop() {
+				select {
+				case <-ctx.Done():
+					b.Fatal(ctx.Err())
+				default:
+				}
+			}
+		})
+	}
+	b.Run("Valid", func(b *testing.B) {
+		for b.Loop() {
+			if !lock.Valid() {
+				b.Fatal("it is over")
+			}
+		}
+	})
+	b.Run("New", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			lock.ctx = nil
+			lock.Context()
+			lock.timer.Stop()
+		}
+	})
+}

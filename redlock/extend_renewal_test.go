@@ -1,0 +1,546 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+func TestRenewalKeepsALockAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		lock := mustAcquire(t, locker, "k", WithRenewal())
+		ctx := lock.Context()
+		for range 100 {
+			time.Sleep(time.Second)
+			if ctx.Err() != nil || !lock.Valid() {
+				t.Fatalf("a lock that is renewed was lost: %v", context.Cause(ctx))
+			}
+			if left := time.Until(lock.Until()); left < 6*time.Second {
+				t.Fatalf("%v of 10s are left of a lease that is renewed every third of it", left)
+			}
+		}
+		if sent := sent(fakes[0]); sent > 41 {
+			t.Errorf("%d commands for 100s of a lease of 10s, want one each quarter to third of it", sent)
+		}
+		noError(t, lock.Release())
+		synctest.Wait() // a quorum is enough for Release
+		before := sent(fakes[0])
+		time.Sleep(time.Minute)
+		if after := sent(fakes[0]); after != before {
+			t.Errorf("%d commands after the release", after-before)
+		}
+	})
+}
+
+func TestRenewalHealsNodesThatLostTheKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		lock := mustAcquire(t, locker, "k", WithRenewal())
+		changeAll(fakes[:2], func(f *fakeNode) { clear(f.keys) })
+		time.Sleep(4 * time.Second)
+		for _, f := range fakes[:2] {
+			if token, _ := f.token("k"); token != lock.Token() {
+				t.Errorf("%s lost the key and did not get it again at the renewal", f.name)
+			}
+		}
+	})
+}
+
+// 18. and 19. A renewal that fails or hangs is noticed by nobody.
+func TestPitfall18And19ARenewalThatFailsOrHangsEndsTheContextAtTheDeadline(t *testing.T) {
+	for name, harm := range map[string]func(*fakeNode){
+		"refuse": func(f *fakeNode) { f.change(refuse) },
+		"hang":   func(f *fakeNode) { f.stop() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 5)
+			lock := mustAcquire(t, locker, "k", WithRenewal())
+			time.Sleep(5 * time.Second)
+			deadline := lock.Until()
+			ctx := lock.Context()
+			for _, f := range fakes[:3] {
+				harm(f)
+			}
+			time.Sleep(time.Until(deadline) - time.Millisecond)
+			if ctx.Err() != nil || !lock.Valid() {
+				t.Fatalf("three of five nodes %s: the lock was lost before its deadline: %v", name, context.Cause(ctx))
+			}
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			if ctx.Err() == nil || lock.Valid() {
+				t.Errorf("three of five nodes %s: the lock is held past its deadline", name)
+			}
+			var quorum *QuorumError
+			if cause := context.Cause(ctx); !errors.Is(cause, ErrLost) || !errors.As(cause, &quorum) {
+				t.Fatalf("three of five nodes %s: the cause is %v, want ErrLost with each node's answer", name, cause)
+			}
+			for i, vote := range quorum.Votes {
+				if failed := vote.Answer == Failed; failed != (i < 3) {
+					t.Errorf("three of five nodes %s: in the cause node %d says %v", name, i+1, vote)
+				}
+			}
+			for _, f := range fakes[:3] {
+				f.change(func(f *fakeNode) { f.refused = nil })
+				if name == "hang" {
+					f.resume()
+				}
+			}
+			time.Sleep(15 * time.Second)
+			if lock.Valid() || !errors.Is(lock.Extend(t.Context(), time.Second), ErrLost) {
+				t.Error("a lost lock came back")
+			}
+		})
+	}
+}
+
+func TestRenewalOutlastsAShortOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		lock := mustAcquire(t, locker, "k", WithRenewal())
+		time.Sleep(3 * time.Second)
+		changeAll(fakes, refuse)
+		time.Sleep(5 * time.Second)
+		changeAll(fakes, func(f *fakeNode) { f.refused = nil })
+		time.Sleep(20 * time.Second)
+		if !lock.Valid() {
+			t.Error("all nodes were away for half a lease, and the lock was lost")
+		}
+	})
+}
+
+func TestRenewalsAreReportedBeforeTheLockIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []ExtendEnd
+		locker, fakes := newLocker(t, 5, WithRenewal(), onRenewal(func(r ExtendEnd) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, r)
+		}))
+		mustAcquire(t, locker, "k")
+		for down := range 4 {
+			time.Sleep(10 * time.Second / quorum.RenewalShare)
+			time.Sleep(300 * time.Millisecond) // a node time-out
+			mu.Lock()
+			last := told[len(told)-1]
+			mu.Unlock()
+			if down < 3 && (last.Err != nil || last.Granted != 5-down || last.Nodes != 5 || last.Need != 3) {
+				t.Errorf("with %d of 5 nodes down the report is %v (%+v)", down, last, last)
+			}
+			if down == 3 && !errors.Is(last.Err, ErrNoQuorum) {
+				t.Errorf("with 3 of 5 nodes down the report is %v, want ErrNoQuorum", last)
+			}
+			fakes[down].change(refuse)
+		}
+	})
+}
+
+func TestRenewalEndsWithTheContextOfTheAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		lock, err := locker.Acquire(ctx, "k", WithRenewal())
+		must(t, err)
+		cancel()
+		if !errors.Is(lock.Context().Err(), context.Canceled) {
+			t.Error("the context of the Acquire has ended, and that of the lock has not")
+		}
+		time.Sleep(11 * time.Second)
+		if names := stray(fakes, "k"); names != nil || lock.Valid() {
+			t.Errorf("the hold was renewed after the end of its context: keys at %v", names)
+		}
+	})
+}
+
+func TestMaxHoldEndsAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		began := time.Now()
+		lock := mustAcquire(t, locker, "k", WithRenewal(), WithMaxHold(25*time.Second))
+		<-lock.Context().Done()
+		held := time.Since(began)
+		if held > 25*time.Second || held < 24*time.Second {
+			t.Errorf("a hold of at most 25s lasted %v", held)
+		}
+		if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrLost) || cause == ErrLost {
+			t.Errorf("the cause is %q, want ErrLost and why", cause)
+		}
+		time.Sleep(time.Until(began.Add(25*time.Second + 10*time.Millisecond)))
+		wantFree(t, fakes, "k")
+	})
+}
+
+func TestAMachineThatResumesFindsItsLocksExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var machine sleeper
+		locker, _ := newLocker(t, 3, machine.option())
+		expired := mustAcquire(t, locker, "expired").Context()
+		short := mustAcquire(t, locker, "short", WithTTL(30*time.Second)).Context()
+		renewed := mustAcquire(t, locker, "renewed", WithTTL(30*time.Second), WithRenewal())
+		time.Sleep(500 * time.Millisecond)
+		machine.sleep(25 * time.Second)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		returns(t, ErrLost, "the cause")(context.Cause(expired))
+		if short.Err() != nil {
+			t.Errorf("a lease of 30s ended after a sleep of 25s: %v", context.Cause(short))
+		}
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if short.Err() == nil {
+			t.Error("the timer of a lease goes by the time that the machine was awake")
+		}
+		if !renewed.Valid() {
+			t.Error("a lease that was valid at the resume was not renewed at once")
+		}
+	})
+}
+
+func TestALockerThatHoldsNothingHasNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3)
+		lock := mustAcquire(t, locker, "k")
+		mustAcquire(t, locker, "never released", WithTTL(time.Second))
+		mustRelease(t, lock)
+		time.Sleep(3 * time.Second)
+		locker.holds.mu.Lock()
+		defer locker.holds.mu.Unlock()
+		if locker.holds.sleep.on || len(locker.holds.locks) > 0 {
+			t.Errorf("3s after the last hold it looks once a second still, and keeps %d locks", len(locker.holds.locks))
+		}
+	})
+}
+
+func TestARevokedLockEndsAtTheRenewalThatFindsTheTombstones(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithTTL(time.Minute), WithRenewal())
+		for name, hold := range map[string]func() handle{
+			"a writer": func() handle { return mustAcquire(t, locker, "k").handle },
+			"a reader": func() handle { return mustShare(t, locker, "k").handle },
+		} {
+			for graves := 2; graves <= 3; graves++ {
+				lock := hold()
+				ctx := lock.Context()
+				synctest.Wait()
+				fakes[2].plant("k", "another", time.Minute) // too many refuse in any case
+				for _, f := range fakes[:graves] {
+					f.plant("k", protocol.RevokedPrefix+"0123456789abcdef0123456789abcdef:it hangs", time.Minute)
+				}
+				time.Sleep(21 * time.Second) // a third of the TTL, in which a lock is renewed
+				revoked := graves == 3
+				if lost := errors.Is(context.Cause(ctx), ErrLost); lost != revoked || lock.Valid() == revoked {
+					t.Errorf("%s with tombstones at %d of 5 nodes is valid: %v, its context has ended by %v", name, graves, lock.Valid(), context.Cause(ctx))
+				}
+				_ = lock.Release() // it may have been lost
+				time.Sleep(time.Minute)
+			}
+		}
+	})
+}
+
+// extensions notes when a node is asked for how many extensions, without answering itself.
+func extensions(f *fakeNode) (noted func() []time.Time) {
+	var times []time.Time
+	before([]*fakeNode{f}, "", func(_ *fakeNode, args []any) {
+		switch {
+		case args[0] != "EVALSHA" && args[0] != "EVAL", args[2] == "0", args[2] == "-1":
+		case args[1] == scripts.Extend.Digest || args[1] == scripts.Extend.Source:
+			times = append(times, slices.Repeat([]time.Time{time.Now()}, atoi(args[2]))...)
+		case args[1] == scripts.Hold.Digest || args[1] == scripts.Hold.Source:
+			times = append(times, time.Now())
+		}
+	})
+	return func() []time.Time {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return times
+	}
+}
+
+func TestLocksThatAreTakenTogetherAreNotRenewedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count, ttl = 1000, 30 * time.Second
+		locker, fakes := newLocker(t, 1, WithTTL(ttl), WithRenewal())
+		warm(t, locker)
+		noted := extensions(fakes[0])
+		began := time.Now()
+		locks := acquireAll(t, locker, count)
+		time.Sleep(2*ttl - time.Millisecond)
+		times := noted()
+		if earliest, latest := times[0].Sub(began), times[count-1].Sub(began); earliest < ttl/6 || latest > ttl/3 {
+			t.Errorf("the first renewals came %v to %v after the acquire of a lease of %v, want a sixth to a third of it", earliest, latest, ttl)
+		}
+		const parts = 60
+		var load [2 * parts]int
+		for _, at := range times {
+			load[int(at.Sub(began)*parts/ttl)]++
+		}
+		for i, n := range load {
+			if n > count/5 {
+				t.Errorf("in second %d of %d, half a second has %d of %d renewals", i/2, 60, n, count)
+			}
+		}
+		if most := 2 * count * quorum.EarliestAgain; len(times) > most {
+			t.Errorf("%d renewals of %d locks in two TTLs, want at most %d", len(times), count, most)
+		}
+		moments := len(slices.Compact(times))
+		if moments > 2*quorum.RenewalSlots {
+			t.Errorf("renewals came at %d moments, want them to gather at %d of a TTL", moments, quorum.RenewalSlots)
+		}
+		for _, lock := range locks {
+			if !lock.Valid() {
+				t.Fatalf("%v was lost", lock)
+			}
+		}
+	})
+}
+
+func TestALockerThatRenewsNothingHasNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3, WithRenewal())
+		locks := acquireAll(t, locker, 20)
+		time.Sleep(time.Minute)
+		releaseAll(t, locks)
+		if !locker.board.Renewals.Idle() {
+			t.Error("after the release of all locks renewals are planned, or a timer runs")
+		}
+	})
+}
+
+// slow makes a node's batches with a command take so long.
+func slow(f *fakeNode, command string, d time.Duration) {
+	f.change(func(f *fakeNode) {
+		before := f.hold
+		f.hold = func(name string) <-chan struct{} {
+			if name != command && before != nil {
+				return before(name)
+			}
+			if name != command {
+				return nil
+			}
+			passed := make(chan struct{})
+			time.AfterFunc(d, func() { close(passed) })
+			return passed
+		}
+	})
+}
+
+// A waitingRoom is what is told of three nodes whose batches are slow, and of the renewals of a
+// lock there.
+type waitingRoom struct {
+	locker *Locker
+	fakes  []*fakeNode
+	lock   *Lock // renewed
+	other  *Lock // asking for it takes 100ms, for which nothing else leaves
+
+	mu   sync.Mutex
+	down []Event
+	told []ExtendEnd
+}
+
+func newWaitingRoom(t *testing.T, options ...Option) *waitingRoom {
+	t.Helper()
+	w := &waitingRoom{}
+	w.locker, w.fakes = newLocker(t, 3, append(options, OnEvent(func(e Event) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if e.Kind == NodeDown {
+			w.down = append(w.down, e)
+		}
+	}), onRenewal(func(r ExtendEnd) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.told = append(w.told, r)
+	}))...)
+	warm(t, w.locker)
+	w.lock, w.other = mustAcquire(t, w.locker, "k", WithRenewal()), mustAcquire(t, w.locker, "other")
+	synctest.Wait()
+	for _, f := range w.fakes {
+		slow(f, "GET", 100*time.Millisecond)
+	}
+	return w
+}
+
+// fill sends a batch behind which all has to wait.
+func (w *waitingRoom) fill(t *testing.T) {
+	go func() { _, _ = w.other.Confirm(t.Context()) }()
+	synctest.Wait()
+}
+
+func (w *waitingRoom) renew() { w.locker.board.Renewals.Set(w.lock.hold.Renewal, w.locker.clock.Now()) }
+
+// check fails the test if a node was taken out, or so many renewals were not carried.
+func (w *waitingRoom) check(t *testing.T, renewals int) {
+	t.Helper()
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.down != nil {
+		t.Errorf("nodes were taken out: %v", w.down)
+	}
+	for _, r := range w.told {
+		if r.Err != nil || r.Granted != 3 {
+			t.Errorf("a renewal is reported as %v", r)
+		}
+	}
+	if len(w.told) != renewals {
+		t.Errorf("%d renewals were reported, want %d", len(w.told), renewals)
+	}
+}
+
+func TestTheTimeThatARenewalWaitsToLeaveIsNotTheNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaitingRoom(t)
+		for _, f := range w.fakes {
+			slow(f, "EVALSHA", 200*time.Millisecond)
+		}
+		w.fill(t)
+		w.renew() // it waits 100ms to leave and 200ms for its answer, of 250ms that a node may take
+		time.Sleep(310 * time.Millisecond)
+		w.check(t, 1)
+	})
+}
+
+func TestTheTimeThatATryWaitsToLeaveTakesNoNodeOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaitingRoom(t)
+		for _, f := range w.fakes {
+			slow(f, "SET", 200*time.Millisecond)
+		}
+		w.fill(t)
+		returns(t, ErrNoQuorum, "after a node time-out")(w.locker.TryAcquire(t.Context(), "slow"))
+		time.Sleep(100 * time.Millisecond)
+		w.check(t, 0)
+	})
+}
+
+func TestARenewalStaysInTheQueueAsLongAsItsLeaseRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaitingRoom(t)
+		for _, f := range w.fakes {
+			slow(f, "SET", 290*time.Millisecond)
+		}
+		w.fill(t)
+		go func() { _, _ = w.locker.TryAcquire(t.Context(), "slow") }() // out from 100ms to 390ms
+		time.Sleep(101 * time.Millisecond)
+		w.renew()
+		time.Sleep(300 * time.Millisecond)
+		w.check(t, 1)
+	})
+}
+
+func TestTheTimeInWhichTheMachineSleptIsNotTheNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var machine sleeper
+		w := newWaitingRoom(t, WithTTL(30*time.Second), machine.option())
+		for _, f := range w.fakes {
+			slow(f, "EVALSHA", 260*time.Millisecond)
+		}
+		w.renew()
+		time.Sleep(100 * time.Millisecond)
+		machine.sleep(2 * time.Second)
+		w.locker.clock.Fresh()
+		time.Sleep(200 * time.Millisecond)
+		w.check(t, 1)
+	})
+}
+
+func TestARenewalThatStandsInAQueueIsNotBegunAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		lock, other := mustAcquire(t, locker, "k", WithRenewal()), mustAcquire(t, locker, "other")
+		synctest.Wait()
+		noted := extensions(fakes[0])
+		for _, f := range fakes {
+			slow(f, "GET", 200*time.Millisecond)
+		}
+		go func() { _, _ = other.Confirm(t.Context()) }()
+		synctest.Wait()
+		for range 10 {
+			locker.board.Renewals.Set(lock.hold.Renewal, locker.clock.Now())
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+		}
+		time.Sleep(150 * time.Millisecond)
+		synctest.Wait()
+		if sent := len(noted()); sent != 1 {
+			t.Errorf("a renewal that stood in the queue was sent %d times", sent)
+		}
+		time.Sleep(10 * time.Second)
+		if !lock.Valid() {
+			t.Error("and it was not begun again when it had left")
+		}
+	})
+}
+
+func TestFailedRenewalsDoNotFlood(t *testing.T) {
+	for name, harm := range map[string]func(*fakeNode){
+		"refuse": func(f *fakeNode) { f.change(refuse) },
+		"hang":   func(f *fakeNode) { f.stop() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			const floor = 250 * time.Millisecond / 4
+			var mu sync.Mutex
+			var told []ExtendEnd
+			var times []time.Time
+			locker, fakes := newLocker(t, 3, WithTTL(10*time.Second), onRenewal(func(r ExtendEnd) {
+				mu.Lock()
+				defer mu.Unlock()
+				told, times = append(told, r), append(times, time.Now())
+			}))
+			lock := mustAcquire(t, locker, "k", WithRenewal())
+			synctest.Wait()
+			for _, f := range fakes {
+				harm(f)
+			}
+			<-lock.Context().Done()
+			mu.Lock()
+			defer mu.Unlock()
+			if len(told) < 5 || len(told) > 35 {
+				t.Errorf("nodes %s: %d attempts for one lock of 10s, want some twenty", name, len(told))
+			}
+			for i, r := range told {
+				if r.Err == nil || r.Attempt != i+1 {
+					t.Errorf("nodes %s: report %d is %v of attempt %d", name, i+1, r.Err, r.Attempt)
+				}
+				if i > 0 && times[i].Sub(times[i-1]) < floor {
+					t.Errorf("nodes %s: attempt %d failed %v after the one before, want no pause below %v", name, i+1, times[i].Sub(times[i-1]), floor)
+				}
+			}
+		})
+	}
+}
+
+func TestAttemptsAreCountedFromTheLastThatWasCarried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var attempts []int
+		locker, fakes := newLocker(t, 3, onRenewal(func(r ExtendEnd) {
+			mu.Lock()
+			defer mu.Unlock()
+			attempts = append(attempts, r.Attempt)
+		}))
+		mustAcquire(t, locker, "k", WithRenewal())
+		time.Sleep(5 * time.Second)
+		changeAll(fakes, refuse)
+		time.Sleep(4 * time.Second) // longer than a third of the TTL: a renewal falls due
+		changeAll(fakes, func(f *fakeNode) { f.refused = nil })
+		time.Sleep(10 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		last := attempts[len(attempts)-1]
+		if attempts[0] != 1 || last != 1 || slices.Max(attempts) < 2 {
+			t.Errorf("the attempts before, in and after an outage of 4s are %v", attempts)
+		}
+	})
+}

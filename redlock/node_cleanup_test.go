@@ -1,0 +1,193 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// freeze makes the way to a node stall for some time. What is sent meanwhile gets lost.
+func freeze(f *fakeNode, lasts time.Duration) {
+	f.stop()
+	time.Sleep(lasts)
+	f.change(func(f *fakeNode) {
+		close(f.hung)
+		f.hung, f.buffer = nil, nil
+	})
+}
+
+// An unknown outcome is forgotten one TTL after its node has answered again, and later
+// stalls of the node do not begin that anew.
+func TestStallsThatRecurWithinATTLDoNotPileUpCleanUps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers, every, lasts, ttl = 50, 4400 * time.Millisecond, 400 * time.Millisecond, 10 * time.Second
+		locker, fakes := newLocker(t, 3, WithTTL(ttl))
+		warm(t, locker)
+		ends := time.Now().Add(stallsLast)
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				for key := fmt.Sprint("k", i); time.Now().Before(ends); time.Sleep(200 * time.Millisecond) {
+					noError(t, passing(locker.TryAcquire(t.Context(), key)))
+				}
+			})
+		}
+		// Those of a TTL, and of the stall that has just been.
+		const bound = callers * (int(ttl/every) + 2)
+		for began := time.Now(); time.Now().Before(ends); {
+			time.Sleep(every - lasts)
+			freeze(fakes[0], lasts)
+			count := outstanding(locker)
+			if count > bound {
+				t.Errorf("after %v of stalls %d clean-ups wait for their next try, want at most %d", time.Since(began), count, bound)
+				break
+			}
+		}
+		all.Wait()
+		time.Sleep(ttl + 2*time.Second)
+		if count := outstanding(locker); count > 0 {
+			t.Errorf("%d clean-ups are left one TTL after the last stall", count)
+		}
+	})
+}
+
+const stallsLast = 60 * time.Second
+
+// releasedWithout takes locks and releases them while a node does not do its part.
+func releasedWithout(t *testing.T, locker *Locker, f *fakeNode, fail func(*fakeNode), count int) {
+	t.Helper()
+	var locks []*Lock
+	for i := range count {
+		locks = append(locks, mustAcquire(t, locker, fmt.Sprint("k", i)))
+	}
+	fail(f)
+	for _, lock := range locks {
+		mustRelease(t, lock)
+	}
+	if left := len(f.keys); left != count {
+		t.Fatalf("the test does not show the fault: the node has %d keys, want %d", left, count)
+	}
+}
+
+func TestCleanUpsWaitTogetherForANodeThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count = 687
+		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
+		warm(t, locker)
+		n := locker.board.Nodes[0]
+		releasedWithout(t, locker, fakes[0], (*fakeNode).stop, count)
+		time.Sleep(2 * time.Second) // the releases themselves have failed
+		for range 10 * 60 * 10 {    // ten minutes
+			time.Sleep(100 * time.Millisecond)
+			asked := n.Pending()
+			if asked > 1 {
+				t.Fatalf("%d clean-ups wait for the next question to a node that is down, want one", asked)
+			}
+		}
+		fakes[0].resume()
+		time.Sleep(node.MaxCooldown + 2*quorum.LastPause)
+		synctest.Wait()
+		if left := len(fakes[0].keys); left > 0 {
+			t.Errorf("the node has woken up, and %d of %d keys are left", left, count)
+		}
+	})
+}
+
+func TestWhatMustHaveExpiredAtANodeThatIsDownIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count, ttl = 100, 10 * time.Second
+		locker, fakes := newLocker(t, 3, WithTTL(ttl))
+		releasedWithout(t, locker, fakes[0], func(f *fakeNode) { f.change(refuse) }, count)
+		time.Sleep(ttl + 2*quorum.LastPause)
+		if left := outstanding(locker); left != 0 {
+			t.Errorf("%d clean-ups wait for keys that have expired, at a node that is down", left)
+		}
+	})
+}
+
+// cleanedSoon fails the test if a lost lock's key k stays at a node.
+func cleanedSoon(t *testing.T, fakes []*fakeNode) {
+	t.Helper()
+	time.Sleep(wakeCheck + 2*quorum.LastPause) // a lock without a context is looked at once a second
+	synctest.Wait()
+	for _, f := range fakes {
+		if token, left := f.token("k"); token != "" {
+			t.Errorf("the lock is lost, and %s keeps its key for %v", f.name, left)
+		}
+	}
+}
+
+func TestWhatAnExtendThatWasGivenUpHasSetGoesWithTheLock(t *testing.T) {
+	for _, timer := range []bool{true, false} { // a lock has one if its context was asked for
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
+			warm(t, locker)
+			lock := mustAcquire(t, locker, "k")
+			if timer {
+				lock.Context()
+			}
+			far(fakes, 100*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond) // it runs after 50ms
+			defer cancel()
+			returns(t, context.DeadlineExceeded)(lock.Extend(ctx, 2*time.Hour))
+			if _, left := fakes[0].token("k"); left < time.Hour {
+				t.Fatalf("the test does not show the fault: the lease at the node is %v", left)
+			}
+			time.Sleep(time.Until(lock.Until()))
+			cleanedSoon(t, fakes)
+		})
+	}
+}
+
+func TestAnExtensionThatRunsAfterItsLockIsLostIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
+		warm(t, locker)
+		lock := mustAcquire(t, locker, "k")
+		forEach(fakes, (*fakeNode).stop)
+		returns(t, ErrNoQuorum, "Extend over silent nodes")(lock.Extend(t.Context(), time.Minute))
+		time.Sleep(10 * time.Second)
+		forEach(fakes, (*fakeNode).resume)
+		if names := stray(fakes, "k"); len(names) != 3 {
+			t.Fatalf("the test does not show the fault: the late extension has set the key at %v", names)
+		}
+		time.Sleep(node.MaxCooldown)
+		cleanedSoon(t, fakes)
+	})
+}
+
+func TestWhatFailedRenewalsHaveSetGoesWithTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithTTL(10*time.Second))
+		warm(t, locker)
+		lock := mustAcquire(t, locker, "k", WithRenewal())
+		changeAll(fakes[:3], refuse)
+		time.Sleep(time.Until(lock.Until()))
+		if _, left := fakes[4].token("k"); left < 2*time.Second {
+			t.Fatalf("the test does not show the fault: the lease at the node is %v", left)
+		}
+		cleanedSoon(t, fakes[3:])
+	})
+}
+
+func TestALockThatRunsOutCostsTheNodesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
+		warm(t, locker)
+		lock := mustAcquire(t, locker, "k")
+		noError(t, lock.Extend(t.Context(), 8*time.Second))
+		mustAcquire(t, locker, "l").Context()
+		synctest.Wait()
+		before := fakes[0].batches()
+		time.Sleep(20 * time.Second)
+		if after := fakes[0].batches(); after != before {
+			t.Errorf("two locks ran out, and a node was sent %d batches for that", after-before)
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package redlock
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/node"
+)
+
+// driverFunc is a driver that breaks its contract.
+type driverFunc func(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error)
+
+func (f driverFunc) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+	return f(ctx, cmds)
+}
+
+func TestADriverThatBreaksItsContractIsAFailedNode(t *testing.T) {
+	for name, do := range map[string]driverFunc{
+		"panics":          func(context.Context, []driver.Command) ([]driver.Reply, error) { panic("oops") },
+		"returns nothing": func(context.Context, []driver.Command) ([]driver.Reply, error) { return nil, nil },
+		"returns too much": func(_ context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+			return make([]driver.Reply, len(cmds)+3), errors.New("and an error")
+		},
+		"returns unknown kinds": func(_ context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+			replies := make([]driver.Reply, len(cmds))
+			for i := range replies {
+				replies[i].Kind = 99
+			}
+			return replies, nil
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, nodes := fakeNodes(3)
+			nodes[0].Driver = do
+			locker, err := New(nodes)
+			must(t, err)
+			defer locker.Close()
+			lock, err := locker.TryAcquire(t.Context(), "k")
+			must(t, err, "one of three drivers", name)
+			synctest.Wait()
+			if vote := lock.Votes()[0]; vote.Answer == Granted && name != "returns too much" {
+				t.Errorf("a driver that %s has voted: %v", name, vote)
+			}
+			noError(t, lock.Release(), "one of three drivers", name)
+		})
+	}
+}
+
+func TestADriverThatIgnoresItsContextHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		release := make(chan struct{})
+		fakes[0].change(func(f *fakeNode) { f.block = release })
+		began := time.Now()
+		for range 100 {
+			lock := mustTry(t, locker, "k")
+			mustRelease(t, lock)
+			time.Sleep(50 * time.Millisecond)
+		}
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("100 cycles took %v, want the 5s of the pauses", took)
+		}
+		if calls := fakes[0].batches(); calls > 2+node.MaxWindow {
+			t.Errorf("%d calls hang in the driver, want at most %d", calls, node.MaxWindow)
+		}
+		close(release)
+	})
+}
+
+func TestTheScriptsSourceIsSentOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1)
+		for range 3 {
+			lock := mustTry(t, locker, "k")
+			noError(t, lock.Release())
+		}
+		if evals, shas := fakes[0].count("EVAL"), fakes[0].count("EVALSHA"); evals != 1 || shas != 3 {
+			t.Errorf("3 releases made %d EVAL and %d EVALSHA, want 1 and 3", evals, shas)
+		}
+		fakes[0].change(func(f *fakeNode) { clear(f.loaded) }) // SCRIPT FLUSH, or a restart
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		noError(t, lock.Release(), "Release after SCRIPT FLUSH")
+	})
+}
+
+func TestAServerThatNeverKnowsItsScriptIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1)
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		fakes[0].change(func(f *fakeNode) {
+			f.answer = func(args []any) *driver.Reply {
+				if args[0] == "EVAL" || args[0] == "EVALSHA" {
+					return &driver.Reply{Kind: driver.Failure, Str: "NOSCRIPT No matching script."}
+				}
+				return nil
+			}
+		})
+		returns(t, ErrNoQuorum)(lock.Release())
+		fakes[0].change(func(f *fakeNode) { f.answer = nil })
+	})
+}
+
+// An idle connection that the server has closed fails at its next use, and so do
+// those to all nodes at once.
+func TestABatchOnADeadConnectionIsSentOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		changeAll(fakes, func(f *fakeNode) { f.cuts = 1 })
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		must(t, err, "TryAcquire over connections that were closed while idle")
+		changeAll(fakes, func(f *fakeNode) { f.cuts = 1 })
+		noError(t, lock.Release(), "Release over connections that were closed while idle")
+		changeAll(fakes, func(f *fakeNode) { f.cuts = 5 })
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) || !errors.Is(err, errCut) {
+			t.Errorf("TryAcquire over connections that break twice = %v, want ErrNoQuorum and the cause", err)
+		}
+	})
+}
+
+func TestAnErrorOfANodeSaysWhatToDo(t *testing.T) {
+	refused := func(text string) error { return (&driver.Reply{Kind: driver.Failure, Str: text}).Err() }
+	for _, tt := range []struct {
+		err  error
+		says string
+	}{
+		{refused("NOPERM User lock has no permissions to run the 'evalsha' command"), "allow +evalsha)"},
+		{refused("NOPERM this user has no permissions to run the 'client|setname' command"), "allow +client|setname)"},
+		{refused("NOPERM No permissions to access a key"), "allow ~KEYS"},
+		{refused("NOPERM this user has no permissions to access one of the channels used as arguments"), "allow &ql:free:*"},
+		{refused("NOPERM something else"), "allow ~KEYS +set +get"},
+		{refused("WRONGPASS invalid username-password pair"), "user or password"},
+		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, "?ca=FILE"},
+		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"}}, "?servername="},
+		{x509.CertificateInvalidError{Reason: x509.Expired}, "not trusted"},
+		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, "use redis://"},
+		{fmt.Errorf("%w: %w", driver.ErrProtocol, driver.ErrTLS), "use rediss://"},
+		{&net.OpError{Op: "remote error", Err: tls.AlertError(42)}, "certificate of the client's"},
+	} {
+		if got := fault.Advise(fmt.Errorf("dial: %w", tt.err)); !strings.Contains(got.Error(), tt.says) || !errors.Is(got, tt.err) && !errors.As(got, new(*driver.ServerError)) {
+			t.Errorf("fault.Advise(%v) = %v, want it with %q", tt.err, got, tt.says)
+		} else if !fault.Lasting(got) {
+			t.Errorf("%v is waited for, and waiting cannot mend it", got)
+		}
+	}
+	if err := errors.New("connection reset by peer"); fault.Lasting(fault.Advise(err)) {
+		t.Errorf("%v is not waited for", err)
+	}
+}
+
+func TestTheWordsOfAnErrorFitItsCall(t *testing.T) {
+	votes := []Vote{{Node: "node-1", Answer: Granted}}
+	for op, word := range map[string]string{"release": "node-1: deleted", "acquire": "node-1: granted"} {
+		if text := (&QuorumError{Op: op, Votes: votes, Reason: ErrNoQuorum}).Error(); !strings.Contains(text, word) {
+			t.Errorf("the error of a %s is %q, want %q in it", op, text, word)
+		}
+	}
+	if text := (&WaitError{Tries: 1, last: ErrTaken}).Error(); !strings.Contains(text, "(1 try in ") {
+		t.Errorf("a wait with one try is %q", text)
+	}
+}
+
+// A function that returns the cause of its context's end says what Do says.
+func TestALossIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		err := locker.Do(t.Context(), "k", func(ctx context.Context) error {
+			changeAll(fakes, func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+			<-ctx.Done()
+			changeAll(fakes, func(f *fakeNode) { f.refused = nil })
+			time.Sleep(2 * time.Second) // the nodes are asked again
+			return context.Cause(ctx)
+		})
+		if !errors.Is(err, ErrLost) || strings.Count(err.Error(), "lock lost") != 1 || strings.Count(err.Error(), fakes[0].name) != 1 {
+			t.Errorf("Do = %v, want an error that tells the loss once", err)
+		}
+	})
+}
+
+// A server that wants TLS resets what is not.
+func TestAConnectionThatIsResetAtTheFirstContactMayWantTLS(t *testing.T) {
+	for _, cut := range []error{io.EOF, &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 1)
+			fakes[0].change(func(f *fakeNode) { f.refused = cut })
+			says(t, cut, "rediss://")(locker.TryAcquire(t.Context(), "k"))
+		})
+	}
+}
+
+func TestAMissingRightIsOneEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen recorder
+		fakes, _ := fakeNodes(1)
+		fakes[0].answer = failing("INFO", "NOPERM this user has no permissions to run the 'info' command")
+		locker := another(t, fakes, seen.option())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		if len(seen.of(NodeUnchecked)) != 1 {
+			t.Errorf("the events are %v, want one that says +info", seen.events)
+		}
+	})
+}

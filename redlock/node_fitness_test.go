@@ -1,0 +1,508 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+func TestCheckNamesTheNodesThatHaveNoVote(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		harm   func(f *fakeNode)
+		says   string
+		also   error
+		option Option
+	}{
+		{"nothing", func(*fakeNode) {}, "", nil, WithTTL(10 * time.Second)},
+		{"a replica", func(f *fakeNode) { f.info = "role:slave\r\nmaster_host:h\r\nmaster_port:1\r\n" }, "replica", ErrNode, WithTTL(10 * time.Second)},
+		{"evicts", func(f *fakeNode) { f.info = "role:master\r\nmaxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n" }, "noeviction", ErrNode, WithTTL(10 * time.Second)},
+		{"cut off", func(f *fakeNode) { f.refused = driver.NotSent(errCut) }, errCut.Error(), nil, WithTTL(10 * time.Second)},
+		{"silent", func(f *fakeNode) { f.hung = make(chan struct{}) }, "no answer within", nil, WithTTL(10 * time.Second)},
+		{"not admitted", func(*fakeNode) {}, "in quarantine", ErrQuarantine, guard10()},
+	} {
+		for down := range 4 {
+			synctest.Test(t, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3, tt.option)
+				if tt.name == "not admitted" {
+					admit(t, locker)
+				}
+				for _, f := range fakes[:down] {
+					f.change(tt.harm)
+					if tt.name == "not admitted" {
+						f.restart()
+					}
+				}
+				err := locker.Check(t.Context())
+				for _, f := range fakes[:down] { // the Locker is to be closed
+					f.change(func(f *fakeNode) {
+						if f.hung != nil {
+							close(f.hung)
+							f.hung = nil
+						}
+					})
+				}
+				var unfit *CheckError
+				switch {
+				case tt.says == "" || down == 0:
+					noError(t, err, tt.name)
+				case !errors.As(err, &unfit) || len(unfit.Unfit) != down || !strings.Contains(err.Error(), tt.says) ||
+					!strings.Contains(err.Error(), fakes[0].name) || strings.Contains(err.Error(), fakes[2].name) != (down == 3):
+					t.Errorf("%s, at %d of 3: Check = %v, want an error that names them and says %q", tt.name, down, err, tt.says)
+				case errors.Is(err, ErrNoQuorum) != (down > 1) || tt.also != nil && !errors.Is(err, tt.also):
+					t.Errorf("%s, at %d of 3: Check = %v, want ErrNoQuorum: %t, and %v", tt.name, down, err, down > 1, tt.also)
+				}
+			})
+		}
+	}
+}
+
+// A node that has just failed is asked by nobody else for up to a second.
+func TestCheckAsksANodeThatOthersDoNotAskYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		fakes[0].stop()
+		for range 2 {
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			time.Sleep(300 * time.Millisecond)
+		}
+		mustTry(t, locker, "k")
+		begun := time.Now()
+		if err := locker.Check(t.Context()); err == nil || strings.Contains(err.Error(), "not asked") {
+			t.Errorf("Check of a silent node = %v, want the silence of this question", err)
+		}
+		if took := time.Since(begun); took < 250*time.Millisecond {
+			t.Errorf("Check of a silent node took %v, so it has not asked", took)
+		}
+		fakes[0].resume()
+		synctest.Wait() // the probe is over, and the node cools down
+		noError(t, locker.Check(t.Context()), "Check of a node that answers again")
+	})
+}
+
+// An error that says that a node gave no answer within a time does not come before that time: who
+// was not asked is told so.
+func TestAnErrorSaysForHowLongTheNodeWasAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		for i := range 2 {
+			fakes[i].stop()
+		}
+		early := 0
+		for i := range 40 {
+			_, err := locker.TryAcquire(t.Context(), "k")
+			var quorum *QuorumError
+			if !errors.As(err, &quorum) {
+				t.Fatalf("TryAcquire = %v, want a QuorumError", err)
+			}
+			for _, v := range quorum.Votes {
+				var silence *fault.SilenceError
+				switch {
+				case !errors.As(v.Err, &silence):
+				case strings.HasPrefix(v.Err.Error(), "not asked again yet") || strings.HasPrefix(v.Err.Error(), "its probe got"):
+					early++
+				case v.Latency < silence.After:
+					t.Errorf("%v contradicts itself", v)
+				}
+			}
+			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+		}
+		if early == 0 {
+			t.Error("each request has asked the nodes, so this test shows nothing")
+		}
+		for i := range 2 {
+			fakes[i].resume()
+		}
+	})
+}
+
+func TestCheckEndsWithItsContextAndTheLocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		must(t, locker.Check(t.Context()))
+		fakes[1].change(func(f *fakeNode) { f.hung = make(chan struct{}) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := locker.Check(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), fakes[1].name) {
+			t.Errorf("Check = %v, want the end of its context and %s", err, fakes[1].name)
+		}
+		fakes[1].change(func(f *fakeNode) { close(f.hung); f.hung = nil })
+		_ = locker.Close()
+		returns(t, ErrClosed, "Check of a Locker that was closed")(locker.Check(t.Context()))
+	})
+}
+
+func TestNodesThatMayNotVoteAreRefusedInWords(t *testing.T) {
+	const fit = "run_id:%s\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
+	for name, tt := range map[string]struct {
+		info   string
+		option Option
+		fit    bool
+		says   []string
+		event  EventKind
+	}{
+		"a master": {info: "run_id:x\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n", fit: true, event: NodeUp},
+		"a replica": {
+			info: "run_id:x\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\nmaxmemory:0\r\n",
+			says: []string{"node-1", "replica", "10.0.0.1:6379", "master's address"}, event: NodeDown,
+		},
+		"an evicting node": {
+			info: "run_id:x\r\nrole:master\r\nmaxmemory:1048576\r\nmaxmemory_policy:volatile-ttl\r\n",
+			says: []string{"node-1", "volatile-ttl", "noeviction"}, event: NodeDown,
+		},
+		"an evicting node, allowed": {
+			info:   "run_id:x\r\nrole:master\r\nmaxmemory:1048576\r\nmaxmemory_policy:volatile-ttl\r\n",
+			option: WithEvictingNodes(), fit: true, event: NodeEvicts,
+		},
+		"the same server": {
+			info: strings.ReplaceAll(fit, "%s", "node-2"),
+			says: []string{"same server", "twice"}, event: 0,
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			fakes, _ := fakeNodes(2)
+			fakes[0].info = tt.info
+			var seen recorder
+			options := []Option{seen.option()}
+			if tt.option != nil {
+				options = append(options, tt.option)
+			}
+			locker := another(t, fakes, options...)
+			began := time.Now()
+			_, err := locker.Acquire(t.Context(), "k")
+			if (err == nil) != tt.fit || !tt.fit && (!errors.Is(err, ErrNode) || !errors.Is(err, ErrNoQuorum) || time.Since(began) > 0) {
+				t.Errorf("%s: Acquire = %v after %v, want that it is fit: %t, or ErrNode and ErrNoQuorum at once", name, err, time.Since(began), tt.fit)
+			}
+			for _, want := range tt.says {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: the error does not say %q: %v", name, want, err)
+				}
+			}
+			synctest.Wait()
+			if tt.event != 0 && !slices.Contains(seen.kinds(), tt.event) {
+				t.Errorf("%s: events of node-1 are %v, want %v among them", name, seen.kinds(), tt.event)
+			}
+			if n := fakes[0].count("SET"); !tt.fit && fakes[0].count("SET")+fakes[1].count("SET") > 1 {
+				t.Errorf("%s: it got %d SET commands", name, n)
+			}
+		})
+	}
+}
+
+func TestANodeThatRefusesTheUserSaysSo(t *testing.T) {
+	for _, text := range []string{
+		"NOAUTH Authentication required.",
+		"WRONGPASS invalid username-password pair or user is disabled.",
+		"LOADING Redis is loading the dataset in memory",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 1, WithMaxOutage(0))
+			fakes[0].answer = func([]any) *driver.Reply { return &driver.Reply{Kind: driver.Failure, Str: text} }
+			_, err := locker.Acquire(t.Context(), "k")
+			var server *driver.ServerError
+			if !errors.As(err, &server) || !strings.HasPrefix(text, server.Code) || !errors.Is(err, ErrNoQuorum) {
+				t.Errorf("Acquire = %v, want a ServerError from %q", err, text)
+			}
+		})
+	}
+}
+
+func TestADeadNodeIsAskedAgainOnlyAfterARest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen recorder
+		locker, fakes := newLocker(t, 3, seen.option())
+		fakes[0].stop()
+		for range 100 {
+			lock := mustTry(t, locker, "k")
+			mustRelease(t, lock)
+			time.Sleep(20 * time.Millisecond)
+		}
+		if fakes[0].batches() > 3 {
+			t.Errorf("a silent node was asked %d times in 2s", fakes[0].batches())
+		}
+		fakes[0].resume()
+		time.Sleep(node.MaxCooldown)
+		if lock, err := locker.TryAcquire(t.Context(), "k"); err != nil {
+			t.Errorf("TryAcquire = %v", err)
+		} else {
+			synctest.Wait()
+			if vote := lock.Votes()[0]; vote.Answer != Granted {
+				t.Errorf("the node that is back does not vote: %v", vote)
+			}
+		}
+		if want := []EventKind{NodeDown, NodeUp}; !slices.Equal(seen.kinds(), want) {
+			t.Errorf("events of the node are %v, want %v", seen.kinds(), want)
+		}
+	})
+}
+
+func TestAnIdleLockerStartsNoTimersAndSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		fakes[0].stop()
+		lock, _ := locker.TryAcquire(t.Context(), "k")
+		noError(t, lock.Release())
+		time.Sleep(time.Minute)
+		calls := fakes[0].batches() + fakes[1].batches()
+		time.Sleep(time.Hour)
+		if after := fakes[0].batches() + fakes[1].batches(); after != calls {
+			t.Errorf("an idle Locker sent %d batches", after-calls)
+		}
+		for _, n := range locker.board.Nodes {
+			if n.Left().Armed {
+				t.Errorf("the timer of %s still ticks", n.Name())
+			}
+		}
+		fakes[0].resume()
+	})
+}
+
+func TestANodesEventsAreToldOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var telling, told atomic.Int32
+		locker, fakes := newLocker(t, 1, WithMaxOutage(0), OnEvent(func(e Event) {
+			if telling.Add(1) > 1 {
+				t.Errorf("%v was told while another event of the node was being told", e)
+			}
+			time.Sleep(time.Second)
+			told.Add(1)
+			telling.Add(-1)
+		}))
+		fakes[0].change(func(f *fakeNode) {
+			f.delay = 2 * time.Millisecond // so that a second batch may be out
+			f.lose = func(name string) bool { return name == "SET" }
+		})
+		returns(t, ErrNoQuorum, "TryAcquire whose replies are lost twice")(locker.TryAcquire(t.Context(), "k"))
+		time.Sleep(5 * time.Second)
+		if told.Load() < 2 {
+			t.Errorf("%d events were told, want that the node is up and down at least", told.Load())
+		}
+	})
+}
+
+// leads makes the way to a node lead to another node's server, as a name does that resolves
+// anew, or back to its own.
+func (f *fakeNode) leads(to *fakeNode) { f.change(func(f *fakeNode) { f.instead = to }) }
+
+func TestAServerThatANameLeadsToAnewDoesNotVoteTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen recorder
+		locker, fakes := newLocker(t, 3, seen.option())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		fakes[0].leads(fakes[1]) // nothing breaks
+		fakes[2].change(func(f *fakeNode) { f.refused = errCut })
+		time.Sleep(time.Second)
+		for range 3 {
+			_, err := locker.TryAcquire(t.Context(), "k")
+			if !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "same server") {
+				t.Errorf("TryAcquire with one server of three = %v, want ErrNoQuorum and ErrNode", err)
+			}
+			synctest.Wait()
+		}
+		if !slices.Contains(seen.kinds(), NodeDown) {
+			t.Errorf("the events are %v, want NodeDown", seen.events)
+		}
+		fakes[0].leads(nil)
+		time.Sleep(11 * time.Second) // what it has set as another node ends with its TTL
+		mustAcquire(t, locker, "k")
+	})
+}
+
+// The batch may have been taken by another server than the one that it was meant for.
+func TestABatchThatIsSentOnceMoreAsksWhoseConnectionItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		fakes[2].change(func(f *fakeNode) { f.refused = errCut })
+		_, _ = locker.TryAcquire(t.Context(), "warm")
+		synctest.Wait()
+		fakes[0].leads(fakes[1])
+		fakes[0].change(func(f *fakeNode) { f.cuts = 1 })
+		returns(t, ErrNoQuorum, "TryAcquire with one server of three, in the first second")(locker.TryAcquire(t.Context(), "k"))
+	})
+}
+
+func TestABatchThatIsSentOnceMoreIsNoVoteIfNobodySaysWhoseConnectionItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		fakes[0].change(func(f *fakeNode) {
+			f.cuts = 1
+			f.lose = func(name string) bool { return name == "INFO" }
+		})
+		returns(t, ErrNoQuorum)(locker.TryAcquire(t.Context(), "k"))
+	})
+}
+
+func TestNodesThatHaveChangedPlacesVoteAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 2)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		fakes[0].leads(fakes[1])
+		fakes[1].leads(fakes[0])
+		for range 10 {
+			time.Sleep(time.Second)
+			_, _ = locker.TryAcquire(t.Context(), "k")
+			synctest.Wait()
+		}
+		time.Sleep(10 * time.Second)
+		mustAcquire(t, locker, "k")
+	})
+}
+
+// Two nodes change places between their votes for one lock.
+func TestAServerThatHasVotedAsAnotherNodeIsNoSecondVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		fakes[2].change(func(f *fakeNode) { f.refused = errCut })
+		_, _ = locker.TryAcquire(t.Context(), "warm")
+		synctest.Wait()
+		fakes[0].change(func(f *fakeNode) {
+			f.delay = 20 * time.Millisecond
+			f.answer = func(args []any) *driver.Reply {
+				if args[0] == "SET" { // while it is under way the other one is found to be elsewhere
+					noError(t, locker.board.Nodes[1].OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:elsewhere\r\n"}}, 0))
+					noError(t, locker.board.Nodes[0].OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:node-2\r\n"}}, 0))
+				}
+				return nil
+			}
+		})
+		says(t, ErrNoQuorum, "voted already")(locker.TryAcquire(t.Context(), "k"))
+	})
+}
+
+func TestWhatMakesANodeUnfitAtRunTimeIsSeenInASecond(t *testing.T) {
+	for name, tt := range map[string]struct {
+		info    string
+		options []Option
+		says    string // "" for a vote
+		event   EventKind
+	}{
+		"an eviction policy": {info: "run_id:node-1\r\nrole:master\r\nmaxmemory:1048576\r\nmaxmemory_policy:allkeys-lru\r\n", says: "noeviction", event: NodeDown},
+		"an eviction policy, allowed": {
+			info:    "run_id:node-1\r\nrole:master\r\nmaxmemory:1048576\r\nmaxmemory_policy:allkeys-lru\r\n",
+			options: []Option{WithEvictingNodes()}, event: NodeEvicts,
+		},
+		"a master": {info: "run_id:node-1\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\nmaxmemory:0\r\n", says: "replica", event: NodeDown},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var seen recorder
+			locker, fakes := newLocker(t, 1, append(tt.options, seen.option())...)
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			fakes[0].change(func(f *fakeNode) { f.info = tt.info })
+			for range 3 {
+				time.Sleep(time.Second)
+				lock, err := locker.TryAcquire(t.Context(), "k")
+				switch {
+				case tt.says == "" && err != nil:
+					t.Errorf("%s: TryAcquire = %v", name, err)
+				case tt.says == "":
+					mustRelease(t, lock)
+				case !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), tt.says):
+					t.Errorf("%s: TryAcquire = %v, want ErrNode that says %q", name, err, tt.says)
+				}
+				synctest.Wait()
+			}
+			if kinds := seen.kinds(); len(slices.DeleteFunc(kinds, func(k EventKind) bool { return k != tt.event })) != 1 {
+				t.Errorf("%s: the events are %v, want one %v", name, seen.events, tt.event)
+			}
+		})
+	}
+}
+
+func TestANodeIsAskedOnceASecondWhetherItIsFit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		before := fakes[0].count("INFO")
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			mustRelease(t, mustAcquire(t, locker, "k"))
+		}
+		if got := fakes[0].count("INFO") - before; got != 10*len(protocol.AskFitness) {
+			t.Errorf("in 10s the node got %d INFO, want %d", got, 10*len(protocol.AskFitness))
+		}
+	})
+}
+
+func TestANodeWhoseUserMayNoLongerAskIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen recorder
+		locker, fakes := newLocker(t, 1, seen.option())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		fakes[0].change(func(f *fakeNode) {
+			f.answer = failing("INFO", "NOPERM this user has no permissions to run the 'info' command")
+		})
+		for range 5 {
+			time.Sleep(time.Second)
+			mustRelease(t, mustAcquire(t, locker, "k"))
+		}
+		synctest.Wait()
+		if want := []EventKind{NodeUp, NodeUnchecked}; !slices.Equal(seen.kinds(), want) {
+			t.Errorf("the events are %v, want %v", seen.kinds(), want)
+		}
+	})
+}
+
+func TestANodeThatIsDownIsAskedAgainWhileStatsAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		fakes[2].change(func(f *fakeNode) { f.refused = driver.ErrNotSent }) // so there is nothing to clean up
+		for range 2 {
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			time.Sleep(2 * time.Second)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		calls := func() (calls int) {
+			changeAll(fakes, func(f *fakeNode) { calls += f.calls })
+			return calls
+		}
+		before := calls()
+		const seconds = 60
+		for range 10 * seconds {
+			if s := locker.Stats().Nodes[2].State; s != HealthDown {
+				t.Fatalf("a node that refuses is %v", s)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if asked := calls() - before; asked < 1 || asked > seconds/5 {
+			t.Errorf("in a minute of readings the nodes were asked %d times, want at most once in 5s, and only the one that is down", asked)
+		}
+		fakes[2].change(func(f *fakeNode) { f.refused = nil })
+		fakes[2].stop()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		locker.Stats()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("Stats has waited %v for a node that hangs", took)
+		}
+		fakes[2].resume()
+		time.Sleep(time.Minute)
+		locker.Stats()
+		synctest.Wait()
+		if s := locker.Stats().Nodes[2].State; s != HealthUp {
+			t.Errorf("a node that is back is %v at the second reading", s)
+		}
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		if left := locker.Stats().Nodes[2]; left.InFlight != 0 || left.Queue != 0 {
+			t.Errorf("%+v", left)
+		}
+	})
+}

@@ -1,0 +1,573 @@
+package redlock
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/waiting"
+)
+
+// A callback is a function that the library calls.
+type aCallback struct {
+	name  string
+	aside bool // in the goroutine of the Locker's own
+	set   func(call func()) Option
+}
+
+var callbacks = []aCallback{
+	{"AcquireStart", false, func(call func()) Option {
+		return WithHooks(Hooks{AcquireStart: func(ctx context.Context, _ AcquireStart) context.Context { call(); return ctx }})
+	}},
+	{"AcquireEnd", false, func(call func()) Option {
+		return WithHooks(Hooks{AcquireEnd: func(context.Context, AcquireEnd) { call() }})
+	}},
+	{"ReleaseEnd", false, func(call func()) Option {
+		return WithHooks(Hooks{ReleaseEnd: func(context.Context, ReleaseEnd) { call() }})
+	}},
+	{"HoldEnd", true, func(call func()) Option {
+		return WithHooks(Hooks{HoldEnd: func(context.Context, HoldEnd) { call() }})
+	}},
+	{"ExtendEnd", true, func(call func()) Option {
+		return WithHooks(Hooks{ExtendEnd: func(context.Context, ExtendEnd) { call() }})
+	}},
+	{"Batch", true, func(call func()) Option { return WithHooks(Hooks{Batch: func(NodeBatch) { call() }}) }},
+	{"Node", true, func(call func()) Option { return WithHooks(Hooks{Node: func(Event) { call() }}) }},
+	{"OnEvent", true, func(call func()) Option { return OnEvent(func(Event) { call() }) }},
+}
+
+// hook is what errors call it.
+func (c aCallback) hook() string {
+	if c.name == "OnEvent" {
+		return "Node"
+	}
+	return c.name
+}
+
+// eachCallback runs a test for each callback, in a bubble of its own.
+func eachCallback(t *testing.T, test func(t *testing.T, c aCallback)) {
+	for _, c := range callbacks {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, c) })
+		})
+	}
+}
+
+// busy takes locks and makes events for half a minute, in which a renewed lock has to be held.
+func busy(t *testing.T, locker *Locker, fakes []*fakeNode) (renewed *Lock) {
+	t.Helper()
+	renewed = mustAcquire(t, locker, "renewed", WithRenewal())
+	for range 30 {
+		mustRelease(t, mustAcquire(t, locker, "another"))
+		fakes[2].change(func(f *fakeNode) { f.cuts = 2 })
+		time.Sleep(time.Second)
+	}
+	if !renewed.Valid() {
+		t.Errorf("a renewed lock was lost: %v", context.Cause(renewed.Context()))
+	}
+	return renewed
+}
+
+func TestACallbackThatBlocksCostsNoLockAndHoldsUpNothing(t *testing.T) {
+	eachCallback(t, func(t *testing.T, c aCallback) {
+		if !c.aside {
+			return // it holds up its caller, and nobody else
+		}
+		const closeTime = 5 * time.Second
+		blocks := make(chan struct{})
+		locker, fakes := newLocker(t, 3, WithTTL(3*time.Second), WithCloseTimeout(closeTime), c.set(func() { <-blocks }))
+		lock := busy(t, locker, fakes)
+		began := time.Now()
+		mustRelease(t, lock)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a release took %v", took)
+		}
+		queued := locker.Stats().Hooks
+		began = time.Now()
+		err := locker.Close()
+		var hook *HookError
+		if took := time.Since(began); took != closeTime || !errors.As(err, &hook) || hook.Hook != c.hook() || hook.Lost < int64(queued.Queued) || strings.Contains(err.Error(), "driver") {
+			t.Errorf("after %v Close = %v, want after %v an error that names %s and %d lost calls", took, err, closeTime, c.name, queued.Queued)
+		}
+		if stats := locker.Stats().Hooks; hook == nil || stats.Queued != 0 || stats.Lost != hook.Lost {
+			t.Errorf("of %d calls %+v is left", queued.Queued, stats)
+		}
+		close(blocks)
+	})
+}
+
+func TestCloseTellsWhatIsStillToBeTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const locks = 5
+		told := 0
+		locker, _ := newLocker(t, 3, WithHooks(Hooks{HoldEnd: func(context.Context, HoldEnd) { time.Sleep(300 * time.Millisecond); told++ }}))
+		for i := range locks {
+			mustAcquire(t, locker, fmt.Sprint("k", i))
+		}
+		if err := locker.Close(); err != nil || told != locks {
+			t.Errorf("Close = %v after %d ends of %d holds were told", err, told, locks)
+		}
+	})
+}
+
+func TestACallbackThatPanicsCostsNothing(t *testing.T) {
+	eachCallback(t, func(t *testing.T, c aCallback) {
+		if !c.aside {
+			return // see TestAPanicAtTheEndOfAnAcquireLeavesTheLockToNobody
+		}
+		const what = "it is broken"
+		var log bytes.Buffer
+		before := slog.Default()
+		slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
+		defer slog.SetDefault(before)
+		panics, others := int64(0), int64(0)
+		var events []Event
+		options := []Option{WithTTL(3 * time.Second), c.set(func() { panics++; panic(what) }), c.set(func() { others++ })}
+		heard := c.hook() != "Node"
+		if heard {
+			options = append(options, OnEvent(func(e Event) {
+				if e.Kind == HookPanicked {
+					events = append(events, e)
+				}
+			}))
+		}
+		locker, fakes := newLocker(t, 3, options...)
+		mustRelease(t, busy(t, locker, fakes))
+		noError(t, locker.Close())
+		stats := locker.Stats().Hooks
+		if panics == 0 || stats.Panics != panics || stats.Lost != 0 || others != panics {
+			t.Errorf("of %d panics %+v is told, and the other hook was called %d times", panics, stats, others)
+		}
+		var hook *HookError
+		switch {
+		case heard && int64(len(events)) != panics:
+			t.Errorf("of %d panics %d events were told", panics, len(events))
+		case heard && (!errors.As(events[0].Err, &hook) || hook.Hook != c.name || hook.Panic != what || !bytes.Contains(hook.Stack, []byte("observe_hooks_test.go"))):
+			t.Errorf("the event is %+v", events[0])
+		case !heard && (!strings.Contains(log.String(), what) || !strings.Contains(log.String(), "observe_hooks_test.go")):
+			t.Errorf("a panic that no hook can be told of is not in the log:\n%s", &log)
+		}
+	})
+}
+
+func TestACallbackThatEndsItsGoroutineIsNotTheLastOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		var events []Event
+		locker, _ := newLocker(t, 3, OnEvent(func(e Event) { events = append(events, e) }), WithHooks(Hooks{HoldEnd: func(context.Context, HoldEnd) {
+			calls++
+			runtime.Goexit()
+		}}))
+		for range 3 {
+			mustRelease(t, mustAcquire(t, locker, "k"))
+		}
+		if err := locker.Close(); err != nil || calls != 3 || locker.Stats().Hooks.Panics != 3 || events[len(events)-1].Kind != HookPanicked {
+			t.Errorf("Close = %v after %d calls of 3; %+v", err, calls, events)
+		}
+	})
+}
+
+func TestAPanicAtTheEndOfAnAcquireLeavesTheLockToNobody(t *testing.T) {
+	for name, take := range map[string]func(ctx context.Context, l *Locker) error{
+		"Acquire": func(ctx context.Context, l *Locker) error { _, err := l.Acquire(ctx, "k", WithRenewal()); return err },
+		"AcquireShared": func(ctx context.Context, l *Locker) error {
+			_, err := l.AcquireShared(ctx, "k", WithRenewal())
+			return err
+		},
+		"AcquireAll": func(ctx context.Context, l *Locker) error {
+			_, err := l.AcquireAll(ctx, []string{"k", "l"}, WithRenewal())
+			return err
+		},
+		"Semaphore": func(ctx context.Context, l *Locker) error {
+			s, _ := l.Semaphore("k", 2)
+			_, err := s.Acquire(ctx, WithRenewal())
+			return err
+		},
+		"Downgrade": func(ctx context.Context, l *Locker) error {
+			lock, err := l.Acquire(ctx, "first", WithRenewal())
+			if err == nil {
+				_, err = lock.Downgrade(ctx)
+			}
+			return err
+		},
+		"TryUpgrade": func(ctx context.Context, l *Locker) error {
+			lock, err := l.AcquireShared(ctx, "first", WithRenewal())
+			if err == nil {
+				_, err = lock.TryUpgrade(ctx)
+			}
+			return err
+		},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			const what = "it is broken"
+			told := 0
+			locker, fakes := newLocker(t, 3, WithHooks(Hooks{
+				AcquireEnd: func(_ context.Context, a AcquireEnd) {
+					if a.Converts || a.Key != "first" {
+						panic(what)
+					}
+				},
+				HoldEnd: func(context.Context, HoldEnd) { told++ },
+			}))
+			func() {
+				defer func() {
+					if cause := recover(); cause != what {
+						t.Errorf("the caller recovers %v, want %q", cause, what)
+					}
+				}()
+				t.Errorf("the acquire has returned %v", take(t.Context(), locker))
+			}()
+			synctest.Wait()
+			changeAll(fakes, func(f *fakeNode) {
+				delete(f.keys, "ql:permits:{k}") // how many there are, for whoever comes next
+				if len(f.keys) != 0 || len(f.readers) != 0 {
+					t.Errorf("%s has %v %v", f.name, f.keys, f.readers)
+				}
+			})
+			if stats := locker.Stats(); stats.Locks != 0 || told == 0 {
+				t.Errorf("%d locks are held, and %d ends of holds were told", stats.Locks, told)
+			}
+		})
+	}
+}
+
+func TestACallbackMayRelease(t *testing.T) {
+	eachCallback(t, func(t *testing.T, c aCallback) {
+		var lock *Lock
+		var err error
+		locker, fakes := newLocker(t, 3, WithTTL(3*time.Second), c.set(func() {
+			if free := lock; free != nil {
+				lock = nil
+				err = free.Release()
+			}
+		}))
+		free := mustAcquire(t, locker, "k")
+		synctest.Wait()
+		lock = free
+		mustRelease(t, busy(t, locker, fakes))
+		if synctest.Wait(); lock != nil || err != nil || free.Valid() {
+			t.Errorf("Release by a callback = %v, and the lock is %v", err, free)
+		}
+	})
+}
+
+func TestACallbackMayClose(t *testing.T) {
+	eachCallback(t, func(t *testing.T, c aCallback) {
+		var locker *Locker
+		closed := 0
+		locker, fakes := newLocker(t, 3, WithTTL(3*time.Second), c.set(func() {
+			began := time.Now()
+			if err := locker.Close(); err != nil || time.Since(began) != 0 {
+				t.Errorf("Close by a callback = %v after %v", err, time.Since(began))
+			}
+			closed++
+		}))
+		for range 5 {
+			lock, err := locker.Acquire(t.Context(), "k", WithRenewal())
+			if err != nil {
+				break
+			}
+			fakes[2].change(func(f *fakeNode) { f.cuts = 2 })
+			time.Sleep(2 * time.Second)
+			_ = lock.Release()
+		}
+		began := time.Now()
+		if err := locker.Close(); err != nil || time.Since(began) != 0 || closed == 0 {
+			t.Errorf("Close behind %d Closes by a callback = %v after %v", closed, err, time.Since(began))
+		}
+		returns(t, ErrClosed, "Acquire of a Locker that a callback has closed")(locker.Acquire(t.Context(), "k"))
+	})
+}
+
+func TestACallbackMayCloseWhileCloseWaitsForCallbacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var locker *Locker
+		locker, _ = newLocker(t, 3, WithHooks(Hooks{HoldEnd: func(context.Context, HoldEnd) { _ = locker.Close() }}))
+		mustAcquire(t, locker, "k")
+		began := time.Now()
+		if err := locker.Close(); err != nil || time.Since(began) != 0 {
+			t.Errorf("Close = %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestACallbackIsToldOfTheEndOfAHoldBehindThatOfItsAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var locker *Locker
+		var told []string
+		locker, _ = newLocker(t, 3, WithHooks(Hooks{
+			AcquireEnd: func(context.Context, AcquireEnd) {
+				_ = locker.Close() // which ends the hold
+				synctest.Wait()
+				told = append(told, "acquire")
+			},
+			HoldEnd: func(_ context.Context, h HoldEnd) { told = append(told, h.Reason.String()) },
+		}))
+		mustAcquire(t, locker, "k")
+		if synctest.Wait(); fmt.Sprint(told) != "[acquire closed]" {
+			t.Errorf("the ends are told in the order %v", told)
+		}
+	})
+}
+
+func TestALogThatNobodyReadsCostsNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read, write := io.Pipe()
+		locker, fakes := newLocker(t, 3, WithTTL(3*time.Second), WithHooks(LogTo(slog.New(slog.NewTextHandler(write, nil)))))
+		mustRelease(t, busy(t, locker, fakes))
+		var hook *HookError
+		if err := locker.Close(); !errors.As(err, &hook) || hook.Lost == 0 {
+			t.Errorf("Close = %v, want an error that tells of the hook that has not returned", err)
+		}
+		_ = read.Close()
+	})
+}
+
+func TestWhatCallbacksAreNotToldIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const more = 321
+		blocks := make(chan struct{})
+		var told, lost, events int64
+		locker, _ := newLocker(t, 3,
+			WithHooks(Hooks{Batch: func(NodeBatch) { told++; <-blocks }}),
+			OnEvent(func(e Event) {
+				told++
+				var hook *HookError
+				if e.Kind == HooksLost && errors.As(e.Err, &hook) {
+					events++
+					if lost += hook.Lost; hook.Hook != "Batch" || e.Node != "" {
+						t.Errorf("the event is %v", e)
+					}
+				}
+			}))
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		first, before := locker.Stats().Hooks, told
+		for range mostReports - first.Queued + more {
+			locker.teller.put(hookBatch, mostReports, func() { told++; <-blocks })
+		}
+		locker.teller.put(hookHoldEnd, mostNews, func() { told++ }) // for which there is room
+		if s := locker.Stats().Hooks; s.Lost != more || s.Queued != mostReports+1 {
+			t.Errorf("%+v, want %d lost, and %d in the queue", s, more, mostReports+1)
+		}
+		close(blocks)
+		noError(t, locker.Close())
+		told -= before + events
+		if s := locker.Stats().Hooks; lost != more || events != 1 || s.Lost != more || s.Queued != 0 || told != mostReports+1 {
+			t.Errorf("%d events tell of %d lost calls, and Stats of %+v; want %d; %d calls of %d were made", events, lost, s, more, told, mostReports+1)
+		}
+	})
+}
+
+func TestALockerThatHasNothingToTellHasNoGoroutineForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3, WithHooks(Hooks{HoldEnd: func(context.Context, HoldEnd) {}, Batch: func(NodeBatch) {}, Node: func(Event) {}}))
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		if l := &locker.teller; l.busy || cap(l.queue) > fewCalls {
+			t.Errorf("an idle Locker's queue is busy (%v), or kept (%d)", l.busy, cap(l.queue))
+		}
+	})
+}
+
+func TestUnknownAnswersAndKindsHaveAName(t *testing.T) {
+	if text := Answer(99).String() + EventKind(99).String(); !strings.Contains(text, "99") {
+		t.Errorf("unknown values are called %q", text)
+	}
+}
+
+// Conversions between them are by number.
+func TestAnswersEventsPathsAndReasonsHaveTheNumbersOfTheLayersBelow(t *testing.T) {
+	for ours, below := range map[any]any{
+		Pending: protocol.Pending, Granted: protocol.Granted, Taken: protocol.Taken, Absent: protocol.Absent, Failed: protocol.Failed, Outbid: protocol.Outbid,
+		NodeUp: fault.NodeUp, NodeDown: fault.NodeDown, NodeUnchecked: fault.NodeUnchecked, NodeEvicts: fault.NodeEvicts, NodeMuted: fault.NodeMuted,
+		NodeClockStepped: fault.NodeClockStepped, NodeClockDrifts: fault.NodeClockDrifts, NodeQuarantined: fault.NodeQuarantined, NodeAdmitted: fault.NodeAdmitted,
+		NodeLimited: fault.NodeLimited, HooksLost: fault.HooksLost, HookPanicked: fault.HookPanicked,
+		PathDirect: waiting.Direct, PathWoken: waiting.Woken, PathHandedOver: waiting.HandedOver, PathPolled: waiting.Polled,
+		EndReleased: quorum.Released, EndLost: quorum.Lost, EndClosed: quorum.Closed, EndAbandoned: quorum.Abandoned, EndConverted: quorum.Converted,
+	} {
+		if reflect.ValueOf(ours).Uint() != reflect.ValueOf(below).Uint() {
+			t.Errorf("%v is %d, and %d below", ours, ours, below)
+		}
+	}
+	if MaxPermits != protocol.MaxPermits {
+		t.Errorf("a semaphore has up to %d permits, and %d below", MaxPermits, protocol.MaxPermits)
+	}
+}
+
+// records returns what was logged, and each record by its message and level.
+func records(t *testing.T, log *bytes.Buffer) (all []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(log.String()) {
+		record := map[string]any{}
+		must(t, json.Unmarshal([]byte(line), &record))
+		all = append(all, record)
+	}
+	return all
+}
+
+func TestALostLockAndRenewalsThatAreShortOfVotesAreLoggedWithoutTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer // one record at a time: see slog.Handler
+		locker, fakes := newLocker(t, 3, WithTTL(3*time.Second), WithHooks(LogTo(slog.New(slog.NewJSONHandler(&log, nil)))))
+		lock := mustAcquire(t, locker, "k", WithRenewal())
+		short := mustAcquire(t, locker, "released")
+		mustRelease(t, short)
+		fakes[2].change(func(f *fakeNode) { f.answer = failing("EVALSHA", "LOADING it loads") })
+		time.Sleep(2500 * time.Millisecond)
+		synctest.Wait()
+		warned := 0
+		for _, r := range records(t, &log) {
+			if r["msg"] == "a renewal is short of votes" && r["level"] == "WARN" {
+				warned++
+				votes, _ := json.Marshal(r["renewal"])
+				if text := string(votes); !strings.Contains(text, fakes[2].name) || strings.Contains(text, fakes[0].name) {
+					t.Errorf("the renewal's record is %s, want the node that has not granted it alone", text)
+				}
+			}
+		}
+		if warned == 0 {
+			t.Errorf("no renewal was logged:\n%s", &log)
+		}
+		changeAll(fakes[:2], func(f *fakeNode) { f.answer = failing("EVALSHA", "LOADING it loads") })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		lost := 0
+		for _, r := range records(t, &log) {
+			if r["msg"] == "a lock was lost" {
+				lost++
+				if r["level"] != "ERROR" || r["key"] != "k" || r["kind"] != "exclusive" || r["held_s"] == 0.0 || r["error"] == nil {
+					t.Errorf("the record of the loss is %v", r)
+				}
+			}
+		}
+		if lost != 1 {
+			t.Errorf("the loss of a lock was logged %d times, want once:\n%s", lost, &log)
+		}
+		for _, token := range []string{lock.Token(), short.Token()} {
+			if strings.Contains(log.String(), strings.TrimPrefix(token, "ql:")) {
+				t.Errorf("the token %q is in the log:\n%s", token, &log)
+			}
+		}
+	})
+}
+
+func TestNewsOfANodeAreLoggedAtMostSoOftenAndTheOthersAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		tell := LogTo(slog.New(slog.NewJSONHandler(&log, nil))).Node
+		const at = "10.0.0.1:6379"
+		for range 25 {
+			tell(Event{Kind: NodeDown, Node: at})
+		}
+		tell(Event{Kind: NodeUp, Node: "10.0.0.2:6379"}) // which has a budget of its own
+		all := records(t, &log)
+		if len(all) != logBurst+1 || all[0]["level"] != "WARN" || all[logBurst]["level"] != "INFO" {
+			t.Errorf("of 25 pieces of news at once and one of another node %d are logged, want %d:\n%s", len(all), logBurst+1, &log)
+		}
+		log.Reset()
+		time.Sleep(logPause)
+		tell(Event{Kind: NodeDown, Node: at})
+		tell(Event{Kind: NodeDown, Node: at})
+		if all := records(t, &log); len(all) != 1 || all[0]["omitted"] != 15.0 {
+			t.Errorf("%v later the log is\n%swant one record more, that counts the 15 before it", logPause, &log)
+		}
+	})
+}
+
+func TestTheSummaryOfAnErrorIsItsBeginningAndTheSameWhateverTheNodesTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		other := another(t, fakes)
+		mustAcquire(t, other, "k", WithTTL(time.Hour))
+		summaries := make(map[string]int)
+		for i := range 5 {
+			changeAll(fakes, func(f *fakeNode) { f.delay = time.Duration(i) * time.Millisecond })
+			_, once := locker.TryAcquire(t.Context(), "k")
+			_, often := locker.Acquire(t.Context(), "k", WithMaxWait(time.Duration(i)*time.Second))
+			for _, err := range []error{once, often} {
+				summary := Summary(err)
+				summaries[summary]++
+				if !strings.HasPrefix(err.Error(), summary) || len(summary) > 60 {
+					t.Errorf("the summary of %q is %q", err, summary)
+				}
+			}
+		}
+		if len(summaries) != 1 {
+			t.Errorf("errors that are alike have the summaries %v", summaries)
+		}
+	})
+}
+
+func TestTheSummariesOfCheckAndCloseNameNoNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		mustAcquire(t, locker, "k")
+		forEach(fakes, (*fakeNode).stop)
+		for want, err := range map[string]error{
+			"redlock: check: 3 of 3 nodes have no vote, and 2 must have one":   locker.Check(t.Context()),
+			"redlock: close: no quorum has confirmed the release of some keys": locker.Close(),
+		} {
+			if got := Summary(err); got != want {
+				t.Errorf("the summary of %q is %q, want %q", err, got, want)
+			}
+		}
+	})
+}
+
+func TestALogHasNoAddressesForKeysNoBareDurationsAndNoZeroes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		locker, fakes := newLocker(t, 3, WithTTL(3*time.Second), WithHooks(LogTo(slog.New(slog.NewJSONHandler(&log, nil)))))
+		mustAcquire(t, locker, "k", WithRenewal())
+		synctest.Wait()
+		forEach(fakes[1:], (*fakeNode).stop)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		_, err := another(t, fakes).Acquire(t.Context(), "k", WithMaxWait(time.Second))
+		slog.New(slog.NewJSONHandler(&log, nil)).Error("no lock", "error", err)
+		text := log.String()
+		for _, want := range []string{`"held_s":`, `"lasted_s":`, `"waited_s":`, `"summary":"redlock: renew \"k\": lock lost"`, `"votes":["node-1: `} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the log has no %s:\n%s", want, text)
+			}
+		}
+		for _, wrong := range []string{`"omitted":0`, `"node-1":`, `"node-2":`, `"held":`, `"lasted":`, `"waited":`, `ms)`} {
+			if strings.Contains(text, wrong) {
+				t.Errorf("the log has %s:\n%s", wrong, text)
+			}
+		}
+		forEach(fakes[1:], (*fakeNode).resume)
+	})
+}
+
+// Where all processors compute, the goroutine that calls hooks may not run at all.
+func TestCallsThatAreLeftOutBeforeOneWasMadeAreNoHooksFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []Event
+		hooks := &teller{events: func(e Event) { said = append(said, e) }, busy: true, since: time.Now()}
+		for range mostReports {
+			hooks.put("Batch", mostReports, func() {})
+		}
+		time.Sleep(time.Minute)
+		hooks.put("Batch", mostReports, func() {})
+		hooks.tell()
+		var lost *HookError
+		if len(said) != 1 || !errors.As(said[0].Err, &lost) || lost.Hook != "" || lost.For != time.Minute || lost.Lost != 1 || !strings.Contains(lost.Error(), "more to do than it can") {
+			t.Errorf("said %v, want one call left out after a minute, and no hook", said)
+		}
+	})
+}

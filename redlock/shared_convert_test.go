@@ -1,0 +1,593 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/scripts"
+)
+
+func mustDowngrade(t *testing.T, lock *Lock) *SharedLock {
+	t.Helper()
+	reader, err := lock.Downgrade(t.Context())
+	must(t, err)
+	synctest.Wait()
+	return reader
+}
+
+func mustUpgrade(t *testing.T, lock *SharedLock) *Lock {
+	t.Helper()
+	writer, err := lock.TryUpgrade(t.Context())
+	must(t, err)
+	synctest.Wait()
+	return writer
+}
+
+func TestADowngradeLetsReadersInAndNoWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithRenewal(), WithFences())
+		writer := mustAcquire(t, locker, "k")
+		work := writer.Context()
+		reader := mustDowngrade(t, writer)
+		if !errors.Is(context.Cause(work), ErrReleased) || writer.Valid() {
+			t.Error("the writer is not over")
+		}
+		if reader.Fence() != writer.Fence() || reader.Token() == writer.Token() || reader.Key() != "k" {
+			t.Error("the reader has another fence or key, or the same token")
+		}
+		returns(t, ErrReleased, "a second Downgrade")(writer.Downgrade(t.Context()))
+		returns(t, ErrReleased, "Release of what is a reader now")(writer.Release())
+		other := mustShare(t, another(t, fakes), "k")
+		returns(t, ErrTaken, "TryAcquire beside it")(locker.TryAcquire(t.Context(), "k"))
+		time.Sleep(time.Minute)
+		wantHeld(t, reader, true)
+		for _, lock := range []*SharedLock{reader, other} {
+			_ = lock.Release() // the other one has expired
+		}
+		synctest.Wait()
+		wantFree(t, fakes, "k")
+		if n := locker.board.Outstanding(); n != 0 {
+			t.Errorf("%d clean-ups are left", n)
+		}
+	})
+}
+
+func TestADowngradeThatNoNodeAnswersKeepsTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
+		writer := mustAcquire(t, locker, "k")
+		until := writer.Until()
+		forEach(fakes, (*fakeNode).stop)
+		reader, err := writer.Downgrade(t.Context())
+		if !errors.Is(err, ErrNoQuorum) || reader == nil || !reader.Valid() || writer.Valid() {
+			t.Fatalf("Downgrade of silent nodes = %v, %v; want ErrNoQuorum and a reader that is held", reader, err)
+		}
+		if d := reader.Until().Sub(until).Abs(); d > time.Millisecond {
+			t.Errorf("the lease ends %v off that of the writer", d)
+		}
+		forEach(fakes, (*fakeNode).resume)
+		time.Sleep(2 * time.Second) // what the nodes did not answer is done by clean-ups
+		for _, f := range fakes {
+			if token, _ := f.token("k"); token != protocol.SharedValue {
+				t.Errorf("%s has not turned the writer into a reader", f.name)
+			}
+		}
+		noError(t, reader.Release())
+		synctest.Wait()
+		wantFree(t, fakes, "k")
+	})
+}
+
+func TestTheReleaseOfADowngradeThatCameToNothingDeletesTheWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
+		writer := mustAcquire(t, locker, "k")
+		changeAll(fakes, func(f *fakeNode) {
+			f.answer = func(args []any) *driver.Reply {
+				if len(args) > 1 && (args[1] == scripts.Share.Digest || args[1] == scripts.Share.Source) {
+					return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed when used memory > 'maxmemory'."}
+				}
+				return nil
+			}
+		})
+		reader, err := writer.Downgrade(t.Context())
+		if err == nil || reader == nil {
+			t.Fatalf("Downgrade = %v, %v; want a reader and an error", reader, err)
+		}
+		noError(t, reader.Release())
+		synctest.Wait()
+		wantFree(t, fakes, "k")
+	})
+}
+
+func TestTheOnlyReaderBecomesTheWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, WithFences())
+		reader := mustShare(t, locker, "k")
+		work := reader.Context()
+		time.Sleep(time.Second)
+		writer := mustUpgrade(t, reader)
+		if !errors.Is(context.Cause(work), ErrReleased) || reader.Valid() || !errors.Is(reader.Release(), ErrReleased) {
+			t.Error("the reader is not over")
+		}
+		if writer.Fence() <= reader.Fence() || writer.Token() == reader.Token() {
+			t.Errorf("the writer has the fence %d behind %d", writer.Fence(), reader.Fence())
+		}
+		if !writer.Until().After(reader.Until()) {
+			t.Error("the writer has the reader's lease")
+		}
+		returns(t, ErrTaken, "TryAcquireShared beside it")(locker.TryAcquireShared(t.Context(), "k"))
+		noError(t, writer.Extend(t.Context(), time.Minute))
+		reader = mustDowngrade(t, writer)
+		writer = mustUpgrade(t, reader)
+		mustRelease(t, writer)
+		synctest.Wait()
+		wantFree(t, fakes, "k")
+	})
+}
+
+func TestAnUpgradeAmongReadersFailsAndLeavesTheLockShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		reader := mustShare(t, locker, "k")
+		// The other one is at a quorum only, so two nodes take the upgrade.
+		other := another(t, fakes[:3])
+		second := mustShare(t, other, "k")
+		if _, err := reader.TryUpgrade(t.Context()); !errors.Is(err, ErrTaken) {
+			t.Fatalf("TryUpgrade among readers = %v, want ErrTaken", err)
+		}
+		synctest.Wait()
+		for _, f := range fakes {
+			if got := f.sharers(); len(got) == 0 {
+				t.Errorf("%s has no reader any more", f.name)
+			}
+		}
+		if held, err := reader.Confirm(t.Context()); !held || err != nil || !reader.Valid() {
+			t.Errorf("Held = %v, %v", held, err)
+		}
+		mustRelease(t, second)
+		mustRelease(t, mustUpgrade(t, reader))
+		synctest.Wait()
+		wantFree(t, fakes, "k")
+	})
+}
+
+func TestTwoThatUpgradeAtOnceBothStayReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		one, two := mustShare(t, locker, "k"), mustShare(t, another(t, fakes), "k")
+		results := make(chan error, 2)
+		for _, lock := range []*SharedLock{one, two} {
+			go func() { _, err := lock.TryUpgrade(t.Context()); results <- err }()
+		}
+		for range 2 {
+			returns(t, ErrTaken, "TryUpgrade")(<-results)
+		}
+		if !one.Valid() || !two.Valid() {
+			t.Error("a reader was lost")
+		}
+	})
+}
+
+func TestAnUpgradeIsRefusedUntilTheLastOneIsCleanedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		reader := mustShare(t, locker, "k")
+		forEach(fakes, (*fakeNode).stop)
+		if _, err := reader.TryUpgrade(t.Context()); !errors.Is(err, ErrNoQuorum) {
+			t.Fatalf("TryUpgrade of silent nodes = %v, want ErrNoQuorum", err)
+		}
+		if _, err := reader.TryUpgrade(t.Context()); !errors.Is(err, ErrContended) {
+			t.Fatalf("the next TryUpgrade = %v, want ErrContended", err)
+		}
+		forEach(fakes, (*fakeNode).resume)
+		time.Sleep(3 * time.Second)
+		for _, f := range fakes {
+			if got := f.sharers(); len(got) != 1 || got[0] != reader.Token() {
+				t.Errorf("%s has the readers %v, want the one", f.name, got)
+			}
+		}
+		noError(t, reader.Release())
+		time.Sleep(time.Minute)
+		wantFree(t, fakes, "k")
+	})
+}
+
+func TestAnUpgradeThatIsDecidedAfterTheReadersLeaseFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Second), WithNodeTimeout(900*time.Millisecond))
+		reader := mustShare(t, locker, "k")
+		time.Sleep(800 * time.Millisecond)
+		far(fakes, 300*time.Millisecond)
+		returns(t, ErrLost, "TryUpgrade that took longer than the lease")(reader.TryUpgrade(t.Context()))
+		time.Sleep(3 * time.Second)
+		wantFree(t, fakes, "k")
+	})
+}
+
+func TestADowngradeWakesTheReadersThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		for name, l := range map[string]*Locker{"the same process": locker, "another": another(t, fakes)} {
+			writer := mustAcquire(t, locker, "k")
+			got := make(chan *SharedLock, 2)
+			for range 2 {
+				go func() {
+					lock, err := l.AcquireShared(t.Context(), "k")
+					noError(t, err)
+					got <- lock
+				}()
+			}
+			time.Sleep(time.Second)
+			began := time.Now()
+			reader := mustDowngrade(t, writer)
+			for range 2 {
+				lock := <-got
+				wantWithin(t, 100*time.Millisecond, began, "a reader in", name, "waited for")
+				_ = lock.Release()
+			}
+			_ = reader.Release()
+			synctest.Wait()
+		}
+	})
+}
+
+// upgradeGivenUp asks for an upgrade, and gives up before a node has answered.
+func upgradeGivenUp(t *testing.T, reader *SharedLock) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := reader.TryUpgrade(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("TryUpgrade that was given up = %v", err)
+	}
+}
+
+func TestAReaderIsExtendedRightBehindAnUpgradeThatWasGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		reader := mustShare(t, locker, "k")
+		far(fakes, 10*time.Millisecond)
+		upgradeGivenUp(t, reader)
+		noError(t, reader.Extend(t.Context(), time.Minute), "Extend behind it")
+		upgradeGivenUp(t, reader)
+		wantHeld(t, reader, true)
+		upgradeGivenUp(t, reader)
+		mustRelease(t, reader)
+		wantFree(t, fakes, "k")
+	})
+}
+
+func TestAHoldIsNotLostToItsOwnUpgradeThatRunsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		reader := mustShare(t, locker, "k")
+		far(fakes, 10*time.Millisecond)
+		upgradeGivenUp(t, reader)
+		time.Sleep(time.Second)
+		for _, f := range fakes {
+			f.plant("k", reader.hold.Others()[0].Token, time.Minute)
+		}
+		if err := reader.Extend(t.Context(), time.Minute); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
+			t.Errorf("Extend at nodes that have the writer = %v, want ErrNoQuorum and not ErrLost", err)
+		}
+		if held, err := reader.Confirm(t.Context()); held || !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("Held at nodes that have the writer = %v, %v; want ErrNoQuorum", held, err)
+		}
+	})
+}
+
+func TestAnUpgradeThatWasGivenUpFreesNoKeyThatIsAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		reader := mustShare(t, locker, "k")
+		far(fakes, 10*time.Millisecond)
+		upgradeGivenUp(t, reader)
+		must(t, reader.Abandon())
+		time.Sleep(10 * time.Second)
+		if names := stray(fakes, "k"); len(names) != 3 {
+			t.Errorf("the abandoned key is at %v, want all nodes", names)
+		}
+	})
+}
+
+func TestAReaderWhoseDowngradeWasGivenUpIsExtendedAndReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		far(fakes, 10*time.Millisecond)
+		for _, extends := range []bool{true, false} {
+			writer := mustAcquire(t, locker, "k")
+			go func() { _ = writer.Extend(t.Context(), time.Minute) }() // it is what the downgrade waits behind
+			time.Sleep(time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			reader, err := writer.Downgrade(ctx)
+			cancel()
+			if reader == nil || !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("Downgrade that was given up = %v, %v", reader, err)
+			}
+			if extends {
+				noError(t, reader.Extend(t.Context(), time.Minute), "Extend behind it")
+			}
+			mustRelease(t, reader)
+			wantFree(t, fakes, "k")
+		}
+	})
+}
+
+func TestADowngradeOfALockThatOthersHaveIsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		writer := mustAcquire(t, locker, "k")
+		for _, f := range fakes {
+			f.plant("k", "another", time.Minute)
+		}
+		reader, err := writer.Downgrade(t.Context())
+		if !errors.Is(err, ErrLost) || errors.Is(err, ErrTaken) || reader == nil {
+			t.Errorf("Downgrade = %v, %v; want ErrLost, not ErrTaken, and a reader", reader, err)
+		}
+	})
+}
+
+func TestADowngradeOfSeveralKeysOrPermitsIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		set, err := locker.AcquireAll(t.Context(), []string{"a", "b"})
+		must(t, err)
+		synctest.Wait()
+		for text, lock := range map[string]*Lock{
+			"redlock: Downgrade: readers share one key, and this lock has 2: release it, and AcquireShared the keys one by one":               set,
+			`redlock: Downgrade: readers do not share permits, and this lock has some of "s": release it, and AcquireShared a key of its own`: mustTake(t, newSemaphore(t, locker, 2)),
+		} {
+			before := fakes[0].batches()
+			if reader, err := lock.Downgrade(t.Context()); reader != nil || !errors.Is(err, ErrOption) || err.Error() != text {
+				t.Errorf("Downgrade of %v = %v, %v, want %q", lock, reader, err, text)
+			}
+			if after := fakes[0].batches(); after != before || !lock.Valid() {
+				t.Errorf("a Downgrade that is refused has sent %d batches, and %v is valid: %v", after-before, lock, lock.Valid())
+			}
+		}
+	})
+}
+
+var conversionRounds = flag.Int("conversion.rounds", 8, "how many random rounds of conversions are looked at for keys that nobody holds")
+
+// leftAt returns what the nodes have of keys that begin with the prefix, readers and those in line
+// included.
+func leftAt(fakes []*fakeNode, prefix string) (left []string) {
+	begins := regexp.MustCompile(`^(ql:\w+[:=])?\{?` + prefix).MatchString
+	changeAll(fakes, func(f *fakeNode) {
+		for key := range f.keys {
+			if held, ok := f.get(key); ok && begins(key) {
+				left = append(left, fmt.Sprintf("%s has %q for %v: %s", f.name, key, held.until.Sub(f.now()), held.token))
+			}
+		}
+		for set, readers := range f.readers {
+			for token, until := range readers {
+				if until.After(f.now()) && begins(set) {
+					left = append(left, fmt.Sprintf("%s has the reader %s in %q", f.name, token, set))
+				}
+			}
+		}
+		for line, tickets := range f.lines {
+			for name, ticket := range tickets {
+				if ticket.until.After(f.now()) && begins(line) {
+					left = append(left, fmt.Sprintf("%s has %s in %q", f.name, name, line))
+				}
+			}
+		}
+	})
+	return left
+}
+
+// Two processes, each of which shares a key, asks in vain to be its writer, and releases it. No
+// node keeps a reader behind the last release: the lease is a minute.
+func TestReadersWhoseUpgradesFailLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, fakes := newLocker(t, 3)
+		changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 2*time.Millisecond })
+		var all sync.WaitGroup
+		for range 2 {
+			locker := another(t, fakes, WithTTL(time.Minute))
+			all.Go(func() {
+				for range 200 {
+					reader, err := locker.AcquireShared(t.Context(), "kept")
+					if err != nil {
+						t.Errorf("AcquireShared = %v", err)
+						return
+					}
+					held := handle{reader.lease, nil}
+					if writer, err := reader.TryUpgrade(t.Context()); err == nil {
+						held = writer.handle
+					}
+					noError(t, held.Release())
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(100 * time.Millisecond) // for clean-ups
+		if left := leftAt(fakes, "k"); left != nil {
+			t.Errorf("behind the last release %v", left)
+		}
+	})
+}
+
+// A round of conversions is what several processes do with a few keys on nodes with faults.
+type conversions struct {
+	t     *testing.T
+	fakes []*fakeNode
+	who   *register
+	ends  time.Time
+}
+
+func TestConversionsLeaveNoKeyThatNobodyHolds(t *testing.T) {
+	t.Parallel()
+	for i := range *conversionRounds {
+		seed := rand.Uint64() //nolint:gosec // any will do
+		synctest.Test(t, func(t *testing.T) { convertsAtRandom(t, seed, 3+2*(i%2), i%4 < 2) })
+		if t.Failed() {
+			t.Fatalf("in round %d, with the seed %d", i, seed)
+		}
+	}
+}
+
+const (
+	conversionLasts = 10 * time.Second
+	// conversionSettles is how long clean-ups may take once the nodes are well: two node time-outs,
+	// and the pauses between tries.
+	conversionSettles = 5 * time.Second
+)
+
+func convertsAtRandom(t *testing.T, seed uint64, size int, fences bool) {
+	options := []Option{WithTTL(time.Minute), WithMaxWait(500 * time.Millisecond), WithNodeTimeout(50 * time.Millisecond)}
+	if fences {
+		options = append(options, WithFences())
+	}
+	fakes, _ := fakeNodes(size)
+	r := conversions{t, fakes, newRegister(t), time.Now().Add(conversionLasts)}
+	random := func(which uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, which)) } //nolint:gosec // it has to be repeatable
+	chaos := random(0)
+	changeAll(fakes, func(f *fakeNode) {
+		f.delay, f.jitter = time.Millisecond, time.Duration(1+chaos.IntN(4))*time.Millisecond
+	})
+	var all sync.WaitGroup
+	var lockers []*Locker
+	for i := range 3 {
+		locker := another(t, fakes, options...)
+		lockers = append(lockers, locker)
+		for j := range 2 {
+			all.Go(func() { r.work(locker, random(uint64(10*i+j+1))) }) //nolint:gosec // it is small
+		}
+	}
+	all.Go(func() { r.faults(chaos) })
+	all.Wait()
+	noError(t, lockers[0].Close())
+	time.Sleep(conversionSettles)
+	if left := leftAt(fakes, "k"); left != nil {
+		t.Errorf("%v behind the last release %v", conversionSettles, left)
+	}
+}
+
+// faults makes a minority of the nodes lose replies and connections, and stop, until the round
+// ends.
+func (r *conversions) faults(rng *rand.Rand) {
+	for time.Now().Before(r.ends) {
+		time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
+		f := r.fakes[rng.IntN(len(r.fakes))]
+		switch rng.IntN(4) {
+		case 0:
+			f.stop() // and what it was sent it runs in another order
+			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+			f.resume()
+		case 1:
+			loses := 1 + rng.IntN(4)
+			f.change(func(f *fakeNode) { f.lose = func(string) bool { loses--; return loses >= 0 } })
+		case 2:
+			f.change(func(f *fakeNode) { f.cuts = 1 + rng.IntN(3) })
+		case 3:
+			f.change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+			f.change(func(f *fakeNode) { f.delay = time.Millisecond })
+		}
+	}
+}
+
+// brief returns a context that sometimes ends within a few round trips.
+func (r *conversions) brief(rng *rand.Rand) (context.Context, context.CancelFunc) {
+	if rng.IntN(3) > 0 {
+		return r.t.Context(), func() {}
+	}
+	return context.WithTimeout(r.t.Context(), time.Duration(1+rng.IntN(8000))*time.Microsecond)
+}
+
+// work acquires, converts and gives up locks until the round ends.
+func (r *conversions) work(l *Locker, rng *rand.Rand) {
+	for time.Now().Before(r.ends) {
+		key := fmt.Sprint("k", rng.IntN(2))
+		abandons := rng.IntN(50) == 0
+		if abandons {
+			key = fmt.Sprint("abandoned", rng.Uint64())
+		}
+		var reader *SharedLock
+		var writer *Lock
+		var err error
+		if before := r.who.asks(key); rng.IntN(3) > 0 {
+			reader, err = l.AcquireShared(r.t.Context(), key)
+		} else if writer, err = l.Acquire(r.t.Context(), key); err == nil {
+			r.who.has(writer, before)
+		}
+		if err != nil {
+			continue
+		}
+		for range rng.IntN(4) {
+			reader, writer = r.convert(reader, writer, rng)
+		}
+		held := either(reader, writer)
+		if abandons {
+			r.abandon(held)
+			continue
+		}
+		if err := held.Release(); errors.Is(err, ErrLost) {
+			r.t.Errorf("Release of %v = %v", held.lease, err)
+		}
+	}
+}
+
+// either returns the hold, which is one of the two.
+func either(reader *SharedLock, writer *Lock) handle {
+	if reader != nil {
+		return reader.handle
+	}
+	return writer.handle
+}
+
+// convert does one thing with a hold.
+func (r *conversions) convert(reader *SharedLock, writer *Lock, rng *rand.Rand) (*SharedLock, *Lock) {
+	ctx, cancel := r.brief(rng)
+	defer cancel()
+	switch {
+	case rng.IntN(3) == 0:
+		held := either(reader, writer)
+		if err := held.Extend(ctx, time.Minute); errors.Is(err, ErrLost) {
+			r.t.Errorf("Extend of %v = %v", held.lease, err)
+		}
+	case reader != nil:
+		before := r.who.asks(reader.Key())
+		if upgraded, err := reader.TryUpgrade(ctx); err == nil {
+			r.who.has(upgraded, before)
+			return nil, upgraded
+		}
+	default:
+		if downgraded, err := writer.Downgrade(ctx); downgraded != nil {
+			return downgraded, nil
+		} else if ctx.Err() == nil {
+			r.t.Errorf("Downgrade = %v", err)
+		}
+	}
+	return reader, writer
+}
+
+// abandon leaves a key to its TTL: nobody else gets it.
+func (r *conversions) abandon(held handle) {
+	if err := held.Abandon(); err != nil {
+		r.t.Errorf("Abandon = %v", err)
+	}
+	time.Sleep(conversionSettles)
+	count := 0
+	for _, f := range r.fakes {
+		if token, _ := f.token(held.Key()); token == held.Token() || token == protocol.SharedValue {
+			count++
+		}
+	}
+	if count <= len(r.fakes)/2 {
+		r.t.Errorf("%v behind Abandon %d nodes have the key", conversionSettles, count)
+	}
+}

@@ -1,0 +1,539 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/subscription"
+	"github.com/quorumlock/quorumlock/internal/waiting"
+)
+
+func TestAReleaseWakesAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5)
+		theirs := another(t, fakes)
+		lock := mustAcquire(t, theirs, "k")
+		next := waitFor(t.Context(), ours)
+		time.Sleep(3 * time.Second)
+		released := time.Now()
+		mustRelease(t, lock)
+		got := mustGet(t, next)
+		if took := got.at.Sub(released); took > 0 {
+			t.Errorf("the waiter had the lock %v after its release, on nodes that answer at once", took)
+		}
+	})
+}
+
+func TestAReleaseUnderAPrefixWakesAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 3, WithKeyPrefix("shop:"))
+		lock := mustAcquire(t, another(t, fakes, WithKeyPrefix("shop:")), "k")
+		next := waitFor(t.Context(), ours)
+		time.Sleep(time.Second)
+		released := time.Now()
+		mustRelease(t, lock)
+		if got := <-next; got.err != nil || got.at.Sub(released) > 0 {
+			t.Errorf("Acquire under a prefix = %v, %v after the release", got.err, got.at.Sub(released))
+		}
+	})
+}
+
+func TestAWaiterSeldomAsksUnderAHolderOfOurs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5)
+		theirs := another(t, fakes)
+		mustAcquire(t, theirs, "k")
+		for range 64 {
+			waitFor(t.Context(), ours, WithMaxWait(9*time.Second))
+		}
+		time.Sleep(time.Second)
+		before := make([]int, len(fakes))
+		for i, f := range fakes {
+			before[i] = f.batches()
+		}
+		time.Sleep(7 * time.Second)
+		for i, f := range fakes {
+			if more := f.batches() - before[i]; more > 2 {
+				t.Errorf("while nothing happened, 64 waiters sent %s %d batches in 7s, want one in 4 to 6s", f.name, more)
+			}
+			if listening := f.listeners(protocol.WakeChannel + "k"); listening != 1 {
+				t.Errorf("64 waiters of one Locker have %d subscriptions at %s, want 1", listening, f.name)
+			}
+		}
+		time.Sleep(3 * time.Second)
+		for _, f := range fakes {
+			if listening := f.listeners(protocol.WakeChannel); listening != 0 {
+				t.Errorf("%s has %d listeners after the last waiter has left", f.name, listening)
+			}
+		}
+	})
+}
+
+func TestALostAnnouncementIsMadeGoodInSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5, WithTTL(time.Hour))
+		theirs := another(t, fakes, WithTTL(time.Hour))
+		lock := mustAcquire(t, theirs, "k")
+		changeAll(fakes, func(f *fakeNode) { f.deaf = true })
+		next := waitFor(t.Context(), ours)
+		time.Sleep(time.Minute)
+		mustRelease(t, lock)
+		began := time.Now()
+		got := <-next
+		if took := got.at.Sub(began); got.err != nil || took > 6*time.Second {
+			t.Errorf("the announcement got lost: Acquire = %v after %v, want the lock within 6s", got.err, took)
+		}
+	})
+}
+
+func TestAnExpiryThatComesSoonerThanAnAnnouncementIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5)
+		theirs := another(t, fakes)
+		mustAcquire(t, theirs, "k", WithTTL(3*time.Second))
+		began := time.Now()
+		next := waitFor(t.Context(), ours)
+		if got := <-next; got.err != nil || got.at.Sub(began) > 3*time.Second+5*time.Millisecond {
+			t.Errorf("a holder that dies: Acquire = %v after %v, want the lock at its expiry", got.err, got.at.Sub(began))
+		}
+	})
+}
+
+func TestAForeignHolderIsPolled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		for _, f := range fakes {
+			f.plant("k", "of another library", time.Hour)
+		}
+		next := waitFor(t.Context(), locker)
+		time.Sleep(10 * time.Second)
+		if tries := fakes[0].count("SET") + fakes[0].count("EVALSHA"); tries < 30 || tries > 200 {
+			t.Errorf("%d tries in 10s under a holder that will announce nothing; want one every 125ms or so", tries)
+		}
+		changeAll(fakes, func(f *fakeNode) { delete(f.keys, "k") })
+		freed := time.Now()
+		got := <-next
+		if took := got.at.Sub(freed); got.err != nil || took > 250*time.Millisecond {
+			t.Errorf("a foreign lock was released: Acquire = %v after %v, want the lock within 250ms", got.err, took)
+		}
+	})
+}
+
+func TestWhereChannelsAreForbiddenWaitersPollAndSaySo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events recorder
+		ours, fakes := newLocker(t, 5, events.option())
+		warm(t, ours) // of a node that is not known to be up it is told later
+		theirs := another(t, fakes)
+		changeAll(fakes, func(f *fakeNode) { f.mute = true })
+		lock := mustAcquire(t, theirs, "k")
+		next := waitFor(t.Context(), ours)
+		time.Sleep(3 * time.Second)
+		must(t, lock.Release(), "Release where nothing may be announced")
+		released := time.Now()
+		got := <-next
+		if took := got.at.Sub(released); got.err != nil || took > 250*time.Millisecond {
+			t.Errorf("Acquire = %v after %v, want the lock within a poll", got.err, took)
+		}
+		if kinds := events.kinds(); !slices.Contains(kinds, NodeMuted) {
+			t.Errorf("what a node reported is %v: not that it is muted", kinds)
+		}
+	})
+}
+
+func TestAWaiterHearsAgainAfterItsConnectionsWereCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5, WithTTL(time.Minute))
+		theirs := another(t, fakes, WithTTL(time.Minute))
+		lock := mustAcquire(t, theirs, "k")
+		next := waitFor(t.Context(), ours)
+		time.Sleep(time.Second)
+		forEach(fakes, (*fakeNode).hangUp)
+		time.Sleep(20 * time.Second)
+		mustRelease(t, lock)
+		released := time.Now()
+		got := <-next
+		if took := got.at.Sub(released); got.err != nil || took > 0 {
+			t.Errorf("20s after all subscriptions were cut: Acquire = %v, %v after the release, want it at once", got.err, took)
+		}
+	})
+}
+
+func TestAnAnnouncementDuringTheSubscriptionIsNotMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5, WithTTL(time.Minute), WithBackoff(30*time.Second, 30*time.Second))
+		theirs := another(t, fakes, WithTTL(time.Minute))
+		warm(t, ours)
+		lock := mustAcquire(t, theirs, "k")
+		far(fakes, 10*time.Millisecond)
+		began := time.Now()
+		next := waitFor(t.Context(), ours)
+		time.Sleep(11 * time.Millisecond) // the first try is back, the subscription is not confirmed
+		for _, f := range fakes {
+			f.change(func(f *fakeNode) { delete(f.keys, "k") }) // a release that nobody hears
+		}
+		got := <-next
+		if took := got.at.Sub(began); got.err != nil || took > time.Second {
+			t.Errorf("a release between try and subscription: Acquire = %v after %v, want one more try upon the confirmation", got.err, took)
+		}
+		_ = lock
+	})
+}
+
+func TestWaitersThatLeaveHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 5)
+		lock := mustAcquire(t, locker, "k")
+		cause := errors.New("changed my mind")
+		var cancels []context.CancelCauseFunc
+		var results []<-chan waited
+		for range 6 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancels = append(cancels, cancel)
+			results = append(results, waitFor(ctx, locker))
+		}
+		for _, i := range []int{0, 3, 5} { // the first, one in the middle, the last
+			left := time.Now()
+			cancels[i](cause)
+			got := <-results[i]
+			if took := got.at.Sub(left); took > 0 {
+				t.Errorf("waiter %d of 6 left %v after its context had ended", i+1, took)
+			}
+			if !errors.Is(got.err, ErrTaken) || !errors.Is(got.err, context.Canceled) || !errors.Is(got.err, cause) {
+				t.Errorf("waiter %d of 6 left with %v, want what was wrong, and the context's error and cause", i+1, got.err)
+			}
+		}
+		for _, i := range []int{1, 2, 4} {
+			mustRelease(t, lock)
+			got := <-results[i]
+			if got.err != nil {
+				t.Fatalf("waiter %d of 6, after others had left: %v", i+1, got.err)
+			}
+			lock = got.lock
+		}
+		for _, cancel := range cancels {
+			cancel(nil)
+		}
+	})
+}
+
+func TestMaxWaitHoldsAnywhereInTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3)
+		mustAcquire(t, locker, "k")
+		began := time.Now()
+		for _, result := range []<-chan waited{
+			waitFor(t.Context(), locker, WithMaxWait(2*time.Second)),
+			waitFor(t.Context(), locker, WithMaxWait(2*time.Second)),
+		} {
+			got := <-result
+			if took := got.at.Sub(began); !errors.Is(got.err, ErrTaken) || took != 2*time.Second {
+				t.Errorf("Acquire with a longest wait of 2s = %v after %v, want ErrTaken after that", got.err, took)
+			}
+		}
+	})
+}
+
+func TestSixteenProcessesOnOneKeyAllGetTheirTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Many more timers at once than these are too much for the race detector of Go 1.26
+		// in a bubble: it fails a check of its own.
+		const processes, turns = 16, 2
+		_, fakes := newLocker(t, 5)
+		changeAll(fakes, func(f *fakeNode) { f.jitter = 2 * time.Millisecond })
+		began := time.Now()
+		var group sync.WaitGroup
+		holders := make(chan struct{}, 1)
+		for i := range processes {
+			locker := another(t, fakes)
+			group.Go(func() {
+				for turn := range turns {
+					lock, err := locker.Acquire(t.Context(), "k")
+					if err != nil {
+						t.Errorf("process %d, turn %d: %v", i+1, turn+1, err)
+						return
+					}
+					select {
+					case holders <- struct{}{}:
+					default:
+						t.Error("two hold the lock at once")
+					}
+					time.Sleep(time.Millisecond)
+					<-holders
+					noError(t, lock.Release(), "process", i+1, "turn", turn+1)
+					time.Sleep(rand.N(5 * time.Millisecond)) //nolint:gosec // work is no secret
+				}
+			})
+		}
+		group.Wait()
+		took := time.Since(began)
+		t.Logf("%d turns of 1ms took %v, with %d tries", processes*turns, took, fakes[0].count("SET"))
+		if most := 20 * time.Millisecond * processes * turns; took > most {
+			t.Errorf("%d turns of 1ms took %v, more than %v: too much is lost to split votes", processes*turns, took, most)
+		}
+	})
+}
+
+func TestAnOutageWhileWaitingIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		mustAcquire(t, locker, "k")
+		first := waitFor(t.Context(), locker, WithMaxOutage(time.Second))
+		second := waitFor(t.Context(), locker, WithMaxWait(30*time.Second), WithMaxOutage(time.Minute))
+		changeAll(fakes[:2], refuse)
+		if got := <-first; !errors.Is(got.err, ErrNoQuorum) || !errors.Is(got.err, errRefused) {
+			t.Errorf("no quorum while waiting: %v, want ErrNoQuorum and each node's error", got.err)
+		}
+		if got := <-second; !errors.Is(got.err, ErrNoQuorum) {
+			t.Errorf("no quorum to the end of a long wait: %v, want ErrNoQuorum", got.err)
+		}
+	})
+}
+
+func TestTheLockOfAHolderThatVanishesGoesToAWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 5)
+		holder := mustAcquire(t, locker, "k", WithTTL(4*time.Second))
+		began := time.Now()
+		next := waitFor(t.Context(), locker)
+		got := <-next
+		took := got.at.Sub(began)
+		if got.err != nil || took < 3*time.Second || took > 4100*time.Millisecond {
+			t.Errorf("a holder of 4s that is never released: Acquire = %v after %v", got.err, took)
+		}
+		if holder.Valid() {
+			t.Error("two locks on one key are valid")
+		}
+	})
+}
+
+func TestAWaiterKnowsItsHolderWithAMinorityAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 5)
+		theirs := another(t, fakes)
+		fakes[1].change(refuse)
+		fakes[3].change(refuse)
+		lock := mustAcquire(t, theirs, "k")
+		next := waitFor(t.Context(), ours)
+		time.Sleep(8 * time.Second)
+		if tries := fakes[0].count("SET"); tries > 4 { // the holder's, the first, and one upon the subscriptions
+			t.Errorf("with two of five nodes away a waiter tried %d times while nothing happened", tries-1)
+		}
+		released := time.Now()
+		mustRelease(t, lock)
+		if got := <-next; got.err != nil || got.at.Sub(released) > 0 {
+			t.Errorf("with two of five nodes away: Acquire = %v, %v after the release", got.err, got.at.Sub(released))
+		}
+	})
+}
+
+// A node that takes no fences, or is in quarantine, sets the key and has no vote. What is
+// announced when the try is cleaned up is no news.
+func TestAWaiterIsNotWokenByTheEndOfItsOwnTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		fakes[0].plant("k", protocol.TokenMark+"left behind", time.Hour)
+		fakes[1].change(func(f *fakeNode) {
+			f.answer = func(args []any) *driver.Reply {
+				if args[0] == "ZADD" || takes(args) {
+					return &driver.Reply{Kind: driver.Failure, Str: "OOM no memory for a fence"}
+				}
+				return nil
+			}
+		})
+		far(fakes, time.Millisecond)
+		warm(t, locker)
+		before := fakes[2].batches()
+		if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second)); !errors.Is(err, ErrTaken) {
+			t.Fatalf("Acquire of a key that is held at one node, with another that takes no fence = %v, want ErrTaken", err)
+		}
+		if tries := (fakes[2].batches() - before) / 2; tries > 100 {
+			t.Errorf("the waiter has tried %d times in 5s, want no more than the pauses of up to %v allow", tries, waiting.MaxSplitBackoff)
+		}
+	})
+}
+
+func TestWaitersThatComeAndGoWhileANodeIsDownLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, fakes := newLocker(t, 3)
+		theirs := another(t, fakes)
+		_ = mustAcquire(t, theirs, "k", WithTTL(time.Hour))
+		_ = mustAcquire(t, theirs, "other", WithTTL(time.Hour))
+		fakes[0].change(refuse)
+		always := waitFor(t.Context(), ours, WithMaxWait(500*time.Second))
+		for range 400 {
+			if _, err := ours.Acquire(t.Context(), "other", WithMaxWait(time.Second)); !errors.Is(err, ErrTaken) {
+				t.Fatalf("Acquire of a key that is held = %v, want ErrTaken", err)
+			}
+		}
+		changes := func() (count int, listens bool) {
+			left := ours.board.Nodes[0].Left()
+			return left.Channels, left.Listens
+		}
+		if n, _ := changes(); n > 20 {
+			t.Errorf("400 waiters have left %d channels to look at when the node is back, want those of the last seconds", n)
+		}
+		<-always
+		time.Sleep(2 * subscription.LastRetry)
+		if n, listens := changes(); n > 0 || listens {
+			t.Errorf("when nobody waits there are %d channels to look at, and somebody listens: %t, want neither", n, listens)
+		}
+	})
+}
+
+// deaf listens, and does not care what is announced.
+type deaf struct{}
+
+func (deaf) OnSubscribed(int, bool) {}
+
+func (deaf) OnMessage(int, string) {}
+
+func TestNobodyBeginsToListenWhileCloseWaits(t *testing.T) {
+	for range 300 {
+		locker, _ := newLocker(t, 1)
+		var group sync.WaitGroup
+		start := make(chan struct{})
+		for i := range 8 {
+			group.Go(func() {
+				<-start
+				host{locker}.Listen(strconv.Itoa(i), deaf{})
+			})
+		}
+		group.Go(func() {
+			<-start
+			noError(t, locker.Close())
+		})
+		close(start)
+		group.Wait()
+		if (host{locker}).Listen("late", deaf{}); locker.board.Nodes[0].Left().Listens {
+			t.Fatal("somebody listens after Close")
+		}
+	}
+}
+
+func TestATimeToLiveThatNoLeaseHasIsNotWaitedFor(t *testing.T) {
+	for _, left := range []int64{math.MaxInt64, math.MaxInt64/1_000_000 + 1, math.MinInt64} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3)
+			warm(t, locker)
+			for _, f := range fakes[:2] {
+				f.plant("k", "somebody", time.Hour)
+				f.change(func(f *fakeNode) {
+					f.answer = answering(driver.Reply{Kind: driver.Integer, Int: left}, func(args []any) bool { return args[0] == "PTTL" })
+				})
+			}
+			far(fakes, time.Millisecond)
+			before := sent(fakes[2])
+			if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second)); !errors.Is(err, ErrTaken) {
+				t.Fatalf("Acquire of a key that is held = %v, want ErrTaken", err)
+			}
+			if tries := sent(fakes[2]) - before; tries > 200 {
+				t.Errorf("where a node has the key for another %d ms, a waiter has tried %d times in 5s, want no more than its pauses allow", left, tries)
+			}
+		})
+	}
+}
+
+// The context may end between the nodes' no and what is made of it.
+func TestAWaitThatEndsWithItsFirstTrySaysBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, _ := newLocker(t, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, err := range []error{&QuorumError{Reason: ErrTaken}, &fault.StateError{Op: "acquire", Key: "k", Why: context.Canceled}} {
+			w := locker.waiter(ctx, request{settings: &locker.options.acquire, key: "k", kind: exclusive, line: behindAll}, 0)
+			if !w.Over(err) {
+				t.Error("the waiting goes on though its context has ended")
+			}
+			if end := w.GiveUp(err); !errors.Is(end, context.Canceled) || !errors.Is(end, err) {
+				t.Errorf("after %v the waiting ends with %v, want both that and the context's end", err, end)
+			}
+		}
+	})
+}
+
+// Who waits for a place among those who ask the nodes at once waits no longer than for the key.
+func TestTheLongestWaitIsHeededHoweverManyAskAtOnce(t *testing.T) {
+	const waiters, maxWait, timeout, trip = 2000, 2500 * time.Millisecond, 2 * time.Second, 500 * time.Millisecond
+	for kind, acquire := range map[string]func(ctx context.Context, l *Locker, key string, options ...AcquireOption) error{
+		"a lock": func(ctx context.Context, l *Locker, key string, options ...AcquireOption) error {
+			_, err := l.Acquire(ctx, key, options...)
+			return err
+		},
+		"a lock on several keys": func(ctx context.Context, l *Locker, key string, options ...AcquireOption) error {
+			_, err := l.AcquireAll(ctx, []string{key, key + "/more"}, options...)
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithNodeTimeout(timeout))
+			warm(t, locker)
+			far(fakes, trip)
+			for _, f := range fakes {
+				for i := range waiters {
+					f.plant(strconv.Itoa(i), "of another library", time.Hour)
+				}
+			}
+			var group sync.WaitGroup
+			began := time.Now()
+			for i := range waiters {
+				group.Go(func() {
+					err := acquire(t.Context(), locker, strconv.Itoa(i), WithMaxWait(maxWait))
+					if took := time.Since(began); took > maxWait+timeout || !errors.Is(err, ErrTaken) || errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%s: %d wait for %v at most, and one ends after %v with %v, want ErrTaken", kind, waiters, maxWait, took, err)
+					}
+				})
+			}
+			group.Wait()
+		})
+	}
+}
+
+func TestOneAcquireMoreThanIsAllowedIsRefusedAtOnce(t *testing.T) {
+	for name, acquire := range map[string]func(ctx context.Context, l *Locker) error{
+		"a lock":   func(ctx context.Context, l *Locker) error { _, err := l.Acquire(ctx, "k"); return err },
+		"a try":    func(ctx context.Context, l *Locker) error { _, err := l.TryAcquire(ctx, "k"); return err },
+		"a reader": func(ctx context.Context, l *Locker) error { _, err := l.AcquireShared(ctx, "k"); return err },
+		"several keys": func(ctx context.Context, l *Locker) error {
+			_, err := l.AcquireAll(ctx, []string{"k", "l"})
+			return err
+		},
+		"a permit": func(ctx context.Context, l *Locker) error { _, err := newSemaphore(t, l, 1).Acquire(ctx); return err },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithMaxAcquires(2))
+			lock := mustAcquire(t, locker, "k")
+			ctx, cancel := context.WithCancel(t.Context())
+			waits := func() error { _, err := locker.Acquire(ctx, "k"); return err }
+			waiters := []<-chan error{async(waits), async(waits)}
+			synctest.Wait()
+			if s := locker.Stats(); s.Acquires != 2 || s.Waiting != 2 {
+				t.Errorf("%s: %d acquires are under way and %d wait, want 2 and 2", name, s.Acquires, s.Waiting)
+			}
+			before, began := fakes[0].batches(), time.Now()
+			if err := acquire(t.Context(), locker); !errors.Is(err, ErrBusy) || errors.Is(err, ErrTaken) || time.Since(began) != 0 || fakes[0].batches() != before {
+				t.Errorf("%s beside two = %v after %v, want ErrBusy at once, and nothing sent", name, err, time.Since(began))
+			}
+			cancel()
+			for _, waiter := range waiters {
+				returns(t, context.Canceled, name)(<-waiter)
+			}
+			mustRelease(t, lock)
+			noError(t, acquire(t.Context(), locker), name, "when nobody waits")
+			if s := locker.Stats(); s.Acquires != 0 {
+				t.Errorf("%s: %d acquires are under way at the end, want none", name, s.Acquires)
+			}
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The figures of the pages are those of the last run that was committed.
+func TestThePagesShowTheFigures(t *testing.T) {
+	reports := map[string]*Report{}
+	for _, name := range []string{"bench", "scale"} {
+		report := readReport(filepath.Join(repository, "docs", name+".json"))
+		reports[name] = &report
+	}
+	blocks := 0
+	for _, path := range append(must(filepath.Glob(filepath.Join(repository, "docs", "*.md"))), filepath.Join(repository, "README.md")) {
+		page := string(must(os.ReadFile(path))) //nolint:gosec // a page of ours
+		blocks += len(mark.FindAllString(page, -1))
+		if marks := strings.Count(page, "<!-- bench ") + strings.Count(page, "<!-- scale "); marks != len(mark.FindAllString(page, -1)) {
+			t.Errorf("%s has %d marks of figures, and some of them cannot be read", path, marks)
+		}
+		if text, err := filled(page, reports); err != nil || text != page {
+			t.Errorf("%s shows other figures than docs/bench.json and docs/scale.json: run `go run . -pages` in test/bench (%v)", path, err)
+		}
+	}
+	if blocks < 5 {
+		t.Errorf("the pages have %d blocks of figures, so the test looks at too little", blocks)
+	}
+}
+
+func TestABlockIsFilledWithFigures(t *testing.T) {
+	report := &Report{Tables: []Table{{Name: "throughput"}}}
+	for contender, cycles := range map[string]float64{"redlock redigo": 50_322, "redsync redigo": 8_592} {
+		report.Tables[0].Add(Key{Contender: contender, Goroutines: 128}, map[string]float64{"cycles": cycles})
+	}
+	report.Tables[0].Add(Key{Contender: "redsync redigo", Goroutines: 16}, map[string]float64{"cycles": 8_441})
+	for page, want := range map[string]string{
+		"a\n<!-- bench throughput; 128 goroutines; cycles; ^redlock -->\nold\n<!-- end -->\nb\n": "a\n<!-- bench throughput; 128 goroutines; cycles; ^redlock -->\n" +
+			"| 128 goroutines | cycles a second |\n|---|---|\n| quorumlock redigo | 50,322 |\n<!-- end -->\nb\n",
+		"<!-- bench throughput; [0-9]+ goroutines; cycles; redsync -->\n<!-- end -->": "<!-- bench throughput; [0-9]+ goroutines; cycles; redsync -->\n" +
+			"|  | cycles a second |\n|---|---|\n| 128 goroutines | 8,592 |\n| 16 goroutines | 8,441 |\n<!-- end -->",
+		"no marks <!-- end -->": "no marks <!-- end -->",
+	} {
+		got, err := filled(page, map[string]*Report{"bench": report})
+		if err != nil || got != want {
+			t.Errorf("filled(%q) = %q, %v", page, got, err)
+		}
+	}
+	for _, words := range []string{"throughput; 1 goroutine; cycles; .", "throughput; 128 goroutines; allocs; .", "fair; 128 goroutines; cycles; .", "throughput; 128 goroutines; cycles; ("} {
+		if text, err := report.block(words); err == nil {
+			t.Errorf("block(%q) = %q, want an error", words, text)
+		}
+	}
+}
