@@ -125,6 +125,15 @@ func (p *Process) setClock() error {
 	return err
 }
 
+// HoldDisk lets no sync begin until the power is cut, as when others keep the disk
+// busy. It needs Setup.Disk.
+func (p *Process) HoldDisk() error {
+	if !p.setup.Disk {
+		return fmt.Errorf("server at %s has the machine's disk: Setup.Disk is not set", p.Addr())
+	}
+	return os.WriteFile(p.heldFile(), nil, 0o600)
+}
+
 // PowerCut ends the server as when its machine loses power: what it wrote is gone,
 // unless an fsync had brought it to the disk. Start then finds the rest. Only files'
 // contents can be lost; that a file was made or renamed is never. It needs Setup.Disk.
@@ -133,6 +142,9 @@ func (p *Process) PowerCut() error {
 		return fmt.Errorf("server at %s has the machine's disk: Setup.Disk is not set", p.Addr())
 	}
 	if err := p.Kill(); err != nil {
+		return err
+	}
+	if err := os.Remove(p.heldFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	safe, err := p.synced()
@@ -156,6 +168,8 @@ func (p *Process) PowerCut() error {
 }
 
 func (p *Process) fsyncsFile() string { return filepath.Join(p.dir, "fsyncs") }
+
+func (p *Process) heldFile() string { return p.fsyncsFile() + ".held" }
 
 // synced returns how much of each file, by its inode, is on the disk.
 func (p *Process) synced() (map[uint64]int64, error) {

@@ -3,6 +3,7 @@
  * After each fsync and fdatasync of a file it appends "INODE LENGTH" to the file that
  * QUORUMLOCK_FSYNCS names. The length is the one before the call: what is written
  * during it may be on the disk or not. Inodes, because servers rename files.
+ * No call begins while a file stands whose name is that one and ".held": the disk is busy.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -16,6 +17,10 @@ static int note(long call, int fd)
 {
 	struct stat before;
 	const char *notes = getenv("QUORUMLOCK_FSYNCS");
+	char held[4096];
+	if (notes && snprintf(held, sizeof held, "%s.held", notes) < (int)sizeof held)
+		while (access(held, F_OK) == 0)
+			usleep(1000);
 	int file = notes && fstat(fd, &before) == 0 && S_ISREG(before.st_mode);
 	if (syscall(call, fd) != 0)
 		return -1;
