@@ -155,18 +155,26 @@ func lateReply(tr *trial) {
 	}
 }
 
-// notKept uses the slice again after Do has given up, as the core does. The race
-// detector sees a call left behind that still reads it.
+// notKept uses the slices again after Do has given up, as the core does. The race
+// detector sees a call left behind that still reads them.
 func notKept(tr *trial) {
+	for _, blocks := range []bool{false, true} {
+		notKeptBy(tr, blocks)
+	}
+}
+
+func notKeptBy(tr *trial, blocks bool) {
 	thaw := tr.server.Freeze()
 	defer thaw()
 	cmds := make([]driver.Command, 64)
 	for i := range cmds {
 		cmds[i] = keyed("SET", "given up", strconv.Itoa(i))
+		cmds[i].Blocks = blocks
 	}
 	out := tr.doShort(cmds...)
 	tr.endedInTime("a server that is silent from the first byte", out, context.DeadlineExceeded)
 	for i := range cmds {
+		cmds[i].Args[1] = "of the next batch"
 		cmds[i] = keyed("SET", "of the next batch", strconv.Itoa(i))
 	}
 	thaw()

@@ -106,7 +106,7 @@ func (c *cluster) send(ctx context.Context, cmds []driver.Command, share *share,
 
 // master names the server that has a key; where that is not known, the key's slot.
 func (c *cluster) master(shards []shard, key string) string {
-	about := c.client.B().Arbitrary().Keys(key).Build()
+	about := c.client.B().Arbitrary("GET").Keys(key).Build() // rueidis panics where a command's first word is empty
 	slot := int64(about.Slot())
 	i := sort.Search(len(shards), func(i int) bool { return shards[i].last >= slot })
 	if i == len(shards) || shards[i].first > slot {

@@ -76,6 +76,7 @@ package rueidis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -174,6 +175,10 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 // cancel ends; the deadline does.
 func (d *Driver) aside(ctx context.Context, link *link, cmds []driver.Command) ([]driver.Reply, error) {
 	done := make(chan []rueidis.RedisResult, 1)
+	cmds = slices.Clone(cmds) // the caller may have its memory back before they are read
+	for i := range cmds {
+		cmds[i].Args = slices.Clone(cmds[i].Args)
+	}
 	go func() {
 		if link.cluster != nil {
 			done <- link.cluster.do(ctx, cmds)

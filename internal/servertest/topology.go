@@ -76,9 +76,11 @@ func Cluster(t *testing.T, open func(addr string) driver.Driver) (driver.Driver,
 	// One master stops: calls to it end, calls to the other go on.
 	thaw := masters[1].Freeze()
 	for range 20 {
-		if _, err := d.Do(Within(t, 20*time.Millisecond), []driver.Command{Command("SET", "a", "1")}); err == nil {
+		cmds := []driver.Command{Command("SET", "a", "1")}
+		if _, err := d.Do(Within(t, 20*time.Millisecond), cmds); err == nil {
 			t.Error("SET on a master that is stopped returned no error")
 		}
+		cmds[0].Args[1] = "" // the caller's again: the race detector sees a call left behind that reads it
 		Ask(t, d, "SET", "b", "2")
 	}
 	thaw()
