@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// A day is 24 hours and more of several processes on nodes with faults, in virtual time.
+// A day is hours of several processes on nodes with faults, in virtual time.
 type day struct {
 	t       *testing.T
 	seed    uint64
@@ -102,7 +102,7 @@ var dayKeys = []string{"orders", "{users}:7", "reports"}
 var (
 	daySeed  = flag.Uint64("day.seed", 0, "the seed of the first day of faults; 0: any")
 	days     = flag.Int("day.count", 1, "the number of days, each with the next seed")
-	dayHours = flag.Float64("day.hours", 25, "the hours of a day")
+	dayHours = flag.Float64("day.hours", 10, "the hours of a day")
 	exact    = flag.Bool("day.exact", false, "print a fingerprint of all commands, and do not measure the heap: that collects garbage, and a day would not repeat exactly")
 )
 
