@@ -90,12 +90,18 @@ func (c *cluster) know(ctx context.Context) error {
 func (c *cluster) look(l *lookup) {
 	ctx, cancel := context.WithTimeout(c.life, c.masters.Options().DialTimeout)
 	defer cancel()
-	_, err := c.masters.MasterForKey(ctx, keyless)
+	err := c.ask(ctx)
 	c.mu.Lock()
 	c.known, c.lookup = err == nil, nil
 	c.mu.Unlock()
 	l.err = refusal(err)
 	close(l.done)
+}
+
+func (c *cluster) ask(ctx context.Context) (err error) {
+	defer driver.CatchPanic(&err)
+	_, err = c.masters.MasterForKey(ctx, keyless)
+	return err
 }
 
 // keyless is the key whose master gets the batches without a key: always the same one, so

@@ -2,6 +2,7 @@ package goredis_test
 
 import (
 	"context"
+	"net"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -42,6 +43,15 @@ func TestDriverOverCluster(t *testing.T) {
 }
 
 func TestServers(t *testing.T) { servertest.Run(t, "goredis", goredis.Open) }
+
+func TestAPanicOfTheDialerIsAnError(t *testing.T) {
+	servertest.Panics(t, func(addr string, dialing func()) driver.Driver {
+		return open(t, redis.NewClient(&redis.Options{Addr: addr, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dialing()
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		}}))
+	})
+}
 
 func FuzzReplies(f *testing.F) { drivertest.FuzzReplies(f, openDefault) }
 

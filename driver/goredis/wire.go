@@ -38,15 +38,21 @@ type wire struct {
 
 // connect dials and shakes hands (HELLO, AUTH, SELECT, OnConnect, a PING to see the
 // end of it) within ctx.
-func connect(ctx context.Context, options *redis.Options, hooks []redis.Hook) (*wire, error) {
+func connect(ctx context.Context, options *redis.Options, hooks []redis.Hook) (_ *wire, err error) {
+	var socket net.Conn
+	defer func() {
+		if err != nil && socket != nil {
+			_ = socket.Close() // go-redis may not have taken it
+		}
+	}()
+	defer driver.CatchPanic(&err)
 	dial := redis.DialHook(options.Dialer)
 	for _, hook := range slices.Backward(hooks) {
 		if wrapped := hook.DialHook(dial); wrapped != nil {
 			dial = wrapped
 		}
 	}
-	socket, err := dial(ctx, options.Network, options.Addr)
-	if err != nil {
+	if socket, err = dial(ctx, options.Network, options.Addr); err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { cut(socket) })
@@ -71,7 +77,6 @@ func connect(ctx context.Context, options *redis.Options, hooks []redis.Hook) (*
 	}
 	if err != nil {
 		w.close()
-		_ = socket.Close() // go-redis may not have taken it
 		return nil, refusal(err)
 	}
 	return w, nil

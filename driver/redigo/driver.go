@@ -172,12 +172,13 @@ func (d *Driver) take(ctx context.Context) (*conn, error) {
 // time. A connection that comes too late for this call serves the next one. Without a
 // connection, the caller's place among the calls or the seats is free again.
 func (d *Driver) borrow(ctx context.Context, places chan struct{}) (*conn, error) {
-	c, err := driver.Await(ctx, func() (*conn, error) {
-		c, err := d.connect(ctx)
-		if err != nil {
-			<-places
-		}
-		return c, err
+	c, err := driver.Await(ctx, func() (c *conn, err error) {
+		defer func() {
+			if c == nil {
+				<-places
+			}
+		}()
+		return d.connect(ctx)
 	}, func(late *conn, err error) {
 		if err != nil {
 			d.mu.Lock()

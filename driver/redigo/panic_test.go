@@ -63,3 +63,11 @@ func giveAllBack(t *testing.T, d *redigo.Driver, pool *redis.Pool) {
 		t.Errorf("after Close %d of the pool's connections are in use", stats.ActiveCount-stats.IdleCount)
 	}
 }
+
+func TestAPanicOfTheDialerIsAnError(t *testing.T) {
+	servertest.Panics(t, func(addr string, dialing func()) driver.Driver {
+		pool := newPool(t, addr)
+		pool.Dial = func() (redis.Conn, error) { dialing(); return redis.Dial("tcp", addr) }
+		return newDriver(t, pool)
+	})
+}

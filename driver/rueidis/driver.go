@@ -174,35 +174,31 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 // of a Cluster. It does so on a goroutine of its own, for rueidis may have to connect first, which no
 // cancel ends; the deadline does.
 func (d *Driver) aside(ctx context.Context, link *link, cmds []driver.Command) ([]driver.Reply, error) {
-	done := make(chan []rueidis.RedisResult, 1)
 	cmds = slices.Clone(cmds) // the caller may have its memory back before they are read
 	for i := range cmds {
 		cmds[i].Args = slices.Clone(cmds[i].Args)
 	}
-	go func() {
+	results, err := driver.Await(ctx, func() ([]rueidis.RedisResult, error) {
+		defer func() { <-d.slots }()
 		if link.cluster != nil {
-			done <- link.cluster.do(ctx, cmds)
-		} else {
-			batch := make([]rueidis.Completed, len(cmds))
-			for i := range cmds {
-				batch[i] = write(link.client.B(), cmds[i], true)
-			}
-			done <- link.client.DoMulti(ctx, batch...)
+			return link.cluster.do(ctx, cmds), nil
 		}
-		<-d.slots
-	}()
-	select {
-	case results := <-done:
-		replies, err := toReplies(results)
-		switch {
-		case err == nil:
+		batch := make([]rueidis.Completed, len(cmds))
+		for i := range cmds {
+			batch[i] = write(link.client.B(), cmds[i], true)
+		}
+		return link.client.DoMulti(ctx, batch...), nil
+	}, func([]rueidis.RedisResult, error) {})
+	var replies []driver.Reply
+	if err == nil {
+		if replies, err = toReplies(results); err == nil {
 			return replies, nil
-		case ctx.Err() == nil:
-			return replies, fmt.Errorf("rueidis: %w", err)
 		}
-	case <-ctx.Done():
 	}
-	return nil, fmt.Errorf("rueidis: %w", ctx.Err())
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("rueidis: %w", ctx.Err())
+	}
+	return replies, fmt.Errorf("rueidis: %w", err)
 }
 
 // blocks reports whether a command of cmds may take its time.

@@ -107,13 +107,7 @@ func (d *Driver) connected(ctx context.Context) (*link, error) {
 
 func (d *Driver) connect(try *attempt, client rueidis.Client) {
 	defer close(try.done)
-	if client == nil {
-		client, try.err = d.dial()
-	}
-	if try.err == nil {
-		try.link, try.err = newLink(client, d.slots)
-	}
-	try.err = refusal(try.err)
+	client, try.link, try.err = d.reach(client)
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,6 +118,19 @@ func (d *Driver) connect(try *attempt, client rueidis.Client) {
 	}
 	d.attempt, d.client = nil, client
 	d.link.Store(try.link)
+}
+
+// reach makes a link, and first the client where there is none.
+func (d *Driver) reach(client rueidis.Client) (c rueidis.Client, l *link, err error) {
+	defer func() { err = refusal(err) }()
+	defer driver.CatchPanic(&err)
+	if c = client; c == nil {
+		if c, err = d.dial(); err != nil {
+			return nil, nil, err
+		}
+	}
+	l, err = newLink(c, d.slots)
+	return c, l, err
 }
 
 // drop closes a link whose connection has failed. The next call makes another.

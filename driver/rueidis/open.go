@@ -108,13 +108,14 @@ func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 	return client, err
 }
 
-// checked dials as the option says, and checks the server's replies: rueidis panics, on
-// goroutines of its own, over an unasked reply.
+// checked dials as the option says, and checks the server's replies: rueidis dials on goroutines of its
+// own, and panics there over an unasked reply.
 func checked(
 	dialCtx func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error),
 	dial func(string, *net.Dialer, *tls.Config) (net.Conn, error),
 ) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (socket net.Conn, err error) {
+		defer driver.CatchPanic(&err)
 		switch {
 		case dialCtx != nil:
 			socket, err = dialCtx(ctx, addr, dialer, config)

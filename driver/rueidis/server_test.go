@@ -50,6 +50,18 @@ func TestOpenedDriver(t *testing.T) {
 
 func TestServers(t *testing.T) { servertest.Run(t, "rueidis", rueidis.Open) }
 
+func TestAPanicOfTheDialerIsAnError(t *testing.T) {
+	servertest.Panics(t, func(addr string, dialing func()) driver.Driver {
+		return open(t, client.ClientOption{
+			InitAddress: []string{addr}, DisableCache: true,
+			DialCtxFn: func(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				dialing()
+				return dialer.DialContext(ctx, "tcp", addr)
+			},
+		})
+	})
+}
+
 func FuzzReplies(f *testing.F) { drivertest.FuzzReplies(f, openURL) }
 
 func FuzzNotices(f *testing.F) { drivertest.FuzzNotices(f, openURL) }

@@ -58,9 +58,8 @@ func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (d
 		asked:    make(chan struct{}, 1),
 	}
 	session, err := driver.Await(ctx, func() (*session, error) {
-		session, err := newSession(life, link.client, s.notifier)
-		<-d.opening
-		return session, err
+		defer func() { <-d.opening }()
+		return newSession(life, link.client, s.notifier)
 	}, func(late *session, err error) {
 		if err == nil {
 			late.cut()

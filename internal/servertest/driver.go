@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 const (
@@ -96,6 +99,29 @@ func Code(err error) string {
 		return ""
 	}
 	return refused.Code
+}
+
+// Panics has the driver of a client whose dialer calls dialing, which panics at first. A panic on a
+// goroutine of the driver's own would end the process.
+func Panics(t *testing.T, open func(addr string, dialing func()) driver.Driver) {
+	t.Helper()
+	var well atomic.Bool
+	d := open(scripted.Start(t).Addr(), func() {
+		if !well.Load() {
+			panic("the application's dialer")
+		}
+	})
+	for range 20 { // more than may be left behind
+		_, err := d.Do(Within(t, Patience), []driver.Command{Command("PING")})
+		if err == nil || !strings.Contains(err.Error(), "panicked") || !strings.Contains(err.Error(), "the application's dialer") {
+			t.Fatalf("Do = %v, want that the application's dialer panicked", err)
+		}
+		if !errors.Is(err, driver.ErrNotSent) {
+			t.Errorf("Do = %v, want that nothing was sent", err)
+		}
+	}
+	well.Store(true)
+	Expect(t, d, "words", "ECHO", "words")
 }
 
 // Bench sends batches as acquires send them.
