@@ -23,7 +23,7 @@ type Stats struct {
 
 // HookStats are the calls of [Hooks] that the Locker makes in a goroutine of its own.
 type HookStats struct {
-	Queued int   // calls that wait for one before them to return
+	Queued int   // calls that are under way, or wait for one before them to return; 0: all is told
 	Lost   int64 // calls that were left out so far, because too many waited: see [HooksLost]
 	Panics int64 // calls so far that have panicked: see [HookPanicked]
 }

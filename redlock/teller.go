@@ -201,7 +201,9 @@ func (t *teller) known() HookStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.stats
-	s.Queued = len(t.queue) - t.next
+	if s.Queued = len(t.queue) - t.next; t.now != "" && !t.over {
+		s.Queued++
+	}
 	return s
 }
 

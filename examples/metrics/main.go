@@ -92,6 +92,9 @@ func run(ctx context.Context, s program.Stage) error {
 	if err := program.Together(4, func(int) error { return work(ctx, locker) }); err != nil {
 		return err
 	}
+	for locker.Stats().Hooks.Queued > 0 && ctx.Err() == nil { // hooks hear of an end a moment later
+		_ = program.Sleep(ctx, time.Millisecond)
+	}
 	url := "http://" + listener.Addr().String() + "/metrics"
 	s.Printf("Four workers have each done five jobs, under the locks of three orders. %s says:", url)
 	if err := scrape(ctx, s, url); err != nil {
