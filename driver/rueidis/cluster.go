@@ -99,7 +99,7 @@ func (c *cluster) send(ctx context.Context, cmds []driver.Command, share *share,
 		batch[i] = write(wire.B(), cmds[at], false)
 	}
 	batch[0] = batch[0].SetSlot(share.key) // the others go with it
-	for i, result := range wire.DoMulti(ctx, batch...) {
+	for i, result := range wire.DoMulti(&call{Context: ctx}, batch...) {
 		results[share.at[i]] = result
 	}
 }

@@ -127,8 +127,8 @@ func newDriver(client rueidis.Client, dial func() (rueidis.Client, error)) *Driv
 // the next call connects anew. It reports none of its replies, not even those that had
 // arrived.
 //
-// Batches that block and those to a Cluster run on a goroutine of their own, and when
-// they fail none of their replies is reported.
+// Batches that block and those to a Cluster run on a goroutine of their own. Of one that ctx
+// cuts off, and of one that blocks and fails, no reply is reported.
 func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	if len(cmds) == 0 {
 		return nil, nil

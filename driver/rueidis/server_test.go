@@ -48,6 +48,14 @@ func TestOpenedDriver(t *testing.T) {
 	})
 }
 
+func TestDriverOverCluster(t *testing.T) {
+	drivertest.Run(t, func(t *testing.T, addr string) drivertest.Subject {
+		return drivertest.Subject{
+			Driver: open(t, client.ClientOption{InitAddress: []string{addr}, ClientName: scripted.Cluster}),
+		}
+	})
+}
+
 func TestServers(t *testing.T) { servertest.Run(t, "rueidis", rueidis.Open) }
 
 func TestAPanicOfTheDialerIsAnError(t *testing.T) {

@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,6 +55,7 @@ var commands = map[string]struct {
 	"READONLY":  {0, always(Simple("OK"))},
 	"READWRITE": {0, always(Simple("OK"))},
 	"CLIENT":    {1, client},
+	"CLUSTER":   {1, cluster},
 	"COMMAND":   {0, always(Array())},
 	"PING":      {0, ping},
 	"ECHO":      {1, func(_ *Server, _ *Conn, args []string) string { return Bulk(args[0]) }},
@@ -84,6 +86,9 @@ func hello(_ *Server, c *Conn, args []string) string {
 		}
 		c.proto = proto
 	}
+	if i := slices.Index(args, "SETNAME"); i >= 0 && i+1 < len(args) {
+		c.name = args[i+1]
+	}
 	return Table(
 		c.proto,
 		Bulk("server"), Bulk("redis"),
@@ -100,10 +105,25 @@ func client(_ *Server, c *Conn, args []string) string {
 	switch strings.ToUpper(args[0]) {
 	case "ID":
 		return Integer(int64(c.id))
-	case "SETNAME", "SETINFO", "TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH":
+	case "SETNAME":
+		c.name = args[len(args)-1]
+		return Simple("OK")
+	case "SETINFO", "TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH":
 		return Simple("OK")
 	}
 	return Failure("ERR unknown subcommand '" + args[0] + "'. Try CLIENT HELP.")
+}
+
+// Cluster is the name by which a client asks for a Redis Cluster, whose only master the server is.
+const Cluster = "cluster"
+
+func cluster(s *Server, c *Conn, args []string) string {
+	if c.name != Cluster || strings.ToUpper(args[0]) != "SLOTS" {
+		return Failure("ERR This instance has cluster support disabled")
+	}
+	host, port, _ := net.SplitHostPort(s.Addr())
+	number, _ := strconv.ParseInt(port, 10, 64)
+	return Array(Array(Integer(0), Integer(16383), Array(Bulk(host), Integer(number), Bulk("the only one"))))
 }
 
 func info(_ *Server, c *Conn, _ []string) string {

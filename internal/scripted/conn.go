@@ -16,6 +16,7 @@ type Conn struct {
 	in    *bufio.Reader
 	id    int
 	proto int
+	name  string // that the client has given it
 
 	commands *resp.Reader // of in
 
