@@ -56,13 +56,7 @@ func start(path string, argv []string, group int) (*family, error) {
 
 // tend reaps the program.
 func (f *family) tend() {
-	var status syscall.WaitStatus
-	for {
-		if _, err := syscall.Wait4(f.leader, &status, 0, nil); err != syscall.EINTR {
-			break
-		}
-	}
-	f.ending <- status
+	f.ending <- reaped(f.leader)
 	f.changed <- struct{}{}
 }
 

@@ -222,12 +222,7 @@ func (f *family) over() (gone, leader bool) {
 // bury reaps the program, when nothing else is left, and returns how it ended.
 func (f *family) bury() notice {
 	calm()
-	var status syscall.WaitStatus
-	for {
-		if _, err := syscall.Wait4(f.leader, &status, 0, nil); err != syscall.EINTR {
-			return ended(status)
-		}
-	}
+	return ended(reaped(f.leader))
 }
 
 // sweep has nothing to do: nothing is left.

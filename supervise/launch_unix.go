@@ -39,14 +39,10 @@ func (s *session) launch() (ending <-chan struct{}, end func(), err error) {
 	s.notices = decode[notice](noticesFrom, stop)
 	go func() {
 		defer close(gone)
-		for {
-			if _, err := syscall.Wait4(s.guard, nil, 0, nil); err != syscall.EINTR {
-				guards.Lock()
-				defer guards.Unlock()
-				delete(guards.pids, s.guard)
-				return
-			}
-		}
+		reaped(s.guard)
+		guards.Lock()
+		defer guards.Unlock()
+		delete(guards.pids, s.guard)
 	}()
 	return gone, func() {
 		_ = orders.Close()
@@ -116,4 +112,13 @@ func enlist() {
 		})
 	}
 	over.Wait()
+}
+
+// reaped reaps a child when it has ended.
+func reaped(pid int) (status syscall.WaitStatus) {
+	for {
+		if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+			return status
+		}
+	}
 }
