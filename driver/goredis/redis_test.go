@@ -44,13 +44,34 @@ func TestDriverOverCluster(t *testing.T) {
 
 func TestServers(t *testing.T) { servertest.Run(t, "goredis", goredis.Open) }
 
-func TestAPanicOfTheDialerIsAnError(t *testing.T) {
-	servertest.Panics(t, func(addr string, dialing func()) driver.Driver {
+func TestAPanicOfADialerOrAHookIsAnError(t *testing.T) {
+	servertest.Panics(t, func(addr string, may func()) driver.Driver {
 		return open(t, redis.NewClient(&redis.Options{Addr: addr, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			dialing()
+			may()
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		}}))
 	})
+	servertest.Panics(t, func(addr string, may func()) driver.Driver {
+		return open(t, redis.NewClient(&redis.Options{Addr: addr}), goredis.WithHooks(onEcho(may)))
+	})
+}
+
+// onEcho is a hook that calls the function before an ECHO.
+type onEcho func()
+
+func (h onEcho) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "echo" {
+			h()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (onEcho) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (onEcho) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 func FuzzReplies(f *testing.F) { drivertest.FuzzReplies(f, openDefault) }

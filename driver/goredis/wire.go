@@ -88,7 +88,8 @@ type dialed struct{ redis.Hook }
 func (dialed) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // send sends the batch. With an error come the replies that had arrived.
-func (w *wire) send(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+func (w *wire) send(ctx context.Context, cmds []driver.Command) (replies []driver.Reply, err error) {
+	defer driver.CatchPanic(&err) // of a hook
 	for len(w.commands) < len(cmds) {
 		w.commands = append(w.commands, newCommand()) //nolint:contextcheck // it outlives the batch
 	}
@@ -97,7 +98,6 @@ func (w *wire) send(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 		batch[i].(*command).load(cmd)
 	}
 
-	var err error
 	if len(batch) == 1 {
 		err = w.conn.Process(ctx, batch[0])
 	} else {

@@ -55,7 +55,8 @@ func (c *conn) exchange(ctx context.Context, cmds []driver.Command) ([]driver.Re
 	return replies, err
 }
 
-func (c *conn) send(cmds []driver.Command) error {
+func (c *conn) send(cmds []driver.Command) (err error) {
+	defer c.caught(&err)
 	for _, cmd := range cmds {
 		if err := c.Send(cmd.Args[0].(string), cmd.Args[1:]...); err != nil {
 			return err
@@ -81,17 +82,18 @@ func (c *conn) roundTrip(cmds []driver.Command) ([]driver.Reply, error) {
 	return replies, nil
 }
 
+// caught makes a panic an error, and breaks the connection: the start of the next reply is unknown. The
+// client panics over a length that is beyond all memory.
+func (c *conn) caught(err *error) {
+	if cause := recover(); cause != nil {
+		c.snap()
+		*err = fmt.Errorf("the client panicked: %v", cause)
+	}
+}
+
 // receive reads one reply. The context ends it, so it needs no time-out of its own.
-//
-// The client panics over a length that is beyond all memory. Then the start of the next reply
-// is unknown.
-func (c *conn) receive() (got driver.Reply, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			c.snap()
-			got, err = driver.Reply{}, fmt.Errorf("the client panicked over the server's reply: %v", cause)
-		}
-	}()
+func (c *conn) receive() (_ driver.Reply, err error) {
+	defer c.caught(&err)
 	value, err := c.ReceiveWithTimeout(0)
 	if err == nil {
 		return reply(value), nil

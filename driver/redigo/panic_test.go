@@ -64,10 +64,35 @@ func giveAllBack(t *testing.T, d *redigo.Driver, pool *redis.Pool) {
 	}
 }
 
-func TestAPanicOfTheDialerIsAnError(t *testing.T) {
-	servertest.Panics(t, func(addr string, dialing func()) driver.Driver {
+func TestAPanicOfADialerOrAConnectionIsAnError(t *testing.T) {
+	servertest.Panics(t, func(addr string, may func()) driver.Driver {
 		pool := newPool(t, addr)
-		pool.Dial = func() (redis.Conn, error) { dialing(); return redis.Dial("tcp", addr) }
+		pool.Dial = func() (redis.Conn, error) { may(); return redis.Dial("tcp", addr) }
 		return newDriver(t, pool)
 	})
+	servertest.Panics(t, func(addr string, may func()) driver.Driver {
+		pool := newPool(t, addr)
+		dial := pool.Dial
+		pool.Dial = func() (redis.Conn, error) {
+			c, err := dial()
+			return sends{c.(plain), may}, err
+		}
+		return newDriver(t, pool)
+	})
+}
+
+type plain interface {
+	redis.ConnWithTimeout
+	redis.ConnWithContext
+}
+
+// sends calls the function before it sends.
+type sends struct {
+	plain
+	before func()
+}
+
+func (s sends) Send(name string, args ...any) error {
+	s.before()
+	return s.plain.Send(name, args...)
 }

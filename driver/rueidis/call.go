@@ -38,12 +38,13 @@ func (*call) Deadline() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-func (c *call) send(wire rueidis.DedicatedClient) []rueidis.RedisResult {
-	if len(c.batch) == 1 { // saves what DoMulti allocates
+func (c *call) send(wire rueidis.DedicatedClient) (_ []rueidis.RedisResult, err error) {
+	defer driver.CatchPanic(&err) // of a hook
+	if len(c.batch) == 1 {        // saves what DoMulti allocates
 		c.only[0] = wire.Do(c, c.batch[0])
-		return c.only[:]
+		return c.only[:], nil
 	}
-	return wire.DoMulti(c, c.batch...)
+	return wire.DoMulti(c, c.batch...), nil
 }
 
 // recycle keeps the call's memory for another one. Only a call that was answered

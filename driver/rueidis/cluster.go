@@ -3,10 +3,10 @@ package rueidis
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sort"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
@@ -35,20 +35,27 @@ type shard struct {
 const keyless = "quorumlock"
 
 // do sends each master its share, all at once.
-func (c *cluster) do(ctx context.Context, cmds []driver.Command) []rueidis.RedisResult {
+func (c *cluster) do(ctx context.Context, cmds []driver.Command) ([]rueidis.RedisResult, error) {
 	results := make([]rueidis.RedisResult, len(cmds))
-	var sending sync.WaitGroup
-	for _, share := range c.split(ctx, cmds) {
-		sending.Go(func() { c.send(ctx, cmds, share, results) })
+	shares := c.split(ctx, cmds)
+	failed := make(chan error, len(shares))
+	for _, share := range shares {
+		go func() { failed <- c.send(ctx, cmds, share, results) }()
 	}
-	sending.Wait()
+	var err error
+	for range shares {
+		err = errors.Join(err, <-failed)
+	}
+	if err != nil {
+		return nil, err
+	}
 	for _, result := range results {
 		if strayed(result.Error()) {
 			c.shards.Store(nil)
 			break
 		}
 	}
-	return results
+	return results, nil
 }
 
 // A share is what goes to one master.
@@ -91,7 +98,8 @@ func (c *cluster) split(ctx context.Context, cmds []driver.Command) map[string]*
 }
 
 // send sends a share on a connection that is its own meanwhile.
-func (c *cluster) send(ctx context.Context, cmds []driver.Command, share *share, results []rueidis.RedisResult) {
+func (c *cluster) send(ctx context.Context, cmds []driver.Command, share *share, results []rueidis.RedisResult) (err error) {
+	defer driver.CatchPanic(&err) // of a hook
 	wire, release := c.client.Dedicate()
 	defer release()
 	batch := make([]rueidis.Completed, len(share.at))
@@ -102,6 +110,7 @@ func (c *cluster) send(ctx context.Context, cmds []driver.Command, share *share,
 	for i, result := range wire.DoMulti(&call{Context: ctx}, batch...) {
 		results[share.at[i]] = result
 	}
+	return nil
 }
 
 // master names the server that has a key; where that is not known, the key's slot.

@@ -151,7 +151,11 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 	}
 
 	call := newCall(ctx, link.wire, cmds)
-	replies, err := toReplies(call.send(link.wire)) //nolint:contextcheck // the call is the context
+	var replies []driver.Reply
+	results, err := call.send(link.wire) //nolint:contextcheck // the call is the context
+	if err == nil {
+		replies, err = toReplies(results)
+	}
 	switch {
 	case err == nil:
 		call.recycle()
@@ -181,7 +185,7 @@ func (d *Driver) aside(ctx context.Context, link *link, cmds []driver.Command) (
 	results, err := driver.Await(ctx, func() ([]rueidis.RedisResult, error) {
 		defer func() { <-d.slots }()
 		if link.cluster != nil {
-			return link.cluster.do(ctx, cmds), nil
+			return link.cluster.do(ctx, cmds)
 		}
 		batch := make([]rueidis.Completed, len(cmds))
 		for i := range cmds {

@@ -58,16 +58,50 @@ func TestDriverOverCluster(t *testing.T) {
 
 func TestServers(t *testing.T) { servertest.Run(t, "rueidis", rueidis.Open) }
 
-func TestAPanicOfTheDialerIsAnError(t *testing.T) {
-	servertest.Panics(t, func(addr string, dialing func()) driver.Driver {
+func TestAPanicOfADialerOrAHookIsAnError(t *testing.T) {
+	servertest.Panics(t, func(addr string, may func()) driver.Driver {
 		return open(t, client.ClientOption{
 			InitAddress: []string{addr}, DisableCache: true,
 			DialCtxFn: func(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-				dialing()
+				may()
 				return dialer.DialContext(ctx, "tcp", addr)
 			},
 		})
 	})
+	for _, name := range []string{"", scripted.Cluster} {
+		servertest.Panics(t, func(addr string, may func()) driver.Driver {
+			return driverOf(t, hooked{newClient(t, client.ClientOption{InitAddress: []string{addr}, ClientName: name}), may})
+		})
+	}
+}
+
+// hooked is a client as those of rueidishook are: its dedicated connections call the function before
+// all but a PING.
+type hooked struct {
+	client.Client
+	before func()
+}
+
+func (h hooked) Dedicate() (client.DedicatedClient, func()) {
+	wire, cancel := h.Client.Dedicate()
+	return hookedWire{wire, h.before}, cancel
+}
+
+type hookedWire struct {
+	client.DedicatedClient
+	before func()
+}
+
+func (h hookedWire) Do(ctx context.Context, cmd client.Completed) client.RedisResult {
+	if cmd.Commands()[0] != "PING" {
+		h.before()
+	}
+	return h.DedicatedClient.Do(ctx, cmd)
+}
+
+func (h hookedWire) DoMulti(ctx context.Context, cmds ...client.Completed) []client.RedisResult {
+	h.before()
+	return h.DedicatedClient.DoMulti(ctx, cmds...)
 }
 
 func FuzzReplies(f *testing.F) { drivertest.FuzzReplies(f, openURL) }
