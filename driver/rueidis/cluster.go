@@ -106,8 +106,8 @@ func (c *cluster) send(ctx context.Context, cmds []driver.Command, share *share,
 	for i, at := range share.at {
 		batch[i] = write(wire.B(), cmds[at], false)
 	}
-	batch[0] = batch[0].SetSlot(share.key) // the others go with it
-	for i, result := range wire.DoMulti(&call{Context: ctx}, batch...) {
+	batch[0] = batch[0].SetSlot(share.key)                               // the others go with it
+	for i, result := range wire.DoMulti(&call{Context: ctx}, batch...) { //nolint:contextcheck // it is ctx
 		results[share.at[i]] = result
 	}
 	return nil
