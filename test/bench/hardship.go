@@ -136,7 +136,7 @@ var far = Case{
 				}
 			}
 		}
-		turns(ctx, b.with(ours(b.Waiters)), t, 1, all, func(c Contender, h hardship) { b.endure(ctx, t, c, h) })
+		turns(ctx, b.with(b.Waiters), t, 1, all, func(c Contender, h hardship) { b.endure(ctx, t, c, h) })
 	},
 }
 
@@ -201,10 +201,16 @@ func (b *Bench) struck(ctx context.Context, load *Load, h hardship) map[string]f
 	if h.tries == 0 {
 		pause(ctx, callTimeout+100*time.Millisecond) // until everybody has noticed: longer than every time-out
 	}
-	heap := inUse()
+	load.Dirty = h.computes
+	var heap float64
+	if !h.computes {
+		heap = inUse()
+	}
 	ill := load.Window(ctx, h.ill)
 	values, healthy := ill.values(), well.values()
-	values["MiB more"] = (inUse() - heap) / (1 << 20)
+	if !h.computes {
+		values["MiB more"] = (inUse() - heap) / (1 << 20)
+	}
 	values["healthy cycles"] = healthy["cycles"]
 	values["share"] = values["cycles"] / healthy["cycles"]
 	if h.tries == 0 {

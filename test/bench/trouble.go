@@ -18,6 +18,7 @@ import (
 type Trouble struct {
 	Name         string
 	proxied      bool // clients reach all nodes by proxies, in good health, too
+	computes     bool // this process computes
 	strike, lift func(*Site) error
 }
 
@@ -27,7 +28,7 @@ var well = Trouble{strike: func(*Site) error { return nil }, lift: func(*Site) e
 // hung nodes accept connections and say nothing.
 func hung(n int) Trouble {
 	return Trouble{
-		plural(n, "node") + " hung", false,
+		plural(n, "node") + " hung", false, false,
 		func(s *Site) error { return s.last(n, (*server.Process).Pause) },
 		func(s *Site) error { return s.last(n, (*server.Process).Continue) },
 	}
@@ -36,7 +37,7 @@ func hung(n int) Trouble {
 // refused nodes have crashed.
 func refused(n int) Trouble {
 	return Trouble{
-		plural(n, "node") + " refused", false,
+		plural(n, "node") + " refused", false, false,
 		func(s *Site) error { return s.last(n, (*server.Process).Kill) },
 		func(s *Site) error { return s.last(n, (*server.Process).Start) },
 	}
@@ -64,7 +65,7 @@ func lossy(n int) Trouble { return throughProxies(n, "lossy", "cut", 200*time.Mi
 func busy(each int) Trouble {
 	rest := func() {}
 	return Trouble{
-		fmt.Sprintf("%d goroutines a core compute", each), false,
+		fmt.Sprintf("%d goroutines a core compute", each), false, true,
 		func(*Site) error { rest = spin(each); return nil },
 		func(*Site) error { rest(); return nil },
 	}
@@ -90,7 +91,7 @@ func spin(each int) (rest func()) {
 // throughProxies is a trouble that an order with a duration begins, and that with none ends.
 func throughProxies(n int, name, word string, d time.Duration) Trouble {
 	return Trouble{
-		plural(n, "node") + " " + name, true,
+		plural(n, "node") + " " + name, true, false,
 		func(s *Site) error { return s.proxies.last(n, word, d) },
 		func(s *Site) error { return s.proxies.last(n, word, 0) },
 	}
