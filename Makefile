@@ -1,6 +1,6 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-picture test unit integration faults deadlines proof days fuzz mutants locking matrix model model-long bench scale check format vet lint boundaries alerts deploy-check pages \
+.PHONY: help demo demo-picture test unit integration faults deadlines proof days fuzz mutants locking matrix model model-long bench scale far check format vet lint boundaries alerts deploy-check pages \
 	proxy release release-check release-published image
 
 # All modules of the workspace, as folders.
@@ -109,11 +109,17 @@ mutants: ## Take out one mechanism at a time, and see that a test fails (an hour
 locking: ## See that mutexes are taken in their order, by tests of the core (3 minutes)
 	go run ./test/locking
 
-bench: ## Measure beside redsync (minutes, on five local servers)
+bench: ## Measure beside redsync (an hour, on five local servers)
 	cd test/bench && go run .
 
 scale: ## Measure how cost grows with nodes, keys, waiters and processes (8 minutes)
 	cd test/bench && go run . -scale
+
+# How long one of the 240 turns of far takes.
+FAR ?= 1m
+
+far: ## Measure nodes that differ, in turns of FAR=1m each (5 hours; 20 minutes of 2s)
+	cd test/bench && go run . -unlike -far $(FAR)
 
 check: format vet lint boundaries ## Check format, vet, lint and what users have to carry (30 s)
 

@@ -4,9 +4,10 @@
 //
 //	go run . -quick                   # two minutes, to see whether all is well
 //	go run . -only throughput         # one case
-//	go run . -only far -far 10s       # nodes that differ, in turns of 10 s
+//	go run . -unlike -far 10s         # nodes that differ, in turns of 10 s, and writes docs/far.txt and .json, and the same
 //	go run .                          # all, and writes docs/bench.txt and .json, and the pages' figures
 //	go run . -scale                   # how cost grows, and writes docs/scale.txt and .json, and the same
+//	go run . -update -only safety     # one case, and puts it into those files in place of what a run of that day had
 //	go run . -pages                   # nothing, and writes the pages' figures anew
 //	go run . -only throughput -against main   # by turns with the bench of another commit
 package main
@@ -47,7 +48,9 @@ func main() {
 	flag.StringVar(&o.against.commit, "against", "", "compare with the bench of another `commit`, which takes turns with this one")
 	flag.Float64Var(&o.against.least, "least", 0.97, "fail if a figure is below this `share` of the other commit's")
 	flag.BoolVar(&o.scale, "scale", false, "measure how cost grows, and write docs/scale.txt and .json")
-	flag.BoolVar(&o.pages, "pages", false, "measure nothing, and write the figures of docs/bench.json and docs/scale.json into the pages")
+	flag.BoolVar(&o.unlike, "unlike", false, "measure nodes that differ, and write docs/far.txt and .json")
+	flag.BoolVar(&o.update, "update", false, "put the cases into docs/bench.txt and .json, in place of those that were measured there on the same day")
+	flag.BoolVar(&o.pages, "pages", false, "measure nothing, and write the figures of docs/bench.json, scale.json and far.json into the pages")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -59,7 +62,8 @@ type options struct {
 	bench            Bench
 	only, contenders string
 	out              string
-	scale, pages     bool
+	scale, unlike    bool
+	pages, update    bool
 	against          comparison
 }
 
@@ -73,13 +77,19 @@ func (o *options) run(ctx context.Context) {
 		name, o.only = "scale", strings.Join([]string{scale.Name, fleet.Name, parked.Name, renewed.Name}, ",")
 		o.contenders = "^" + find("redlock", "go-redis", "").Name() + "$"
 	}
+	if o.unlike {
+		name, o.only, o.contenders, b.Rounds, b.Duration = far.Name, far.Name, "^(redlock|redsync) go-redis$", 1, b.Far
+	}
 	full := o.only == "" && o.contenders == "" && !b.Quick && b.Goroutines >= 1024
-	ours := o.out == "" && (full || o.scale)
+	ours := o.out == "" && (full || o.scale || o.unlike || o.update)
 	if ours {
 		o.out = filepath.Join(repository, "docs")
 	}
 	if b.Quick {
 		b.Rounds, b.Duration = 1, min(b.Duration, 100*time.Millisecond)
+	}
+	if o.update && (o.only == "" || o.contenders != "" || b.Quick) {
+		check(errors.New("-update wants -only, and neither -contenders nor -quick: the rest of the figures would be missing"))
 	}
 	if b.Rounds < 1 || b.Duration <= 0 || b.Goroutines < 1 {
 		check(errors.New("-rounds, -duration and -goroutines must be above 0"))
@@ -106,6 +116,11 @@ func (o *options) run(ctx context.Context) {
 	b.Site = startSite()
 	defer b.Site.Close()
 	report := b.measure(ctx, todo)
+	if o.update {
+		before := readReport(filepath.Join(o.out, name+".json"))
+		check(before.replace(report))
+		report = &before
+	}
 	text := report.text()
 	fmt.Print(text)
 	if o.out != "" {

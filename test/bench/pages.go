@@ -22,12 +22,12 @@ var repository = filepath.Join("..", "..")
 //	<!-- bench machine -->
 //	<!-- bench throughput; 128 goroutines; cycles, lock p50; ^redlock -->
 //	<!-- end -->
-var mark = regexp.MustCompile(`(?s)(<!-- (bench|scale) (machine|[^;>]+; [^;>]+; [^;>]+; [^;>]+) -->\n).*?(<!-- end -->)`)
+var mark = regexp.MustCompile(`(?s)(<!-- (bench|scale|far) (machine|[^;>]+; [^;>]+; [^;>]+; [^;>]+) -->\n).*?(<!-- end -->)`)
 
 // headings are the metrics whose name does not say what is counted.
 var headings = map[string]string{
-	"cycles": "cycles a second", "changes": "changes of owner a second", "waiter": "a waiter's memory", "memory": "a process's memory", "server memory": "a node's memory more",
-	"client cpu": "client's CPU a cycle", "server cpu": "all servers' CPU a cycle", "done": "all done in", "jain": "fairness (Jain)", "commands": "commands a node for a lock",
+	"cycles": "cycles a second", "changes": "changes of owner a second", "waiter memory": "a waiter's memory", "memory": "a process's memory", "server memory": "a node's memory more",
+	"client cpu": "client's CPU a cycle", "server cpu": "all servers' CPU a cycle", "done": "all done in", "jain": "fairness (Jain)", "commands": "commands a node for a lock", "renewals": "renewals a second", "clients busy": "client's CPU, of a core", "servers busy": "all servers' CPU",
 	"allocs": "allocations a cycle", "share": "cycles, of those without",
 }
 
@@ -69,11 +69,8 @@ func (r *Report) block(words string) (string, error) {
 	}
 	var text strings.Builder
 	one := rows[0].title() == rows[len(rows)-1].title()
-	if one {
-		text.WriteString("| " + rows[0].title())
-	} else {
-		text.WriteString("| ")
-	}
+	common := ending(rows)
+	text.WriteString("| " + strings.TrimPrefix(common, ", "))
 	for _, metric := range metrics {
 		text.WriteString(" | " + cmp.Or(headings[metric], metric))
 	}
@@ -82,7 +79,7 @@ func (r *Report) block(words string) (string, error) {
 		if one {
 			text.WriteString("| " + strings.Replace(row.Contender, "redlock ", "quorumlock ", 1))
 		} else {
-			text.WriteString("| " + row.title())
+			text.WriteString("| " + strings.TrimSuffix(row.title(), common))
 		}
 		for _, metric := range metrics {
 			if len(row.Rounds[metric]) == 0 {
@@ -95,10 +92,28 @@ func (r *Report) block(words string) (string, error) {
 	return text.String(), nil
 }
 
-// fillPages writes the figures of docs/bench.json and docs/scale.json into the pages that have marks.
+// ending is how the titles of all rows end, in whole parts, or the title of all: it heads them.
+func ending(rows []*Row) string {
+	common := rows[0].title()
+	for _, row := range rows {
+		for !strings.HasSuffix(row.title(), common) {
+			_, rest, more := strings.Cut(strings.TrimPrefix(common, ", "), ", ")
+			if !more {
+				return ""
+			}
+			common = ", " + rest
+		}
+	}
+	return common
+}
+
+// published are the reports whose figures stand in pages, by the names of their files.
+var published = []string{"bench", "scale", far.Name}
+
+// fillPages writes the figures of the reports into the pages that have marks.
 func fillPages() {
 	reports := map[string]*Report{}
-	for _, name := range []string{"bench", "scale"} {
+	for _, name := range published {
 		report := readReport(filepath.Join(repository, "docs", name+".json"))
 		reports[name] = &report
 	}

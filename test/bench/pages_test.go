@@ -10,7 +10,7 @@ import (
 // The figures of the pages are those of the last run that was committed.
 func TestThePagesShowTheFigures(t *testing.T) {
 	reports := map[string]*Report{}
-	for _, name := range []string{"bench", "scale"} {
+	for _, name := range published {
 		report := readReport(filepath.Join(repository, "docs", name+".json"))
 		reports[name] = &report
 	}
@@ -18,11 +18,11 @@ func TestThePagesShowTheFigures(t *testing.T) {
 	for _, path := range append(must(filepath.Glob(filepath.Join(repository, "docs", "*.md"))), filepath.Join(repository, "README.md")) {
 		page := string(must(os.ReadFile(path))) //nolint:gosec // a page of ours
 		blocks += len(mark.FindAllString(page, -1))
-		if marks := strings.Count(page, "<!-- bench ") + strings.Count(page, "<!-- scale "); marks != len(mark.FindAllString(page, -1)) {
+		if marks := strings.Count(page, "<!-- bench ") + strings.Count(page, "<!-- scale ") + strings.Count(page, "<!-- far "); marks != len(mark.FindAllString(page, -1)) {
 			t.Errorf("%s has %d marks of figures, and some of them cannot be read", path, marks)
 		}
 		if text, err := filled(page, reports); err != nil || text != page {
-			t.Errorf("%s shows other figures than docs/bench.json and docs/scale.json: run `go run . -pages` in test/bench (%v)", path, err)
+			t.Errorf("%s shows other figures than those files in docs: run `go run . -pages` in test/bench (%v)", path, err)
 		}
 	}
 	if blocks < 5 {
@@ -51,6 +51,49 @@ func TestABlockIsFilledWithFigures(t *testing.T) {
 	for _, words := range []string{"throughput; 1 goroutine; cycles; .", "throughput; 128 goroutines; allocs; .", "fair; 128 goroutines; cycles; .", "throughput; 128 goroutines; cycles; ("} {
 		if text, err := report.block(words); err == nil {
 			t.Errorf("block(%q) = %q, want an error", words, text)
+		}
+	}
+}
+
+func TestFiguresOfADayAreReplacedCaseByCase(t *testing.T) {
+	table := func(name string, cycles float64) Table {
+		table := Table{Name: name}
+		table.Add(Key{Contender: "redlock redigo", Goroutines: 1}, map[string]float64{"cycles": cycles})
+		return table
+	}
+	today := Machine{Date: "2026-11-27", Rounds: 5}
+	report := &Report{Machine: today, Tables: []Table{table("throughput", 1), table("safety", 2)}}
+	today.Rounds = 3
+	if err := report.replace(&Report{Machine: today, Tables: []Table{table("safety", 3), table("far", 4)}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{"throughput": 1, "safety": 3, "far": 4} {
+		if got := report.Table(name).Rows[0].Median("cycles"); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	today.Date = "2026-11-28"
+	if err := report.replace(&Report{Machine: today, Tables: []Table{table("safety", 5)}}); err == nil || report.Table("safety").Rows[0].Median("cycles") != 3 {
+		t.Errorf("figures of two days were put together (%v)", err)
+	}
+}
+
+func TestWhatAllTitlesEndInHeadsThem(t *testing.T) {
+	for _, tt := range []struct {
+		titles []string
+		want   string
+	}{
+		{[]string{"1 node, one key, 16 goroutines", "3 nodes, one key, 16 goroutines"}, ", one key, 16 goroutines"},
+		{[]string{"1 node, 16 goroutines", "3 nodes, 6 goroutines"}, ""},
+		{[]string{"1 node, 16 goroutines", "1 node, 16 goroutines"}, "1 node, 16 goroutines"},
+		{[]string{"1 node, a, 16 goroutines", "16 goroutines"}, ""},
+	} {
+		var rows []*Row
+		for _, title := range tt.titles {
+			rows = append(rows, &Row{Key: Key{Situation: title}})
+		}
+		if got := ending(rows); got != tt.want {
+			t.Errorf("%q end in %q, want %q", tt.titles, got, tt.want)
 		}
 	}
 }

@@ -52,6 +52,25 @@ func thisMachine(b *Bench) Machine {
 	}
 }
 
+// replace takes the tables of another report in place of its own. Figures of two machines, or of two days, do not
+// belong together.
+func (r *Report) replace(other *Report) error {
+	was, is := r.Machine, other.Machine
+	is.Rounds, is.Window = was.Rounds, was.Window
+	if was != is {
+		return fmt.Errorf("the figures before are of %+v, and these of %+v: measure all anew", was, is)
+	}
+	for _, table := range other.Tables {
+		if at := r.Table(table.Name); at != nil {
+			*at = table
+		} else {
+			r.Tables = append(r.Tables, table)
+		}
+	}
+	r.Floors = judge(r)
+	return nil
+}
+
 // Table is the figures of one case.
 type Table struct {
 	Name string `json:"name"`
