@@ -73,15 +73,22 @@ func TestTwentyThousandTriesASecondCostTheHolderNothing(t *testing.T) {
 	})
 }
 
+// newTaken returns a Locker of three nodes that are so far away, at which another has the key "k".
+func newTaken(t *testing.T, trip time.Duration) (*Locker, []*fakeNode) {
+	t.Helper()
+	locker, fakes := newLocker(t, 3)
+	warm(t, locker)
+	for _, f := range fakes {
+		f.plant("k", protocol.TokenMark+"another", time.Hour)
+	}
+	far(fakes, trip)
+	return locker, fakes
+}
+
 func TestAnAnswerIsForThoseWhoCameBeforeItsTryLeft(t *testing.T) {
 	for _, before := range []int{1, 3} { // callers before: a try alone, or one and a flight behind it
 		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, 3)
-			warm(t, locker)
-			for _, f := range fakes {
-				f.plant("k", protocol.TokenMark+"another", time.Hour)
-			}
-			far(fakes, 20*time.Millisecond)
+			locker, fakes := newTaken(t, 20*time.Millisecond)
 			first := make(chan error, before)
 			for range before {
 				go func() {
@@ -110,12 +117,7 @@ func TestAnAnswerIsForThoseWhoCameBeforeItsTryLeft(t *testing.T) {
 
 func TestOfThoseWhoShareATryOneGetsTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		warm(t, locker)
-		for _, f := range fakes {
-			f.plant("k", protocol.TokenMark+"another", time.Hour)
-		}
-		far(fakes, 20*time.Millisecond)
+		locker, fakes := newTaken(t, 20*time.Millisecond)
 		go func() { _, _ = locker.TryAcquire(t.Context(), "k") }()
 		time.Sleep(15 * time.Millisecond)
 		before := fakes[0].count("SET")
@@ -168,12 +170,7 @@ func TestWhoLeavesAFlightHoldsUpNobody(t *testing.T) {
 		"while his own try is out":    15 * time.Millisecond,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, 3)
-			warm(t, locker)
-			for _, f := range fakes {
-				f.plant("k", protocol.TokenMark+"another", time.Hour)
-			}
-			far(fakes, 10*time.Millisecond)
+			locker, _ := newTaken(t, 10*time.Millisecond)
 			go func() { _, _ = locker.TryAcquire(t.Context(), "k") }()
 			synctest.Wait()
 			cause := errors.New("changed my mind")
