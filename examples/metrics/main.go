@@ -92,8 +92,10 @@ func run(ctx context.Context, s program.Stage) error {
 	if err := program.Together(4, func(int) error { return work(ctx, locker) }); err != nil {
 		return err
 	}
-	for locker.Stats().Hooks.Queued > 0 && ctx.Err() == nil { // hooks hear of an end a moment later
-		_ = program.Sleep(ctx, time.Millisecond)
+	for locker.Stats().Hooks.Queued > 0 { // hooks hear of an end a moment later
+		if err := program.Sleep(ctx, time.Millisecond); err != nil {
+			return err
+		}
 	}
 	url := "http://" + listener.Addr().String() + "/metrics"
 	s.Printf("Four workers have each done five jobs, under the locks of three orders. %s says:", url)
