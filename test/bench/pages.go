@@ -22,7 +22,7 @@ var repository = filepath.Join("..", "..")
 //	<!-- bench machine -->
 //	<!-- bench throughput; 128 goroutines; cycles, lock p50; ^redlock -->
 //	<!-- end -->
-var mark = regexp.MustCompile(`(?s)(<!-- (bench|scale|far) (machine|[^;>]+; [^;>]+; [^;>]+; [^;>]+) -->\n).*?(<!-- end -->)`)
+var mark = regexp.MustCompile(`(?s)(<!-- (` + strings.Join(published, "|") + `) (machine|[^;>]+; [^;>]+; [^;>]+; [^;>]+) -->\n).*?(<!-- end -->)`)
 
 // headings are the metrics whose name does not say what is counted.
 var headings = map[string]string{
@@ -110,13 +110,18 @@ func ending(rows []*Row) string {
 // published are the reports whose figures stand in pages, by the names of their files.
 var published = []string{"bench", "scale", far.Name}
 
-// fillPages writes the figures of the reports into the pages that have marks.
-func fillPages() {
+func readReports() map[string]*Report {
 	reports := map[string]*Report{}
 	for _, name := range published {
 		report := readReport(filepath.Join(repository, "docs", name+".json"))
 		reports[name] = &report
 	}
+	return reports
+}
+
+// fillPages writes the figures of the reports into the pages that have marks.
+func fillPages() {
+	reports := readReports()
 	for _, path := range append(must(filepath.Glob(filepath.Join(repository, "docs", "*.md"))), filepath.Join(repository, "README.md")) {
 		was := string(must(os.ReadFile(path))) //nolint:gosec // a page of ours
 		text, err := filled(was, reports)
