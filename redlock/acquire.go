@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
@@ -57,12 +59,18 @@ func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error
 	if most := l.options.most; l.acquires.Add(1) > int64(most) {
 		return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: fmt.Errorf("%w: %d are under way in this Locker: ask for fewer, or allow more with WithMaxAcquires", ErrBusy, most)}
 	}
-	if !waits || r.maxWait == 0 {
-		return l.insist(ctx, r)
+	began, patience := l.clock.Now(), time.Duration(math.MaxInt64)
+	if waits = waits && r.maxWait > 0; waits {
+		if patience = r.maxWait; l.behind(r) {
+			return l.wait(l.waiter(ctx, r, began), nil)
+		}
 	}
-	began := l.clock.Now()
-	if l.behind(r) {
-		return l.wait(l.waiter(ctx, r, began), nil)
+	var err error
+	if r.crowded, err = l.room.Enter(ctx, l.options.timeout(r.ttl), patience); err != nil {
+		return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: err}
+	}
+	if !waits {
+		return l.insist(ctx, r)
 	}
 	lock, err := l.first(ctx, r)
 	if err == nil || lock == nil {
@@ -84,11 +92,33 @@ func (l *Locker) first(ctx context.Context, r request) (*lease, error) {
 		return l.insist(ctx, r)
 	}
 	var bound clockdrift.Instant
-	lock, err := l.try(ctx, r, r.several(), &bound)
+	lock, err := l.tryFirst(ctx, r, r.several(), &bound)
 	if err != nil && lock != nil && r.several() {
 		lock.hold.Last().Dismiss()
 	}
 	return lock, err
+}
+
+// tryFirst is the first try of an acquire, whose caller is in the room.
+func (l *Locker) tryFirst(ctx context.Context, r request, waits bool, bound *clockdrift.Instant) (*lease, error) {
+	if !r.crowded {
+		defer l.room.Leave()
+		return l.try(ctx, r, waits, bound)
+	}
+	r.visit = &visit{&l.room}
+	defer r.visit.end()
+	return l.try(ctx, r, waits, bound)
+}
+
+// A visit is a caller's in the room of its Locker, where that is crowded. It ends where its try waits
+// behind others of its key, or keys that many ask for would take the room of all others.
+type visit struct{ *waiting.Room }
+
+func (v *visit) end() {
+	if v != nil && v.Room != nil {
+		v.Leave()
+		v.Room = nil
+	}
 }
 
 // TryAcquire takes the lock on key if it is free, and does not wait for a holder. Its errors are
@@ -121,6 +151,8 @@ type request struct {
 	seen        waiting.Sighting // by the tries before
 	within      *lease           // the hold that it enters; nil: none
 	acquisition *acquisition     // whom the hooks are told of; nil: nobody wants to be told
+	crowded     bool             // so is the room of first tries
+	visit       *visit           // of a first try there
 }
 
 // prepare makes the request for a key, and refuses one that cannot succeed.
@@ -204,7 +236,7 @@ func (l *Locker) tryOne(ctx context.Context, r request, waits bool, bound *clock
 			return nil, err
 		}
 		lock.meet()
-		if lock, err = l.launch(ctx, lock, bound); err != nil {
+		if lock, err = l.launch(ctx, r, lock, bound); err != nil {
 			return lock, err
 		}
 		if op := &lock.hold.Acquire; !l.board.ClocksAgree() { // the others may outvote wrong clocks
@@ -226,7 +258,7 @@ func (l *Locker) tryOne(ctx context.Context, r request, waits bool, bound *clock
 		return lock, err
 	}
 	lock.hold.Acquire.Propose()
-	lock, err = l.launch(ctx, lock, bound)
+	lock, err = l.launch(ctx, r, lock, bound)
 	l.learnWaiters(lock)
 	return lock, err
 }
@@ -285,9 +317,13 @@ func (l *lease) meet() {
 }
 
 // launch asks all nodes for the lock and awaits the decision.
-func (l *Locker) launch(ctx context.Context, lock *lease, bound *clockdrift.Instant) (*lease, error) {
-	if op := &lock.hold.Acquire; !op.AskAll() {
+func (l *Locker) launch(ctx context.Context, r request, lock *lease, bound *clockdrift.Instant) (*lease, error) {
+	op := &lock.hold.Acquire
+	if !op.AskAll() {
 		return nil, fate(op)
+	}
+	if op.Queued() {
+		r.visit.end()
 	}
 	return lock, l.await(ctx, lock, bound)
 }

@@ -15,13 +15,14 @@ import (
 
 // insist repeats a try while the votes are split, until it has the key, a quorum says that somebody
 // else has it, or one node time-out has passed. Silent nodes may hide whether a token has a quorum:
-// it is taken for one if it is there all that time, because a contender would have released it.
+// it is taken for one if it is there all that time, because a contender would have released it. The
+// caller is in the room, which insist leaves behind the first try.
 func (l *Locker) insist(ctx context.Context, r request) (*lease, error) {
 	var bound, ends clockdrift.Instant
 	var seen waiting.Sighting
 	timeout := l.options.timeout(r.ttl)
-	for i := 0; ; i++ {
-		lock, err := l.try(ctx, r, false, &bound)
+	for i, try := 0, l.tryFirst; ; i, try = i+1, l.try {
+		lock, err := try(ctx, r, false, &bound)
 		if !errors.Is(err, ErrContended) || lock == nil || ctx.Err() != nil || l.closed() {
 			return lock, err
 		}

@@ -55,8 +55,8 @@ var (
 	// ErrPermits: others count another number of permits for a [Semaphore]. Give all the same
 	// number.
 	ErrPermits = fault.ErrPermits
-	// ErrBusy: as many acquires are under way in this Locker as [WithMaxAcquires] allows; nothing was
-	// sent. Refuse the work, or come back later.
+	// ErrBusy: as many acquires are under way in this Locker as [WithMaxAcquires] allows, or one had no
+	// turn to ask the nodes within [WithMaxWait]; nothing was sent. Refuse the work, or come back later.
 	ErrBusy = fault.ErrBusy
 	// ErrAdmitted: [Locker.AdmitNewNodes] changed nothing, because nodes have been in use before.
 	ErrAdmitted = fault.ErrAdmitted

@@ -2,17 +2,15 @@ package redlock
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"math"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -166,30 +164,30 @@ func TestASecondRoundNeedsAQuorumOfItsOwn(t *testing.T) {
 	})
 }
 
-// A number that is old when it is accepted may be below one that a node has forgotten
-// since. So it must not wait in a queue for as long as a quarantine may last.
+// A number that is old when it is accepted may be below one that a node has forgotten since. So it
+// must not wait behind others of its key for as long as a quarantine may last.
 func TestALockWhoseFenceIsOlderThanItsTTLIsRefused(t *testing.T) {
-	const ttl = 400 * time.Millisecond
+	const ttl, trip = 400 * time.Millisecond, 90 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, WithFences(), WithTTL(ttl))
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[0].change(func(f *fakeNode) { f.delay = 90 * time.Millisecond })
-		var refused atomic.Int32
-		var all sync.WaitGroup
-		start := time.Now()
-		for i := range 6 * node.MaxBatch {
-			all.Go(func() {
-				_, err := locker.TryAcquire(t.Context(), strconv.Itoa(i))
-				switch took := time.Since(start); {
-				case errors.Is(err, ErrExpired):
-					refused.Add(1)
-				case err == nil && took >= ttl:
-					t.Errorf("%v after it was proposed, a fence is that of a lock for %v", took, ttl)
-				}
-			})
+		fakes[0].change(func(f *fakeNode) { f.delay = trip })
+		fakes[0].plant("k", "another's", ttl)
+		var tries []<-chan error // one after the other at the node, for their tokens differ
+		for range 6 {
+			tries = append(tries, async(func() error { _, err := locker.TryAcquire(t.Context(), "k", WithToken(rand.Text())); return err }))
+			synctest.Wait()
 		}
-		all.Wait()
-		if refused.Load() == 0 {
+		expired := 0
+		for i, try := range tries {
+			switch err := <-try; {
+			case err == nil:
+				t.Errorf("try %d: a fence that was proposed %v before is that of a lock for %v", i+1, time.Duration(i+1)*trip, ttl)
+			case errors.Is(err, ErrExpired):
+				expired++
+			}
+		}
+		if expired == 0 {
 			t.Error("no fence has waited: this test shows nothing")
 		}
 	})

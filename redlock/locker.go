@@ -39,6 +39,7 @@ type Locker struct {
 	holds     holds
 	lines     waiting.Lines
 	pools     pools
+	room      waiting.Room       // for first tries
 	tries     chan struct{}      // holds one for each try of a waiter
 	detector  *deadlock.Detector // nil: it looks for none
 
@@ -116,6 +117,7 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	l.board = quorum.NewBoard(quorum.Config{
 		NodeTimeout: l.options.timeout, Fences: o.fences, ReadAge: o.guard() / 2, Closing: l.closing,
 	}, node.NewSet(c, nodes))
+	l.room = waiting.Room{Clock: l.clock, Batch: node.MaxBatch, Closing: l.closing, Trip: func() time.Duration { return l.board.Trip() + o.durability().Wait() }}
 	l.name = l.board.Random.Nonce()
 	if o.detects {
 		l.detector = l.newDetector()

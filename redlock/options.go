@@ -138,7 +138,11 @@ func WithNodeTimeout(d time.Duration) Option {
 // WithMaxAcquires bounds how many acquires of all kinds may be under way in the Locker at a time,
 // with those that wait. One more fails at once, with [ErrBusy]: so a process that is asked for more
 // than the nodes can grant keeps its memory, of which such a call takes about 16 kB with its
-// goroutine. The default is 32,768.
+// goroutine. The default is 16,384.
+//
+// Of those that are under way about 1,000 ask the nodes at once, and more where these are far away.
+// The others have their turns in the order in which they came; while more is asked for than can be
+// done, seven turns of eight go to the one that came last.
 func WithMaxAcquires(n int) Option {
 	return option(func(o *lockerOptions) { o.most = n })
 }

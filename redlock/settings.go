@@ -62,7 +62,7 @@ func defaults() lockerOptions {
 			maxHold:    math.MaxInt64,
 		},
 		nodeTimeout: byTTL,
-		most:        32_768,
+		most:        16_384,
 		drift:       clockdrift.DefaultFactor,
 		cleanup:     2 * time.Second,
 		random:      random,

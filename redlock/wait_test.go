@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/subscription"
 	"github.com/quorumlock/quorumlock/internal/waiting"
@@ -498,6 +499,61 @@ func TestTheLongestWaitIsHeededHoweverManyAskAtOnce(t *testing.T) {
 			group.Wait()
 		})
 	}
+}
+
+// Only first tries take the room for those who ask the nodes: neither who waits for a holder, nor who
+// pauses because the votes are split.
+func TestWhoeverWaitsForOthersTakesNoRoomOfThoseWhoTry(t *testing.T) {
+	for name, wait := range map[string]func(ctx context.Context, l *Locker) error{
+		"for a lock":         func(ctx context.Context, l *Locker) error { return passing(l.Acquire(ctx, "k")) },
+		"for several keys":   func(ctx context.Context, l *Locker) error { return passing(l.AcquireAll(ctx, []string{"k", "l"})) },
+		"for a split to end": func(ctx context.Context, l *Locker) error { return passing(l.TryAcquire(ctx, "split")) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 2)
+			warm(t, locker)
+			forEach(fakes, func(f *fakeNode) { f.plant("k", "another's", time.Hour) })
+			fakes[0].plant("split", "one's", time.Hour)
+			fakes[1].plant("split", "the other's", time.Hour)
+			far(fakes, time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			const most = node.MaxBatch + int(time.Millisecond/(20*time.Microsecond)) // so many have room
+			for range most + 10 {
+				all.Go(func() { _ = wait(ctx, locker) })
+			}
+			time.Sleep(2 * locker.options.timeout(locker.options.acquire.ttl) / 5)
+			if inside, waiting := locker.room.Len(); inside+waiting > most/2 {
+				t.Errorf("%s: %d are in the room and %d wait for it, want it no more than half full", name, inside, waiting)
+			}
+			began := time.Now()
+			mustRelease(t, mustTry(t, locker, "other"))
+			wantWithin(t, 10*time.Millisecond, began, "a try beside those who wait", name)
+			cancel()
+			all.Wait()
+			if inside, waiting := locker.room.Len(); inside+waiting > 0 {
+				t.Errorf("%s: %d are in the room and %d wait for it at the end, want none", name, inside, waiting)
+			}
+		})
+	}
+}
+
+func TestAnAcquireThatHasNoTurnInItsLongestWaitIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithNodeTimeout(2*time.Second))
+		warm(t, locker)
+		far(fakes, time.Second)
+		var all sync.WaitGroup
+		for i := range 2 * node.MaxBatch {
+			all.Go(func() { _ = passing(locker.TryAcquire(t.Context(), strconv.Itoa(i))) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		_, err := locker.Acquire(t.Context(), "k", WithMaxWait(100*time.Millisecond))
+		says(t, ErrBusy, `"k"`, "its turn to ask the nodes did not come", "ask for fewer at once")(err)
+		wantWithin(t, 100*time.Millisecond, began, "the longest wait")
+		all.Wait()
+	})
 }
 
 func TestOneAcquireMoreThanIsAllowedIsRefusedAtOnce(t *testing.T) {

@@ -88,8 +88,9 @@ var errBusy = errors.New("too many operations wait for this node already")
 // locks that are held: see [Node.refuses].
 const maxPending = 1024
 
-// Submit takes r in. It may fail it at once: see [health].
-func (n *Node) Submit(r *Request) {
+// Submit takes r in, and reports whether it waits behind another one of its keys. It may fail it at
+// once: see [health].
+func (n *Node) Submit(r *Request) (behind bool) {
 	now := r.Asked
 	n.mu.Lock()
 	err := n.refuses(r, now)
@@ -98,11 +99,13 @@ func (n *Node) Submit(r *Request) {
 		n.mu.Unlock()
 		r.Question.Unanswered(r, err, now)
 		n.pass([]*Request{r})
-		return
+		return false
 	}
 	n.channel(r).deadlines.add(r, n.set.Clock)
 	n.enter(r)
+	behind = r.stage == waiting
 	n.mu.Unlock()
+	return behind
 }
 
 // Recall ends r if it has not left: there is no need of it any more.

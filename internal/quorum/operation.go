@@ -30,6 +30,7 @@ type Operation struct {
 	// well; nil: it is about one.
 	Beside *Hold
 
+	queued int // requests that had to wait behind others of their keys when they were put
 	state  *keyState
 	others []*keyState // of its further keys
 	need   int
@@ -140,7 +141,9 @@ func (op *Operation) AskOf(nodes []*node.Node, need int) bool {
 // only behind its last request, or the clean-up would be before that in the key's queue.
 func (op *Operation) submit(nodes []*node.Node) {
 	for i := range nodes {
-		op.put(&op.votes[i].Request)
+		if op.put(&op.votes[i].Request) {
+			op.queued++
+		}
 	}
 	if op.Op.Sets {
 		op.Hold.mu.Lock()
@@ -148,6 +151,10 @@ func (op *Operation) submit(nodes []*node.Node) {
 		op.unlock()
 	}
 }
+
+// Queued reports whether no quorum can answer before others of its keys have been answered. Only the
+// goroutine that has asked may ask it.
+func (op *Operation) Queued() bool { return len(op.votes)-op.queued < op.need }
 
 // enter makes the requests, and lets the operation to the state of its key, unless the board
 // takes in no such operations any more.

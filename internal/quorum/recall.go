@@ -101,10 +101,11 @@ func (op *Operation) unlist() {
 	op.before = nil
 }
 
-// put puts a request in its node's queue. A release where the token is not, and cannot appear, is
+// put puts a request in its node's queue, and reports whether it waits behind another one of its
+// keys. A release where the token is not, and cannot appear, is
 // answered at once: it would only wait in the key's queue. Of a node that is down it is said that
 // it is.
-func (op *Operation) put(r *node.Request) {
+func (op *Operation) put(r *node.Request) (behind bool) {
 	if op.Op.Frees {
 		op.Hold.mu.Lock()
 		spared := op.spares(r)
@@ -112,8 +113,8 @@ func (op *Operation) put(r *node.Request) {
 		if spared {
 			op.Unanswered(r, r.Node.DownFor(), op.Asked)
 			op.Passed(r)
-			return
+			return false
 		}
 	}
-	r.Node.Submit(r)
+	return r.Node.Submit(r)
 }

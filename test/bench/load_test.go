@@ -167,3 +167,17 @@ func TestHandOvers(t *testing.T) {
 		})
 	}
 }
+
+func TestARecoveryLastsUntilTheLastQuarterOfASecondWithMoreThanOneBadCallInTen(t *testing.T) {
+	for want, bad := range map[time.Duration][]int{0: {10, 0, 1}, 500 * time.Millisecond: {0, 11, 10, 10}, time.Second: {0, 0, 0, 100, 0}} {
+		var r recovery
+		for i, bad := range bad {
+			for call := range 100 {
+				r.told(time.Duration(i)*slice, call < bad)
+			}
+		}
+		if got := r.lasted(); got != want {
+			t.Errorf("with %d bad calls of 100 in each quarter of a second, a recovery lasts %v, want %v", bad, got, want)
+		}
+	}
+}

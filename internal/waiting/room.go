@@ -1,0 +1,122 @@
+package waiting
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/fault"
+)
+
+// A Room bounds how many callers make the first try of an acquire at once: more would fill no larger
+// batches, and with tens of thousands the process does little but hold them. The others wait for
+// their turn, before they cost more than a goroutine. Who has made its first try leaves the room.
+//
+// A turn goes to the one that came first. If that has waited for a node time-out, or for half of its
+// time, more is asked for than can be done: then seven turns of eight go to the one that came last,
+// whose caller is likely to be there still. (Adaptive LIFO: B. Maurer, "Fail at Scale", ACM Queue 13,
+// 2015.)
+type Room struct {
+	Clock   *clockdrift.Clock
+	Batch   int                  // tries that go to a node together, at most
+	Trip    func() time.Duration // how long a try takes, at least
+	Closing <-chan struct{}
+
+	mu     sync.Mutex
+	inside int       // they try
+	most   int       // as many may: a batch, and what leaves within a trip
+	line   list.List // of *turn: those that wait, the one that came first in front
+	passed int       // turns since one went to that
+}
+
+// tryEach is the time in which a try leaves.
+const tryEach = 20 * time.Microsecond
+
+// mostPassed is how many turns in a row may go to others than the first.
+const mostPassed = 7
+
+// A turn is a caller's in the line.
+type turn struct {
+	late  clockdrift.Instant // when it has waited too long
+	comes chan struct{}      // closed when it may go in
+}
+
+// ErrFull is the fate of a caller that had no turn in the time that it has for that.
+var ErrFull = fmt.Errorf("%w: its turn to ask the nodes did not come in time: ask for fewer at once, or give each more", fault.ErrBusy)
+
+// Enter waits until there is room, for maxWait at most. It is crowded if half of it is taken. Without
+// an error a Leave is wanted. Timeout is that of a node.
+func (r *Room) Enter(ctx context.Context, timeout, maxWait time.Duration) (crowded bool, err error) {
+	r.mu.Lock()
+	if r.inside >= r.most {
+		r.most = r.Batch + int(r.Trip()/tryEach)
+	}
+	if r.inside < r.most {
+		r.inside++
+		crowded = r.inside > r.most/2
+		r.mu.Unlock()
+		return crowded, nil
+	}
+	has := maxWait
+	if end, ok := ctx.Deadline(); ok {
+		has = min(has, time.Until(end))
+	}
+	t := &turn{late: r.Clock.Now().Add(min(timeout, has/2)), comes: make(chan struct{})}
+	place := r.line.PushBack(t)
+	r.mu.Unlock()
+
+	bound := time.NewTimer(maxWait)
+	defer bound.Stop()
+	select {
+	case <-t.comes:
+		return true, nil
+	case <-bound.C:
+		err = ErrFull
+	case <-ctx.Done():
+		err = fault.EndOf(ctx)
+	case <-r.Closing:
+		err = fault.ErrClosed
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-t.comes: // nevertheless: the next has it
+		r.leave()
+	default:
+		r.line.Remove(place)
+	}
+	return true, err
+}
+
+// Leave gives the room to the next in line.
+func (r *Room) Leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leave()
+}
+
+// leave is Leave. r.mu is held.
+func (r *Room) leave() {
+	r.inside--
+	for r.inside < r.most && r.line.Len() > 0 {
+		next := r.line.Front()
+		if late := next.Value.(*turn).late; r.passed < mostPassed && r.Clock.Now() >= late {
+			next = r.line.Back()
+			r.passed++
+		} else {
+			r.passed = 0
+		}
+		r.inside++
+		close(r.line.Remove(next).(*turn).comes)
+	}
+}
+
+// Len is how many are in the room, and how many wait for it.
+func (r *Room) Len() (inside, waiting int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.inside, r.line.Len()
+}
