@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
 // A channel is one way to a node. All requests go through its queue; senders take what has
@@ -25,6 +27,7 @@ type channel struct {
 	calls     int // to senders that have not taken anything yet
 	out       int // batches
 	window    window
+	yields    clockdrift.Instant // until then senders let nobody go first: see [channel.coalesce]
 }
 
 // MaxDurable is how many batches of votes that wait may be out: while one waits for the disk the

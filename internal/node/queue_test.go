@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -45,6 +46,21 @@ func TestWhatEndsFirstIsExtendedFirstAndStarvesNobody(t *testing.T) {
 		if len(batch) != MaxBatch || batches <= 4 && extended != MaxBatch*3/4 || batches > 4 && extended != 0 {
 			t.Errorf("batch %d has %d requests, %d extensions among them; want %d and three quarters of them as long as there are any", batches, len(batch), extended, MaxBatch)
 		}
+	}
+}
+
+// A process that computes would pay for each batch with a turn of all that computes.
+func TestBehindAYieldThatWasLongASenderLetsNobodyGoFirst(t *testing.T) {
+	n := newNode(&Set{Config: Config{Clock: clockdrift.New()}}, 0, driver.Node{})
+	c := &n.channels[0]
+	s := sender{node: n, channel: c}
+	if s.take(n.set.Clock.Now()); c.yields != 0 {
+		t.Errorf("behind a short yield there are none until %v, want the next at once", c.yields)
+	}
+	const took = longYield + time.Millisecond
+	now := n.set.Clock.Now()
+	if s.take(now.Add(-took)); c.yields < now.Add(noYields*took) {
+		t.Errorf("behind a yield of %v there are none until %v, want it for %d times as long", took, c.yields, noYields)
 	}
 }
 

@@ -68,21 +68,24 @@ func (c *channel) serve() {
 			c.idle--
 		}
 		c.calls = max(0, c.calls-1)
-		if n.health.coolsDown(n.set.Clock.Now()) {
+		now := n.set.Clock.Now()
+		if n.health.coolsDown(now) {
 			n.fail(&cooldownError{n.health.cause})
 			continue
 		}
 		known := n.health.state == up
 		c.out++
 		n.probing = !known
-		queued := c.queue.len()
+		queued, yields := c.queue.len(), now >= c.yields
 		if known {
 			n.relearn()
 		}
 		n.mu.Unlock()
 		if known {
-			c.coalesce(queued)
-			s.send(s.take())
+			if yields {
+				c.coalesce(queued)
+			}
+			s.send(s.take(now))
 			clear(s.requests) // whose locks would live on
 			clear(s.finals)
 			s.buffer.Clear()
@@ -95,8 +98,14 @@ func (c *channel) serve() {
 	}
 }
 
-// maxYields bounds how often a sender lets others go first.
-const maxYields = 16
+// maxYields bounds how often a sender lets others go first, and longYield how long that takes as a
+// rule. Beside goroutines that compute each yield takes 10 ms for each of them: behind one that was so
+// long there are none for noYields times as long.
+const (
+	maxYields = 16
+	longYield = 5 * time.Millisecond
+	noYields  = 20
+)
 
 // coalesce waits for callers that are ready to join the batch. Queued is the queue's length
 // before a yield; it yields while that grows.
@@ -116,12 +125,16 @@ func (c *channel) coalesce(queued int) {
 // MaxBatch is the most requests in one batch.
 const MaxBatch = 1000
 
-// take removes the next batch from the queue. Those that ran out of time there are left out.
-func (s *sender) take() []*Request {
+// take removes the next batch from the queue, for which others have gone first since then. Those that
+// ran out of time there are left out.
+func (s *sender) take(since clockdrift.Instant) []*Request {
 	n, c := s.node, s.channel
 	now := n.set.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if took := now.Sub(since); took > longYield {
+		c.yields = now.Add(noYields * took)
+	}
 	taken := c.queue.take(s.requests[:0])
 	if c.queue.len() > 0 {
 		c.call()
