@@ -56,7 +56,8 @@ var (
 	// number.
 	ErrPermits = fault.ErrPermits
 	// ErrBusy: as many acquires are under way in this Locker as [WithMaxAcquires] allows, or one had no
-	// turn to ask the nodes within [WithMaxWait]; nothing was sent. Refuse the work, or come back later.
+	// turn to ask the nodes before its context ended, or [WithMaxWait]; nothing was sent. Refuse the
+	// work, or come back later.
 	ErrBusy = fault.ErrBusy
 	// ErrAdmitted: [Locker.AdmitNewNodes] changed nothing, because nodes have been in use before.
 	ErrAdmitted = fault.ErrAdmitted

@@ -102,9 +102,8 @@ func (op *Operation) unlist() {
 }
 
 // put puts a request in its node's queue, and reports whether it waits behind another one of its
-// keys. A release where the token is not, and cannot appear, is
-// answered at once: it would only wait in the key's queue. Of a node that is down it is said that
-// it is.
+// keys. A release where the token is not, and cannot appear, is answered at once: it would only wait
+// in the key's queue. Of a node that is down it is said that it is.
 func (op *Operation) put(r *node.Request) (behind bool) {
 	if op.Op.Frees {
 		op.Hold.mu.Lock()

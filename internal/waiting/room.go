@@ -44,7 +44,7 @@ type turn struct {
 	comes chan struct{}      // closed when it may go in
 }
 
-// ErrFull is the fate of a caller that had no turn in the time that it has for that.
+// ErrFull is the fate of a caller that had no turn in its time.
 var ErrFull = fmt.Errorf("%w: its turn to ask the nodes did not come in time: ask for fewer at once, or give each more", fault.ErrBusy)
 
 // Enter waits until there is room, for maxWait at most. It is crowded if half of it is taken. Without
@@ -76,7 +76,7 @@ func (r *Room) Enter(ctx context.Context, timeout, maxWait time.Duration) (crowd
 	case <-bound.C:
 		err = ErrFull
 	case <-ctx.Done():
-		err = fault.EndOf(ctx)
+		err = fmt.Errorf("%w: %w", ErrFull, fault.EndOf(ctx))
 	case <-r.Closing:
 		err = fault.ErrClosed
 	}

@@ -123,7 +123,7 @@ func TestACallerThatHasNoTurnInItsTimeIsToldSo(t *testing.T) {
 		r.come(t.Context(), "its Locker is closed", time.Hour)
 		over := errors.New("its request is over")
 		cancel(over)
-		r.tells("at the end of its context", context.Canceled.Error()+": "+over.Error())
+		r.tells("at the end of its context", ErrFull.Error()+": "+context.Canceled.Error()+": "+over.Error())
 		time.Sleep(time.Second - time.Nanosecond)
 		r.tells("just before its longest wait is over")
 		time.Sleep(time.Nanosecond)
