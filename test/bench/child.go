@@ -64,7 +64,7 @@ func startChild(part string, spec any) *Child {
 // serve is the whole of a run of this program that is a part of another one.
 func serve() {
 	parts := map[string]func(spec []byte, orders *bufio.Scanner, answers *json.Encoder){
-		"proxies": serveProxies, "crowd": serveCrowd, "service": serveService,
+		"proxies": serveProxies, "crowd": serveCrowd, "overload": serveOverload, "service": serveService,
 	}
 	if len(os.Args) == 3 && parts[os.Args[1]] != nil {
 		exit(attempt(func() { parts[os.Args[1]]([]byte(os.Args[2]), bufio.NewScanner(os.Stdin), json.NewEncoder(os.Stdout)) }))

@@ -108,6 +108,12 @@ func find(library, client, mode string) Contender {
 	return all[slices.IndexFunc(all, func(c Contender) bool { return c.Library == library && c.Client == client && c.Mode == mode })]
 }
 
+// named is the contender of that name.
+func named(name string) Contender {
+	all := everybody()
+	return all[slices.IndexFunc(all, func(c Contender) bool { return c.Name() == name })]
+}
+
 // redlocks is our library over each client, made with its own library's defaults.
 func redlocks() []Contender {
 	return []Contender{

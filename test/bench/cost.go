@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -108,25 +112,49 @@ func countRounds(acquires, rounds *atomic.Int64) redlock.Option {
 // openLoop is a service whose callers do not wait for each other.
 var openLoop = Case{
 	Name: "openloop",
-	About: "calls that are due at a fixed rate, a share of the capacity that 128 goroutines in a closed loop show; times count from when a call " +
+	About: "calls that are due at a fixed rate, in a process of their own, a share of the capacity that 128 goroutines in a closed loop show; times count from when a call " +
 		"was due, and each call gives up 1 s after that; recovery is the time behind the overload, at " +
 		"half of the capacity, until of the calls in each quarter of a second nine in ten succeed within thrice the p99 of 0.5",
 	Columns: []string{"due", "cycles", "failed", "p50", "p99", "max", "at once", "recovery"},
 	Run: func(ctx context.Context, b *Bench, t *Table) {
 		some := slices.DeleteFunc(slices.Clone(b.Contenders), func(c Contender) bool { return !c.ours() && c.Mode != failFast && c.Mode != autoPipeline })
-		turns(ctx, b.with(some), t, b.fewerRounds(), b.bounded(128), func(c Contender, goroutines int) { b.overload(ctx, t, c, goroutines) })
+		turns(ctx, b.with(some), t, b.fewerRounds(), b.bounded(128), func(c Contender, goroutines int) { b.overload(t, c, goroutines) })
 	},
 }
 
 // shares of the capacity, in their order.
 var shares = []float64{0.5, 0.8, 1.0, 1.2}
 
-func (b *Bench) overload(ctx context.Context, t *Table, c Contender, goroutines int) {
-	session := b.open(c, Setup{Goroutines: goroutines, CallTimeout: patience})
+// An overload is what serveOverload is told.
+type overload struct {
+	Contender string
+	Addrs     []string
+	Callers   int
+	Duration  time.Duration // of one window
+}
+
+// overload measures in a process of its own: what a hundred thousand goroutines leave behind in one slows
+// down whoever comes next.
+func (b *Bench) overload(t *Table, c Contender, callers int) {
+	child := startChild("overload", overload{c.Name(), b.Site.Addrs(), callers, b.Duration})
+	defer child.Close()
+	for _, share := range shares {
+		var values map[string]float64
+		check(child.answer(&values))
+		t.Add(Key{Contender: c.Name(), Situation: fmt.Sprintf("%.1f of the capacity", share)}, values)
+	}
+}
+
+// serveOverload answers with the figures of each share.
+func serveOverload(spec []byte, _ *bufio.Scanner, answers *json.Encoder) {
+	var o overload
+	check(json.Unmarshal(spec, &o))
+	ctx, b := context.Background(), &Bench{Duration: o.Duration, Log: log.New(os.Stderr, "", 0)}
+	session := named(o.Contender).Open(o.Addrs, Setup{Goroutines: o.Callers, CallTimeout: patience})
 	defer b.end(session)
-	loop := (&Load{Session: session, Callers: goroutines}).Start(ctx)
+	loop := (&Load{Session: session, Callers: o.Callers}).Start(ctx)
 	loop.Warm(ctx)
-	closed := loop.Window(ctx, b.span(goroutines))
+	closed := loop.Window(ctx, b.span(o.Callers))
 	loop.Stop()
 	capacity := float64(closed.Lock.count) / closed.Elapsed.Seconds()
 	long := Span{Least: 4 * b.Duration, Most: 4 * b.Duration}
@@ -156,7 +184,7 @@ func (b *Bench) overload(ctx context.Context, t *Table, c Contender, goroutines 
 			values["recovery"] = behind.lasted().Seconds()
 		}
 		load.Stop()
-		t.Add(Key{Contender: c.Name(), Situation: fmt.Sprintf("%.1f of the capacity", share)}, values)
+		check(answers.Encode(values))
 	}
 }
 

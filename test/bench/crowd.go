@@ -65,9 +65,7 @@ func (b *Bench) meet(ctx context.Context, parties []party, trouble Trouble) (mem
 func serveCrowd(spec []byte, orders *bufio.Scanner, answers *json.Encoder) {
 	var p party
 	check(json.Unmarshal(spec, &p))
-	all := everybody()
-	c := all[slices.IndexFunc(all, func(c Contender) bool { return c.Name() == p.Contender })]
-	session := c.Open(p.Addrs, Setup{Goroutines: p.Callers, TTL: p.TTL})
+	session := named(p.Contender).Open(p.Addrs, Setup{Goroutines: p.Callers, TTL: p.TTL})
 	load := &Load{Session: session, Callers: p.Callers, Key: p.Key, Wait: true, Work: p.Work, Rest: p.Rest, Turns: true}
 	check(answers.Encode(true))
 	if orders.Scan() {
