@@ -330,14 +330,18 @@ func TestTheGuardBoundsLeases(t *testing.T) {
 }
 
 func TestNodesThatTheGuardCannotJudgeAreRefused(t *testing.T) {
-	cluster := func(f *fakeNode) { f.info += "redis_mode:cluster\r\n" }
+	cluster := func(name string) func(f *fakeNode) {
+		return func(f *fakeNode) { f.info += name + ":cluster\r\n" }
+	}
 	for _, tt := range []struct {
 		guard  Option
 		what   string
 		change func(f *fakeNode)
 	}{
-		{WithRestartGuard(), "Redis Cluster", cluster},
-		{WithClockGuard(), "Redis Cluster", cluster},
+		{WithRestartGuard(), "Redis Cluster", cluster("redis_mode")},
+		{WithRestartGuard(), "Redis Cluster", cluster("server_mode")}, // of Valkey
+		{WithRestartGuard(), "Redis Cluster", cluster("redict_mode")},
+		{WithClockGuard(), "Redis Cluster", cluster("server_mode")},
 		{WithRestartGuard(), "master_replid", func(f *fakeNode) { f.info = strings.ReplaceAll(f.info, "master_replid", "other") }},
 		{WithClockGuard(), "+time", func(f *fakeNode) { f.answer = failing("TIME", "NOPERM this user may not") }},
 	} {

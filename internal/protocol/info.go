@@ -33,7 +33,8 @@ func ReadFacts(replies []driver.Reply) (f Facts) {
 			continue
 		}
 		for name, field := range map[string]*string{
-			"run_id:": &f.RunID, "redis_mode:": &f.Mode,
+			"run_id:":     &f.RunID,
+			"redis_mode:": &f.Mode, "server_mode:": &f.Mode, "redict_mode:": &f.Mode, // of Redis, Valkey and Redict
 			"role:": &f.Role, "master_host:": &f.masterHost, "master_port:": &f.masterPort, "master_replid:": &f.History,
 			"maxmemory:": &f.Memory, "maxmemory_policy:": &f.Policy,
 		} {

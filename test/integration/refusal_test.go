@@ -208,7 +208,7 @@ func TestWhatAServerSaysUnaskedIsInTheError(t *testing.T) {
 	}{
 		{
 			name: "protected mode", args: []string{"--protected-mode", "yes", "--bind", "*"}, far: true,
-			says: []string{"DENIED Redis is running in protected mode", "requirepass"},
+			says: []string{"DENIED", "unning in protected mode", "requirepass"},
 		},
 		{
 			name: "the most clients", args: []string{"--maxclients", "1"},
