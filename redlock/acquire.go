@@ -59,15 +59,19 @@ func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error
 	if most := l.options.most; l.acquires.Add(1) > int64(most) {
 		return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: fmt.Errorf("%w: %d are under way in this Locker: ask for fewer, or allow more with WithMaxAcquires", ErrBusy, most)}
 	}
-	began, patience := l.clock.Now(), time.Duration(math.MaxInt64)
+	var began clockdrift.Instant
+	patience := time.Duration(math.MaxInt64)
 	if waits = waits && r.maxWait > 0; waits {
-		if patience = r.maxWait; l.behind(r) {
+		began, patience = l.clock.Now(), r.maxWait
+		if l.behind(r) {
 			return l.wait(l.waiter(ctx, r, began), nil)
 		}
 	}
-	var err error
-	if r.crowded, err = l.room.Enter(ctx, l.options.timeout(r.ttl), patience); err != nil {
+	switch crowded, err := l.room.Enter(ctx, l.options.timeout(r.ttl), patience); {
+	case err != nil:
 		return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: err}
+	case crowded:
+		r.visit = &visit{&l.room}
 	}
 	if !waits {
 		return l.insist(ctx, r)
@@ -101,12 +105,11 @@ func (l *Locker) first(ctx context.Context, r request) (*lease, error) {
 
 // tryFirst is the first try of an acquire, whose caller is in the room.
 func (l *Locker) tryFirst(ctx context.Context, r request, waits bool, bound *clockdrift.Instant) (*lease, error) {
-	if !r.crowded {
+	if r.visit != nil {
+		defer r.visit.end()
+	} else {
 		defer l.room.Leave()
-		return l.try(ctx, r, waits, bound)
 	}
-	r.visit = &visit{&l.room}
-	defer r.visit.end()
 	return l.try(ctx, r, waits, bound)
 }
 
@@ -151,8 +154,7 @@ type request struct {
 	seen        waiting.Sighting // by the tries before
 	within      *lease           // the hold that it enters; nil: none
 	acquisition *acquisition     // whom the hooks are told of; nil: nobody wants to be told
-	crowded     bool             // so is the room of first tries
-	visit       *visit           // of a first try there
+	visit       *visit           // in the room of first tries; nil: that is not crowded
 }
 
 // prepare makes the request for a key, and refuses one that cannot succeed.
@@ -236,7 +238,7 @@ func (l *Locker) tryOne(ctx context.Context, r request, waits bool, bound *clock
 			return nil, err
 		}
 		lock.meet()
-		if lock, err = l.launch(ctx, r, lock, bound); err != nil {
+		if lock, err = l.launch(ctx, r.visit, lock, bound); err != nil {
 			return lock, err
 		}
 		if op := &lock.hold.Acquire; !l.board.ClocksAgree() { // the others may outvote wrong clocks
@@ -258,7 +260,7 @@ func (l *Locker) tryOne(ctx context.Context, r request, waits bool, bound *clock
 		return lock, err
 	}
 	lock.hold.Acquire.Propose()
-	lock, err = l.launch(ctx, r, lock, bound)
+	lock, err = l.launch(ctx, r.visit, lock, bound)
 	l.learnWaiters(lock)
 	return lock, err
 }
@@ -317,13 +319,13 @@ func (l *lease) meet() {
 }
 
 // launch asks all nodes for the lock and awaits the decision.
-func (l *Locker) launch(ctx context.Context, r request, lock *lease, bound *clockdrift.Instant) (*lease, error) {
+func (l *Locker) launch(ctx context.Context, v *visit, lock *lease, bound *clockdrift.Instant) (*lease, error) {
 	op := &lock.hold.Acquire
 	if !op.AskAll() {
 		return nil, fate(op)
 	}
 	if op.Queued() {
-		r.visit.end()
+		v.end()
 	}
 	return lock, l.await(ctx, lock, bound)
 }

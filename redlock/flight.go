@@ -23,7 +23,7 @@ func (l *Locker) share(ctx context.Context, r request, bound *clockdrift.Instant
 				return nil, err
 			case goes:
 				lock.hold.Acquire.Propose()
-				lock, err = l.launch(ctx, r, lock, bound)
+				lock, err = l.launch(ctx, r.visit, lock, bound)
 				l.learnWaiters(lock)
 				land(f, lock, err, ctx.Err() != nil || l.closed())
 				return lock, err

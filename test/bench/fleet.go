@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -188,8 +187,7 @@ func serveService(spec []byte, orders *bufio.Scanner, answers *json.Encoder) {
 	if of.NodeTimeout > 0 {
 		options = append(options, redlock.WithNodeTimeout(of.NodeTimeout))
 	}
-	c := redlocks()[slices.IndexFunc(redlocks(), func(c Contender) bool { return c.Name() == of.Contender })]
-	session := c.Open(of.Addrs, Setup{TTL: renewedTTL, Options: options})
+	session := named(of.Contender).Open(of.Addrs, Setup{TTL: renewedTTL, Options: options})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	before, start := inUse(), time.Now()

@@ -119,10 +119,15 @@ func readReports() map[string]*Report {
 	return reports
 }
 
+// pages are the paths of all pages that may have marks.
+func pages() []string {
+	return append(must(filepath.Glob(filepath.Join(repository, "docs", "*.md"))), filepath.Join(repository, "README.md"))
+}
+
 // fillPages writes the figures of the reports into the pages that have marks.
 func fillPages() {
 	reports := readReports()
-	for _, path := range append(must(filepath.Glob(filepath.Join(repository, "docs", "*.md"))), filepath.Join(repository, "README.md")) {
+	for _, path := range pages() {
 		was := string(must(os.ReadFile(path))) //nolint:gosec // a page of ours
 		text, err := filled(was, reports)
 		check(err)

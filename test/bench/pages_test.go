@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -10,7 +9,7 @@ import (
 // The figures of the pages are those of the last run that was committed.
 func TestThePagesShowTheFigures(t *testing.T) {
 	reports, blocks := readReports(), 0
-	for _, path := range append(must(filepath.Glob(filepath.Join(repository, "docs", "*.md"))), filepath.Join(repository, "README.md")) {
+	for _, path := range pages() {
 		page := string(must(os.ReadFile(path))) //nolint:gosec // a page of ours
 		blocks += len(mark.FindAllString(page, -1))
 		marks := 0
