@@ -29,6 +29,10 @@ func (p *Process) Promote() error {
 // Turn makes the server a replica of master, and a master again as soon as it has its data:
 // within milliseconds, if these are few. The server's clients stay connected.
 func (p *Process) Turn(master *Process) error {
+	// By default a replica writes the data to a file first, and Valkey 9.1 looks only once a second whether it has.
+	if _, err := p.Do("CONFIG", "SET", "repl-diskless-load", "swapdb"); err != nil {
+		return err
+	}
 	if err := p.follow(master, func() (bool, error) { return true, nil }); err != nil {
 		return err
 	}
