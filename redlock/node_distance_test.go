@@ -200,6 +200,51 @@ func TestAfterAMinuteNothingHasGatheredAtAFarNode(t *testing.T) {
 	})
 }
 
+// Each batch costs all callers processor time, and those of a far node nobody waits for. If that
+// changes, each caller's own leaves as soon as there is one.
+func TestAFarNodeGetsFewBatchesAsLongAsAQuorumIsNear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers, away, lasts = 64, 2 * time.Millisecond, time.Second
+		locker, fakes := newLocker(t, 5)
+		far(fakes[:3], 300*time.Microsecond)
+		far(fakes[3:], away)
+		warm(t, locker)
+		travel := func() (batches int, locked []time.Duration) {
+			before := fakes[4].batches()
+			var mu sync.Mutex
+			var group sync.WaitGroup
+			end := time.Now().Add(lasts)
+			for i := range callers {
+				group.Go(func() {
+					for time.Now().Before(end) {
+						time.Sleep(time.Duration(i) * 10 * time.Microsecond) // they do not go in step
+						asked := time.Now()
+						lock, err := locker.TryAcquire(t.Context(), fmt.Sprint(i))
+						took := time.Since(asked)
+						if err == nil {
+							err = lock.Release()
+						}
+						noError(t, err)
+						mu.Lock()
+						locked = append(locked, took)
+						mu.Unlock()
+					}
+				})
+			}
+			group.Wait()
+			slices.Sort(locked)
+			return fakes[4].batches() - before, locked
+		}
+		if batches, _ := travel(); batches > 2*int(lasts/away)+10 {
+			t.Errorf("a node that is %v away gets %d batches in %v, want two in the time of a round trip", away, batches, lasts)
+		}
+		fakes[0].change(refuse)
+		if _, locked := travel(); locked[len(locked)*9/10] > away+away/4 {
+			t.Errorf("when the node is needed, nine in ten locks are had within %v, want %v and not much more", locked[len(locked)*9/10], away)
+		}
+	})
+}
+
 func TestTriesThatFailGatherAtNoFarNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)

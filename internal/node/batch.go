@@ -266,6 +266,7 @@ func (c *channel) measured(trip time.Duration, now clockdrift.Instant) (unfit er
 	c.node.mu.Lock()
 	defer c.node.mu.Unlock()
 	c.window.note(trip)
+	c.node.reached()
 	c.node.answered = now
 	return c.node.fitness.unfit
 }

@@ -110,7 +110,11 @@ func (c *channel) room() int {
 	if c.durable {
 		return MaxDurable
 	}
-	return c.window.size()
+	room := c.window.size(windowStep)
+	if room > 1 && c.node.spare() {
+		room = c.window.size(spareStep)
+	}
+	return room
 }
 
 // least is the time that r must have left when it is sent: half of what it had, and more if the

@@ -77,6 +77,7 @@ func (n *Node) fails(cause error) {
 	if n.health.state == up {
 		n.note(fault.NodeDown, cause)
 		n.health.turn(down, cause, n.set.Clock.Now())
+		n.reach.Store(0)
 	}
 	n.mu.Unlock()
 	n.Emit()

@@ -26,6 +26,7 @@ type Node struct {
 	Index  int
 	Driver driver.Driver
 	Server atomic.Uint32 // which one it is: a hash of its run_id; 0: not known
+	reach  atomic.Int64  // its distance, while it answers and may vote; or 0
 
 	set   *Set
 	name  string
@@ -256,6 +257,27 @@ func (n *Node) Trip() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.channels[0].window.trip()
+}
+
+// reached notes how far the node is that has answered. n.mu is held.
+func (n *Node) reached() {
+	reach := n.channels[0].window.trip()
+	if n.fitness.unfit != nil || n.health.shut != 0 {
+		reach = 0
+	}
+	n.reach.Store(int64(reach))
+}
+
+// spare reports whether a quorum of the others is nearer than half of the way to the node: then no
+// caller waits for its answers. n.mu is held.
+func (n *Node) spare() bool {
+	half, nearer := int64(n.channels[0].window.trip()/2), 0
+	for _, other := range n.set.Nodes {
+		if reach := other.reach.Load(); 0 < reach && reach <= half {
+			nearer++
+		}
+	}
+	return nearer >= n.set.Quorum
 }
 
 // Others reports whether another Locker listened at the node when a release was last announced

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -110,7 +111,7 @@ func TestTheWindowFollowsTheDistance(t *testing.T) {
 		var w window
 		for i := range 3 * WindowPeriod {
 			w.note(tt.trip + time.Duration(i%7)*time.Millisecond) // busy now and then
-			if size := w.size(); size != tt.want {
+			if size := w.size(windowStep); size != tt.want {
 				t.Fatalf("after %d batches with a least round trip of %v the window is %d, want %d", i+1, tt.trip, size, tt.want)
 			}
 		}
@@ -120,8 +121,42 @@ func TestTheWindowFollowsTheDistance(t *testing.T) {
 	for range 2 * WindowPeriod {
 		moved.note(5 * time.Millisecond)
 	}
-	if moved.size() != MaxWindow {
-		t.Errorf("a node that moved away keeps a window of %d", moved.size())
+	if moved.size(windowStep) != MaxWindow {
+		t.Errorf("a node that moved away keeps a window of %d", moved.size(windowStep))
+	}
+}
+
+// Nobody waits for a node as long as a quorum of those that may vote is nearer: fewer batches go there.
+func TestASpareNodeGetsFewBatches(t *testing.T) {
+	const trip = 2500 * time.Microsecond
+	for _, tt := range []struct {
+		what  string
+		trips [4]time.Duration // of the other nodes
+		then  func(n *Node)    // done to the first of them
+		want  int
+	}{
+		{"a quorum is near", [4]time.Duration{time.Millisecond, time.Millisecond, time.Millisecond, trip}, nil, 2},
+		{"a quorum is nearer, but not by half", [4]time.Duration{time.Millisecond, time.Millisecond, 2 * time.Millisecond, trip}, nil, 8},
+		{"a quorum is not near", [4]time.Duration{time.Millisecond, time.Millisecond, trip, trip}, nil, 8},
+		{"one of the quorum has failed", [4]time.Duration{time.Millisecond, time.Millisecond, time.Millisecond, trip}, func(n *Node) { n.fails(errBusy) }, 8},
+		{"one of the quorum is unfit to vote", [4]time.Duration{time.Millisecond, time.Millisecond, time.Millisecond, trip}, func(n *Node) { n.fitness.unfit = errUnasked }, 8},
+		{"one of the quorum is kept from voting", [4]time.Duration{time.Millisecond, time.Millisecond, time.Millisecond, trip}, func(n *Node) { n.health.shut = 1 }, 8},
+	} {
+		s := NewSet(Config{Clock: clockdrift.New(), Quorum: 3, Emit: func(fault.Event) {}}, make([]driver.Node, 5))
+		answers := func(n *Node, trip time.Duration) { _ = n.channels[0].measured(trip, s.Clock.Now()) }
+		for i, n := range s.Nodes {
+			n.health.turn(up, nil, s.Clock.Now())
+			answers(n, append(tt.trips[:], trip)[i])
+		}
+		if tt.then != nil {
+			tt.then(s.Nodes[0])
+			if s.Nodes[0].health.state == up {
+				answers(s.Nodes[0], tt.trips[0])
+			}
+		}
+		if room := s.Nodes[4].channels[0].room(); room != tt.want {
+			t.Errorf("%s: at a node that is %v away %d batches may be out, want %d", tt.what, trip, room, tt.want)
+		}
 	}
 }
 

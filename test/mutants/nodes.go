@@ -54,9 +54,18 @@ var nodes = []mutant{
 		in("lockerOptions.checkNames", always(`protocol.HasNames(o.prefix + key)`)), inOddKeys),
 	wrong("a plain lock is refused that nothing stands beside",
 		in("Locker.configure", always(`o.kind.HeedsLine`)), inOddKeys),
+	wrong("a far node for which nobody waits gets as many batches as any other",
+		in("channel.room", never(`c.node.spare()`)), ofSpareNodes),
+	wrong("callers wait for a far node behind the batches of others",
+		in("Node.spare", replace(`nearer >= n.set.Quorum`, `true`)), ofSpareNodes),
+	wrong("a node that has failed counts among those that are near",
+		in("Node.fails", drop(`n.reach.Store(0)`)), ofSpareNodes),
+	wrong("a node that may not vote counts among those that are near",
+		in("Node.reached", replace(`reach = 0`, ``)), suite{pkg: "./internal/node", run: "SpareNode"}),
 }
 
 var (
-	inNames   = suite{pkg: "./internal/protocol", run: "Names|Library"}
-	inOddKeys = suite{pkg: "./redlock", run: "OddKeys"}
+	inNames      = suite{pkg: "./internal/protocol", run: "Names|Library"}
+	ofSpareNodes = suite{pkg: "./redlock", run: "FarNodeGetsFewBatches"}
+	inOddKeys    = suite{pkg: "./redlock", run: "OddKeys"}
 )
