@@ -256,7 +256,7 @@ func TestAKilledGuardTakesTheProgramWithIt(t *testing.T) {
 	for name, how := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped for ever": syscall.SIGSTOP} {
 		l := holdFor(3 * time.Second)
 		p, folder := script(t, `trap '' TERM; setsid sh -c 'echo $$ > $D/child; exec sleep 1000' & echo $$ > $D/pid; echo $PPID > $D/guard; while :; do sleep 0.01; done`)
-		over := begin(t, l, p, Options{TTL: 3 * roomy, Grace: 100 * time.Millisecond, Alone: true}) // of whose margin half is for this process
+		over := begin(t, l, p, Options{TTL: 8 * roomy, Grace: 100 * time.Millisecond, Alone: true}) // of whose margin half is for this process
 		pid, child := awaitPid(t, folder, "pid"), awaitPid(t, folder, "child")
 		if err := syscall.Kill(awaitPid(t, folder, "guard"), how); err != nil {
 			t.Fatal(err)
