@@ -148,9 +148,6 @@ func (h host) addTicket(w *waiting.Waiter, r *request) {
 	}
 	line.Shy = r.kind == inLine && !w.Crowded()
 	w.Ticketed = w.Ticketed || line.Stays && !line.Shy
-	if r.kind.pool != nil && w.Stays && (r.several() || w.Crowded()) { // a permit that is released here goes to the first there
-		r.kind.pool.keep(protocol.TicketTTL)
-	}
 }
 
 // ticket is what a waiter leaves in its keys' lines.
@@ -193,9 +190,6 @@ func (h host) Behind(w, other *waiting.Waiter) bool {
 // the Locker's waiters.
 func (h host) Leaves(w, next *waiting.Waiter) {
 	r := w.Call.(*request)
-	if r.kind.pool != nil {
-		r.kind.pool.keep(0)
-	}
 	if next == nil && !r.ticket.Somewhere() {
 		return
 	}

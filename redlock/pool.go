@@ -24,8 +24,7 @@ type pool struct {
 	lines     waiting.Lines // one, for the semaphore's key
 	all       []slot
 
-	mu     sync.Mutex         // also guards what is in the slots
-	keptTo clockdrift.Instant // until then the nodes keep the slots for tickets in line
+	mu sync.Mutex // guards what is in the slots
 }
 
 // pools are those of all semaphores that are in use, by name.
@@ -193,16 +192,13 @@ func (s *pool) learn(refused *lease) (kept bool) {
 			s.all[i].seen = likely
 		}
 	}
-	keep, longest := 0, time.Duration(0)
+	keep := 0
 	for _, v := range t.Votes {
 		if v.Reply != nil && v.Reply.Kept() > 0 {
-			keep, longest = keep+1, max(longest, v.Reply.Kept())
+			keep++
 		}
 	}
-	if kept = keep > len(t.Votes)-t.Need; kept {
-		s.keptTo = s.locker.clock.Now().Add(longest)
-	}
-	return kept
+	return keep > len(t.Votes)-t.Need
 }
 
 // A poolHost is the Locker as its waiters for any slot of a semaphore see it.
@@ -222,19 +218,9 @@ func (h poolHost) Channels(string) (channels []string) {
 	return append(channels, protocol.WakeChannel+h.pool.semaphore.Line())
 }
 
-// Heard notes which slot is free, or that the slots are not kept for anybody.
+// Heard notes which slot is free.
 func (h poolHost) Heard(channel int) {
 	if channel < len(h.pool.all) {
 		h.pool.all[channel].alone.free(likely)
-	} else {
-		h.pool.keep(0)
 	}
-}
-
-// keep notes that the nodes keep the slots for a waiter that wants several, for so long from now; 0:
-// they do not, or not for that one.
-func (s *pool) keep(stays time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keptTo = s.locker.clock.Now().Add(stays)
 }

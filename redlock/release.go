@@ -150,7 +150,7 @@ func (l *lease) giveBack(why quorum.Why) (op *quorum.Operation, others []*quorum
 // handOver gives the lock's key to the next waiter, if one can take it, and returns the release
 // that the hand-over replaces, or nil; and the waiter, if it has to try by itself behind a release.
 func (l *lease) handOver() (*quorum.Operation, *waiting.Waiter) {
-	if l.hold.Kind.Inherit == nil || l.slots.kept() {
+	if l.hold.Kind.Inherit == nil {
 		return nil, nil
 	}
 	w, row := l.lines().Next(l.hold.Key, l.row)

@@ -75,15 +75,3 @@ func (ps slotSet) note(what func(*slot)) {
 		at.pool.mu.Unlock()
 	}
 }
-
-// kept reports whether the nodes keep the slots for a waiter that wants several. One that is released
-// here goes to that waiter, and not to the next in line.
-func (ps slotSet) kept() bool {
-	if ps == nil {
-		return false
-	}
-	s := ps[0].pool
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.locker.clock.Now() < s.keptTo
-}

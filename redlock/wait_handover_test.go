@@ -69,20 +69,23 @@ func TestAHandOverEndsTheContextBeforeItsFirstByteLeaves(t *testing.T) {
 }
 
 func TestAfterEightHandOversOrATenthOfASecondAnotherProcessHasItsTurn(t *testing.T) {
-	t.Run("short holds", func(t *testing.T) { turnsBeforeAnother(t, time.Millisecond, waiting.MaxHandoffs+1) })
-	t.Run("long holds", func(t *testing.T) { turnsBeforeAnother(t, 50*time.Millisecond, 3) })
+	for name, options := range map[string][]Option{"plain": nil, "fair": {WithFairness()}} {
+		t.Run(name+", short holds", func(t *testing.T) { turnsBeforeAnother(t, time.Millisecond, waiting.MaxHandoffs+1, options...) })
+		t.Run(name+", long holds", func(t *testing.T) { turnsBeforeAnother(t, 50*time.Millisecond, 3, options...) })
+	}
 }
 
 // turnsBeforeAnother checks that another process waits for no more turns of ours of that length
 // than most.
-func turnsBeforeAnother(t *testing.T, hold time.Duration, most int) {
+func turnsBeforeAnother(t *testing.T, hold time.Duration, most int, options ...Option) {
 	synctest.Test(t, func(t *testing.T) {
-		ours, fakes := newLocker(t, 5)
+		ours, fakes := newLocker(t, 5, options...)
 		theirs := another(t, fakes)
 		far(fakes, 200*time.Microsecond)
 		warm(t, theirs)
 		lock := mustAcquire(t, ours, "k")
 		foreign := waitFor(t.Context(), theirs)
+		time.Sleep(10 * time.Millisecond) // or their turn may be behind that of all others
 		turns := make(chan int, 100)
 		var group sync.WaitGroup
 		for range 40 {

@@ -74,7 +74,7 @@ var waiters = []mutant{
 	wrong("the priority of a permit is ignored",
 		in("Semaphore.prepare", replace(`o.checkPriority()`, `nil`))),
 	wrong("a fair Locker hands a key over for ever",
-		in("Lines.Next", replace(`!row.goesOn(now)`, `!row.goesOn(now) && !w.Options.Fair`)), suite{pkg: "./test/integration", run: "TestABusyFairLocker"}),
+		in("Lines.Next", replace(`!row.goesOn(now)`, `!row.goesOn(now) && !w.Options.Fair`)), suite{pkg: "./redlock", run: "AfterEightHandOvers"}),
 	wrong("an upgraded lock of a fair Locker cannot be entered again",
 		in("request.covered", never(`plain(wants)`))),
 }
