@@ -148,6 +148,9 @@ func TestTheTakeScriptGivesAFreeKeyToTheFirstInLine(t *testing.T) {
 			t.Errorf("the leave script returned %d, want 1", said)
 		}
 		inLine(t, node, "x0:1a")
+		free(t, node, "k")
+		returns(t, take(t, node, queuer{token: "f", ticket: "x0:fa", rank: 5}), 2)
+		inLine(t, node, "x0:fa", "x0:1a")
 	})
 }
 
@@ -339,6 +342,10 @@ func TestATicketForSeveralKeysRestsNowAndThen(t *testing.T) {
 		at(300 * time.Millisecond)
 		if soon := refuses(t, try(0), 1, "ql:line s2:7e.1", false); soon < 84*time.Millisecond || soon > 85*time.Millisecond {
 			t.Errorf("of a ticket of 300 ms that does not rest the script returns %v, want the 84 ms to 384 ms", soon)
+		}
+		at(328 * time.Millisecond) // an older one would rest now
+		if soon := refuses(t, try(0), 1, "ql:line s2:7e.1", false); soon != 57*time.Millisecond {
+			t.Errorf("of a ticket of 328 ms the script returns %v, want the 57 ms to 384 ms", soon)
 		}
 		for _, rest := range []struct{ from, to time.Duration }{
 			{416 * time.Millisecond, 432 * time.Millisecond}, // from when it is 768 ms old on they are longer

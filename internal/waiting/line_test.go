@@ -155,3 +155,36 @@ type tickets struct{ placeless }
 func (tickets) Rank(w *Waiter) int64         { return w.NodeRank.Load() }
 func (tickets) Now() clockdrift.Instant      { return 0 }
 func (tickets) Behind(w, other *Waiter) bool { return w.NodeRank.Load() > other.NodeRank.Load() }
+
+// Most waits are over before they are that old, and cost the nodes no line.
+func TestWhoMeetsOthersInLineStandsThereFromATenthOfASecondOn(t *testing.T) {
+	for name, options := range map[string]Options{"for a plain lock": {Name: "n", Ages: true}, "for a permit": {Name: "n", Several: true}} {
+		now := clockdrift.Instant(time.Hour)
+		w := &Waiter{Host: aging{now: &now}, Options: options, Began: now}
+		w.lead()
+		for _, tt := range []struct {
+			age  time.Duration
+			want bool
+		}{{setAge - 1, false}, {setAge, true}} {
+			now = w.Began.Add(tt.age)
+			w.crowds(crowd{})
+			if w.stays() != tt.want {
+				t.Errorf("who waits %s since %v, and meets others in line, leaves a ticket: %v", name, tt.age, w.stays())
+			}
+		}
+	}
+}
+
+// An aging host has a clock.
+type aging struct {
+	placeless
+	now *clockdrift.Instant
+}
+
+func (h aging) Now() clockdrift.Instant { return *h.now }
+
+// A try in a crowd finds others in line.
+type crowd struct{ Try }
+
+func (crowd) Outranked() bool  { return true }
+func (crowd) Sees(string) bool { return false }

@@ -27,7 +27,7 @@ var sets = []mutant{
 	wrong("the release of several keys wakes nobody of its process",
 		in("lease.giveBack", drop(`l.lines().FreedAll(a.Many.Names)`)), suite{pkg: "./redlock", run: "Sets|Several|LastKey"}),
 	wrong("who waits for several keys in one process does so in no order",
-		in("Lines.isFirst", never(`!rests`)), suite{pkg: "./redlock", run: "Several|Almost"}),
+		in("Lines.isFirst", never(`!rests`)), suite{pkg: "./internal/waiting"}),
 	wrong("who waits for several keys leaves no tickets",
 		in("Waiter.Wait", replace(`w.stays()`, `!w.isSet() && w.stays()`)), suite{pkg: "./redlock", run: "Almost|NowAndThen|Several|Beside"}),
 	wrong("who waits for several keys rests for nobody of his process",

@@ -58,7 +58,7 @@ var turns = []mutant{
 	wrong("who waits for one permit never stands in line alone",
 		in("Waiter.ripe", replace(`w.leads.Add(permitAge)`, `math.MaxInt64`)), suite{pkg: "./redlock", run: "OnePermitForLong"}),
 	wrong("who meets others that wait for permits stands in line at once",
-		in("Waiter.crowds", replace(`w.Options.Ages || w.Options.Several`, `w.Options.Ages`)), suite{pkg: "./redlock", run: "TakeTurnsForPermits"}),
+		in("Waiter.crowds", replace(`w.Options.Ages || w.Options.Several`, `w.Options.Ages`)), suite{pkg: "./internal/waiting"}),
 	wrong("all who wait in line for a plain lock try at each release",
 		in("Waiter.firstOnly", never(`w.Options.Ages && !w.isSet() && w.Host.KeepLines()`)), suite{pkg: "./internal/waiting"}),
 	wrong("where nodes keep no lines, who waits for a plain lock hears of no release",
