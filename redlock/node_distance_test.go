@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
 // near is the round trip to most nodes.
@@ -265,6 +267,32 @@ func TestTriesThatFailGatherAtNoFarNode(t *testing.T) {
 			if n := locker.Stats().Nodes[2]; n.Queue+n.Behind > 10 {
 				t.Fatalf("after %d tries %d requests wait for the far node", i+1, n.Queue+n.Behind)
 			}
+		}
+		mustRelease(t, lock)
+	})
+}
+
+func TestTheEndOfAWaitGoesWhereATicketMayBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const away = 200 * time.Millisecond
+		locker, fakes := newLocker(t, 3, WithFairness())
+		warm(t, locker)
+		other := another(t, fakes)
+		far(fakes[2:], away)
+		mustTry(t, locker, "k").Release() // a try for k leaves for the far node behind it
+		lock := mustTry(t, other, "k")
+		var told [3]bool
+		for i, f := range fakes {
+			before([]*fakeNode{f}, "", func(_ *fakeNode, args []any) {
+				if len(args) > 1 && (args[1] == scripts.Leave.Digest || args[1] == scripts.Leave.Source) {
+					told[i] = true
+				}
+			})
+		}
+		returns(t, ErrTaken)(locker.Acquire(t.Context(), "k", WithMaxWait(away/4)))
+		time.Sleep(4 * away)
+		if told != [3]bool{true, true, false} {
+			t.Errorf("whether the nodes are told that a wait is over: %v, want it of those alone to which a try went", told)
 		}
 		mustRelease(t, lock)
 	})
