@@ -184,7 +184,7 @@ func TestAProcessServesItsOwnWaitersInTurnWithOthers(t *testing.T) {
 		for i, join := range []struct {
 			locker          *redlock.Locker
 			inLine, waiting int
-		}{{ours, 1, 1}, {theirs, 2, 1}, {ours, 2, 2}, {ours, 2, 3}, {theirs, 2, 2}} {
+		}{{ours, 1, 1}, {ours, 1, 2}, {theirs, 2, 1}, {ours, 2, 3}, {theirs, 2, 2}} {
 			q.join(join.locker, i, join.inLine)
 			s.eventually("it waits", func() bool { return join.locker.Stats().Waiting == join.waiting })
 			time.Sleep(400 * time.Millisecond) // they come one after the other, by all Lockers' estimates
