@@ -279,7 +279,7 @@ func TestTheEndOfAWaitGoesWhereATicketMayBe(t *testing.T) {
 		warm(t, locker)
 		other := another(t, fakes)
 		far(fakes[2:], away)
-		mustTry(t, locker, "k").Release() // a try for k leaves for the far node behind it
+		mustRelease(t, mustTry(t, locker, "k")) // a try for k leaves for the far node behind it
 		lock := mustTry(t, other, "k")
 		var told [3]bool
 		for i, f := range fakes {

@@ -51,6 +51,7 @@ func (s *suite) test(ctx context.Context, root, binary string, timeout time.Dura
 	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.run="+pattern, "-test.timeout="+timeout.String()) //nolint:gosec // it was built here
 	cmd.Dir = filepath.Join(root, s.pkg)
 	cmd.Env = append(os.Environ(), s.env...)
+	cmd.WaitDelay = grace // what a mutant has left running may hold the output
 	from, to := io.Pipe()
 	cmd.Stdout, cmd.Stderr = to, to
 	ended := make(chan error, 1)
