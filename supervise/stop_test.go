@@ -229,7 +229,7 @@ func TestAProgramUnderARenewedLeaseIsLeftAlone(t *testing.T) {
 func TestALateRenewalChangesNothing(t *testing.T) {
 	l := holdFor(long)
 	p, folder := script(t, `trap '' TERM; echo > $D/ready; while :; do sleep 0.01; done`)
-	over := begin(t, l, p, Options{TTL: roomy, Grace: 300 * time.Millisecond, Events: func(e Event) {
+	over := begin(t, l, p, Options{TTL: 2 * time.Second, Grace: 500 * time.Millisecond, Events: func(e Event) { // it is read 16 times in a TTL
 		if e.What == Stopping {
 			l.extend(2 * long)
 		}
