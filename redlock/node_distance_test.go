@@ -291,6 +291,7 @@ func TestTheEndOfAWaitGoesWhereATicketMayBe(t *testing.T) {
 		}
 		returns(t, ErrTaken)(locker.Acquire(t.Context(), "k", WithMaxWait(away/4)))
 		time.Sleep(4 * away)
+		synctest.Wait()
 		if told != [3]bool{true, true, false} {
 			t.Errorf("whether the nodes are told that a wait is over: %v, want it of those alone to which a try went", told)
 		}
