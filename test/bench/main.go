@@ -14,7 +14,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -126,8 +125,7 @@ func (o *options) run(ctx context.Context) {
 	if o.out != "" {
 		check(os.MkdirAll(o.out, 0o755))                                            //nolint:gosec // everybody may read it
 		check(os.WriteFile(filepath.Join(o.out, name+".txt"), []byte(text), 0o644)) //nolint:gosec // as above
-		text := append(must(json.MarshalIndent(report, "", "\t")), '\n')
-		check(os.WriteFile(filepath.Join(o.out, name+".json"), text, 0o644)) //nolint:gosec // as above
+		report.write(filepath.Join(o.out, name+".json"))
 	}
 	if ours {
 		fillPages()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -110,8 +111,13 @@ func (t *Table) Add(key Key, values map[string]float64) {
 		if math.IsNaN(value) || math.IsInf(value, 0) {
 			continue
 		}
-		row.Rounds[metric] = append(row.Rounds[metric], value)
+		row.Rounds[metric] = append(row.Rounds[metric], rounded(value))
 	}
+}
+
+// rounded is a value in six digits: what comes after them is noise.
+func rounded(value float64) float64 {
+	return must(strconv.ParseFloat(strconv.FormatFloat(value, 'g', 6, 64), 64))
 }
 
 // Row finds the row of key, and nil where there is none.
@@ -166,6 +172,15 @@ func (r *Report) Table(name string) *Table {
 		return nil
 	}
 	return &r.Tables[i]
+}
+
+// write writes the report as JSON, a row a line, so that a later run can be compared line by line.
+func (r *Report) write(path string) {
+	text := must(json.Marshal(r))
+	for _, begin := range []string{`{"name":`, `{"contender":`, `"floors":`} {
+		text = bytes.ReplaceAll(text, []byte(begin), []byte("\n"+begin))
+	}
+	check(os.WriteFile(path, append(text, '\n'), 0o644)) //nolint:gosec // everybody may read it
 }
 
 func readReport(path string) (report Report) {
