@@ -191,3 +191,24 @@ func TestALockThatRunsOutCostsTheNodesNothing(t *testing.T) {
 		}
 	})
 }
+
+// Their own pauses may end whenever a node that stalls again and again is silent.
+func TestCleanUpsAreTriedAsSoonAsTheirNodeAnswersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		warm(t, locker)
+		lock := mustAcquire(t, locker, "k")
+		fakes[0].stop()
+		mustRelease(t, lock)
+		time.Sleep(defaultNodeTimeout)
+		freeze(fakes[0], defaultNodeTimeout)
+		for !locker.board.Nodes[0].Up() {
+			noError(t, passing(locker.TryAcquire(t.Context(), "other")))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(20 * time.Millisecond)
+		if token, left := fakes[0].token("k"); token != "" {
+			t.Errorf("the node has answered 20 ms ago, and has the key of a released lock, for %v", left)
+		}
+	})
+}

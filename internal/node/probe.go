@@ -67,6 +67,9 @@ func (n *Node) probe() {
 	}
 	n.mu.Unlock()
 	n.Emit()
+	if err == nil && n.set.Back != nil {
+		n.set.Back(n)
+	}
 }
 
 // revisitPause is how often a node that is down is probed though no operation asks for it.

@@ -51,6 +51,7 @@ func NewBoard(c Config, s *node.Set) *Board {
 	for _, n := range s.Nodes {
 		b.cleanups = append(b.cleanups, &cleanups{board: b, node: n})
 	}
+	s.Back = func(n *node.Node) { b.cleanups[n.Index].hurry() }
 	return b
 }
 

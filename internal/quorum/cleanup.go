@@ -146,7 +146,8 @@ func (h *Hold) weigh() {
 
 // cleanups are the holds whose token a node still has to be cleaned of: one list and one timer
 // for each node. While the node is down they are parked: one of them asks the node now and then
-// whether it is up again, and what has expired is dropped.
+// whether it is up again, and what has expired is dropped. Once it is up all are tried: pauses of
+// their own might end whenever a node that stalls again and again is silent.
 type cleanups struct {
 	board *Board
 	node  *node.Node
@@ -199,6 +200,19 @@ func (cs *cleanups) arm(pause time.Duration, now clockdrift.Instant) {
 		cs.timer = time.AfterFunc(pause, func() { cs.board.Go(cs.try) })
 	} else {
 		cs.timer.Reset(pause)
+	}
+}
+
+// hurry lets all be tried now.
+func (cs *cleanups) hurry() {
+	now := cs.board.Clock.Now()
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for i := range cs.list {
+		cs.list[i].due = now
+	}
+	if len(cs.list) > 0 {
+		cs.arm(0, now)
 	}
 }
 

@@ -50,6 +50,8 @@ var releases = []mutant{
 		in("nodeState.outlive", replace(`s.replied != 0 && now >= s.replied.Add(ttl)`, `now >= s.since.Add(ttl)`))),
 	wrong("the clean-ups of a node that is down are retried one by one",
 		in("cleanups.try", replace(`pause = 1, LastPause`, `pause = node.MaxBatch, LastPause`))),
+	wrong("a clean-up waits for the end of its pause when its node answers again",
+		in("cleanups.hurry", returns(``))),
 	wrong("a node that is down is to be cleaned of ever more",
 		in("cleanups.add", never(`!up && len(cs.list) >= maxParked`))),
 	wrong("what has expired at a node that is down waits for it",
