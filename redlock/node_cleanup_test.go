@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -197,18 +198,56 @@ func TestCleanUpsAreTriedAsSoonAsTheirNodeAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		lock := mustAcquire(t, locker, "k")
-		fakes[0].stop()
-		mustRelease(t, lock)
+		releasedWithout(t, locker, fakes[0], (*fakeNode).stop, 2*node.MaxBatch)
 		time.Sleep(defaultNodeTimeout)
 		freeze(fakes[0], defaultNodeTimeout)
 		for !locker.board.Nodes[0].Up() {
 			noError(t, passing(locker.TryAcquire(t.Context(), "other")))
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(20 * time.Millisecond)
-		if token, left := fakes[0].token("k"); token != "" {
-			t.Errorf("the node has answered 20 ms ago, and has the key of a released lock, for %v", left)
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+		if left := len(fakes[0].keys); left > 0 {
+			t.Errorf("the node has answered 50 ms ago, and has the keys of %d released locks", left)
+		}
+	})
+}
+
+// What a command that was lost may still set is released now and then until a TTL is over. A node
+// that comes and goes is not asked for it each time that it comes.
+func TestWhatANodeHasAnsweredIsNotTriedEachTimeThatItIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count, flaps = 20, 10
+		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
+		warm(t, locker)
+		back := func() {
+			for !locker.board.Nodes[0].Up() {
+				noError(t, passing(locker.TryAcquire(t.Context(), "other")))
+				time.Sleep(10 * time.Millisecond)
+			}
+			time.Sleep(time.Second)
+		}
+		fakes[0].change(func(f *fakeNode) { f.lose = func(name string) bool { return name == "SET" } })
+		for i := range count {
+			noError(t, passing(locker.TryAcquire(t.Context(), fmt.Sprint("lost", i))))
+			back()
+		}
+		fakes[0].change(func(f *fakeNode) { f.lose = nil })
+		back()
+		var asked strings.Builder
+		fakes[0].change(func(f *fakeNode) { f.ran = &asked })
+		for range flaps {
+			fakes[0].change(refuse)
+			noError(t, passing(locker.TryAcquire(t.Context(), "other")))
+			fakes[0].change(func(f *fakeNode) { f.refused = nil })
+			back()
+		}
+		synctest.Wait()
+		if tries := strings.Count(asked.String(), "lost"); tries > 2*count {
+			t.Errorf("%d clean-ups were tried %d times while their node came back %d times within %v of an hour", count, tries, flaps, flaps*time.Second)
+		}
+		if outstanding(locker) == 0 {
+			t.Error("the test does not show the fault: no command was lost")
 		}
 	})
 }

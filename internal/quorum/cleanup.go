@@ -146,8 +146,8 @@ func (h *Hold) weigh() {
 
 // cleanups are the holds whose token a node still has to be cleaned of: one list and one timer
 // for each node. While the node is down they are parked: one of them asks the node now and then
-// whether it is up again, and what has expired is dropped. Once it is up all are tried: pauses of
-// their own might end whenever a node that stalls again and again is silent.
+// whether it is up again, and what has expired is dropped. Once it is up all are tried that it has
+// not answered: their own pauses might end whenever a node that stalls again and again is silent.
 type cleanups struct {
 	board *Board
 	node  *node.Node
@@ -157,6 +157,7 @@ type cleanups struct {
 	timer   *time.Timer
 	armed   bool
 	fires   clockdrift.Instant // when the timer does, if armed
+	back    bool               // the node answers again, and some were not tried since then
 	stopped bool
 }
 
@@ -203,24 +204,19 @@ func (cs *cleanups) arm(pause time.Duration, now clockdrift.Instant) {
 	}
 }
 
-// hurry lets all be tried now.
+// hurry lets all be tried that the node, which answers again, has not answered.
 func (cs *cleanups) hurry() {
-	now := cs.board.Clock.Now()
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	for i := range cs.list {
-		cs.list[i].due = now
-	}
-	if len(cs.list) > 0 {
-		cs.arm(0, now)
-	}
+	cs.back = true
+	cs.arm(0, cs.board.Clock.Now())
 }
 
 // try sends the clean-ups that are due: a batch of them, or one if the node is down.
 func (cs *cleanups) try() {
 	cs.mu.Lock()
-	list := cs.list
-	cs.list, cs.armed = nil, false
+	list, back := cs.list, cs.back
+	cs.list, cs.armed, cs.back = nil, false, false
 	cs.mu.Unlock()
 
 	up, most, pause := cs.node.Up(), node.MaxBatch, firstPause
@@ -235,9 +231,9 @@ func (cs *cleanups) try() {
 			rest = append(rest, list[i:]...)
 			break
 		}
-		tries := c.due <= now && len(due) < most
-		switch {
-		case !c.hold.stays(cs.node, now, tries):
+		room := len(due) < most
+		switch stays, tries := c.hold.stays(cs.node, now, room && c.due <= now, room && back); {
+		case !stays:
 		case tries:
 			due = append(due, c.hold)
 		default:
@@ -245,36 +241,40 @@ func (cs *cleanups) try() {
 		}
 	}
 	clear(list[len(rest):])
-	cs.putBack(rest, pause, now)
+	cs.putBack(rest, pause, now, up && back && len(due) == most)
 	for _, h := range due {
 		h.ToRelease(new(Operation)).AskOf(cs.board.Nodes[cs.node.Index:cs.node.Index+1], 1)
 	}
 }
 
-// stays reports whether the node still has to be cleaned of the hold. It leaves the list if it
-// has not, or is about to be tried.
-func (h *Hold) stays(n *node.Node, now clockdrift.Instant, tries bool) bool {
+// stays reports whether the node still has to be cleaned of the hold, and whether that is tried now:
+// it is due, or the node is back and has not answered. The hold leaves the list unless it stays untried.
+func (h *Hold) stays(n *node.Node, now clockdrift.Instant, due, back bool) (stays, tries bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &h.nodes[n.Index]
-	stays := h.remains(s, now) && (h.awaited || !h.Board.closing.Load())
+	stays = h.remains(s, now) && (h.awaited || !h.Board.closing.Load())
+	tries = stays && (due || back && !s.gone())
 	if s.listed = stays && !tries; !stays {
 		h.weigh()
 	}
-	return stays
+	return stays, tries
 }
 
 // putBack puts clean-ups that were not tried in the list again. The next try comes after the pause,
-// or when the first of them is due.
-func (cs *cleanups) putBack(rest []cleanup, pause time.Duration, now clockdrift.Instant) {
+// or when the first of them is due, unless the node is back.
+func (cs *cleanups) putBack(rest []cleanup, pause time.Duration, now clockdrift.Instant, back bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	cs.list = append(rest, cs.list...)
+	cs.list, cs.back = append(rest, cs.list...), cs.back || back
 	if len(rest) == 0 {
 		return
 	}
 	first := slices.MinFunc(rest, func(a, b cleanup) int { return cmp.Compare(a.due, b.due) })
-	cs.arm(max(pause, first.due.Sub(now)), now)
+	if !back {
+		pause = max(pause, first.due.Sub(now))
+	}
+	cs.arm(pause, now)
 }
 
 // Close lets clean-ups end for which nobody waits.
