@@ -135,7 +135,8 @@ func (v *visit) end() {
 // ErrTaken must not skip it on ErrContended, or no host may do it.
 //
 // ErrTaken says that a quorum of the nodes names one token; or that a token of this library's
-// making was there for a whole node time-out, and may have a quorum with silent nodes.
+// making was there for a whole node time-out, and may have a quorum with silent nodes, while none
+// of the call's own may have had one: or others might be told that this call has the key.
 func (l *Locker) TryAcquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
 	return obtain(ctx, l, AcquireStart{Key: key, Kind: KindExclusive}, func(ctx context.Context) (request, error) {
 		return l.prepare(ctx, key, exclusive, options)

@@ -356,6 +356,8 @@ func TestAHolderWhoseVoteASilentNodeHidesHolds(t *testing.T) {
 			rivals(fakes, great, great)
 			fakes[2].change(tt.silence) // the third of its votes
 			far(fakes, time.Millisecond)
+			noError(t, passing(locker.TryAcquire(t.Context(), "other"))) // by now it is known to be silent
+			time.Sleep(defaultNodeTimeout)
 			began := time.Now()
 			_, err := locker.TryAcquire(t.Context(), "k")
 			if took := time.Since(began); !errors.Is(err, ErrTaken) || took < defaultNodeTimeout || took > tt.most {
@@ -364,6 +366,29 @@ func TestAHolderWhoseVoteASilentNodeHidesHolds(t *testing.T) {
 			fakes[2].resume()
 		})
 	}
+}
+
+// One contender's token has a quorum, and the other is told so. The first does not hear of it, and
+// what the other has left at a node that it does not reach is in its way.
+func TestWhoMayHaveMisledOthersTakesNobodysTokenForAHolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5)
+		warm(t, locker)
+		far(fakes, time.Millisecond)
+		time.Sleep(time.Second)
+		rivals(fakes, small) // which is left
+		fakes[1].stop()      // they grant it, and nobody hears of that
+		fakes[2].stop()
+		_, err := locker.TryAcquire(t.Context(), "k")
+		if !errors.Is(err, ErrContended) || errors.Is(err, ErrTaken) {
+			t.Errorf("TryAcquire whose token has two nodes, and may have two that are silent = %v, want ErrContended and not ErrTaken", err)
+		}
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
+			t.Errorf("the nodes are known to be silent, and were asked for nothing: TryAcquire = %v, want ErrTaken", err)
+		}
+		fakes[1].resume()
+		fakes[2].resume()
+	})
 }
 
 // A try waits for a silent node for as long as the token has been in the way, and says nothing of

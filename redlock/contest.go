@@ -15,12 +15,12 @@ import (
 
 // insist repeats a try while the votes are split, until it has the key, a quorum says that somebody
 // else has it, or one node time-out has passed. Silent nodes may hide whether a token has a quorum:
-// it is taken for one if it is there all that time, because a contender would have released it. The
-// caller is in the room, which insist leaves behind the first try.
+// it is taken for one if it is there all that time, because a contender would have released it; but
+// see [waiting.Sighting.Stays]. The caller is in the room, which insist leaves behind the first try.
 func (l *Locker) insist(ctx context.Context, r request) (*lease, error) {
 	var bound, ends clockdrift.Instant
 	var seen waiting.Sighting
-	timeout := l.options.timeout(r.ttl)
+	timeout, looked := l.options.timeout(r.ttl), false
 	for i, try := 0, l.tryFirst; ; i, try = i+1, l.try {
 		lock, err := try(ctx, r, false, &bound)
 		if !errors.Is(err, ErrContended) || lock == nil || ctx.Err() != nil || l.closed() {
@@ -34,10 +34,10 @@ func (l *Locker) insist(ctx context.Context, r request) (*lease, error) {
 		switch {
 		case seen.Stays(lock.hold.Last(), lock.hold.Last().Asked, now, timeout):
 			return lock, heldBy(lock)
-		case late && !seen.Stayed(now, timeout):
+		case late && (looked || !seen.Stayed(now, timeout)):
 			return lock, err
 		case late: // one more look, which waits for no silent node
-			r.seen = waiting.Sighting{}
+			r.seen, looked = waiting.Sighting{}, true
 		default:
 			r.seen = seen
 		}

@@ -58,6 +58,9 @@ type Hold struct {
 	given   bool               // its user has given it up
 	excess  bool               // an extension that does not count may have set a lease beyond until
 	raises  bool               // an upgrade is under way
+	// misleads: a quorum of the nodes had the token when a round of the acquire was decided, or may
+	// have had it.
+	misleads bool
 	// unwanted: it is over and was not abandoned, or a quorum has granted the token that its lock
 	// goes on with.
 	unwanted bool
@@ -148,9 +151,20 @@ func (h *Hold) decided(op *Operation, now clockdrift.Instant) {
 	}
 }
 
+// spread is how many nodes have the token, or may have it. h.mu is held.
+func (h *Hold) spread() (count int) {
+	for i := range h.nodes {
+		if h.nodes[i].has() {
+			count++
+		}
+	}
+	return count
+}
+
 // acquired begins the hold, or undoes the try. Split votes are kept for now: see [Contest]. The
 // lease counts from the first round, which may have set the key. h.mu is held.
 func (h *Hold) acquired(op *Operation, now clockdrift.Instant) {
+	h.misleads = h.misleads || h.spread() >= op.need
 	if op.Outcome == Carried && op != &h.Acquire {
 		op.Start = h.Acquire.first()
 	}

@@ -73,6 +73,14 @@ func (op *Operation) Rival() (token string, may bool) {
 	return "", false
 }
 
+// Misleads reports whether a quorum of the nodes had the token when a round of its acquire was decided,
+// or may have had it: others may have been told that it is a holder's.
+func (op *Operation) Misleads() bool {
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	return op.Hold.misleads
+}
+
 // SelfWoken reports whether so many nodes have set the key that the announcements of its clean-up
 // make a quorum. It was no lock all the same where they have no vote, or take no fence.
 func (op *Operation) SelfWoken() bool {

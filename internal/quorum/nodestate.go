@@ -24,7 +24,10 @@ type nodeState struct {
 }
 
 // clean reports whether the token is not at the node and cannot appear there.
-func (s *nodeState) clean() bool { return s.asked == 0 && !s.there && s.open == 0 }
+func (s *nodeState) clean() bool { return s.asked == 0 && !s.has() }
+
+// has reports whether the token is at the node, or may be.
+func (s *nodeState) has() bool { return s.there || s.open > 0 }
 
 // gone reports whether the node said that the token is not there, after all commands that may set
 // it had left. A lost one may still set it.

@@ -74,6 +74,7 @@ type Try interface {
 	Holder() string // the token that has the key at a quorum, or ""
 	// Rival: the token that has it at the most nodes, and whether it may have a quorum.
 	Rival() (token string, may bool)
+	Misleads() bool // others may have been told that its own token has one
 	SelfWoken() bool
 	Frees() clockdrift.Instant // when the nodes will have forgotten the holder; 0: they do not say
 	Free(do func(node int))    // the nodes that were found free

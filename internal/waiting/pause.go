@@ -58,25 +58,28 @@ type Sighting struct {
 	Since clockdrift.Instant // the first of them
 
 	hidden clockdrift.Instant // since when it might have a quorum
+	misled clockdrift.Instant // until when it may be of one who was misled
 }
 
 // Stays notes what a try has seen that was asked then, and reports whether a token has been there
 // for so long, and might have had a quorum all the time: a contender would have released it, but
-// not one of a user's own. A try that waits for silent nodes says nothing of that time.
+// not one of a user's own. A try that waits for silent nodes says nothing of that time. Nor does one
+// that misleads, for twice as long: who has given up because of it, and does not reach a node, has
+// left a token there. If both took the other's for a holder's, nobody would have the key.
 func (s *Sighting) Stays(try Try, asked, now clockdrift.Instant, long time.Duration) bool {
-	token, may := try.Rival()
-	if try.Holder() != "" { // what is left of it at the next try is being released
+	switch token, may := try.Rival(); {
+	case try.Holder() != "": // what is left of it at the next try is being released
 		*s = Sighting{}
 		return false
-	}
-	if token == "" || token != s.Token {
-		*s = Sighting{token, now, now}
-		return false
-	}
-	if !may {
+	case token != s.Token:
+		*s = Sighting{token, now, now, s.misled}
+	case !may:
 		s.hidden = now // by now it had no quorum: what a node hides at a later try says nothing of before
 	}
-	return s.Stayed(asked, long)
+	if try.Misleads() {
+		s.misled = now.Add(2 * long)
+	}
+	return asked >= s.misled && s.Stayed(asked, long)
 }
 
 // Stayed reports whether a try that is asked then may see that the token stays.

@@ -13,9 +13,12 @@ type rival struct {
 	token string
 	may   bool
 	holds bool // at a quorum
+	own   bool // the try's own token may have one
 }
 
 func (r rival) Rival() (token string, may bool) { return r.token, r.may }
+
+func (r rival) Misleads() bool { return r.own }
 
 func (r rival) Holder() string {
 	if r.holds {
@@ -27,6 +30,7 @@ func (r rival) Holder() string {
 func TestATokenIsAHoldersOnlyIfItMightHaveHadAQuorumAllTheTime(t *testing.T) {
 	const long = time.Second
 	hidden, known := rival{token: "ql:a", may: true}, rival{token: "ql:a"}
+	misleads := rival{token: "ql:a", may: true, own: true}
 	for _, tt := range []struct {
 		name string
 		seen []rival // one each half second
@@ -40,6 +44,9 @@ func TestATokenIsAHoldersOnlyIfItMightHaveHadAQuorumAllTheTime(t *testing.T) {
 		{"it had none a moment ago", []rival{hidden, hidden, known, hidden}, false},
 		{"it had the key in between", []rival{hidden, hidden, {token: "ql:a", may: true, holds: true}, hidden, hidden}, false},
 		{"another one was there in between", []rival{hidden, {token: "ql:b", may: true}, hidden, hidden}, false},
+		{"whoever left it may have been misled", []rival{misleads, hidden, hidden, hidden}, false},
+		{"whoever left it may have been misled long ago", []rival{misleads, hidden, hidden, hidden, hidden}, true},
+		{"another one was misled in between", []rival{hidden, hidden, {token: "ql:b", may: true, own: true}, hidden, hidden, hidden}, false},
 		{"it is no token of the library's", []rival{{token: "a", may: true}, {token: "a", may: true}, {token: "a", may: true}}, false},
 	} {
 		var s Sighting
