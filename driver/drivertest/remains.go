@@ -31,26 +31,24 @@ const (
 	spare = 8
 )
 
-// remains gives up as many calls as may be left behind, thrice, for on a busy machine some
-// end before they leave anything. It counts the goroutines that they left, and then gives
-// up many more, which may not add to them.
+// remains gives up as many calls as may be left behind, after so long that all have got as
+// far as they do also on a busy machine. It counts the goroutines that they left, and then
+// gives up many more, which may not add to them.
 func remains(tr *trial, release func()) {
 	defer release()
 	baseline := tr.goroutines()
-	for range 3 {
-		if !tr.giveUp(mayRemain, mayRemain) {
-			return
-		}
+	if !tr.giveUp(mayRemain, mayRemain, time.Second) {
+		return
 	}
 	limit := max(mayRemain, tr.goroutines()-baseline) + spare
-	if !tr.giveUp(100, 16) {
+	if !tr.giveUp(100, 16, 60*time.Millisecond) {
 		return
 	}
 	n, bounded := tr.falls(baseline+limit, prompt)
 	if !bounded {
-		tr.Errorf("124 calls that were given up left %d goroutines behind, want at most %d:\n%s", n-baseline, limit, profile())
+		tr.Errorf("108 calls that were given up left %d goroutines behind, want at most %d:\n%s", n-baseline, limit, profile())
 	}
-	tr.Logf("124 calls that were given up left %d goroutines behind, of %d allowed", max(0, n-baseline), limit)
+	tr.Logf("108 calls that were given up left %d goroutines behind, of %d allowed", max(0, n-baseline), limit)
 
 	release()
 	tr.recovers("many calls that were given up")
@@ -63,8 +61,7 @@ func remains(tr *trial, release func()) {
 // giveUp makes calls that end by their deadlines, some at once. They have to return
 // then, whether or not the driver is full of those left behind. It reports whether
 // none hung.
-func (tr *trial) giveUp(calls, atOnce int) bool {
-	const deadline = 60 * time.Millisecond
+func (tr *trial) giveUp(calls, atOnce int, deadline time.Duration) bool {
 	work := make(chan int, calls)
 	for i := range calls {
 		work <- i
