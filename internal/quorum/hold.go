@@ -164,7 +164,7 @@ func (h *Hold) spread() (count int) {
 // acquired begins the hold, or undoes the try. Split votes are kept for now: see [Contest]. The
 // lease counts from the first round, which may have set the key. h.mu is held.
 func (h *Hold) acquired(op *Operation, now clockdrift.Instant) {
-	h.misleads = h.misleads || h.spread() >= op.need
+	h.misleads = h.misleads || op.Outcome != Carried && h.spread() >= op.need
 	if op.Outcome == Carried && op != &h.Acquire {
 		op.Start = h.Acquire.first()
 	}

@@ -83,7 +83,7 @@ var votes = []mutant{
 	wrong("who may have misled others takes what they have left for a holder's",
 		in("Sighting.Stays", never(`try.Misleads()`))),
 	wrong("nobody notes that a token may have had a quorum for a moment",
-		in("Hold.acquired", replace(`h.misleads || h.spread() >= op.need`, `false`))),
+		in("Hold.acquired", replace(`h.misleads || op.Outcome != Carried && h.spread() >= op.need`, `false`))),
 	wrong("who may have misled others looks until what they have left is taken for a holder's",
 		in("Locker.insist", replace(`looked ||`, `looked && false ||`))),
 	wrong("a waiter is never told of a holder whose votes silent nodes hide",
