@@ -355,6 +355,51 @@ func TestAClientOfShorterLeasesEndsNoQuarantineByItself(t *testing.T) {
 	})
 }
 
+// A probe asks once for itself and up to twice for the clock. Where they shared one time-out, a node
+// that is far, but in time, was down for as long as it was far, and new nodes were never admitted.
+func TestNewNodesAreAdmittedThoughEachAnswerOfTwoTakesMostOfATimeOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, guard10(), WithClockGuard())
+		for _, f := range fakes[3:] {
+			f.change(func(f *fakeNode) { f.refused = errCut })
+		}
+		_, _ = locker.TryAcquire(t.Context(), "down") // the next probe is not a node's first, which may take longer
+		for _, f := range fakes[3:] {
+			f.change(func(f *fakeNode) { f.delay, f.refused = 200*time.Millisecond, nil })
+		}
+		time.Sleep(12 * time.Second)
+		_, _ = locker.TryAcquire(t.Context(), "probe")
+		time.Sleep(time.Second)
+		mustAcquire(t, locker, "k")
+		for _, n := range locker.board.Nodes {
+			if why := n.DownFor(); why != nil {
+				t.Errorf("%s is down: %v", n.Name(), why)
+			}
+		}
+	})
+}
+
+// A connection takes a round trip each for TCP, TLS, HELLO and what else a client says.
+func TestTheFirstProbeOfAFarNodeHasTimeForAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, guard10())
+		connected := time.Now().Add(7 * 240 * time.Millisecond)
+		fakes[0].change(func(f *fakeNode) {
+			f.hold = func(string) <-chan struct{} {
+				late := make(chan struct{})
+				time.AfterFunc(time.Until(connected), func() { close(late) })
+				return late
+			}
+		})
+		_, _ = locker.TryAcquire(t.Context(), "k")
+		time.Sleep(time.Until(connected))
+		synctest.Wait()
+		if why := locker.board.Nodes[0].DownFor(); why != nil || !locker.board.Nodes[0].Up() {
+			t.Errorf("after a connection was made in seven round trips of 240ms the node is down: %v", why)
+		}
+	})
+}
+
 // Who ends a quarantine by its own settings looks once more before it writes: what it knows of
 // the node may be as old as its watch.
 func TestTheEndOfAWatchDoesNotUndoAnAdmission(t *testing.T) {

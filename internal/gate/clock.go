@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -60,14 +59,14 @@ func (c *Clock) Note(r *Reading) {
 func Round(d time.Duration) time.Duration { return d.Round(max(d/1000, time.Microsecond)) }
 
 // probe reads the clock once more, sharper than what the connection was made for.
-func (c *Clock) probe(ctx context.Context, f *Facts) error {
+func (c *Clock) probe(f *Facts) error {
 	switch {
 	case f.Cluster:
 		return fmt.Errorf("%w: it is a Redis Cluster, whose servers have a clock each: WithClockGuard needs single servers", fault.ErrNode)
 	case !f.TellTime:
 		return fmt.Errorf("%w: it does not tell its time, which WithClockGuard needs: allow +time", fault.ErrNode)
 	}
-	_, err := c.gates.node.ReadClock(ctx)
+	_, err := c.gates.node.ReadClock()
 	return err
 }
 

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -47,13 +46,13 @@ func (d *Durability) wait(replicas int, timeout time.Duration) driver.Command {
 
 // probe finds out whether the node can wait. How many replicas it has now says nothing: they come
 // and go.
-func (d *Durable) probe(ctx context.Context, f *Facts) error {
+func (d *Durable) probe(f *Facts) error {
 	if f.Cluster {
 		return fmt.Errorf("%w: it is a Redis Cluster, where nobody can wait for durable votes: give masters of their own", fault.ErrNode)
 	}
-	replies, err := d.node.Do(ctx, []driver.Command{d.wait(0, time.Millisecond)})
+	replies, err := d.node.Beside([]driver.Command{d.wait(0, time.Millisecond)})
 	if err != nil {
-		return d.node.Explain(ctx, err)
+		return err
 	}
 	if err := replies[0].Err(); err != nil {
 		return d.refused(err)

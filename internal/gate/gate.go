@@ -6,7 +6,6 @@ package gate
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -46,15 +45,13 @@ type Node interface {
 	// Note queues an event, and Emit tells the user those that are queued.
 	Note(kind fault.Kind, err error)
 	Emit()
-	// Do asks the node at once, beside its queues.
-	Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error)
-	// Explain words a failure of Do for the user.
-	Explain(ctx context.Context, err error) error
+	// Beside asks the node beside its queues, for a node time-out at most.
+	Beside(cmds []driver.Command) ([]driver.Reply, error)
 	// Ask puts commands of the library's own in the node's queue. Then, if it is not nil, is
 	// called with what came of them.
 	Ask(op *protocol.Op, cmds []driver.Command, then func(p *protocol.Part, err error))
 	// ReadClock reads the node's clock by itself.
-	ReadClock(ctx context.Context) (Reading, error)
+	ReadClock() (Reading, error)
 }
 
 // Gates are what the grants of one node have to pass before they are votes. A batch is not atomic:
@@ -108,12 +105,12 @@ func (g *Gates) Note(r *Reading) {
 }
 
 // Probe says why a node that tells this of itself cannot have votes; nil: it can.
-func (g *Gates) Probe(ctx context.Context, f *Facts) (err error) {
+func (g *Gates) Probe(f *Facts) (err error) {
 	if g.durable != nil {
-		err = g.durable.probe(ctx, f)
+		err = g.durable.probe(f)
 	}
 	if err == nil && g.clock != nil {
-		err = g.clock.probe(ctx, f)
+		err = g.clock.probe(f)
 	}
 	if err == nil && g.restart != nil {
 		err = g.restart.probe(f)

@@ -271,11 +271,6 @@ func (c *channel) measured(trip time.Duration, now clockdrift.Instant) (unfit er
 	return c.node.fitness.unfit
 }
 
-// Explain words a failure of [Node.Do] for the user.
-func (n *Node) Explain(ctx context.Context, err error) error {
-	return n.explain(ctx, err, n.set.Timeout)
-}
-
 // explain words a failed batch for the user. The context's own errors are left out: a user who
 // looks for them means the context of the call. Took is for how long the node was asked.
 func (n *Node) explain(ctx context.Context, err error, took time.Duration) error {
@@ -294,6 +289,21 @@ func (n *Node) explain(ctx context.Context, err error, took time.Duration) error
 		return fault.With(err, "the server has hung up at the first command: does it speak TLS at this port (rediss://)?")
 	}
 	return fault.Advise(err)
+}
+
+// Beside asks the node beside its queues, for a node time-out at most.
+func (n *Node) Beside(cmds []driver.Command) ([]driver.Reply, error) {
+	return n.beside(n.set.Life, cmds)
+}
+
+func (n *Node) beside(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.set.Timeout)
+	defer cancel()
+	replies, err := n.Do(ctx, cmds)
+	if err != nil {
+		return replies, n.explain(ctx, err, n.set.Timeout)
+	}
+	return replies, nil
 }
 
 // Do calls the driver, and holds it to its contract: replies beyond the commands are dropped,

@@ -71,12 +71,12 @@ func (n *Node) Microseconds() int64 {
 }
 
 // ReadClock reads the node's clock by itself, and again if that took too long.
-func (n *Node) ReadClock(ctx context.Context) (gate.Reading, error) { return n.readClock(ctx, 2) }
+func (n *Node) ReadClock() (gate.Reading, error) { return n.readClock(n.set.Life, 2) }
 
 func (n *Node) readClock(ctx context.Context, tries int) (r gate.Reading, err error) {
 	for range tries {
 		sent := n.set.Clock.Now()
-		replies, err := n.Do(ctx, []driver.Command{protocol.AskTime})
+		replies, err := n.beside(ctx, []driver.Command{protocol.AskTime})
 		if err != nil {
 			return r, err
 		}
@@ -99,9 +99,7 @@ func (n *Node) watchClock() {
 		n.clock.timer.Reset(left)
 	default:
 		n.set.Go(func() {
-			ctx, cancel := context.WithTimeout(n.set.Life, n.set.Timeout)
-			defer cancel()
-			_, _ = n.readClock(ctx, 2) // a node that does not answer is left to the next operation
+			_, _ = n.ReadClock() // a node that does not answer is left to the next operation
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			if !n.closed {

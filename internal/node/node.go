@@ -4,7 +4,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -298,10 +297,8 @@ func (n *Node) HandsOver() bool {
 
 // probeAgain asks the node beside its queues what it is.
 func (n *Node) probeAgain() {
-	ctx, cancel := context.WithTimeout(n.set.Life, n.set.Timeout)
-	defer cancel()
 	sent := n.set.Clock.Now()
-	if replies, err := n.Do(ctx, protocol.AskFitness); err == nil {
+	if replies, err := n.Beside(protocol.AskFitness); err == nil {
 		_ = n.OnFitness(replies, sent) // it tells the node, too
 	}
 }

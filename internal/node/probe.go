@@ -17,9 +17,9 @@ import (
 // probeCommands ask a node what it is, and its time.
 var probeCommands = append(slices.Clip(protocol.AskFitness), protocol.AskTime)
 
-// FirstProbe is how many time-outs the first probe may take: making a connection takes several
-// round trips more.
-const FirstProbe = 4
+// FirstProbe is how many time-outs the first probe may take, and a connection: TCP, TLS, HELLO and
+// what clients say besides are a round trip each, up to seven, which may all take most of a time-out.
+const FirstProbe = 8
 
 // probe asks the node what it is: before its first batch, and again after it has failed, for it
 // may have come back as something else.
@@ -30,9 +30,7 @@ func (n *Node) probe() {
 	if n.unknown() {
 		timeout *= FirstProbe
 	}
-	ctx, cancel := context.WithTimeout(s.Life, timeout)
-	found, now, err := n.findOut(ctx, started, timeout)
-	cancel()
+	found, now, err := n.findOut(started, timeout)
 
 	n.mu.Lock()
 	if err != nil {
@@ -107,9 +105,12 @@ type Findings struct {
 	dialect   protocol.Dialect
 }
 
-// findOut asks the node what it is. What may not be is an error.
-func (n *Node) findOut(ctx context.Context, started clockdrift.Instant, timeout time.Duration) (found Findings, now clockdrift.Instant, err error) {
+// findOut asks the node what it is. What may not be is an error. The time-out is of the first
+// question; what gates ask has one of its own each, or a node that is far would never be up.
+func (n *Node) findOut(started clockdrift.Instant, timeout time.Duration) (found Findings, now clockdrift.Instant, err error) {
 	s := n.set
+	ctx, cancel := context.WithTimeout(s.Life, timeout)
+	defer cancel()
 	one, other := s.Random.Token(""), s.Random.Token("")
 	n.mu.Lock()
 	key := n.nextKey()
@@ -133,7 +134,7 @@ func (n *Node) findOut(ctx context.Context, started clockdrift.Instant, timeout 
 		n.onTime(about[len(about)-1], started, now)
 	}
 	if err == nil {
-		err = n.gates.Probe(ctx, &found.Facts)
+		err = n.gates.Probe(&found.Facts)
 	}
 	return found, now, err
 }
@@ -150,9 +151,7 @@ func (n *Node) relearn() {
 	n.relearns = n.set.Clock.Now().Add(dialectPeriod)
 	key := n.nextKey()
 	n.set.Go(func() {
-		ctx, cancel := context.WithTimeout(n.set.Life, n.set.Timeout)
-		defer cancel()
-		replies, err := n.Do(ctx, protocol.Probes(key, n.set.Random.Token(""), n.set.Random.Token("")))
+		replies, err := n.Beside(protocol.Probes(key, n.set.Random.Token(""), n.set.Random.Token("")))
 		if err != nil || !protocol.RunsScripts(replies) {
 			return
 		}
