@@ -44,6 +44,7 @@ func FuzzInfo(f *testing.F) {
 			said := driver.Reply{Kind: driver.Kind(kind), Str: info}
 			found, err := locker.board.Nodes[0].Examine([]driver.Reply{said, said, said, {Kind: driver.Array, Elems: make([]driver.Reply, 2)}})
 			if err == nil {
+				found.Look = []driver.Reply{said, said}
 				err = locker.board.Nodes[0].Gates().Probe(&found.Facts)
 			}
 			if err == nil && said.Kind == driver.String {

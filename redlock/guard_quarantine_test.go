@@ -379,6 +379,33 @@ func TestNewNodesAreAdmittedThoughEachAnswerOfTwoTakesMostOfATimeOut(t *testing.
 	})
 }
 
+// What a quarantine waits for may be up for a moment only, too short for anybody to ask it.
+func TestANodeThatComesUpIsLookedAtByItsProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 5, guard10())
+		for _, f := range fakes[3:] {
+			f.change(func(f *fakeNode) { f.refused = errCut })
+		}
+		time.Sleep(time.Second) // the clock shows more than nothing
+		_, _ = locker.TryAcquire(t.Context(), "k")
+		time.Sleep(5 * time.Second)
+		for _, f := range fakes[3:] {
+			f.change(func(f *fakeNode) {
+				f.refused = nil
+				f.hold = func(string) <-chan struct{} { // it answers once
+					f.refused = errCut
+					return nil
+				}
+			})
+		}
+		_, _ = locker.TryAcquire(t.Context(), "k")
+		time.Sleep(7 * time.Second)
+		if fakes[0].records()[gate.MarkerKey] == "" {
+			t.Error("a node was not admitted although the others had answered while it sat out")
+		}
+	})
+}
+
 // A connection takes a round trip each for TCP, TLS, HELLO and what else a client says.
 func TestTheFirstProbeOfAFarNodeHasTimeForAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

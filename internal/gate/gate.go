@@ -18,9 +18,10 @@ import (
 
 // Facts are what a node has told of itself at a probe.
 type Facts struct {
-	Cluster  bool // it is a Redis Cluster
-	History  bool // it tells its master_replid
-	TellTime bool // it tells its time
+	Cluster  bool           // it is a Redis Cluster
+	History  bool           // it tells its master_replid
+	TellTime bool           // it tells its time
+	Look     []driver.Reply // to what [Gates.Looks] returns
 }
 
 // A Sending is one sending of a batch that asks for votes.
@@ -102,6 +103,14 @@ func (g *Gates) Note(r *Reading) {
 	if g.clock != nil {
 		g.clock.Note(r)
 	}
+}
+
+// Looks returns the commands that a probe sends along.
+func (g *Gates) Looks() []driver.Command {
+	if g.restart == nil {
+		return nil
+	}
+	return g.restart.all.look
 }
 
 // Probe says why a node that tells this of itself cannot have votes; nil: it can.

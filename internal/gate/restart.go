@@ -78,13 +78,19 @@ func (all *Restarts) Init() *Restarts {
 	return all
 }
 
-// probe refuses nodes whose history cannot be told.
+// probe refuses nodes whose history cannot be told, and takes in what the others show: one that comes
+// up may be what another's quarantine waits for, and be down again before it is asked.
 func (r *Restart) probe(f *Facts) error {
 	switch {
 	case f.Cluster:
 		return fmt.Errorf("%w: it is a Redis Cluster, whose servers come and go by themselves: WithRestartGuard needs single servers", fault.ErrNode)
 	case !f.History:
 		return errNoHistory
+	}
+	r.gates.mu.Lock()
+	defer r.gates.mu.Unlock()
+	if _, err := r.condition(f.Look); err == nil { // else the next look says it
+		r.looked = r.all.Clock.Fresh()
 	}
 	return nil
 }

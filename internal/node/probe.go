@@ -115,7 +115,8 @@ func (n *Node) findOut(started clockdrift.Instant, timeout time.Duration) (found
 	n.mu.Lock()
 	key := n.nextKey()
 	n.mu.Unlock()
-	replies, err := n.Do(ctx, append(slices.Clip(probeCommands), protocol.Probes(key, one, other)...))
+	looks := n.gates.Looks()
+	replies, err := n.Do(ctx, slices.Concat(probeCommands, looks, protocol.Probes(key, one, other)))
 	if err != nil {
 		if len(replies) == 1 && replies[0].Kind == driver.Failure { // and then it has hung up: it takes no connection
 			err = fmt.Errorf("%w: %w", driver.Refusal(replies[0].Str), err)
@@ -123,9 +124,10 @@ func (n *Node) findOut(started clockdrift.Instant, timeout time.Duration) (found
 		now = s.Clock.Fresh()
 		return found, now, n.explain(ctx, err, min(timeout, now.Sub(started)))
 	}
-	about, probes := replies[:len(probeCommands)], replies[len(probeCommands):]
+	about, behind := replies[:len(probeCommands)], replies[len(probeCommands):]
 	found, err = n.Examine(about)
-	found.dialect = protocol.DecodeProbes(probes)
+	found.Look = behind[:len(looks)]
+	found.dialect = protocol.DecodeProbes(behind[len(looks):])
 	if limit := found.dialect.Limits(); limit != nil {
 		found.warn(n, fault.NodeLimited, limit)
 	}

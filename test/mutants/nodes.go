@@ -42,6 +42,8 @@ var nodes = []mutant{
 		in("Node.probe", never(`errors.As(err, &silence)`))),
 	wrong("what gates ask at a probe has half a time-out, so a node that is far is never up",
 		in("Node.beside", replace(`WithTimeout(ctx, n.set.Timeout)`, `WithTimeout(ctx, n.set.Timeout/2)`)), suite{pkg: "./redlock", run: "NewNodesAreAdmitted"}),
+	wrong("what a node shows as it comes up counts for no quarantine",
+		in("Restart.probe", drop(`r.looked = r.all.Clock.Fresh()`)), suite{pkg: "./redlock", run: "LookedAtByItsProbe"}),
 	wrong("the first probe of a far node ends before a connection can be made",
 		in("Node.probe", drop(`timeout *= FirstProbe`)), suite{pkg: "./redlock", run: "FirstProbeOfAFarNode"}),
 	wrong("a lock may have the name of what stands beside others",
