@@ -114,11 +114,22 @@ func TestWithoutScripts(t *testing.T) {
 		if _, err := theirs.TryAcquire(t.Context(), "job", own, redlock.WithTTL(20*time.Second)); err != nil {
 			t.Errorf("a retry with the same token = %v", err)
 		}
-		if left := looks[0].PTTL(t.Context(), "job").Val(); left < 50*time.Second {
-			t.Errorf("a retry for 20s has cut the lease of 1m to %v", left)
+		kept := 0
+		for _, l := range looks { // one of three may not have it yet
+			switch left := l.PTTL(t.Context(), "job").Val(); {
+			case left >= 50*time.Second:
+				kept++
+			case left >= 0:
+				t.Errorf("a retry for 20s has cut the lease of 1m to %v", left)
+			}
 		}
-		must(t, looks[1].Del(t.Context(), "job").Err())
-		must(t, looks[1].RPush(t.Context(), "job", "no lock").Err())
+		if kept < 2 {
+			t.Errorf("%d of 3 nodes have the lease of 1m, want 2", kept)
+		}
+		until(t, "something else is in the lock's place, and no vote comes in between", func() bool {
+			must(t, looks[1].Del(t.Context(), "job").Err())
+			return looks[1].RPush(t.Context(), "job", "no lock").Err() == nil
+		})
 		must(t, lock.Release())
 		must(t, looks[1].Del(t.Context(), "job").Err())
 		holds("")
