@@ -22,7 +22,7 @@ import (
 // misconfigured node goes unnoticed until another one fails. Other errors match [ErrClosed], or the
 // context's error.
 func (l *Locker) Check(ctx context.Context) error {
-	op := l.aside(protocol.Check, append(slices.Clip(protocol.AskFitness), l.look()...))
+	op := l.aside(protocol.Check, append(slices.Clip(protocol.AskFitness), l.board.Nodes[0].Gates().Looks()...))
 	op.Full = make(chan struct{})
 	for _, n := range l.board.Nodes {
 		n.AskNow()
@@ -57,14 +57,6 @@ func (l *Locker) Check(ctx context.Context) error {
 }
 
 var errUnheard = errors.New("not answered yet")
-
-// look returns the questions of the restart guard, if there is one.
-func (l *Locker) look() []driver.Command {
-	if l.board.Restarts == nil {
-		return nil
-	}
-	return l.board.Restarts.Look()
-}
 
 // unfit reads from the replies to a check why a node has no vote, or nil.
 func (l *Locker) unfit(v *quorum.Vote) error {

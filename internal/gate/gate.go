@@ -105,7 +105,8 @@ func (g *Gates) Note(r *Reading) {
 	}
 }
 
-// Looks returns the commands that a probe sends along.
+// Looks returns the commands of a look, the same for each node of a Locker: none without a restart
+// guard.
 func (g *Gates) Looks() []driver.Command {
 	if g.restart == nil {
 		return nil
@@ -133,10 +134,7 @@ func (g *Gates) Behind(cmds []driver.Command, s *Sending) []driver.Command {
 	if g.durable != nil { // it counts what its connection has written just before
 		cmds = append(cmds, g.durable.ask(s))
 	}
-	if g.restart != nil {
-		cmds = append(cmds, g.restart.all.look...)
-	}
-	return cmds
+	return append(cmds, g.Looks()...)
 }
 
 // Unknown reports whether the reply is missing that tells whether the votes of a batch are durable:

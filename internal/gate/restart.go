@@ -310,6 +310,3 @@ func (r *Restart) sitsOut(c *Condition, now clockdrift.Instant) error {
 	}
 	return e
 }
-
-// Look returns the commands of a look.
-func (all *Restarts) Look() []driver.Command { return all.look }
