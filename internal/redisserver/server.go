@@ -22,8 +22,9 @@ import (
 type Server struct {
 	Addr, Port string
 
-	t   testing.TB
-	cmd *exec.Cmd
+	t     testing.TB
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the server, and each process that it forked, has ended
 }
 
 // Start starts a server at a free port, with further lines of its configuration
@@ -54,7 +55,7 @@ func run(t testing.TB, addr string, config []string, args ...string) *Server {
 	if err := os.WriteFile(file, []byte(strings.Join(config, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Addr: addr, Port: port, t: t}
+	s := &Server{Addr: addr, Port: port, t: t, ended: make(chan struct{})}
 	s.cmd = exec.CommandContext(context.Background(), Find(t), append([]string{file}, args...)...) //nolint:gosec // the installed one
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -68,10 +69,14 @@ func run(t testing.TB, addr string, config []string, args ...string) *Server {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		log.WriteString(lines.Text() + "\n")
 		if strings.Contains(lines.Text(), "Ready to accept connections") || strings.Contains(lines.Text(), "+monitor master") {
-			go func() { _, _ = io.Copy(io.Discard, out) }() // or the server would wait for its log to be read
+			go func() { // or the server would wait for its log to be read
+				defer close(s.ended)
+				_, _ = io.Copy(io.Discard, out)
+			}()
 			return s
 		}
 	}
+	close(s.ended)
 	t.Fatalf("redis-server with %q ended before it was ready:\n%s", config, &log)
 	return nil
 }
@@ -91,9 +96,10 @@ func (s *Server) Freeze() (thaw func()) {
 	return func() { s.Signal(syscall.SIGCONT) }
 }
 
-// Kill ends the server.
+// Kill ends the server, and waits for what it has forked to write its data.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
+	<-s.ended
 	_ = s.cmd.Wait()
 }
 

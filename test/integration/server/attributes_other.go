@@ -4,6 +4,6 @@ package server
 
 import "syscall"
 
-// attributes are the usual ones: only Linux can tie a process to its parent. A test
-// that is killed leaves its servers behind.
-func attributes() *syscall.SysProcAttr { return nil }
+// attributes give a server a process group, for a signal to reach what it forks. Only Linux can tie
+// a process to its parent: a test that is killed leaves its servers behind.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,7 @@ type Process struct {
 	ahead time.Duration // of the machine's clock
 
 	cmd  *exec.Cmd
-	gone <-chan struct{} // closed when the process has ended
+	gone <-chan struct{} // closed when the process, and each that it forked, has ended
 }
 
 var _ Node = (*Process)(nil)
@@ -50,6 +51,11 @@ func (p *Process) Start() error {
 		return err
 	}
 	cmd.SysProcAttr = attributes()
+	ended, end, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	cmd.ExtraFiles = []*os.File{end} // which a fork that writes the data has, too
 	alive, died := context.WithCancel(context.Background())
 	p.cmd, p.gone = cmd, alive.Done()
 
@@ -60,10 +66,13 @@ func (p *Process) Start() error {
 		runtime.LockOSThread()
 		defer died()
 		err := cmd.Start()
+		_ = end.Close()
 		started <- err
 		if err == nil {
 			_ = cmd.Wait() // how it ended is in its log
 		}
+		_, _ = io.Copy(io.Discard, ended)
+		_ = ended.Close()
 	}()
 	if err := <-started; err != nil {
 		return err
@@ -74,7 +83,8 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Kill ends the server with SIGKILL, paused or not.
+// Kill ends the server with SIGKILL, paused or not, and what it has forked to write its data: that
+// would go on.
 func (p *Process) Kill() error {
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
@@ -138,8 +148,12 @@ func (p *Process) Close() error {
 	return errors.Join(err, os.RemoveAll(p.dir))
 }
 
-func (p *Process) signal(sig os.Signal) error {
-	err := p.cmd.Process.Signal(sig)
+// signal sends a signal to the server and to what it has forked.
+func (p *Process) signal(sig syscall.Signal) error {
+	err := p.cmd.Process.Signal(syscall.Signal(0))
+	if err == nil {
+		err = syscall.Kill(-p.cmd.Process.Pid, sig)
+	}
 	if errors.Is(err, os.ErrProcessDone) {
 		<-p.gone
 		return fmt.Errorf("server at %s: %v: %w, by itself (%v); its log: %s", p.Addr(), sig, err, p.cmd.ProcessState, p.log())

@@ -3,6 +3,9 @@ package server
 import (
 	"errors"
 	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -89,6 +92,37 @@ func TestPauseAndContinue(t *testing.T) {
 	must(t, p.Pause())
 	if err := p.Kill(); err != nil {
 		t.Errorf("Kill of a paused server: %v", err)
+	}
+}
+
+func TestKillEndsWhatWritesTheData(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("what a process does is read in /proc")
+	}
+	p := launch(t, "--appendonly", "yes", "--rdb-key-save-delay", "1000000") // a fork takes a second a key
+	for i := range 60 {
+		ask(t, p, "SET", strconv.Itoa(i), "1")
+	}
+	ask(t, p, "BGREWRITEAOF")
+	var file, pid string
+	redisserver.Await(t, "a fork writes the data", func() bool {
+		files, err := filepath.Glob(filepath.Join(p.data(), "temp-rewriteaof-*.aof"))
+		must(t, err)
+		file = strings.Join(files, "")
+		_, pid, _ = strings.Cut(strings.TrimSuffix(file, ".aof"), "temp-rewriteaof-")
+		return file != ""
+	})
+	state := func() string {
+		stat, _ := os.ReadFile(filepath.Join("/proc", pid, "stat")) // none is none
+		_, after, _ := strings.Cut(string(stat), ") ")
+		return after[:min(1, len(after))]
+	}
+	if state() == "" {
+		t.Fatalf("%s has no process", file)
+	}
+	must(t, p.Kill())
+	if got := state(); got != "" && !strings.Contains("ZX", got) {
+		t.Errorf("the process that writes %s goes on after Kill, in state %s", file, got)
 	}
 }
 
