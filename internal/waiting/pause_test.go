@@ -14,6 +14,8 @@ type rival struct {
 	may   bool
 	holds bool // at a quorum
 	own   bool // the try's own token may have one
+
+	took time.Duration // by the try
 }
 
 func (r rival) Rival() (token string, may bool) { return r.token, r.may }
@@ -31,12 +33,14 @@ func TestATokenIsAHoldersOnlyIfItMightHaveHadAQuorumAllTheTime(t *testing.T) {
 	const long = time.Second
 	hidden, known := rival{token: "ql:a", may: true}, rival{token: "ql:a"}
 	misleads := rival{token: "ql:a", may: true, own: true}
+	slow := rival{token: "ql:a", may: true, took: long / 2}
 	for _, tt := range []struct {
 		name string
 		seen []rival // one each half second
 		want bool
 	}{
 		{"it may have one at each try", []rival{hidden, hidden, hidden}, true},
+		{"it was there for less when the last try began", []rival{hidden, hidden, slow}, false},
 		{"it is there for less", []rival{hidden, hidden}, false},
 		{"it has none at any", []rival{known, known, known, known}, false},
 		{"a node is late at the last one alone", []rival{known, known, known, hidden}, false},
@@ -53,7 +57,7 @@ func TestATokenIsAHoldersOnlyIfItMightHaveHadAQuorumAllTheTime(t *testing.T) {
 		var got bool
 		for i, r := range tt.seen {
 			now := clockdrift.Instant(1).Add(time.Duration(i) * long / 2)
-			got = s.Stays(r, now, now, long)
+			got = s.Stays(r, now.Add(-r.took), now, long)
 		}
 		if got != tt.want {
 			t.Errorf("%s: taken for a holder's = %v, want %v", tt.name, got, tt.want)

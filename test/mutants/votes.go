@@ -77,7 +77,7 @@ var votes = []mutant{
 	wrong("a try is never told of a holder whose votes silent nodes hide",
 		in("Locker.insist", never(`seen.Stays(lock.hold.Last(), lock.hold.Last().Asked, now, timeout)`))),
 	wrong("the wait of a try for silent nodes is taken for time that a token has stayed",
-		in("Sighting.Stays", replace(`s.Stayed(asked, long)`, `s.Stayed(now, long)`)), suite{pkg: "./redlock", run: "ForLessThanANodeTimeout"}),
+		in("Sighting.Stays", replace(`s.Stayed(asked, long)`, `s.Stayed(now, long)`)), suite{pkg: "./internal/waiting", run: "MightHaveHad"}),
 	wrong("whether a token stays is not looked at once more behind a long try",
 		in("Locker.insist", replace(`!seen.Stayed(now, timeout)`, `true`)), suite{pkg: "./redlock", run: "ANodeTimeout|SilentNodeHides|NobodyWins"}),
 	wrong("who may have misled others takes what they have left for a holder's",
