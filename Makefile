@@ -103,7 +103,7 @@ model: ## Search the models of locks of all kinds, guard, fences and waiting (15
 model-long: ## The same, and what takes longest (20 minutes)
 	test/model/run -long
 
-mutants: ## Take out one mechanism at a time, and see that a test fails (an hour)
+mutants: ## Take out one mechanism at a time, and see that a test fails (an hour and a half)
 	go run ./test/mutants
 
 locking: ## See that mutexes are taken in their order, by tests of the core (3 minutes)
