@@ -7,7 +7,7 @@
 //
 //   - QUORUMLOCK_REQUIRE=processes,containers: a kind that is missing is a failure.
 //     For processes, the drivers' tests over real servers heed it, too.
-//   - QUORUMLOCK_ONLY=processes: no other kind runs.
+//   - QUORUMLOCK_ONLY=processes: no other kind runs. Commas separate several.
 //   - QUORUMLOCK_SERVER: the server that processes run, in the drivers' tests, too; by
 //     default redis-server, or valkey-server.
 //   - QUORUMLOCK_IMAGE: the images that containers run, separated by commas; by

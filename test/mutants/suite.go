@@ -15,9 +15,8 @@ import (
 
 // A suite is the tests of a package.
 type suite struct {
-	pkg string   // its folder, as ./redlock
-	run string   // a regexp of the tests' names; by default all but examples
-	env []string // besides that of this program
+	pkg string // its folder, as ./redlock
+	run string // a regexp of the tests' names; by default all but examples
 }
 
 // errBuild says that the tests could not be built, which shows nothing.
@@ -50,8 +49,8 @@ func (s *suite) test(ctx context.Context, root, binary string, timeout time.Dura
 	}
 	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.run="+pattern, "-test.timeout="+timeout.String()) //nolint:gosec // it was built here
 	cmd.Dir = filepath.Join(root, s.pkg)
-	cmd.Env = append(os.Environ(), s.env...)
-	cmd.WaitDelay = grace // what a mutant has left running may hold the output
+	cmd.Env = append(os.Environ(), "QUORUMLOCK_ONLY=embedded,processes") // a test that is ended leaves its containers
+	cmd.WaitDelay = grace                                                // what a mutant has left running may hold the output
 	from, to := io.Pipe()
 	cmd.Stdout, cmd.Stderr = to, to
 	ended := make(chan error, 1)
