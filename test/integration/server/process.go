@@ -150,9 +150,9 @@ func (p *Process) Close() error {
 
 // signal sends a signal to the server and to what it has forked.
 func (p *Process) signal(sig syscall.Signal) error {
-	err := p.cmd.Process.Signal(syscall.Signal(0))
+	err := p.cmd.Process.Signal(sig)
 	if err == nil {
-		err = syscall.Kill(-p.cmd.Process.Pid, sig)
+		_ = syscall.Kill(-p.cmd.Process.Pid, sig) // its process group: there may be nobody else, or nobody left
 	}
 	if errors.Is(err, os.ErrProcessDone) {
 		<-p.gone
