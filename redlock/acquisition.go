@@ -241,7 +241,7 @@ func each[T any](all []Hooks, of func(*Hooks) func(context.Context, T)) func(con
 	return func(ctx context.Context, told T) { callEach(len(tells), func(i int) { tells[i](ctx, told) }) }
 }
 
-// inTurn makes so many calls, each of them also behind one that panics.
+// callEach makes so many calls, each of them also behind one that panics.
 func callEach(calls int, call func(int)) { callFrom(0, calls, call) }
 
 func callFrom(i, calls int, call func(int)) {
