@@ -29,6 +29,7 @@ type service struct {
 
 const (
 	starved    = 10 * time.Second // a node time-out for 200 processes on a few cores
+	starting   = 8                // of them at a time, or each would starve the others
 	renewedTTL = 30 * time.Second // of the locks that are renewed
 )
 
@@ -104,10 +105,15 @@ func (b *Bench) measureFleet(ctx context.Context, c Contender, s service) map[st
 // wait.
 func (b *Bench) startFleet(c Contender, s service) (all children, begun map[string]float64) {
 	s.Contender, s.Addrs = c.Name(), b.Site.Addrs()
+	begun = make(map[string]float64)
 	for s.Number = range s.Processes {
 		all.start("service", s)
+		if at := len(all) - starting; at >= 0 {
+			add(begun, all[at:at+1].report(""))
+		}
 	}
-	return all, all.report("")
+	add(begun, all[max(0, len(all)-starting+1):].report(""))
+	return all, begun
 }
 
 // watchFleet says what a fleet and the nodes do for a while, and what it is then.
@@ -130,11 +136,15 @@ func (c children) report(order string) map[string]float64 {
 	}
 	sum := make(map[string]float64)
 	for _, one := range answers[map[string]float64](c) {
-		for metric, value := range one {
-			sum[metric] += value
-		}
+		add(sum, one)
 	}
 	return sum
+}
+
+func add(sum, more map[string]float64) {
+	for metric, value := range more {
+		sum[metric] += value
+	}
 }
 
 // A servant is a process of a fleet.
