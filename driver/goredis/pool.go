@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// watchInterval is how often the contexts of the batches that are out are looked
-// at. A deadline needs no looking: the connection has it.
-const watchInterval = 10 * time.Millisecond
+// cutAgain is how long after a cut a wire is cut once more, if its batch has not ended.
+const cutAgain = 10 * time.Millisecond
 
 // waiter is a caller that found no idle wire.
 type waiter struct {
@@ -35,7 +34,6 @@ func (s *server) get(ctx context.Context) (w *wire, wasIdle bool, err error) {
 			s.retire(w)
 			continue
 		}
-		w.since = time.Time{}
 		s.out(ctx, w)
 		s.mu.Unlock()
 		return w, true, nil
@@ -66,9 +64,6 @@ func (s *server) get(ctx context.Context) (w *wire, wasIdle bool, err error) {
 
 // expired reports whether an idle wire is too old by the client's settings.
 func (s *server) expired(w *wire) bool {
-	if w.since.IsZero() {
-		return false
-	}
 	now, o := time.Now(), s.options
 	return o.ConnMaxIdleTime > 0 && now.Sub(w.since) > o.ConnMaxIdleTime ||
 		o.ConnMaxLifetime > 0 && now.Sub(w.born) > o.ConnMaxLifetime
@@ -89,7 +84,7 @@ func (s *server) put(w *wire, broken bool) {
 		}
 		s.idle = nil
 		s.retire(w)
-	case broken:
+	case broken, w.cut:
 		s.retire(w)
 	default:
 		s.hand(w)
@@ -99,7 +94,7 @@ func (s *server) put(w *wire, broken bool) {
 
 // retire closes a wire on a goroutine of its own: over TLS, the goodbye to a silent server
 // may take seconds. Until then it counts. The caller holds the mutex, here and in hand, out,
-// grow and refuse.
+// cut, grow and refuse.
 func (s *server) retire(w *wire) {
 	s.jobs.Go(func() {
 		w.close()
@@ -113,6 +108,7 @@ func (s *server) retire(w *wire) {
 // hand passes a wire to the first waiter or to the idle ones.
 func (s *server) hand(w *wire) {
 	if len(s.waiting) == 0 {
+		w.since = time.Now()
 		s.idle = append(s.idle, w)
 		return
 	}
@@ -122,36 +118,37 @@ func (s *server) hand(w *wire) {
 	first.offer <- offer{wire: w}
 }
 
-// out records that a batch with this context is under way on w.
+// out records that a batch with this context is under way on w, and cuts w if the context ends
+// first. Batches in a row that have one context are watched over together: to look at all of them
+// from time to time costs more the slower the servers are.
 func (s *server) out(ctx context.Context, w *wire) {
 	w.ctx = ctx
-	switch {
-	case s.watch == nil:
-		s.watch = time.AfterFunc(watchInterval, s.look)
-	case !s.watching:
-		s.watch.Reset(watchInterval)
+	if done := ctx.Done(); w.done != done {
+		w.unwatch()
+		w.done, w.unwatch = done, context.AfterFunc(ctx, w.over)
 	}
-	s.watching = true
 }
 
-// look cuts the wires whose batch was cancelled, and does so again until they are put back,
-// because go-redis sets the deadline between writing and reading.
-func (s *server) look() {
+// over cuts w if the context of the batch that is out on it has ended.
+func (s *server) over(w *wire) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watching = false
-	for _, w := range s.wires {
-		switch {
-		case w.ctx != nil:
-			s.watching = true
-			if s.closed || w.ctx.Err() != nil {
-				cut(w.socket)
-			}
-		case w.since.IsZero():
-			w.since = time.Now()
+	w.done = nil // what comes with that context nevertheless is to be cut, too
+	if w.ctx != nil && w.ctx.Err() != nil {
+		s.cut(w)
+	}
+}
+
+// cut ends the batch that is out on w, which is not used again. It does so until w is put back,
+// because go-redis sets the deadline between writing and reading.
+func (s *server) cut(w *wire) {
+	w.cut = true
+	cut(w.socket)
+	time.AfterFunc(cutAgain, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if w.ctx != nil {
+			s.cut(w)
 		}
-	}
-	if s.watching {
-		s.watch.Reset(watchInterval)
-	}
+	})
 }

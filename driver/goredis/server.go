@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -31,14 +30,12 @@ type server struct {
 	end     context.CancelCauseFunc
 	jobs    sync.WaitGroup // connecting, subscriptions and closing
 
-	mu       sync.Mutex
-	closed   bool
-	wires    []*wire // all that are connected
-	idle     []*wire // those without a batch; the last used comes first
-	pending  int     // being connected
-	waiting  []*waiter
-	watch    *time.Timer // runs only while a batch is out
-	watching bool
+	mu      sync.Mutex
+	closed  bool
+	wires   []*wire // all that are connected
+	idle    []*wire // those without a batch; the last used comes first
+	pending int     // being connected
+	waiting []*waiter
 }
 
 func newServer(options *redis.Options, hooks []redis.Hook) *server {
@@ -100,6 +97,7 @@ func (s *server) connect() {
 	case err == nil && s.closed:
 		s.jobs.Go(w.close)
 	case err == nil:
+		w.over = func() { s.over(w) }
 		s.wires = append(s.wires, w)
 		s.hand(w)
 	case len(s.wires)+s.pending == 0: // else another may end the wait
@@ -123,6 +121,9 @@ func (s *server) close() error {
 	idle := s.idle
 	s.idle = nil
 	s.wires = slices.DeleteFunc(s.wires, func(w *wire) bool { return w.ctx == nil })
+	for _, w := range s.wires {
+		s.cut(w)
+	}
 	s.refuse(errClosed)
 	s.mu.Unlock()
 

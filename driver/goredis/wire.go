@@ -31,9 +31,13 @@ type wire struct {
 	// moved: the server is a replica now.
 	moved bool
 
-	// Both belong to the server's mutex.
-	ctx   context.Context //nolint:containedctx // of the batch that is out; nil: the wire is idle
-	since time.Time       // idle at least since then; zero: used a moment ago
+	// All belong to the server's mutex.
+	ctx     context.Context //nolint:containedctx // of the batch that is out; nil: the wire is idle
+	since   time.Time       // it has been idle since then
+	cut     bool            // see [server.cut]
+	done    <-chan struct{} // of the context that is watched over, that of the last batch as a rule
+	unwatch func() bool
+	over    func() // see [server.over]
 }
 
 // connect dials and shakes hands (HELLO, AUTH, SELECT, OnConnect, a PING to see the
@@ -61,7 +65,7 @@ func connect(ctx context.Context, options *redis.Options, hooks []redis.Hook) (_
 	checked := driver.CheckRepliesStrictly(socket)
 	own := *options
 	own.Dialer = func(context.Context, string, string) (net.Conn, error) { return checked, nil }
-	w := &wire{socket: checked, client: redis.NewClient(&own), keep: len(hooks) == 0, born: time.Now()}
+	w := &wire{socket: checked, client: redis.NewClient(&own), keep: len(hooks) == 0, born: time.Now(), unwatch: func() bool { return true }}
 	for _, hook := range hooks {
 		w.client.AddHook(dialed{hook})
 	}
@@ -142,6 +146,7 @@ func cut(socket net.Conn) { _ = socket.SetDeadline(time.Unix(1, 0)) }
 
 // close closes the client and its connection.
 func (w *wire) close() {
+	w.unwatch()
 	_ = w.conn.Close()
 	_ = w.client.Close()
 }
