@@ -34,7 +34,7 @@ func (s *server) get(ctx context.Context) (w *wire, wasIdle bool, err error) {
 			s.retire(w)
 			continue
 		}
-		s.out(ctx, w)
+		w.ctx = ctx //nolint:fatcontext // of one batch, and no parent of the next
 		s.mu.Unlock()
 		return w, true, nil
 	}
@@ -93,8 +93,8 @@ func (s *server) put(w *wire, broken bool) {
 }
 
 // retire closes a wire on a goroutine of its own: over TLS, the goodbye to a silent server
-// may take seconds. Until then it counts. The caller holds the mutex, here and in hand, out,
-// cut, grow and refuse.
+// may take seconds. Until then it counts. The caller holds the mutex, here and in hand, cut,
+// grow and refuse.
 func (s *server) retire(w *wire) {
 	s.jobs.Go(func() {
 		w.close()
@@ -114,26 +114,14 @@ func (s *server) hand(w *wire) {
 	}
 	first := s.waiting[0]
 	s.waiting = slices.Delete(s.waiting, 0, 1)
-	s.out(first.ctx, w)
+	w.ctx = first.ctx
 	first.offer <- offer{wire: w}
-}
-
-// out records that a batch with this context is under way on w, and cuts w if the context ends
-// first. Batches in a row that have one context are watched over together: to look at all of them
-// from time to time costs more the slower the servers are.
-func (s *server) out(ctx context.Context, w *wire) {
-	w.ctx = ctx
-	if done := ctx.Done(); w.done != done {
-		w.unwatch()
-		w.done, w.unwatch = done, context.AfterFunc(ctx, w.over)
-	}
 }
 
 // over cuts w if the context of the batch that is out on it has ended.
 func (s *server) over(w *wire) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w.done = nil // what comes with that context nevertheless is to be cut, too
 	if w.ctx != nil && w.ctx.Err() != nil {
 		s.cut(w)
 	}

@@ -52,7 +52,9 @@ func (s *server) do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 		if err != nil {
 			return nil, driver.NotSent(err)
 		}
+		disarm := context.AfterFunc(ctx, w.over)
 		replies, err := w.send(ctx, cmds)
+		disarm()
 		s.put(w, err != nil)
 		switch {
 		case err == nil:

@@ -31,13 +31,12 @@ type wire struct {
 	// moved: the server is a replica now.
 	moved bool
 
+	over func() // [server.over], for AfterFunc
+
 	// All belong to the server's mutex.
-	ctx     context.Context //nolint:containedctx // of the batch that is out; nil: the wire is idle
-	since   time.Time       // it has been idle since then
-	cut     bool            // see [server.cut]
-	done    <-chan struct{} // of the context that is watched over, that of the last batch as a rule
-	unwatch func() bool
-	over    func() // see [server.over]
+	ctx   context.Context //nolint:containedctx // of the batch that is out; nil: the wire is idle
+	since time.Time       // it has been idle since then
+	cut   bool            // see [server.cut]
 }
 
 // connect dials and shakes hands (HELLO, AUTH, SELECT, OnConnect, a PING to see the
@@ -65,7 +64,7 @@ func connect(ctx context.Context, options *redis.Options, hooks []redis.Hook) (_
 	checked := driver.CheckRepliesStrictly(socket)
 	own := *options
 	own.Dialer = func(context.Context, string, string) (net.Conn, error) { return checked, nil }
-	w := &wire{socket: checked, client: redis.NewClient(&own), keep: len(hooks) == 0, born: time.Now(), unwatch: func() bool { return true }}
+	w := &wire{socket: checked, client: redis.NewClient(&own), keep: len(hooks) == 0, born: time.Now()}
 	for _, hook := range hooks {
 		w.client.AddHook(dialed{hook})
 	}
@@ -146,7 +145,6 @@ func cut(socket net.Conn) { _ = socket.SetDeadline(time.Unix(1, 0)) }
 
 // close closes the client and its connection.
 func (w *wire) close() {
-	w.unwatch()
 	_ = w.conn.Close()
 	_ = w.client.Close()
 }
