@@ -107,12 +107,12 @@ func (b *Bench) startFleet(c Contender, s service) (all children, begun map[stri
 	s.Contender, s.Addrs = c.Name(), b.Site.Addrs()
 	begun = make(map[string]float64)
 	for s.Number = range s.Processes {
-		all.start("service", s)
-		if at := len(all) - starting; at >= 0 {
-			add(begun, all[at:at+1].report(""))
+		if first := s.Number - starting; first >= 0 {
+			add(begun, all[first:first+1].report(""))
 		}
+		all.start("service", s)
 	}
-	add(begun, all[max(0, len(all)-starting+1):].report(""))
+	add(begun, all[max(0, len(all)-starting):].report(""))
 	return all, begun
 }
 
