@@ -9,9 +9,6 @@ const (
 	// glance is how often Now asks how long the machine has slept.
 	glance = time.Second
 
-	// blink is how often Recent does.
-	blink = time.Millisecond
-
 	// grain is the least growth that counts as sleep. Smaller ones are the time
 	// between the readings of two clocks, and no machine wakes that fast.
 	grain = 100 * time.Microsecond
@@ -23,8 +20,7 @@ const (
 // bubble's time.
 //
 // [Clock.Now] is the cheap reading, and may be behind for a moment after the machine
-// woke up; [Clock.Fresh] is never behind; [Clock.Recent] is in between. The rule for
-// leases: what starts a lease may be Now, for a start that is too early only ends
+// woke up; [Clock.Fresh] is never behind. The rule for leases: what starts a lease may be Now, for a start that is too early only ends
 // the lease early; what decides whether one still holds is Fresh.
 //
 // A Clock is made by [New] or [NewWith] and is safe for concurrent use.
@@ -65,17 +61,9 @@ func NewWith(slept func() time.Duration) *Clock {
 // second, so after the machine woke up it may be behind by the length of the sleep,
 // for at most one second and until the next Fresh. It is never ahead of Fresh, and
 // never goes back. It is meant for the start of leases, one call a batch.
-func (c *Clock) Now() Instant { return c.within(glance) }
-
-// Recent is like Now, but asks about sleep up to once a millisecond. It is meant for
-// decisions that come in great numbers, and that a Fresh follows before anybody relies
-// on them: a sleep in the millisecond before the decision is to them what one in the
-// millisecond after it is to a Fresh.
-func (c *Clock) Recent() Instant { return c.within(blink) }
-
-func (c *Clock) within(limit time.Duration) Instant {
+func (c *Clock) Now() Instant {
 	awake := time.Since(c.origin)
-	if int64(awake)-c.looked.Load() >= int64(limit) {
+	if int64(awake)-c.looked.Load() >= int64(glance) {
 		return c.Fresh()
 	}
 	return Instant(awake).Add(time.Duration(c.slept.Load()))
@@ -83,7 +71,7 @@ func (c *Clock) within(limit time.Duration) Instant {
 
 // Fresh is the time since the clock was made, with all sleep that ended before the
 // call. It is meant for the decision whether a lease still holds, and for the
-// moment at which a reply arrived. On Linux it costs two system calls.
+// moment at which a reply arrived. It costs a few times what Now does.
 func (c *Clock) Fresh() Instant {
 	c.look()
 	// Go's clock is read after the other two. The other way round, a preemption

@@ -2,6 +2,7 @@ package clockdrift
 
 import (
 	"math"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -20,7 +21,50 @@ func systemSleep() func() time.Duration {
 	if _, ok := readClock(clockBoottime); !ok {
 		return new(witness).slept
 	}
-	return bootMinusMonotonic
+	return newVigil(bootMinusMonotonic).slept
+}
+
+const (
+	// vigilance is for how long an answer is kept.
+	vigilance = time.Millisecond
+
+	// tremble is how far apart two readings may be of clocks that have not moved against each
+	// other: they are read one behind the other.
+	tremble = grain / 2
+)
+
+// A vigil knows without a system call that the machine has not slept since it last asked. The
+// kernel puts a sleep on CLOCK_BOOTTIME and on the wall clock in one step (see
+// timekeeping_inject_sleeptime in kernel/time/timekeeping.c), and Go reads the wall clock and its
+// own without a call. As long as those two have not moved against each other, the machine was
+// awake; where they have, by sleep or by a step of the wall clock, the system is asked.
+type vigil struct {
+	origin time.Time
+	ask    func() time.Duration
+	last   atomic.Pointer[answer]
+}
+
+// An answer is how long the machine had slept, and how the clocks stood before that was asked.
+type answer struct {
+	awake, lead, slept time.Duration
+}
+
+func newVigil(ask func() time.Duration) *vigil { return &vigil{origin: time.Now(), ask: ask} }
+
+func (v *vigil) slept() time.Duration {
+	now := time.Now()
+	awake := now.Sub(v.origin)
+	return v.at(awake, time.Duration(now.UnixNano())-awake)
+}
+
+// at is slept at a moment of Go's clock, which the wall clock is ahead of by lead.
+func (v *vigil) at(awake, lead time.Duration) time.Duration {
+	if a := v.last.Load(); a != nil && awake-a.awake < vigilance && (lead-a.lead).Abs() < tremble {
+		return a.slept
+	}
+	a := &answer{awake: awake, lead: lead, slept: v.ask()}
+	v.last.Store(a)
+	return a.slept
 }
 
 func bootMinusMonotonic() time.Duration {

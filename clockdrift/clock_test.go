@@ -228,18 +228,3 @@ func BenchmarkSince(b *testing.B) {
 		_ = time.Since(origin)
 	}
 }
-
-func TestRecentAsksAboutSleepOnceAMillisecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		clock := clockdrift.NewWith(func() time.Duration { asked++; return 0 })
-		asked = 0
-		for range 1000 {
-			clock.Recent()
-			time.Sleep(100 * time.Microsecond)
-		}
-		if asked < 99 || asked > 101 {
-			t.Errorf("1000 readings in 100ms asked about sleep %d times, want 100", asked)
-		}
-	})
-}

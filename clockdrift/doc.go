@@ -19,7 +19,10 @@
 // [New] promises follows the system:
 //
 //   - Linux: Go reads CLOCK_MONOTONIC, which stops. Sleep is measured as the growth
-//     of CLOCK_BOOTTIME − CLOCK_MONOTONIC, to 0.1ms.
+//     of CLOCK_BOOTTIME − CLOCK_MONOTONIC, to 0.1ms. The kernel is asked once a
+//     millisecond, and whenever the wall clock has moved against Go's, for a sleep
+//     moves that as well. In that millisecond it misses a sleep only if somebody
+//     also sets the wall clock back, by the sleep's length to 0.05ms.
 //   - Windows: Go reads the interrupt time of the shared user page, which goes on
 //     during sleep and hibernation. There is nothing to add.
 //   - macOS and iOS: Go reads mach_absolute_time, which stops, and the standard

@@ -40,17 +40,19 @@ func TestAnExtensionDoesNotCountAfterASleepThatTheLastReadingHasNotSeen(t *testi
 	}
 }
 
-// A fence counts at its store when its lock is over, so a late one must not be given out.
-func TestAFenceIsNotGivenOutAfterASleepThatTheLastReadingHasNotSeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var machine sleeper
-		locker, fakes := newLocker(t, 3, machine.option(), WithFences())
-		mustRelease(t, mustAcquire(t, locker, "k"))
-		machine.napping(fakes, "ZADD")
-		if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrExpired) {
-			t.Errorf("TryAcquire = %v, %v, want ErrExpired: its number is a minute old", lock, err)
-		}
-	})
+// A lock whose lease is over must not be given out, nor its fence, which counts at a store.
+func TestALockIsNotGivenOutAfterASleepThatTheLastReadingHasNotSeen(t *testing.T) {
+	for command, options := range map[string][]Option{"SET": nil, "ZADD": {WithFences()}} {
+		synctest.Test(t, func(t *testing.T) {
+			var machine sleeper
+			locker, fakes := newLocker(t, 3, append(options, machine.option())...)
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			machine.napping(fakes, command)
+			if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrExpired) {
+				t.Errorf("TryAcquire with a sleep behind %s = %v, %v, want ErrExpired: its lease is over", command, lock, err)
+			}
+		})
+	}
 }
 
 // How long a history has been there is not told by a reading from before a sleep, in which

@@ -49,7 +49,6 @@ type batch struct {
 
 	// Of one sending.
 	votes   bool  // some of the requests ask for votes
-	exact   bool  // what is decided by its replies is decided for good
 	gated   bool  // the gates judge
 	asked   int   // commands of the gates
 	body    int   // the commands in front of what follows
@@ -73,10 +72,7 @@ func (b *batch) send(ctx context.Context) {
 	b.sending = gate.Sending{Sent: start, Until: b.sending.Until}
 	cmds = b.behind(cmds)
 	replies, err := n.Do(ctx, cmds)
-	now := clock.Recent()
-	if b.exact || b.gated && n.gates.Strict() || b.time > 0 {
-		now = clock.Fresh()
-	}
+	now := clock.Fresh()
 	b.sending.Received, b.sending.Err = now, err
 	took := now.Sub(start)
 	body := b.takeReadings(replies, start, now)
@@ -131,7 +127,7 @@ func (b *batch) tell(cmds int, took time.Duration, err error) {
 // build gathers the commands, and drops the requests that need not be sent any more.
 func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	b.wire.Begin()
-	b.votes, b.exact = false, false
+	b.votes = false
 	sent := 0
 	var needless []*Request
 	for _, r := range b.requests {
@@ -146,7 +142,6 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 		sent++
 		b.wire.Add(&r.Part)
 		b.votes = b.votes || r.Op.Votes
-		b.exact = b.exact || r.Exact
 	}
 	cmds := b.wire.Encode()
 	b.node.finish(needless, nil)

@@ -35,7 +35,6 @@ type Terms struct {
 	Asked    clockdrift.Instant
 	Due      clockdrift.Instant // when requests fail for want of an answer, if the nodes keep up
 	Ends     clockdrift.Instant // the lease that an extension prolongs; 0: it is none
-	Exact    bool               // it is decided for good, so the machine's sleep has to be known
 }
 
 // Patience is how long a node may take.

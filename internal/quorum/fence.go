@@ -42,12 +42,6 @@ func (op *Operation) ProposeAgain() {
 	}
 }
 
-// Carry makes the operation carry the fence p.
-func (op *Operation) Carry(p int64) {
-	op.Ask.Carry(p)
-	op.Exact = true
-}
-
 // carryAlong makes an extension carry the lock's fence p to nodes that have none as great, if p is
 // ahead of the clocks. Others need not be carried: what is proposed later is above them.
 func (op *Operation) carryAlong(p int64) {

@@ -103,7 +103,6 @@ func (op *Operation) Prepare(h *Hold, what *protocol.Op, ttl time.Duration) {
 	op.Hold, op.Lease = h, ttl
 	op.Op, op.Key, op.Token, op.Fence, op.Many, op.Line = what, h.key, h.token, h.set, h.Many, h.Line
 	op.TTL, op.Sides = h.Board.Milliseconds(ttl), h.sides
-	op.Exact = what.Prolongs
 }
 
 // About makes a question to nodes that concerns a key and no token. It waits in the key's queue. Its

@@ -39,8 +39,6 @@ var fences = []mutant{
 		in("slot.lua", line(`if floor >= tonumber(number) or redis.call(`, `if redis.call(`)), inRedlocktest),
 	wrong("readers are told the counter, not the floor above it",
 		in("share.lua", line(`if floor and tonumber(floor) > tonumber(number) then`, `if false then`)), ofReaders),
-	wrong("a fence is given out by a reading of the clock that has not seen the last sleep",
-		in("Operation.Carry", drop(`op.Exact = true`))),
 	wrong("the age of a number is that of its operation",
 		in("Operation.Outlived", never(`op.board().Microseconds()-op.Fence.Number >= op.Lease.Microseconds()`))),
 	wrong("an attempt that is outbid does not propose a greater fence",

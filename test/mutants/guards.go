@@ -98,8 +98,6 @@ var guards = []mutant{
 		in("Restart.quarantine", replace(
 			`if w == nil || w.replid != c.replid || w.nonce != c.nonce {`,
 			`if w != nil { w.replid, w.nonce = c.replid, c.nonce } else {`))),
-	wrong("a quarantine begins before the sleep in which the node was started anew",
-		in("batch.send", never(`b.gated && n.gates.Strict()`))),
 	wrong("a node whose clock was set forward votes",
 		in("Clock.quarantine", never(`now < c.out`))),
 	wrong("a step in the overlap of two batches is not seen",
