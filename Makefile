@@ -72,13 +72,13 @@ deadlines: ## Measure how long before its deadline a program under "run" is gone
 
 proof: export QUORUMLOCK_REQUIRE = processes,containers
 proof: ## Take a million locks, and 300,000 of all kinds, while faults happen, and judge them (40 minutes)
-	cd test/integration && go run ./fault -nodes processes -acquisitions 1000000
-	cd test/integration && go run ./fault -nodes processes -locks all -keys 4096 -acquisitions 300000
-	cd test/integration && go run ./fault -nodes processes -for 90s $(MINUTE)
-	cd test/integration && go run ./fault -nodes processes -for 1m $(DISTANT)
-	cd test/integration && go run ./fault -nodes processes -for 2m $(INSTANT)
-	cd test/integration && go run ./fault -nodes containers -for 1m
-	cd test/integration && go run $(RACE) ./fault -nodes processes -for 2m
+	cd test/integration && go run ./fault -row 'a million' -nodes processes -acquisitions 1000000
+	cd test/integration && go run ./fault -row 'all kinds' -nodes processes -locks all -keys 4096 -acquisitions 300000
+	cd test/integration && go run ./fault -row 'leases of a minute' -nodes processes -for 90s $(MINUTE)
+	cd test/integration && go run ./fault -row 'one key for' -nodes processes -for 1m $(DISTANT)
+	cd test/integration && go run ./fault -row 'new keys for' -nodes processes -for 2m $(INSTANT)
+	cd test/integration && go run ./fault -row 'containers' -nodes containers -for 1m
+	cd test/integration && go run $(RACE) ./fault -row 'the race detector' -nodes processes -for 2m
 	cd test/integration && go test $(RACE) -count=1 -v -timeout 1h -run WhatIsBroken ./fault -plants.all
 
 # The days in virtual time that `make days` lives: from this seed on.

@@ -56,6 +56,7 @@ func run(ctx context.Context, args []string) error {
 		locks   = flags.String("locks", "", "the kinds of locks that are mixed, or all: "+strings.Join(worker.Job{}.Kinds(), ",")+"; by default exclusive ones, by -mix")
 		mix     = flags.String("mix", "ordinary", "how clients behave: ordinary, careless or long")
 		bound   = flags.Duration("bound", bound, "how long a waiter may wait while a majority of the nodes is well")
+		row     = flags.String("row", "", "put the figures into the row of docs/proof.md that begins so, if nothing is wrong")
 	)
 	flags.Uint64Var(&t.Seed, "seed", uint64(time.Now().UnixNano()), "the seed of faults and clients")
 	flags.DurationVar(&t.For, "for", 30*time.Second, "how long, at least")
@@ -108,6 +109,8 @@ func run(ctx context.Context, args []string) error {
 		fmt.Print(report)
 		if !report.Clean() {
 			err = fmt.Errorf("something is wrong; for the same faults add -seed %d", t.Seed)
+		} else if *row != "" {
+			err = report.record(page, *row)
 		}
 	}
 	return errors.Join(err, c.Close())

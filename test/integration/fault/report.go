@@ -2,7 +2,11 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,6 +49,37 @@ func (r *Report) First() time.Duration {
 		first = min(first, v.From)
 	}
 	return time.Duration(first - r.Began)
+}
+
+// page is where the figures of the proof stand, seen from the module's folder.
+var page = filepath.Join("..", "..", "docs", "proof.md")
+
+// record puts the figures into the row of a page's table whose first cell begins with the trial.
+func (r *Report) record(path, trial string) error {
+	was, err := os.ReadFile(path) //nolint:gosec // a page of ours
+	if err != nil {
+		return err
+	}
+	row := regexp.MustCompile(`(?m)^(\| ` + regexp.QuoteMeta(trial) + `[^|\n]*\|).*$`)
+	if len(row.FindAll(was, -1)) != 1 {
+		return fmt.Errorf("%s: want one row that begins with %q", path, trial)
+	}
+	faults := 0
+	for _, count := range r.Faults {
+		faults += count
+	}
+	cells := fmt.Sprintf(" %s | %s | %s (%s) | %s | %v | %s (%s) | %v |", grouped(r.Tenures), grouped(r.Shared), grouped(r.Rounds), grouped(r.Ownerless),
+		grouped(faults), r.Took.Round(time.Second), grouped(r.Visits), grouped(r.Unknown), r.LongestWait.Round(100*time.Millisecond))
+	return os.WriteFile(path, row.ReplaceAll(was, []byte("${1}"+cells)), 0o644) //nolint:gosec // everybody may read it
+}
+
+// grouped is n with commas.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
 }
 
 func (r *Report) String() string {

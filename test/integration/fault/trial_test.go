@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -126,4 +127,25 @@ func TestMain(m *testing.M) {
 		return
 	}
 	leak.Main(m)
+}
+
+// The figures of a trial take the place of the last ones in its row, and of nothing else.
+func TestFiguresGoIntoTheRowOfTheirTrial(t *testing.T) {
+	const page = "# One key\n\n| trial | had |\n|---|---|\n| a million, as above | 1 |\n| one key (`-keys 1`) |%s\n| one key more | 3 |\n\nThe end.\n"
+	path := filepath.Join(t.TempDir(), "page.md")
+	must(t, os.WriteFile(path, fmt.Appendf(nil, page, " 2 |"), 0o600))
+	r := Report{Took: 61 * time.Second}
+	r.Tenures, r.Shared, r.Visits, r.Unknown, r.Rounds, r.Ownerless, r.LongestWait = 1234567, 999, 1000, 7, 12, 0, 1249*time.Millisecond
+	r.Faults = map[string]int{"kill": 2, "pause": 3}
+	must(t, r.record(path, "one key ("))
+	got, err := os.ReadFile(path) //nolint:gosec // this test's own
+	must(t, err)
+	if want := fmt.Sprintf(page, " 1,234,567 | 999 | 12 (0) | 5 | 1m1s | 1,000 (7) | 1.2s |"); string(got) != want {
+		t.Errorf("the page is\n%s\nwant\n%s", got, want)
+	}
+	for _, trial := range []string{"one key", "two keys"} {
+		if r.record(path, trial) == nil {
+			t.Errorf("a row was found for the trial %q", trial)
+		}
+	}
 }
