@@ -94,7 +94,7 @@ FUZZTIME ?= 20s
 fuzz: ## Run every fuzz test for FUZZTIME (20s) each (10 minutes)
 	test/tools/fuzz $(FUZZTIME) $(MODULES)
 
-matrix: ## Run the suite on each server that users may have (10 minutes)
+matrix: ## Run the suite on each server that users may have (16 minutes)
 	test/tools/matrix $(RACE)
 
 model: ## Search the models of locks of all kinds, guard, fences and waiting (15 minutes; needs spin and gcc)
