@@ -20,8 +20,9 @@ const (
 // bubble's time.
 //
 // [Clock.Now] is the cheap reading, and may be behind for a moment after the machine
-// woke up; [Clock.Fresh] is never behind. The rule for leases: what starts a lease may be Now, for a start that is too early only ends
-// the lease early; what decides whether one still holds is Fresh.
+// woke up; [Clock.Fresh] is never behind. The rule for leases: what starts a lease
+// may be Now, for a start that is too early only ends the lease early; what decides
+// whether one still holds is Fresh.
 //
 // A Clock is made by [New] or [NewWith] and is safe for concurrent use.
 type Clock struct {

@@ -28,9 +28,9 @@ const (
 	// vigilance is for how long an answer is kept.
 	vigilance = time.Millisecond
 
-	// tremble is how far apart two readings may be of clocks that have not moved against each
+	// jitter is how far apart two readings may be of clocks that have not moved against each
 	// other: they are read one behind the other.
-	tremble = grain / 2
+	jitter = grain / 2
 )
 
 // A vigil knows without a system call that the machine has not slept since it last asked. The
@@ -59,11 +59,13 @@ func (v *vigil) slept() time.Duration {
 
 // at is slept at a moment of Go's clock, which the wall clock is ahead of by lead.
 func (v *vigil) at(awake, lead time.Duration) time.Duration {
-	if a := v.last.Load(); a != nil && awake-a.awake < vigilance && (lead-a.lead).Abs() < tremble {
+	if a := v.last.Load(); a != nil && awake-a.awake < vigilance && (lead-a.lead).Abs() < jitter {
 		return a.slept
 	}
 	a := &answer{awake: awake, lead: lead, slept: v.ask()}
-	v.last.Store(a)
+	if time.Since(v.origin)-awake < jitter { // or it was interrupted, and may be too small by as much
+		v.last.Store(a)
+	}
 	return a.slept
 }
 
