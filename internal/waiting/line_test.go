@@ -175,6 +175,25 @@ func TestWhoMeetsOthersInLineStandsThereFromATenthOfASecondOn(t *testing.T) {
 	}
 }
 
+// Nobody tells it of plain Lockers, which leave no ticket: its own age has to.
+func TestWhoWaitsForLongStandsInLineThoughItHasMetNobody(t *testing.T) {
+	for name, tt := range map[string]struct {
+		options Options
+		from    time.Duration
+	}{"for a plain lock": {Options{Name: "n", Ages: true}, setAge}, "for a permit": {Options{Name: "n", Several: true}, permitAge}} {
+		now := clockdrift.Instant(time.Hour)
+		w := &Waiter{Host: aging{now: &now}, Options: tt.options, Began: now}
+		w.lead()
+		for _, age := range []time.Duration{0, tt.from - 1, tt.from} {
+			now = w.Began.Add(age)
+			w.crowds(solitude{})
+			if w.stays() != (age == tt.from) {
+				t.Errorf("who waits %s since %v, and has met nobody, leaves a ticket: %v", name, age, w.stays())
+			}
+		}
+	}
+}
+
 // An aging host has a clock.
 type aging struct {
 	placeless
@@ -188,3 +207,8 @@ type crowd struct{ Try }
 
 func (crowd) Outranked() bool  { return true }
 func (crowd) Sees(string) bool { return false }
+
+// A try in solitude finds nobody in line.
+type solitude struct{ crowd }
+
+func (solitude) Outranked() bool { return false }

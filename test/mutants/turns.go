@@ -54,7 +54,7 @@ var turns = []mutant{
 		in("Locker.learnWaiters", replace(`op.Crowded() || op.Outranked()`, `op != nil`)), suite{pkg: "./redlock", run: "OneCommandWhile"}),
 	wrong("who waits for a key alone never stands in line",
 		in("Waiter.stays", never(`w.Options.Name != "" && w.Host.Now() >= w.ripe()`)).
-			in("Waiter.plan", never(`w.Options.Name != "" && !w.Stays && (!local || w.isSet())`)), suite{pkg: "./redlock", run: "BesidePlain"}),
+			in("Waiter.plan", never(`w.Options.Name != "" && !w.Stays && (!local || w.isSet())`)), suite{pkg: "./internal/waiting"}),
 	wrong("who waits for one permit never stands in line alone",
 		in("Waiter.ripe", replace(`w.leads.Add(permitAge)`, `math.MaxInt64`)), suite{pkg: "./redlock", run: "OnePermitForLong"}),
 	wrong("who meets others that wait for permits stands in line at once",
