@@ -84,8 +84,6 @@ var guards = []mutant{
 		in("batch.read", drop(`p.Doubt(b.doubt)`))),
 	wrong("an extension is not guarded",
 		in("batch.build", replace(`r.Op.Votes`, `r.Op.Votes && r.Op.Name != "extend"`))),
-	wrong("a renewal is not guarded",
-		in("batch.build", replace(`r.Op.Votes`, `r.Op.Votes && r.Op.Name != "renew"`))),
 	wrong("a hand-over is not guarded",
 		in("batch.build", replace(`r.Op.Votes`, `r.Op.Votes && r.Old == nil`))),
 	wrong("a second round for a greater fence is not guarded",
