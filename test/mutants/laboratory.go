@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"time"
 )
@@ -15,10 +16,12 @@ import (
 // A laboratory examines mutants.
 type laboratory struct {
 	library *library
-	work    string // an empty folder
-	timeout time.Duration
+	work    string                   // an empty folder
+	timeout time.Duration            // the least
+	takes   map[string]time.Duration // a suite on the library as it is, by its name
 	verbose bool
 	out     io.Writer
+	page    string // where the sentence stands that says what came of all; "": nowhere
 }
 
 // parallel is how many mutants are examined at once.
@@ -52,7 +55,10 @@ func (l *laboratory) examine(ctx context.Context, mutants []mutant) (killed bool
 	}
 	l.say("%d mutants: %d killed, %d survived, %d broken (%v)\n",
 		len(mutants), all.killed, all.survived, all.broken, time.Since(began).Round(time.Second))
-	return all.killed == len(mutants), ctx.Err()
+	if err = ctx.Err(); err == nil && l.page != "" {
+		err = all.record(l.page)
+	}
+	return all.killed == len(mutants), err
 }
 
 // say prints, and does not care whether anybody reads.
@@ -78,6 +84,22 @@ func (c *counts) take(name string, o *outcome) string {
 	return fmt.Sprintf("killed    %s  by %s: %s", name, o.verdict.test, o.verdict.complaint)
 }
 
+// sentence is the line of a page that says what came of a run of all.
+var sentence = regexp.MustCompile(`(?m)^A run of all \d+ killed \d+\..*$`)
+
+// record puts the counts into the page's sentence.
+func (c *counts) record(page string) error {
+	was, err := os.ReadFile(page) //nolint:gosec // a page of ours
+	if err != nil {
+		return err
+	}
+	if len(sentence.FindAll(was, -1)) != 1 {
+		return fmt.Errorf("%s: want one sentence like %q", page, sentence)
+	}
+	is := fmt.Sprintf("A run of all %d killed %d.", c.killed+c.survived+c.broken, c.killed)
+	return os.WriteFile(page, sentence.ReplaceAll(was, []byte(is)), 0o644) //nolint:gosec // everybody may read it
+}
+
 // tryAll examines the mutants in their order, a few at once.
 func (l *laboratory) tryAll(ctx context.Context, mutants []mutant) []chan *outcome {
 	outcomes := make([]chan *outcome, len(mutants))
@@ -99,14 +121,13 @@ func (l *laboratory) tryAll(ctx context.Context, mutants []mutant) []chan *outco
 
 // control sees to it that the tests pass on the library as it is.
 func (l *laboratory) control(ctx context.Context, mutants []mutant) error {
-	seen := make(map[string]bool)
+	l.takes = make(map[string]time.Duration)
 	for _, m := range mutants {
 		for _, s := range m.tests(l.library) {
-			name := s.pkg + " " + s.run
-			if seen[name] {
+			name := s.name()
+			if l.takes[name] != 0 {
 				continue
 			}
-			seen[name] = true
 			o := l.try(ctx, "control", nil, []suite{s})
 			if l.verbose {
 				l.say("%s", o.log.Bytes())
@@ -117,10 +138,19 @@ func (l *laboratory) control(ctx context.Context, mutants []mutant) error {
 			case o.verdict.failed():
 				return fmt.Errorf("without a mutant %s of %s fails, so mutants would show nothing: %s", o.verdict.test, s.pkg, o.verdict.complaint)
 			}
+			l.takes[name] = o.took
 			l.say("passes    %s as it is: %d tests (%.1fs)\n", name, o.verdict.passed, o.took.Seconds())
 		}
 	}
 	return nil
+}
+
+// limit is how long a suite may run. One that takes a minute on a slow machine has not hung.
+func (l *laboratory) limit(s *suite) time.Duration {
+	if takes, known := l.takes[s.name()]; known {
+		return max(l.timeout, 4*takes)
+	}
+	return 10 * l.timeout
 }
 
 // try runs the suites up to the first test that fails, on a mutant or on the library as it
@@ -149,7 +179,7 @@ func (l *laboratory) run(ctx context.Context, dir string, m *mutant, suites []su
 		if err := s.build(ctx, l.library.root, overlay, binary); err != nil {
 			return nil, err
 		}
-		if v, err = s.test(ctx, l.library.root, binary, l.timeout, log); err != nil || v.failed() {
+		if v, err = s.test(ctx, l.library.root, binary, l.limit(&s), log); err != nil || v.failed() {
 			return v, err
 		}
 	}

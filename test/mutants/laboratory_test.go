@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -52,6 +53,38 @@ func examine(t *testing.T, test string, timeout time.Duration, edits ...[2]strin
 		t.Errorf("the file itself was touched: %q, %v", text, readErr)
 	}
 	return killed, out.String(), err
+}
+
+// Or a slow machine would kill mutants.
+func TestTestsThatAreSlowWithoutAMutantHaveNotHung(t *testing.T) {
+	fast, slow := suite{pkg: "./fast"}, suite{pkg: "./slow"}
+	l := laboratory{timeout: time.Minute, takes: map[string]time.Duration{fast.name(): time.Second, slow.name(): 50 * time.Second}}
+	for _, tt := range []struct {
+		suite
+		want time.Duration
+	}{{fast, time.Minute}, {slow, 200 * time.Second}, {suite{pkg: "./new"}, 10 * time.Minute}} {
+		if got := l.limit(&tt.suite); got != tt.want {
+			t.Errorf("the tests of %s may run for %v, want %v", tt.pkg, got, tt.want)
+		}
+	}
+}
+
+// What came of a run of all takes the place of what the page said of the last one.
+func TestTheCountsGoIntoThePage(t *testing.T) {
+	const text = "Without one of its mechanisms.\nA run of all %d killed %d.%s\n\n## Time\n"
+	page := filepath.Join(t.TempDir(), "page.md")
+	must(t, os.WriteFile(page, fmt.Appendf(nil, text, 529, 528, " The other one has a test."), 0o600))
+	c := counts{killed: 530, survived: 1, broken: 2}
+	must(t, c.record(page))
+	got, err := os.ReadFile(page) //nolint:gosec // this test's own
+	must(t, err)
+	if want := fmt.Sprintf(text, 533, 530, ""); string(got) != want {
+		t.Errorf("the page is\n%s\nwant\n%s", got, want)
+	}
+	must(t, os.WriteFile(page, []byte("nothing of it"), 0o600))
+	if c.record(page) == nil {
+		t.Error("counts went into a page that has no sentence for them")
+	}
 }
 
 func TestOnlyAFailedTestKills(t *testing.T) {

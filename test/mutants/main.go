@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ would be shown. A line for each mutant says
   SURVIVED  no test fails: one is missing
   BROKEN    the mutant does not fit the library, or does not compile: mend the table
 
-The exit code is 1 unless all are killed.
+The exit code is 1 unless all are killed. A run of all puts its counts into docs/proof.md.
 
   go run ./test/mutants [flags]
 
@@ -44,7 +45,7 @@ func main() {
 	}
 	chosen := flag.String("run", "", "only mutants whose name matches this `regexp`")
 	verbose := flag.Bool("v", false, "show what the tests print, up to the failure")
-	timeout := flag.Duration("timeout", time.Minute, "how long a package's tests may run; one that hangs is killed by that")
+	timeout := flag.Duration("timeout", time.Minute, "how long a package's tests may run at least, or four times as long as on the library as it is; a mutant that hangs is killed by that")
 	overlay := flag.String("overlay", "", "run no test, but write the one mutant that is chosen to this `folder`, with overlay.json for go build -overlay")
 	flag.Parse()
 
@@ -81,6 +82,9 @@ func run(ctx context.Context, chosen, folder string, l *laboratory) (killed bool
 		return false, err
 	}
 	defer func() { _ = os.RemoveAll(l.work) }()
+	if chosen == "" {
+		l.page = filepath.Join(l.library.root, "docs", "proof.md")
+	}
 	return l.examine(ctx, mutants)
 }
 

@@ -22,6 +22,8 @@ type suite struct {
 // errBuild says that the tests could not be built, which shows nothing.
 var errBuild = errors.New("it does not compile")
 
+func (s *suite) name() string { return s.pkg + " " + s.run }
+
 // build compiles the suite's tests. Overlay may be "".
 func (s *suite) build(ctx context.Context, root, overlay, binary string) error {
 	args := []string{"test", "-c", "-o", binary}
@@ -49,8 +51,9 @@ func (s *suite) test(ctx context.Context, root, binary string, timeout time.Dura
 	}
 	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.run="+pattern, "-test.timeout="+timeout.String()) //nolint:gosec // it was built here
 	cmd.Dir = filepath.Join(root, s.pkg)
-	cmd.Env = append(os.Environ(), "QUORUMLOCK_ONLY=embedded,processes") // a test that is ended leaves its containers
-	cmd.WaitDelay = grace                                                // what a mutant has left running may hold the output
+	// A test that is ended leaves its containers.
+	cmd.Env = append(os.Environ(), "QUORUMLOCK_ONLY=embedded,processes", "QUORUMLOCK_REQUIRE=processes")
+	cmd.WaitDelay = grace // what a mutant has left running may hold the output
 	from, to := io.Pipe()
 	cmd.Stdout, cmd.Stderr = to, to
 	ended := make(chan error, 1)
