@@ -89,6 +89,11 @@ func run(ctx context.Context, args []string) error {
 	for _, kind := range words(*kinds) {
 		t.Kinds = append(t.Kinds, schedule.Kind(kind))
 	}
+	if *row != "" {
+		if _, _, err := rowOf(page, *row); err != nil {
+			return err // before the trial, not after it
+		}
+	}
 	if t.Program == "" {
 		var err error
 		if t.Program, err = os.Executable(); err != nil {

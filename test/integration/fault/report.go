@@ -54,15 +54,24 @@ func (r *Report) First() time.Duration {
 // page is where the figures of the proof stand, seen from the module's folder.
 var page = filepath.Join("..", "..", "docs", "proof.md")
 
-// record puts the figures into the row of a page's table whose first cell begins with the trial.
+// rowOf returns a page, and what matches the row of its table whose first cell begins with the trial.
+func rowOf(path, trial string) (text []byte, row *regexp.Regexp, err error) {
+	text, err = os.ReadFile(path) //nolint:gosec // a page of ours
+	if err != nil {
+		return nil, nil, err
+	}
+	row = regexp.MustCompile(`(?m)^(\| ` + regexp.QuoteMeta(trial) + `[^|\n]*\|).*$`)
+	if len(row.FindAll(text, -1)) != 1 {
+		return nil, nil, fmt.Errorf("%s: want one row that begins with %q", path, trial)
+	}
+	return text, row, nil
+}
+
+// record puts the figures into the trial's row of a page.
 func (r *Report) record(path, trial string) error {
-	was, err := os.ReadFile(path) //nolint:gosec // a page of ours
+	was, row, err := rowOf(path, trial)
 	if err != nil {
 		return err
-	}
-	row := regexp.MustCompile(`(?m)^(\| ` + regexp.QuoteMeta(trial) + `[^|\n]*\|).*$`)
-	if len(row.FindAll(was, -1)) != 1 {
-		return fmt.Errorf("%s: want one row that begins with %q", path, trial)
 	}
 	faults := 0
 	for _, count := range r.Faults {
