@@ -75,6 +75,21 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
+// A fleet of which one process fails leaves none of the others behind.
+func TestAFleetThatFailsIsClosed(t *testing.T) {
+	b := newBench(t)
+	var all children
+	if err := attempt(func() { b.startFleet(&all, Contender{}, service{Processes: 3}) }); err == nil || len(all) != 3 {
+		t.Errorf("a fleet of a library that nobody knows began with %d processes (%v), want an error and 3 to close", len(all), err)
+	}
+	all.close()
+	for i, child := range all {
+		if child.command.ProcessState == nil {
+			t.Errorf("process %d of the fleet was left behind", i)
+		}
+	}
+}
+
 func measured(t *testing.T, b *Bench, some ...Case) (report *Report) {
 	t.Helper()
 	if err := attempt(func() { report = b.measure(t.Context(), some) }); err != nil {

@@ -114,7 +114,11 @@ func answers[T any](c children) []T {
 	return all
 }
 
+// close ends all of them at once: one may wait for what another has.
 func (c children) close() {
+	for _, child := range c {
+		_ = child.orders.Close()
+	}
 	for _, child := range c {
 		child.Close()
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -110,8 +111,12 @@ func find(library, client, mode string) Contender {
 
 // named is the contender of that name.
 func named(name string) Contender {
-	all := everybody()
-	return all[slices.IndexFunc(all, func(c Contender) bool { return c.Name() == name })]
+	for _, c := range everybody() {
+		if c.Name() == name {
+			return c
+		}
+	}
+	panic(failure{fmt.Errorf("no contender is called %q", name)})
 }
 
 // redlocks is our library over each client, made with its own library's defaults.

@@ -85,8 +85,9 @@ func (b *Bench) measureFleet(ctx context.Context, c Contender, s service) map[st
 	for metric, field := range fields {
 		before[metric] = b.Site.Info(field)
 	}
-	all, _ := b.startFleet(c, s)
+	var all children
 	defer func() { all.close() }()
+	b.startFleet(&all, c, s)
 	pause(ctx, time.Duration(b.atMost(500))*10*time.Millisecond)
 	values := b.watchFleet(ctx, all, 2*time.Second)
 	for metric, field := range fields {
@@ -101,19 +102,19 @@ func (b *Bench) measureFleet(ctx context.Context, c Contender, s service) map[st
 	return values
 }
 
-// startFleet starts processes, and returns what they report when they have their locks and begin to
-// wait.
-func (b *Bench) startFleet(c Contender, s service) (all children, begun map[string]float64) {
+// startFleet adds processes to all, and returns what they report when they have their locks and
+// begin to wait. Where one fails, those that were started are in all, to be closed.
+func (b *Bench) startFleet(all *children, c Contender, s service) (begun map[string]float64) {
 	s.Contender, s.Addrs = c.Name(), b.Site.Addrs()
 	begun = make(map[string]float64)
 	for s.Number = range s.Processes {
 		if first := s.Number - starting; first >= 0 {
-			add(begun, all[first:first+1].report(""))
+			add(begun, (*all)[first:first+1].report(""))
 		}
 		all.start("service", s)
 	}
-	add(begun, all[max(0, len(all)-starting):].report(""))
-	return all, begun
+	add(begun, (*all)[max(0, len(*all)-starting):].report(""))
+	return begun
 }
 
 // watchFleet says what a fleet and the nodes do for a while, and what it is then.
@@ -272,8 +273,9 @@ func runRenewed(ctx context.Context, b *Bench, t *Table) {
 	if b.Quick {
 		locks, calm, stopped = 5_000, 12*time.Second, 2*time.Second
 	}
-	all, begun := b.startFleet(c, service{Processes: 1, Locks: locks})
+	var all children
 	defer func() { all.close() }()
+	begun := b.startFleet(&all, c, service{Processes: 1, Locks: locks})
 	values := b.watchFleet(ctx, all, calm)
 	values["taken"], values["memory"] = begun["taken"], begun["grown"]/float64(locks)
 	well, failed := Key{Contender: c.Name(), Situation: renewedWell}, values["failed"]
