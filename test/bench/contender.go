@@ -111,12 +111,12 @@ func find(library, client, mode string) Contender {
 
 // named is the contender of that name.
 func named(name string) Contender {
-	for _, c := range everybody() {
-		if c.Name() == name {
-			return c
-		}
+	all := everybody()
+	i := slices.IndexFunc(all, func(c Contender) bool { return c.Name() == name })
+	if i < 0 {
+		check(fmt.Errorf("no contender is called %q", name))
 	}
-	panic(failure{fmt.Errorf("no contender is called %q", name)})
+	return all[i]
 }
 
 // redlocks is our library over each client, made with its own library's defaults.
