@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
 func TestReleaseEndsTheContextBeforeItsFirstByteLeaves(t *testing.T) {
@@ -290,5 +292,55 @@ func TestAbandonLeavesTheKeyToItsTTL(t *testing.T) {
 			}
 			mustRelease(t, next)
 		}
+	})
+}
+
+// An acquire leaves for a slow node, after the release before it, and runs out of time under way. Its own release
+// goes over another connection, runs first, and finds nothing. Then the acquire runs, and its reply is read before
+// the release's. That release's "not there" is older than the grant, so it must not hide the grant: the key would
+// stay at the node for a TTL.
+func TestAGrantThatIsReadBeforeTheReplyOfAnOlderReleaseIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 200 * time.Millisecond
+		fakes, nodes := fakeNodes(3)
+		odd, released := fakes[1], make(chan struct{})
+		var slow, stalls, late atomic.Bool
+		nodes[1].Driver = driverFunc(func(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+			first := cmds[0].Args
+			switch releases := len(first) > 1 && (first[1] == scripts.Release.Digest || first[1] == scripts.Release.Source); {
+			case releases && slow.Swap(false):
+				defer time.Sleep(90 * time.Millisecond)
+			case first[0] == "SET" && stalls.Load():
+				select {
+				case <-released:
+					late.Store(true)
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			case releases && stalls.Load() && !late.Load():
+				defer time.Sleep(20 * time.Millisecond) // its reply is late, too
+				defer close(released)
+			}
+			return odd.Do(ctx, cmds)
+		})
+		locker, err := New(nodes, WithTTL(10*time.Second), WithNodeTimeout(timeout))
+		must(t, err)
+		defer locker.Close()
+		far(fakes, 10*time.Millisecond) // so that a node gets several batches at once
+		for range 5 {
+			warm(t, locker)
+		}
+		lock := mustAcquire(t, locker, "k")
+		slow.Store(true)
+		mustRelease(t, lock) // a quorum answers at once
+		stalls.Store(true)
+		lock = mustTry(t, locker, "k")
+		time.Sleep(100 * time.Millisecond) // it has left for the slow node
+		mustRelease(t, lock)
+		time.Sleep(time.Second)
+		if !late.Load() {
+			t.Error("the test does not show the fault: the acquire was not late")
+		}
+		wantFree(t, fakes, "k", "1 s after the release; clean-ups that wait:", locker.board.Outstanding())
 	})
 }

@@ -95,7 +95,7 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	case op.Op.Sets:
 		s.onLost(now)
 	case op.Op.Frees && answer != protocol.Failed:
-		s.onRelease(answer == protocol.Granted)
+		s.onRelease(answer == protocol.Granted, v.start)
 	case op.Op.Frees && r.Reply == nil && !unsent:
 		op.unanswered = true
 	}

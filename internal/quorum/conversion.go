@@ -165,7 +165,7 @@ func (op *Operation) beside(n *node.Node, done, lost bool, now clockdrift.Instan
 // onTaken notes that the token is not at the node any more.
 func (h *Hold) onTaken(n *node.Node) {
 	h.mu.Lock()
-	h.nodes[n.Index].onRelease(false)
+	h.nodes[n.Index].onRelease(false, 0)
 	h.mu.Unlock()
 }
 
@@ -174,6 +174,7 @@ func (h *Hold) onTaken(n *node.Node) {
 func (h *Hold) onReverted(n *node.Node, ttl time.Duration, now clockdrift.Instant) {
 	h.mu.Lock()
 	s := &h.nodes[n.Index]
+	s.set++ // or a deletion would be taken for that of what a downgrade sets which is still under way
 	s.there, s.since = true, now
 	h.longest = max(h.longest, ttl)
 	h.mu.Unlock()

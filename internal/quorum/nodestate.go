@@ -63,11 +63,14 @@ func (s *nodeState) onReply(start, now clockdrift.Instant) {
 	}
 }
 
-// onRelease notes the answer to a release.
-func (s *nodeState) onRelease(deleted bool) {
-	s.there = false
-	if deleted && s.set == 1 {
-		s.open, s.lost = 0, 0 // what was deleted is what the only command set: it has run
+// onRelease notes the answer to a release that left at start; 0: it was no command of its own. A
+// grant that was read since then may be younger: replies of two connections come in any order.
+func (s *nodeState) onRelease(deleted bool, start clockdrift.Instant) {
+	switch only := deleted && s.set == 1; {
+	case only:
+		s.open, s.lost, s.there = 0, 0, false // what was deleted is what the only command set: it has run
+	case start == 0 || start >= s.since:
+		s.there = false
 	}
 }
 
