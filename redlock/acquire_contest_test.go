@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,80 @@ func TestOfAllWhoTryAtTheSameMomentOneGetsTheKey(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// Three contenders get the vote of the node that is nearest to each. All of them may let go, whatever the kind of
+// their locks: the one that leads has the lock after one more round.
+func TestASplitIsSettledByRankInTwoRoundsForEveryKind(t *testing.T) {
+	const near, away = time.Millisecond, 8 * time.Millisecond
+	permits := func(count, n int) func(*Locker, context.Context) (heldLock, error) {
+		return func(l *Locker, ctx context.Context) (heldLock, error) {
+			s, err := l.Semaphore("p", count)
+			if err != nil {
+				return nil, err
+			}
+			return s.TryAcquireN(ctx, n)
+		}
+	}
+	alone := func(l *Locker, ctx context.Context) (heldLock, error) { return l.TryAcquire(ctx, "k") }
+	for _, tt := range []struct {
+		name    string
+		try     func(*Locker, context.Context) (heldLock, error)
+		options []Option
+	}{
+		{"plain", alone, nil},
+		{"fair", alone, []Option{WithFairness()}},
+		{"several keys", func(l *Locker, ctx context.Context) (heldLock, error) {
+			return l.TryAcquireAll(ctx, []string{"k", "l"})
+		}, nil},
+		{"a permit", permits(1, 1), nil},
+		{"several permits", permits(2, 2), nil},
+	} {
+		bubble(t, tt.name, func(t *testing.T) {
+			fakes, _ := fakeNodes(3)
+			var lockers []*Locker
+			for i := range fakes {
+				nodes := driversOf(fakes)
+				for j, f := range fakes {
+					trip := away
+					if i == j {
+						trip = near
+					}
+					nodes[j].Driver = driverFunc(func(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+						time.Sleep(trip / 2)
+						defer time.Sleep(trip / 2)
+						return f.Do(ctx, cmds)
+					})
+				}
+				l, err := New(nodes, tt.options...)
+				must(t, err)
+				t.Cleanup(func() { _ = l.Close() })
+				for range 3 { // its nodes get to know the scripts, and it their distance
+					noError(t, passing(tt.try(l, t.Context())))
+					time.Sleep(time.Second)
+				}
+				lockers = append(lockers, l)
+			}
+			began := time.Now()
+			var won atomic.Int32
+			var group sync.WaitGroup
+			for _, l := range lockers {
+				group.Go(func() {
+					switch _, err := tt.try(l, t.Context()); {
+					case err == nil:
+						won.Add(1)
+						wantWithin(t, 5*away/2, began, "the one that leads, in two rounds and a pause")
+					case !errors.Is(err, ErrTaken):
+						t.Errorf("one of three contenders: %v, want ErrTaken", err)
+					}
+				})
+			}
+			group.Wait()
+			if won.Load() != 1 {
+				t.Errorf("%d of three have the lock, want one", won.Load())
+			}
+		})
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Exclusive is the lock that one token holds: the key's value is the token.
 var Exclusive = &Kind{
-	Acquire: &Op{Verb: Acquiring, Finds: true, Ranks: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
+	Acquire: &Op{Verb: Acquiring, Finds: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
 	Adopt:   &Op{Verb: Acquiring, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, holder: holderBehind},
 	Inherit: &Op{Verb: Inheriting, holds: true, encode: encodeHold, decode: decodeHold(takenOver), fence: decodeFence},
 	Extend:  &Op{Verb: Extending, grouping: withExtensions, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},

@@ -15,8 +15,6 @@ type Op struct {
 
 	// Finds: a grant may be the token of an earlier sending, with nothing written.
 	Finds bool
-	// Ranks: split votes may be settled by rank, for its token is a new one, which may let go.
-	Ranks bool
 	// Once: it is never sent a second time, not even when its connection breaks.
 	Once bool
 	// Reads: with fences, a grant comes with the counter of its node, and the votes are for the

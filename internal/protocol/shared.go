@@ -17,7 +17,7 @@ import (
 // [SharedValue], and its readers are kept beside it.
 var Shared = &Kind{
 	Joins:   true,
-	Acquire: &Op{Verb: Acquiring, Ranks: true, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
+	Acquire: &Op{Verb: Acquiring, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
 	Adopt:   &Op{Verb: Acquiring, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
 	Level:   &Op{Verb: Retaking, Reads: true, Levels: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
 	Extend:  &Op{Verb: Extending, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber},

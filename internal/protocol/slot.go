@@ -35,7 +35,7 @@ func NewSemaphore(key string, permits int) *Semaphore {
 		s.slots = append(s.slots, SlotKey(key, i))
 	}
 	kind := Kind{
-		Acquire: &Op{Verb: Acquiring, Ranks: true, encode: s.encodeTry, decode: s.decode(1, setAnew), fence: decodeFence, holder: holderOfSlot, unscripted: errScriptlessSlots},
+		Acquire: &Op{Verb: Acquiring, encode: s.encodeTry, decode: s.decode(1, setAnew), fence: decodeFence, holder: holderOfSlot, unscripted: errScriptlessSlots},
 		Inherit: &Op{Verb: Inheriting, encode: s.encode, decode: s.decode(1, takenOver), fence: decodeFence, unscripted: errScriptlessSlots},
 		Extend:  &Op{Verb: Extending, encode: s.encode, decode: s.decode(1, setAnew), fence: decodeCarried, unscripted: errScriptlessSlots},
 		Release: Exclusive.Release,

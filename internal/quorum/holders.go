@@ -164,11 +164,11 @@ func (op *Operation) Crowded() bool {
 	return false
 }
 
-// disputed reports whether an acquire that has failed may be settled: enough nodes answer, and no
-// token is known to have a quorum of them. Hold.mu is held.
+// disputed reports whether an acquire that has failed may be settled by rank: its token is a new one, which may
+// let go; enough nodes answer; and no token is known to have a quorum of them. Hold.mu is held.
 func (op *Operation) disputed() bool {
 	_, held := op.has(op.need)
-	return op.Outcome == Failed && op.Op.Ranks && !held && op.answers(protocol.Failed) <= len(op.votes)-op.need
+	return op.Outcome == Failed && op.Op.Verb == protocol.Acquiring && !op.Hold.Own && !held && op.answers(protocol.Failed) <= len(op.votes)-op.need
 }
 
 // value is what the key has at a node where the token has it.
