@@ -55,10 +55,10 @@ func obtain[L public](ctx context.Context, l *Locker, call AcquireStart, prepare
 
 // take takes a lock of any kind, and waits for it if it may.
 func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error) {
-	defer l.acquires.Add(-1)
-	if most := l.options.most; l.acquires.Add(1) > int64(most) {
-		return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: fmt.Errorf("%w: %d are under way in this Locker: ask for fewer, or allow more with WithMaxAcquires", ErrBusy, most)}
+	if !l.admits() {
+		return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: fmt.Errorf("%w: %d are under way in this Locker: ask for fewer, or allow more with WithMaxAcquires", ErrBusy, l.options.most)}
 	}
+	defer l.acquires.Add(-1)
 	var began clockdrift.Instant
 	patience := time.Duration(math.MaxInt64)
 	if waits = waits && r.maxWait > 0; waits {
@@ -86,6 +86,19 @@ func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error
 		return nil, w.GiveUp(err)
 	}
 	return l.wait(w, lock)
+}
+
+// admits counts an acquire that begins, and reports false where as many are under way as may be. What it refuses is
+// never counted: callers that try again at once would keep all others out.
+func (l *Locker) admits() bool {
+	for {
+		switch under := l.acquires.Load(); {
+		case under >= int64(l.options.most):
+			return false
+		case l.acquires.CompareAndSwap(under, under+1):
+			return true
+		}
+	}
 }
 
 // first is the first try of an acquire that may wait. Where it may wait for no more than some

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -554,6 +555,29 @@ func TestAnAcquireThatHasNoTurnInItsLongestWaitIsBusy(t *testing.T) {
 		wantWithin(t, 100*time.Millisecond, began, "the longest wait")
 		all.Wait()
 	})
+}
+
+// Callers that are refused, and try again at once, do not keep those out that may come in. They leave the processor
+// only where it is taken from them, so that many of them stand still in the middle of a call.
+func TestCallsThatAreRefusedAreNotUnderWay(t *testing.T) {
+	const callers, turns = 16, 20
+	locker, _ := newLocker(t, 3, WithMaxAcquires(1))
+	var served atomic.Int32
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for served.Load() < turns {
+				switch err := passing(locker.TryAcquire(t.Context(), "k")); {
+				case err == nil:
+					served.Add(1)
+				case !errors.Is(err, ErrBusy) && !errors.Is(err, ErrTaken): // the last release may be under way
+					t.Errorf("TryAcquire beside others = %v, want ErrBusy or ErrTaken", err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestOneAcquireMoreThanIsAllowedIsRefusedAtOnce(t *testing.T) {
