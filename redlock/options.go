@@ -88,8 +88,9 @@ func WithMaxOutage(d time.Duration) LeaseOption {
 //
 // A renewal that fails changes nothing before the deadline. Until then it is repeated after pauses
 // of an eighth to a quarter of what is left of the lease, and at least a quarter of the node
-// time-out: some twenty attempts. A process that hangs goes on renewing, and keeps everybody else
-// out: see [WithMaxHold].
+// time-out (or half of what is left, if that is less): some twenty attempts. Each asks nodes that
+// were down before. A process that hangs goes on renewing, and keeps everybody else out: see
+// [WithMaxHold].
 func WithRenewal() LeaseOption {
 	return leaseOption(func(o *settings) { o.renews = true })
 }

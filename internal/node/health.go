@@ -34,6 +34,9 @@ const (
 // coolsDown reports whether the node is not to be asked now.
 func (h *health) coolsDown(now clockdrift.Instant) bool { return h.state == down && now < h.until }
 
+// press cuts the cooldown for an extension, whose lease would end meanwhile.
+func (h *health) press() { h.until = min(h.until, h.probed.Add(MinCooldown)) }
+
 // The bounds of a cooldown. It follows what the failed probe cost, so that a refused connection is
 // tried again soon, and a silent node, for which operations have waited, seldom.
 const (
@@ -54,13 +57,6 @@ func (h *health) turn(to state, cause error, now clockdrift.Instant) {
 func (h *health) coolDown(now clockdrift.Instant, cost time.Duration) {
 	h.until = now.Add(min(max(cost*cooldownFactor, MinCooldown), MaxCooldown))
 	h.probed = now
-}
-
-// unknown reports whether the node was never probed.
-func (n *Node) unknown() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.health.state == fresh
 }
 
 // stranger reports whether the node was never up: then client and server may also disagree about

@@ -122,10 +122,13 @@ func (n *Node) Recall(r *Request) {
 	n.pass([]*Request{r})
 }
 
-// refuses says why the node does not take r in. An extension is taken in while the node is asked
+// refuses says why the node does not take r in. An extension cuts its cooldown, and is taken in while the node is asked
 // whether it is up again: a process that holds many locks has more of them at once than others may
 // have, and each that is refused is a renewal that has failed. n.mu is held.
 func (n *Node) refuses(r *Request, now clockdrift.Instant) error {
+	if r.Op.Prolongs {
+		n.health.press()
+	}
 	switch {
 	case n.closed:
 		return fault.ErrClosed

@@ -26,11 +26,7 @@ const FirstProbe = 8
 func (n *Node) probe() {
 	s := n.set
 	started := s.Clock.Now()
-	timeout := s.Timeout
-	if n.unknown() {
-		timeout *= FirstProbe
-	}
-	found, now, err := n.findOut(started, timeout)
+	found, now, err := n.findOut(started, n.probeTimeout(started))
 
 	n.mu.Lock()
 	if err != nil {
@@ -68,6 +64,23 @@ func (n *Node) probe() {
 	if err == nil && n.set.Back != nil {
 		n.set.Back(n)
 	}
+}
+
+// probeTimeout is how long the probe may take that begins now. Where a lease ends soon that waits for the node to
+// prolong it, half of its rest is left for that: another probe may be in time.
+func (n *Node) probeTimeout(now clockdrift.Instant) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	timeout := n.set.Timeout
+	if n.health.state == fresh {
+		return FirstProbe * timeout
+	}
+	for i := range n.channels {
+		if waiting := n.channels[i].queue.extensions; len(waiting) > 0 {
+			timeout = min(timeout, max(waiting[0].Ends.Sub(now)/2, FirstProbe*n.channels[0].window.trip(), MinCooldown))
+		}
+	}
+	return timeout
 }
 
 // revisitPause is how often a node that is down is probed though no operation asks for it.

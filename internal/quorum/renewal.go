@@ -96,10 +96,10 @@ func (r *Renewal) decided(op *Operation, now clockdrift.Instant) {
 
 // pause is the time from a failed extension to the next: a part of the rest of the lease, which
 // makes some twenty of any TTL, and at least a quarter of the node time-out, in which
-// nodes recover. Hold.mu is held.
+// nodes recover, unless the lease has little more left. Hold.mu is held.
 func (r *Renewal) pause(now clockdrift.Instant) time.Duration {
 	left := r.hold.until.Sub(now)
-	return max(r.between(left/8, left/4+1), r.hold.Board.NodeTimeout(r.ttl)/4)
+	return max(r.between(left/8, left/4+1), min(r.hold.Board.NodeTimeout(r.ttl)/4, left/2))
 }
 
 // hurry lets an extension begin soon, at a random moment for each hold. Hold.mu is held.
