@@ -593,6 +593,45 @@ func TestProcessesTakeTurnsForPermits(t *testing.T) {
 	})
 }
 
+// How long a crowd waits is a matter of round trips, as long as these are shorter than the node time-out. Each turn
+// takes three: the acquire, an extension, the release.
+func TestACrowdTakesItsTurnsInSoManyTripsHoweverFarTheNodesAre(t *testing.T) {
+	t.Parallel()
+	const processes, callers, turns = 3, 5, 4
+	for _, tt := range []struct{ permits, most int }{{1, 230}, {3, 100}} {
+		for _, trip := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second} {
+			bubble(t, fmt.Sprint(tt.permits, trip), func(t *testing.T) {
+				_, fakes := newLocker(t, 5)
+				far(fakes, trip)
+				began := time.Now()
+				var all sync.WaitGroup
+				for range processes {
+					locker := another(t, fakes, WithTTL(time.Hour), WithNodeTimeout(20*time.Second))
+					take := func() (*Lock, error) { return locker.Acquire(t.Context(), "k") }
+					if s := newSemaphore(t, locker, tt.permits); tt.permits > 1 {
+						take = func() (*Lock, error) { return s.Acquire(t.Context()) }
+					}
+					for range callers {
+						all.Go(func() {
+							for range turns {
+								p, err := take()
+								if err == nil {
+									err = errors.Join(p.Extend(t.Context(), 2*time.Hour), p.Release())
+								}
+								noError(t, err)
+							}
+						})
+					}
+				}
+				all.Wait()
+				if took := int(time.Since(began) / trip); took > tt.most {
+					t.Errorf("%d turns of %d permits took %d round trips, want at most %d", processes*callers*turns, tt.permits, took, tt.most)
+				}
+			})
+		}
+	}
+}
+
 func TestAnAnnouncementTellsWhichSlotIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, _ := newLocker(t, 3)

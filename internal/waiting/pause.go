@@ -7,12 +7,15 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// yield is how long this process leaves the key to others after a row of hand-overs: as long as one
-// of them needs to hear of it and to ask for it, which is two round trips of a machine that is
-// busy, and a random part.
+// yield is how long this process leaves the key to others after a row of hand-overs: until one of them has heard of
+// it and asked for it, which takes two round trips, what a busy machine adds, and a random part. A busy machine adds
+// several round trips to near nodes, and at most mostBusy to far ones.
 func yield(h Host) time.Duration {
-	return max(16*h.Trip(), 2*time.Millisecond) + h.Jitter(max(8*h.Trip(), time.Millisecond))
+	trip := h.Trip()
+	return max(3*trip+min(13*trip, mostBusy), 2*time.Millisecond) + h.Jitter(max(min(8*trip, trip+mostBusy), time.Millisecond))
 }
+
+const mostBusy = 50 * time.Millisecond
 
 // splitBackoff is the pause after so many tries in a row that nobody may have won: the time in
 // which the one that leads has the key, or has let go; and full jitter over a bound that begins
