@@ -288,7 +288,7 @@ func (r *request) shares() bool {
 	case r.kind.pool != nil:
 		return r.line.Most == len(r.kind.pool.all)
 	}
-	return !r.kind.HeedsLine || r.kind == inLine && r.line == behindAll
+	return !r.kind.HeedsLine || (r.kind == inLine || r.kind == fair) && r.line == behindAll
 }
 
 // newLock allocates an attempt and the hold that may follow, in few pieces of memory. An attempt

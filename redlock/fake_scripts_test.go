@@ -200,8 +200,7 @@ func (f *fakeNode) take(args []any) driver.Reply {
 	return integer(said)
 }
 
-// leave runs the script of that name: keys and their lines; ticket, channel and token; and rank,
-// ticket and milliseconds of the next.
+// leave runs the script of that name: keys and their lines; ticket, channel and token.
 func (f *fakeNode) leave(args []any) driver.Reply {
 	keys, argv := keysAndRest(args)
 	keys, lines := keys[:len(keys)/2], keys[len(keys)/2:]
@@ -211,10 +210,6 @@ func (f *fakeNode) leave(args []any) driver.Reply {
 	}
 	for i, key := range keys {
 		delete(f.lines[lines[i]], argv[0])
-		if len(argv) > 3 {
-			rank, _ := strconv.ParseInt(argv[3], 10, 64)
-			f.ticket(lines[i], argv[4], rank, argv[5])
-		}
 		held, ok := f.get(key)
 		if ok && held.token == argv[2] {
 			delete(f.keys, key)

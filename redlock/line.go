@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
@@ -150,15 +151,22 @@ func (h host) addTicket(w *waiting.Waiter, r *request) {
 	w.Ticketed = w.Ticketed || line.Stays && !line.Shy
 }
 
-// ticket is what a waiter leaves in its keys' lines.
-func (h host) ticket(w *waiting.Waiter) *protocol.Ticket {
+// ticketOf is what a waiter leaves in its keys' lines, without its rank.
+func (l *Locker) ticketOf(w *waiting.Waiter) *protocol.Ticket {
 	r := w.Call.(*request)
-	t := &protocol.Ticket{Class: r.line.Class, Number: r.line.Number, Name: h.name, Rank: h.Rank(w)}
+	t := &protocol.Ticket{Class: r.line.Class, Number: r.line.Number, Name: l.name}
 	if r.several() {
 		t.Name += "." + strconv.FormatInt(w.Number, 10)
 	} else {
 		t.Number = r.priority
 	}
+	return t
+}
+
+// ticket is what a waiter leaves in its keys' lines.
+func (h host) ticket(w *waiting.Waiter) *protocol.Ticket {
+	t := h.ticketOf(w)
+	t.Rank = h.Rank(w)
 	return t
 }
 
@@ -186,20 +194,18 @@ func (h host) Behind(w, other *waiting.Waiter) bool {
 	return h.ticket(w).String() > h.ticket(other).String()
 }
 
-// Leaves takes a waiter's ticket out of the lines of its keys, or replaces it by that of the next of
-// the Locker's waiters.
-func (h host) Leaves(w, next *waiting.Waiter) {
-	r := w.Call.(*request)
-	if next == nil && !r.ticket.Somewhere() {
+// NewTicket returns the places of a ticket that no node has.
+func (h host) NewTicket() any { return h.board.NewTicket() }
+
+// Leaves takes a waiter's ticket out of the lines of its keys, at the nodes that may have it.
+func (h host) Leaves(w *waiting.Waiter) {
+	r, ticket := w.Call.(*request), w.Places().(*quorum.Ticket)
+	if !ticket.Somewhere() {
 		return
 	}
 	line := *r.line
 	line.Ticket, line.Stays = *h.ticket(w), true
-	if next == nil {
-		r.ticket.Leave(h.board, r.kind.Kind, w.Key, &line, nil, nil)
-	} else {
-		r.ticket.Leave(h.board, r.kind.Kind, w.Key, &line, next.Call.(*request).ticket, h.ticket(next))
-	}
+	ticket.Leave(h.board, r.kind.Kind, w.Key, &line)
 }
 
 // learnClock notes how far the nodes' clocks are ahead of ours, in microseconds, by what they have told

@@ -9,12 +9,12 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
 // waiter makes the waiter of an Acquire that began at began.
 func (l *Locker) waiter(ctx context.Context, r request, began clockdrift.Instant) *waiting.Waiter {
-	r.ticket = l.board.NewTicket()
 	w := &waiting.Waiter{
 		Host: l.host(r.kind), Lines: l.linesOf(r.kind), Context: ctx, Key: r.key, Keys: r.kind.keys(r.key), Held: r.held, Began: began, RankedFrom: r.rank(began), Call: &r, Joins: r.kind.joins(),
 		Options: waiting.Options{
@@ -26,6 +26,7 @@ func (l *Locker) waiter(ctx context.Context, r request, began clockdrift.Instant
 	if r.several() {
 		w.Number = l.waits.Add(1)
 	}
+	w.TicketName = l.ticketOf(w).String()
 	return w
 }
 
@@ -86,7 +87,9 @@ func (l *Locker) wait(w *waiting.Waiter, tried *lease) (*lease, error) {
 	}
 	stop := l.detect(w.Context, w.Call.(*request).kind, w.Keys, func(end error) { w.Lines.Condemn(w, end) })
 	l.waiting.Add(1)
+	l.board.Keys.Await(1) // Close lets it give its ticket back
 	had, err := w.Wait(before)
+	l.board.Keys.Await(-1)
 	l.waiting.Add(-1)
 	stop()
 	if err != nil {
@@ -184,12 +187,12 @@ func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 	if r.acquisition != nil {
 		r.acquisition.how = AcquirePath(w.How)
 	}
-	r.seen = w.Seen
+	r.seen, r.ticket = w.Seen, w.Places().(*quorum.Ticket)
 	lock, err := h.try(w.Context, r, true, &bound)
 	if lock == nil {
 		return nil, err
 	}
-	w.Ticketed = w.Ticketed || r.ticket.There()
+	w.Ticketed = w.Ticketed || w.Stays && r.ticket.There()
 	if err != nil {
 		if lock.hold.Last().AwaitMore(w.Context); lock.hold.Kind.HeedsLine && errors.Is(err, ErrContended) {
 			err = h.cut(w.Context, failed(lock.hold.Last())) // by now who has the key may be known

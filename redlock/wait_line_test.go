@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -601,5 +602,156 @@ func TestTriesAtOneMomentAreOneAlsoWhereSomebodyIsKnownToStandInLine(t *testing.
 			t.Errorf("a hundred callers who try at one moment made %d tries in line, want 1 to 4", tries)
 		}
 		mustRelease(t, lock)
+	})
+}
+
+// However the waits of a Locker end, and in whichever order, no node keeps a ticket of theirs: it would keep others off
+// a free key until its life is over.
+func TestNoTicketOutlivesItsWaiters(t *testing.T) {
+	t.Parallel()
+	const waiters, rounds = 20, 4
+	permits := map[string]int{"a permit": 2, "several permits": 3}
+	ends := []string{"with one context", "with contexts of their own", "at Close"}
+	for kind, take := range kindsOfLocks {
+		for i := range len(ends) * 2 * rounds {
+			end, fair, after := ends[i%len(ends)], i/len(ends)%2 == 0, 1200*time.Millisecond+time.Duration(i)*7*time.Millisecond
+			bubble(t, fmt.Sprint(kind, end, fair, i), func(t *testing.T) {
+				var options []Option
+				if fair {
+					options = append(options, WithFairness())
+				}
+				locker, fakes := newLocker(t, 3, options...)
+				changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 500*time.Microsecond })
+				other := another(t, fakes, options...)
+				mustAcquire(t, other, "k", WithRenewal())
+				if count := permits[kind]; count > 0 {
+					s, err := other.Semaphore("k", count)
+					must(t, err)
+					_, err = s.AcquireN(t.Context(), count, WithRenewal())
+					must(t, err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), after)
+				defer cancel()
+				var all sync.WaitGroup
+				for range waiters {
+					all.Go(func() {
+						ctx := ctx
+						switch end {
+						case "with contexts of their own":
+							var cancel context.CancelFunc
+							ctx, cancel = context.WithTimeout(t.Context(), after+rand.N(10*time.Millisecond)) //nolint:gosec // no secret
+							defer cancel()
+						case "at Close":
+							ctx = t.Context()
+						}
+						if _, err := take(locker, ctx); err == nil {
+							t.Error("a key that is taken was acquired")
+						}
+					})
+				}
+				if end == "at Close" {
+					time.Sleep(after)
+					noError(t, locker.Close())
+				}
+				all.Wait()
+				time.Sleep(50 * time.Millisecond)
+				for _, f := range fakes {
+					f.change(func(f *fakeNode) {
+						for name := range f.lines {
+							if left := f.line(name); len(left) > 0 {
+								t.Errorf("%s keeps %q in %s", f.name, left, name)
+							}
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
+// The waiter behind an urgent one of its Locker does not inherit that one's place before the others.
+func TestAfterAnUrgentWaiterTheOneThatBeganFirstIsServed(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			one, fakes := newLocker(t, 3, WithFairness())
+			other := another(t, fakes, WithFairness())
+			changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = 200*time.Microsecond, 100*time.Microsecond })
+			held := mustAcquire(t, one, "k")
+			var mu sync.Mutex
+			var served []string
+			var all sync.WaitGroup
+			for _, who := range []struct {
+				name     string
+				locker   *Locker
+				priority int
+			}{{"first", one, 0}, {"second", other, 0}, {"urgent", other, 60}} {
+				all.Go(func() {
+					lock, err := who.locker.Acquire(t.Context(), "k", WithPriority(who.priority))
+					if err != nil {
+						t.Errorf("Acquire = %v", err)
+						return
+					}
+					mu.Lock()
+					served = append(served, who.name)
+					mu.Unlock()
+					mustRelease(t, lock)
+				})
+				time.Sleep(200 * time.Millisecond)
+			}
+			mustRelease(t, held)
+			all.Wait()
+			if !slices.Equal(served, []string{"urgent", "first", "second"}) {
+				t.Errorf("served were %v, want the urgent one, and then those that wait in their order", served)
+			}
+		})
+	}
+}
+
+// Bursts of callers with short contexts, from three processes, over nodes whose answers take up to 120 ms: the key is
+// never free for much longer than a poll and a try while somebody waits.
+func TestBurstsOfShortWaitsDoNotLeaveTheKeyFree(t *testing.T) {
+	t.Parallel()
+	const processes, bursts, callers, patience, busy, most = 3, 100, 12, 300 * time.Millisecond, 40 * time.Millisecond, time.Second
+	synctest.Test(t, func(t *testing.T) {
+		_, fakes := newLocker(t, 3)
+		changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 60*time.Millisecond })
+		var mu sync.Mutex
+		free, served := time.Now(), 0
+		var all sync.WaitGroup
+		for range processes {
+			locker := another(t, fakes, WithFairness())
+			burst := func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				lock, err := locker.Acquire(ctx, "k")
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				served++
+				if idle := time.Since(free); idle > most {
+					t.Errorf("nobody held the key for %v", idle)
+				}
+				mu.Unlock()
+				time.Sleep(busy)
+				_ = lock.Release()
+				mu.Lock()
+				free = time.Now()
+				mu.Unlock()
+			}
+			all.Go(func() {
+				for range bursts {
+					var one sync.WaitGroup
+					for range callers {
+						one.Go(burst)
+					}
+					one.Wait()
+				}
+			})
+		}
+		all.Wait()
+		if least := bursts * int(patience) / int(busy) / 10; served < least {
+			t.Errorf("%d were served in %v, want %d at least", served, bursts*patience, least)
+		}
 	})
 }

@@ -72,16 +72,12 @@ func take(t *testing.T, node *Node, q queuer) driver.Reply {
 	return ask(t, node, append(call, q.token, "10000", count, number, rank, ticket, stays, under, "ql:free:", shy)...)
 }
 
-// leave takes a ticket out of the lines of the keys; with a next one, that stands there instead.
-func leave(t *testing.T, node *Node, q queuer, next ...queuer) int64 {
+// leave takes a ticket out of the lines of the keys.
+func leave(t *testing.T, node *Node, q queuer) int64 {
 	t.Helper()
 	keys, lines := q.lines()
 	call := append([]string{"EVAL", scripts.Leave.Source, strconv.Itoa(2 * len(keys))}, append(keys, lines...)...)
-	call = append(call, q.ticket, "ql:free:", q.token)
-	for _, n := range next {
-		call = append(call, strconv.FormatInt(began()+n.rank, 10), n.ticket, "1500")
-	}
-	return ask(t, node, call...).Int
+	return ask(t, node, append(call, q.ticket, "ql:free:", q.token)...).Int
 }
 
 // returns fails the test unless the script has returned this number, or 2 more, if it has left a
@@ -421,8 +417,8 @@ func TestTheLeaveScriptTellsWhoIsFirst(t *testing.T) {
 		expect(t, notices, message("ql:free:k ea", says(10, "")))
 		leave(t, node, early)
 		expect(t, notices, message("ql:free:k 1a", says(20, "")))
-		leave(t, node, early, queuer{ticket: "x7:ea", rank: 5}) // the next waiter of the same process
-		expect(t, notices, message("ql:free:k ea", says(5, "")))
+		take(t, node, queuer{ticket: "x7:ea", rank: 5})
+		expect(t, notices, message("ql:free:k 1a", says(20, " behind")))
 		inLine(t, node, "x7:ea", "x0:1a")
 		if said := leave(t, node, queuer{token: "another"}); said != 0 {
 			t.Errorf("a release in line of a token that is not there returned %d", said)

@@ -21,7 +21,7 @@ type Keys struct {
 	mu      sync.Mutex // also guards what is in the states
 	byKey   map[string]*keyState
 	free    []*keyState
-	awaited int           // holds and announcements that Close waits for
+	awaited int           // holds, waits and announcements that Close waits for
 	shut    bool          // nothing that may set a key is let in
 	empty   chan struct{} // closed when all is final, if somebody waits for that
 

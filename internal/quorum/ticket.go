@@ -7,8 +7,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A Ticket is that of one wait: which nodes may have it, because a try that leaves it there was sent
-// to them. It is taken out of the lines of no others.
+// A Ticket is that of a wait, or of several by one name: which nodes may have it, because a try that leaves it there was
+// sent to them. It is taken out of the lines of no others.
 type Ticket struct {
 	at    []atomic.Int32 // by node
 	leave atomic.Pointer[Operation]
@@ -17,15 +17,14 @@ type Ticket struct {
 // NewTicket returns one that no node has.
 func (b *Board) NewTicket() *Ticket { return &Ticket{at: make([]atomic.Int32, len(b.Nodes))} }
 
-// Leave takes the ticket of a wait for keys of the kind out of the lines of all nodes that may have
-// it. There that of next is left instead; nil: none is.
-func (t *Ticket) Leave(b *Board, kind *protocol.Kind, key string, line *protocol.Line, next *Ticket, nextIs *protocol.Ticket) {
+// Leave takes the ticket of a wait for keys of the kind out of the lines of all nodes that may have it.
+func (t *Ticket) Leave(b *Board, kind *protocol.Kind, key string, line *protocol.Line) {
 	h := new(Hold)
 	op := &h.Acquire
 	h.Init(b, kind, key, "", b.TTL)
-	h.Line, h.Ticket, h.Next = line, t, next
+	h.Line, h.Ticket = line, t
 	op.Prepare(h, protocol.Leave, b.TTL)
-	op.Cmds = op.LeaveLine(nextIs)
+	op.Cmds = op.LeaveLine()
 	op.AskAll()
 	t.leave.Store(op)
 }
@@ -70,15 +69,7 @@ func (t *Ticket) There() bool {
 }
 
 // goes reports whether a node may have the ticket, which is about to be taken away there.
-func (t *Ticket) goes(node int, next *Ticket) bool {
-	if t.at[node].Swap(ticketNowhere) == ticketNowhere {
-		return false
-	}
-	if next != nil {
-		next.sent(node)
-	}
-	return true
-}
+func (t *Ticket) goes(node int) bool { return t.at[node].Swap(ticketNowhere) != ticketNowhere }
 
 // recall takes the end of a's wait out of the queues of nodes where the ticket is not, and cannot
 // appear.

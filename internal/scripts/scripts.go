@@ -64,7 +64,7 @@ var (
 	Raise   = list(raise, "fbff27c98a70bf99575b46101c2ed63640197a2d")
 	Revoke  = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
 	Take    = list(line+take, "64cdf29cbe0b353f629854dfbe2e73212cefc121")
-	Leave   = list(line+leave, "9f4806bb77e4b7d82171319c110dff1a30314bca")
+	Leave   = list(line+leave, "d862e7349b873d16860c406f930b3962b849e767")
 	Waits   = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 )
 

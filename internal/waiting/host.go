@@ -42,9 +42,10 @@ type Host interface {
 	Rank(w *Waiter) int64
 	// Behind reports whether a set's ticket is behind another one's in the lines that both are in.
 	Behind(w, other *Waiter) bool
-	// Leaves is told of a waiter that waits no longer, and may have its ticket at nodes. Next, if
-	// it is not nil, waits there for this process from now on.
-	Leaves(w, next *Waiter)
+	// NewTicket returns the places of a ticket that no node has.
+	NewTicket() any
+	// Leaves takes the ticket of w, which no waiter uses any longer, out of the lines of its keys.
+	Leaves(w *Waiter)
 	// Outlook says what a failed try means for waiters.
 	Outlook(err error) Outlook
 }

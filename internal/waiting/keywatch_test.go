@@ -113,6 +113,7 @@ type placeless struct{ quietHost }
 
 func (placeless) Carries(context.Context) []Holder { return nil }
 func (placeless) Rank(*Waiter) int64               { return 0 }
+func (placeless) NewTicket() any                   { return nil }
 
 func TestThatReadersShareTheKeyIsNoNewsForAWriterInLine(t *testing.T) {
 	for _, test := range []struct {

@@ -26,6 +26,7 @@ type line struct {
 	last    error              // what the first was refused with last
 	intent  *intent            // what the first goes on with
 	asked   *list.Element      // up to here those were called who may have the key beside who has it now
+	tickets map[string]*ticket // of waiters, by their names at the nodes
 }
 
 func (l *line) first() *Waiter { return l.waiters.Front().Value.(*Waiter) }
@@ -70,6 +71,9 @@ func (ls *Lines) join(w *Waiter) {
 	defer ls.mu.Unlock()
 	ls.count.Add(1)
 	w.watches = new(watches)
+	if w.isSet() {
+		w.ticket = &ticket{places: w.Host.NewTicket()}
+	}
 	for _, key := range w.Keys {
 		l := ls.byKey[key]
 		if l == nil {
@@ -85,6 +89,7 @@ func (ls *Lines) join(w *Waiter) {
 		}
 		w.line, w.watches = l, &l.watches
 		l.enter(w)
+		l.share(w)
 		ls.works(w)
 		ls.judge(l)
 	}
@@ -120,29 +125,6 @@ func (l *line) enter(w *Waiter) {
 	w.element = l.waiters.PushFront(w)
 }
 
-// relieves lets the next waiter's ticket replace that of w, the first of this process that waits no
-// longer, or takes it out.
-func (ls *Lines) relieves(w *Waiter) {
-	ls.mu.Lock()
-	front := w.line != nil && w.line.first() == w
-	if w.Options.Fair && !front {
-		ls.mu.Unlock()
-		return // an urgent one has its ticket there
-	}
-	var next *Waiter
-	if front && len(w.line.watches) > 0 {
-		var rank int64
-		if e := w.element.Next(); e != nil && e.Value.(*Waiter).Options.Fair {
-			next = e.Value.(*Waiter)
-			next.relieves.Store(true)
-			rank = w.Host.Rank(next)
-		}
-		w.line.watches.inLine(rank, true, next != nil && next.Joins) // before the nodes tell whether it is first
-	}
-	ls.mu.Unlock()
-	w.Host.Leaves(w, next)
-}
-
 // Lead is who was the first waiter for the key of w when w was called, which may have it beside that
 // one; else w.
 func (ls *Lines) Lead(w *Waiter) *Waiter {
@@ -173,6 +155,7 @@ func (ls *Lines) leave(w *Waiter, lock Holder) {
 func (ls *Lines) takeOut(w *Waiter, lock Holder) (idle watches) {
 	l := w.line
 	if l == nil {
+		w.givesBack()
 		for _, key := range w.Keys {
 			l := ls.byKey[key]
 			l.sets = slices.DeleteFunc(l.sets, func(other *Waiter) bool { return other == w })
@@ -197,11 +180,16 @@ func (ls *Lines) takeOut(w *Waiter, lock Holder) (idle watches) {
 	default:
 		l.holder = lock // nobody works for it yet
 	}
+	stood := w.standing
+	w.givesBack()
 	switch {
 	case l.waiters.Len() == 0:
 		idle = l.watches
 		*l = line{sets: l.sets}
 	case wasFirst:
+		if stood { // what the nodes have said was of its rank
+			l.watches.inLine(l.first().place(), true, l.first().Joins)
+		}
 		if l.intent = nil; w.Options.Several && w.given {
 			own := w.intent // it has got a slot of another holder's: whatever else it waited for is as it was
 			l.intent = &own

@@ -41,7 +41,7 @@ func (w *Waiter) plan(failed Attempt) {
 		if w.due = 0; w.Ticketed || w.isSet() { // a lock of this Locker: see look
 			w.due = w.again()
 		}
-	case !w.InLine() && (w.Options.Fair || w.crowded) && w.outlook.Taken && w.rushes < 3:
+	case !w.Ticketed && (w.Options.Fair || w.crowded) && w.outlook.Taken && w.rushes < 3:
 		w.due = 0 // its ticket is nowhere yet
 		w.rushes++
 	case w.outlook.Taken && (w.Options.Fair && !watches.first() || w.isSet() && token != "" && !free && watches.quorate()):
@@ -94,9 +94,6 @@ func (w *Waiter) firstOnly() bool {
 	return w.Options.Fair || w.Options.Ages && !w.isSet() && w.Host.KeepLines()
 }
 
-// InLine reports whether the nodes have a ticket of it, or of the one that it has relieved.
-func (w *Waiter) InLine() bool { return w.Ticketed || w.relieves.Load() }
-
 // From which age on a waiter leaves its ticket, and keeps others off.
 const (
 	setAge = 100 * time.Millisecond
@@ -148,6 +145,14 @@ func (w *Waiter) Crowded() bool { return w.crowded }
 // lineRank is its rank in the lines where it may have a ticket; 0: nowhere.
 func (w *Waiter) lineRank() int64 {
 	if w.Ticketed || w.stays() && !w.Options.Ages {
+		return w.Host.Rank(w)
+	}
+	return 0
+}
+
+// place is the rank at which one that takes turns is to stand in line; 0: w does not.
+func (w *Waiter) place() int64 {
+	if w.Options.Fair {
 		return w.Host.Rank(w)
 	}
 	return 0

@@ -30,6 +30,7 @@ type Waiter struct {
 	Seen       Sighting           // by its tries
 	NodeRank   atomic.Int64       // its rank in the keys' lines, in microseconds of the nodes' clocks; 0: not known yet
 	Number     int64              // of the wait of a set
+	TicketName string             // that its ticket has at the nodes
 
 	gift   chan Attempt  // what it was promised: a hand-over under way, or nil if that came to nothing
 	nudged chan struct{} // something has changed that it should look at
@@ -49,18 +50,19 @@ type Waiter struct {
 	Stays     bool               // its next try leaves its ticket at the nodes
 	Ticketed  bool               // a try has
 
-	relieves atomic.Bool // its ticket has replaced another one in the key's line
-
 	// Guarded by Lines.mu.
 	line    *line // of the key that it wants alone; nil: it is a set
 	element *list.Element
 	watches *watches // of its keys
+	ticket  *ticket
 	carries []Holder // the locks that it works for
 	ring    []Block  // the deadlock that it is to give up for
 	verdict error    // the same, where other Lockers are part of it
 	state   state
-	missed  bool // a key may be free that was not at its last try
-	called  bool // it is to try once before its turn
+	// standing: its tries leave its ticket.
+	standing bool
+	missed   bool // a key may be free that was not at its last try
+	called   bool // it is to try once before its turn
 	// wasCalled: it tries, or has the lock, because it was called.
 	wasCalled bool
 	leader    *Waiter // the first of those with whom it was called
@@ -94,12 +96,7 @@ func (w *Waiter) isSet() bool { return w.Options.Wants > 0 }
 func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 	w.gift, w.nudged = make(chan Attempt, 1), make(chan struct{}, 1)
 	w.Lines.join(w)
-	defer func() {
-		if w.InLine() || w.Stays {
-			w.Lines.relieves(w)
-		}
-		w.Lines.leave(w, lock)
-	}()
+	defer func() { w.Lines.leave(w, lock) }()
 	if failed != nil {
 		w.plan(failed)
 	}
@@ -113,7 +110,9 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 			return nil, err
 		}
 		if attempt == nil {
-			w.Stays = w.stays()
+			if w.Stays = w.stays(); w.Stays {
+				w.Lines.stands(w)
+			}
 			attempt, err = w.Host.Try(w)
 			<-w.Host.Tries()
 		} else {
@@ -165,7 +164,7 @@ func (w *Waiter) await(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 			if end := w.Lines.verdictOn(w); end != nil {
 				return w.stop(end)
 			}
-			if w.How = Woken; !first && (w.isSet() || w.InLine()) {
+			if w.How = Woken; !first && (w.isSet() || w.Ticketed) {
 				w.due = w.again() // if it is its turn here, the nodes tell when it is there
 			}
 		case <-alarm.C:

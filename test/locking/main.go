@@ -25,6 +25,7 @@ import (
 // it stands in; one that is not here is never taken with another.
 var order = []string{
 	"waiting.Lines",
+	"waiting.Room",
 	"subscription.Subscriber",
 	"quorum.Hold",
 	"quorum.cleanups",
@@ -32,7 +33,7 @@ var order = []string{
 	"quorum.SpentTokens",
 	"quorum.Keys",
 	"redlock.holds",
-	"redlock.slots",
+	"redlock.pool",
 	"redlock.lease",
 	"redlock.acquisition",
 	"gate.Gates",

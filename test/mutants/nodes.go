@@ -45,7 +45,7 @@ var nodes = []mutant{
 	wrong("what a node shows as it comes up counts for no quarantine",
 		in("Restart.probe", drop(`r.looked = r.all.Clock.Fresh()`)), suite{pkg: "./redlock", run: "LookedAtByItsProbe"}),
 	wrong("the first probe of a far node ends before a connection can be made",
-		in("Node.probe", drop(`timeout *= FirstProbe`)), suite{pkg: "./redlock", run: "FirstProbeOfAFarNode"}),
+		in("Node.probeTimeout", replace(`FirstProbe * timeout`, `timeout`)), suite{pkg: "./redlock", run: "FirstProbeOfAFarNode"}),
 	wrong("a lock may have the name of what stands beside others",
 		in("IsReserved", replace(`strings.HasPrefix(key, Reserved[n:])`, `false`)), inNames),
 	wrong("a prefix may be the beginning of such a name",

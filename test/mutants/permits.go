@@ -54,8 +54,6 @@ var permits = []mutant{
 		in("slot.lua", line(`kept = -1`, `kept = 0`)), inRedlocktest),
 	wrong("who wants so many permits that he waits for the caller is in his way",
 		in("line.lua", line(`if most and kind == 's' and tonumber(string.match(ticket, '%d+')) > most then`, `if false then`)), inRedlocktest),
-	wrong("who has the permits keeps others off",
-		in("Waiter.Wait", replace(`w.InLine() || w.Stays`, `!w.isSet() && (w.InLine() || w.Stays)`)), suite{pkg: "./redlock", run: "Permit|Weight"}),
 	wrong("what is announced of a slot does not tell which one is free",
 		in("poolHost.Heard", drop(`h.pool.all[channel].alone.free(likely)`)), suite{pkg: "./redlock", run: "WhichSlotIsFree"}),
 	wrong("a context may wait for permits that it carries",

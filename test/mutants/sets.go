@@ -32,8 +32,6 @@ var sets = []mutant{
 		in("Waiter.Wait", replace(`w.stays()`, `!w.isSet() && w.stays()`)), suite{pkg: "./redlock", run: "Almost|NowAndThen|Several|Beside"}),
 	wrong("who waits for several keys rests for nobody of his process",
 		in("Waiter.rests", returns(`false, 0`)), suite{pkg: "./redlock", run: "NowAndThen"}),
-	wrong("who gives up waiting for several keys leaves tickets",
-		in("Waiter.Wait", replace(`w.InLine() || w.Stays`, `!w.isSet() && (w.InLine() || w.Stays)`)), suite{pkg: "./redlock", run: "LeavesNoTickets"}),
 	wrong("whose context holds a lock heeds those who may wait for it",
 		in("Locker.heed", drop(`line.Held = append(line.Held, protocol.LineOf(key))`)), suite{pkg: "./redlock", run: "KeepsOthersOff"}),
 	wrong("whose context holds a lock stands behind those of its process who wait for it",

@@ -15,8 +15,6 @@ var shared = []mutant{
 		in("Waiter.crowds", never(`!w.Joins && try.Sees(protocol.SharedValue)`)), inSharing),
 	wrong("a waiting writer does not renew its ticket",
 		in("Waiter.plan", never(`again < w.due`)), suite{pkg: "./redlock", run: "StandsInLineUntil"}),
-	wrong("a writer that has the key or gives up leaves its ticket",
-		in("Waiter.Wait", never(`w.InLine() || w.Stays`)), inSharing),
 	wrong("readers that wait do not stand in line",
 		in("Part.First", drop(`case p.Op.mode == join && len(p.Reply) == shareReplies`)), inSharing),
 	wrong("a reader's ticket is in no writer's way",

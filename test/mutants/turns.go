@@ -74,15 +74,21 @@ var turns = []mutant{
 	wrong("a node without scripts that sets no key gives its vote",
 		in("Part.plainReplies", drop(`case answer != Granted && replies[0].Kind == driver.Integer`)), suite{pkg: "./redlock", run: "FuzzReplies"}),
 	wrong("the end of a wait is sent where no try was that leaves a ticket",
-		in("Operation.Leaves", never(`op.Op == protocol.Leave && v.start == 0 && !a.Ticket.goes(r.Node.Index, a.Next)`))),
+		in("Operation.Leaves", never(`op.Op == protocol.Leave && v.start == 0 && !h.Ticket.goes(r.Node.Index)`))),
 	wrong("each try of a wait has a new rank",
-		in("host.ticket", replace(`Rank: h.Rank(w)`, `Rank: h.since(h.clock.Now())`)), suite{pkg: "./test/integration", run: "InTheOrderInWhichTheyCame|InTurnWithOthers"}),
+		in("host.ticket", replace(`h.Rank(w)`, `h.since(h.clock.Now())`)), suite{pkg: "./test/integration", run: "InTheOrderInWhichTheyCame|InTurnWithOthers"}),
 	wrong("a priority is worth nothing",
 		in("request.rank", replace(`time.Duration(o.priority)`, `time.Duration(0*o.priority)`)), suite{pkg: "./test/integration", run: "TestTheUrgent"}),
 	wrong("a lock is handed over within the process, whoever is before",
 		in("Lines.Next", never(`w.Options.Fair && (w != l.first() || !l.watches.first())`)), suite{pkg: "./test/integration", run: "InTurnWithOthers"}),
-	wrong("the next waiter of a process leaves no ticket when the first is served",
-		in("Lines.relieves", never(`e != nil && e.Value.(*Waiter).Options.Fair`)), suite{pkg: "./test/integration", run: "InTurnWithOthers"}),
+	wrong("a ticket that the next waiter of a process takes over is nobody's",
+		in("Waiter.givesBack", drop(`l.first().stand()`)), inTickets),
+	wrong("a waiter inherits what the nodes have said of the one before it",
+		in("Lines.takeOut", never(`stood`)), suite{pkg: "./redlock", run: "AfterAnUrgentWaiter"}),
+	wrong("Close leaves the tickets of its waiters",
+		in("Locker.wait", drop(`l.board.Keys.Await(1)`)).in("Locker.wait", drop(`l.board.Keys.Await(-1)`)), inTickets),
+	wrong("callers that wait for their turns ask the nodes each by itself at first",
+		in("request.shares", replace(`(r.kind == inLine || r.kind == fair)`, `r.kind == inLine`)), suite{pkg: "./redlock", run: "TestBurstsOfShortWaits"}),
 	wrong("what was told of an earlier rank counts for the next",
 		in("ear.OnMessage", replace(`int64(rank) == e.rank`, `rank != 0`)), suite{pkg: "./internal/waiting"}),
 	wrong("whether one is first at a rank counts for the next",
@@ -94,7 +100,7 @@ var turns = []mutant{
 	wrong("a reader counts the nodes at which those who take turns are first",
 		in("KeyWatch.isFree", replace(`w.rank == 0`, `false`)), suite{pkg: "./internal/waiting"}),
 	wrong("who gives up stays in line",
-		in("Waiter.Wait", never(`w.InLine() || w.Stays`)), inRedlocktest),
+		in("Waiter.givesBack", drop(`w.Host.Leaves(w)`)), inTickets),
 
 	// Deadlocks between processes.
 	wrong("an edge is gone when two messages in a row are lost",
@@ -132,5 +138,7 @@ var turns = []mutant{
 	wrong("an edge may shorten the life of others",
 		in("waits.lua", line(`math.max(redis.call('PTTL', key), life)`, `life`)), inRedlocktest),
 	wrong("where somebody is known to stand in line each caller who does not wait asks the nodes itself",
-		in("request.shares", never(`r.kind == inLine && r.line == behindAll`)), suite{pkg: "./redlock", run: "KnownToStandInLine"}),
+		in("request.shares", replace(`r.kind == inLine || r.kind == fair`, `r.kind == fair`)), suite{pkg: "./redlock", run: "KnownToStandInLine"}),
 }
+
+var inTickets = suite{pkg: "./redlock", run: "TestNoTicketOutlivesItsWaiters"}
