@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -615,5 +617,54 @@ func TestOneAcquireMoreThanIsAllowedIsRefusedAtOnce(t *testing.T) {
 				t.Errorf("%s: %d acquires are under way at the end, want none", name, s.Acquires)
 			}
 		})
+	}
+}
+
+// Waiters of one Locker for what another one holds cost the nodes as much as two of them do, however many they are:
+// only who can be served next asks.
+func TestWhatWaitersCostWhileNothingHappensDoesNotGrowWithTheirNumber(t *testing.T) {
+	t.Parallel()
+	permits := map[string]int{"a permit": 2, "several permits": 3}
+	kinds := maps.Clone(kindsOfLocks)
+	var next atomic.Int32
+	kinds["several keys, one of them in common"] = func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error) {
+		return l.AcquireAll(ctx, []string{"k", fmt.Sprint("own ", next.Add(1))}, options...)
+	}
+	for kind, take := range kinds {
+		for _, options := range [][]Option{nil, {WithFairness()}} {
+			bubble(t, fmt.Sprint(kind, len(options)), func(t *testing.T) {
+				cost := func(waiters int) (commands int) {
+					locker, fakes := newLocker(t, 3, options...)
+					far(fakes, time.Millisecond)
+					other := another(t, fakes, options...)
+					mustAcquire(t, other, "k", WithTTL(time.Hour))
+					if count := permits[kind]; count > 0 {
+						s, err := other.Semaphore("k", count)
+						must(t, err)
+						_, err = s.AcquireN(t.Context(), count, WithTTL(time.Hour))
+						must(t, err)
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					var all sync.WaitGroup
+					for range waiters {
+						all.Go(func() { returns(t, context.Canceled, "waiting for what is held")(take(locker, ctx)) })
+					}
+					time.Sleep(5 * time.Second) // each has tried once
+					for _, f := range fakes {
+						f.change(func(f *fakeNode) { commands -= len(f.log) })
+					}
+					time.Sleep(20 * time.Second)
+					for _, f := range fakes {
+						f.change(func(f *fakeNode) { commands += len(f.log) })
+					}
+					cancel()
+					all.Wait()
+					return commands
+				}
+				if few, many := cost(2), cost(200); many > 2*few+60 {
+					t.Errorf("200 waiters cost %d commands in 20s, and two cost %d", many, few)
+				}
+			})
+		}
 	}
 }

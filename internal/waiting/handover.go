@@ -102,20 +102,12 @@ func (ls *Lines) freed(keys []string, alone bool) {
 		if l == nil {
 			continue
 		}
-		l.wakeSets(true)
+		l.wakeSets(0, true)
 		if alone && l.waiters.Len() > 0 {
 			l.holder = nil
 			l.first().missed = true
 			l.first().nudge()
 		}
-	}
-}
-
-// wakeSets lets sets look whether it is their turn, and whether the key may be free.
-func (l *line) wakeSets(free bool) {
-	for _, w := range l.sets {
-		w.missed = free
-		w.nudge()
 	}
 }
 
@@ -198,7 +190,7 @@ func (ls *Lines) failed(w *Waiter, token string, err error) (all watches, local,
 		}
 		holder = l.holder
 	}
-	if len(*w.watches) == 0 && (holder == nil && !w.missed || w.Options.Fair) {
+	if len(*w.watches) == 0 && w.covered == 0 && (holder == nil && !w.missed || w.Options.Fair) {
 		news := make(chan struct{}, 1)
 		for _, key := range w.Keys {
 			*w.watches = append(*w.watches, NewKeyWatch(w.Host, key, w.Options.Name, news))

@@ -80,6 +80,13 @@ func (w *KeyWatch) Arm() {
 	}
 }
 
+// free reports whether the key is free at a quorum of the nodes, as far as they have told.
+func (w *KeyWatch) free() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.quorum(w.isFree)
+}
+
 // found counts the nodes that a failed try has found free, and reports whether there is a quorum
 // of such nodes now.
 func (w *KeyWatch) found(try Try) bool {
@@ -95,9 +102,7 @@ func (w *KeyWatch) found(try Try) bool {
 			w.mu.Unlock()
 		})
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.quorum(w.isFree)
+	return w.free()
 }
 
 // first reports whether nobody is before in the lines of a quorum of the nodes.
@@ -218,6 +223,7 @@ func (ws watches) found(try Try) (free bool) {
 	return free
 }
 
+func (ws watches) free() bool    { return slices.ContainsFunc(ws, (*KeyWatch).free) }
 func (ws watches) first() bool   { return ws.all((*KeyWatch).first) }
 func (ws watches) quorate() bool { return ws.all((*KeyWatch).quorate) }
 

@@ -5,7 +5,6 @@ package waiting
 import (
 	"container/list"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +18,7 @@ import (
 // Between the two the nodes' lines decide. A line exists while anybody waits.
 type line struct {
 	waiters list.List          // of *Waiter: who wants the key alone, in the order in which they came
-	sets    []*Waiter          // in that order as well
+	sets    []set              // in that order as well
 	holder  Holder             // who has the key, if it is a lock of this Locker
 	yields  clockdrift.Instant // until then the first lets other processes go ahead
 	watches watches            // of the key
@@ -95,16 +94,6 @@ func (ls *Lines) join(w *Waiter) {
 	}
 }
 
-// enterSet puts w behind the sets that came before, in the order of their tickets: one that waits here
-// for another, whose ticket is behind its own, would be in that one's way at the nodes.
-func (l *line) enterSet(w *Waiter) {
-	at := len(l.sets)
-	for at > 0 && w.Host.Behind(l.sets[at-1], w) {
-		at--
-	}
-	l.sets = slices.Insert(l.sets, at, w)
-}
-
 // enter puts w behind those that are to be served before. An urgent one of those who take turns may
 // displace the first.
 func (l *line) enter(w *Waiter) {
@@ -158,8 +147,7 @@ func (ls *Lines) takeOut(w *Waiter, lock Holder) (idle watches) {
 		w.givesBack()
 		for _, key := range w.Keys {
 			l := ls.byKey[key]
-			l.sets = slices.DeleteFunc(l.sets, func(other *Waiter) bool { return other == w })
-			l.wakeSets(lock == nil || w.Options.Several) // else the keys are not free
+			l.wakeSets(l.leaveSet(w), lock == nil || w.Options.Several) // else the keys are not free
 		}
 		return *w.watches
 	}
@@ -214,7 +202,10 @@ func (ls *Lines) look(w *Waiter) (wait time.Duration, news <-chan struct{}, firs
 		return 0, nil, true
 	}
 	if first, wait = ls.isFirst(w); !first {
-		return wait, nil, false
+		if w.isSet() && len(*w.watches) > 0 {
+			news = (*w.watches)[0].News
+		}
+		return wait, news, false
 	}
 	var yields clockdrift.Instant
 	var holder Holder

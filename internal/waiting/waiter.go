@@ -58,6 +58,7 @@ type Waiter struct {
 	carries []Holder // the locks that it works for
 	ring    []Block  // the deadlock that it is to give up for
 	verdict error    // the same, where other Lockers are part of it
+	covered int      // by so many of the sets right before it in the lines of its keys
 	state   state
 	// standing: its tries leave its ticket.
 	standing bool

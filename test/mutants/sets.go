@@ -49,7 +49,7 @@ var sets = []mutant{
 	wrong("a key may be named twice",
 		in("Locker.prepareAll", never(`i > 0 && key == keys[i-1]`)), suite{pkg: "./redlock", run: "BadKeys"}),
 	wrong("sets wait here in the order in which they came to the line",
-		in("line.enterSet", never(`w.Host.Behind(l.sets[at-1], w)`)), suite{pkg: "./internal/waiting"}),
+		in("line.enterSet", never(`w.Host.Behind(l.sets[at-1].Waiter, w)`)), suite{pkg: "./internal/waiting"}),
 	wrong("a set tries at each rest of those before it, however long a try takes",
 		in("Waiter.plan", replace(`calmness*now.Sub(w.tried)`, `0`)), suite{pkg: "./redlock", run: "OfAnyWeight"}),
 }
