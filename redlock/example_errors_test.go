@@ -97,7 +97,7 @@ func ExampleVote() {
 	defer locker.Close()
 	refuse(nodes[0], "SET", "OOM command not allowed when used memory > 'maxmemory'.")
 
-	_, err := locker.Acquire(context.Background(), "orders:42")
+	_, err := locker.TryAcquire(context.Background(), "orders:42")
 	var quorum *redlock.QuorumError
 	if !errors.As(err, &quorum) {
 		fmt.Println(err)

@@ -138,6 +138,11 @@ func answering(reply driver.Reply, which func(args []any) bool) func([]any) *dri
 	}
 }
 
+// refusing answers all that writes with an error of the server.
+func refusing(text string) func([]any) *driver.Reply {
+	return answering(refusal(text), func(args []any) bool { return slices.Contains([]any{"SET", "EVAL", "EVALSHA"}, args[0]) })
+}
+
 // failing answers one command with an error reply.
 func failing(command, text string) func([]any) *driver.Reply {
 	return answering(driver.Reply{Kind: driver.Failure, Str: text}, func(args []any) bool { return args[0] == command })

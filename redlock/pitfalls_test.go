@@ -234,12 +234,16 @@ func TestPitfall11AForeignKeyAtAMinorityChangesNothing(t *testing.T) {
 func TestPitfall12WaitingDoesNotHideWhatWaitingCannotMend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		changeAll(fakes[:2], func(f *fakeNode) { f.answer = failing("SET", "READONLY You can't write against a read only replica.") })
+		changeAll(fakes[:2], func(f *fakeNode) { f.answer = refusing("WRONGPASS invalid username-password pair") })
 		began := time.Now()
 		_, err := locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute))
 		if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) || time.Since(began) > 0 {
 			t.Errorf("Acquire = %v after %v, want ErrNoQuorum at once", err, time.Since(began))
 		}
+		changeAll(fakes[:2], func(f *fakeNode) { f.answer = refusing("READONLY You can't write against a read only replica.") })
+		_, err = locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute), WithMaxOutage(3*time.Second))
+		says(t, ErrNoQuorum, "node-1", "node-2", "READONLY", "give the master's address")(err)
+		wantWithin(t, 4*time.Second, began, "Acquire against replicas, which may be promoted, with WithMaxOutage(3s)")
 	})
 }
 

@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +11,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -666,5 +669,66 @@ func TestWhatWaitersCostWhileNothingHappensDoesNotGrowWithTheirNumber(t *testing
 				}
 			})
 		}
+	}
+}
+
+// What may pass is waited for; what somebody has to correct in a client, a user or the key ends a wait at once.
+func TestAWaitEndsAtOnceWhereNothingPasses(t *testing.T) {
+	t.Parallel()
+	answers := func(text string) func(*fakeNode) { return func(f *fakeNode) { f.answer = refusing(text) } }
+	info := func(old, changed string) func(*fakeNode) {
+		return func(f *fakeNode) { f.info = strings.Replace(f.info, old, changed, 1) }
+	}
+	fails := func(err error) func(*fakeNode) { return func(f *fakeNode) { f.refused = err } }
+	for name, tt := range map[string]struct {
+		harm   func(*fakeNode)
+		passes bool
+	}{
+		"a replica refuses writes":    {answers("READONLY You can't write against a read only replica."), true},
+		"it loads its data":           {answers("LOADING Redis is loading the dataset in memory"), true},
+		"a script runs":               {answers("BUSY Redis is busy running a script."), true},
+		"a slot moves":                {answers("TRYAGAIN Multiple keys request during rehashing of slot"), true},
+		"the cluster is down":         {answers("CLUSTERDOWN The cluster is down"), true},
+		"the master is down":          {answers("MASTERDOWN Link with MASTER is down"), true},
+		"replicas are missing":        {answers("NOREPLICAS Not enough good replicas to write."), true},
+		"its memory is full":          {answers("OOM command not allowed when used memory > 'maxmemory'."), true},
+		"its disk is full":            {answers("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."), true},
+		"it has too many clients":     {answers("ERR max number of clients reached"), true},
+		"it is a replica":             {info("role:master", "role:slave"), true},
+		"it evicts keys":              {info("maxmemory:0\r\nmaxmemory_policy:noeviction", "maxmemory:1000000\r\nmaxmemory_policy:allkeys-lru"), true},
+		"it is another node's server": {func(f *fakeNode) { f.info = fakeInfo("node-3") }, true},
+		"it refuses connections":      {refuse, true},
+
+		"the user may not write":             {answers("NOPERM this user has no permissions to run the 'set' command"), false},
+		"a password is missing":              {answers("NOAUTH Authentication required."), false},
+		"the password is wrong":              {answers("WRONGPASS invalid username-password pair"), false},
+		"it is protected":                    {answers("DENIED Redis is running in protected mode"), false},
+		"the key holds a list":               {answers("WRONGTYPE Operation against a key holding the wrong kind of value"), false},
+		"its certificate is for other names": {fails(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"}), false},
+		"nobody knows its authority":         {fails(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), false},
+		"its client is closed":               {fails(driver.ErrClosed), false},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3)
+			far(fakes, time.Millisecond)
+			warm(t, locker)
+			changeAll(fakes[:2], tt.harm)
+			time.Sleep(2 * time.Second) // each node was asked whether it is fit since
+			began := time.Now()
+			time.AfterFunc(4*time.Second, func() {
+				changeAll(fakes[:2], func(f *fakeNode) { f.answer, f.refused, f.info = nil, nil, fakeInfo(f.name) })
+			})
+			lock, err := locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute))
+			switch {
+			case tt.passes && err != nil:
+				t.Errorf("after %v: %v; want it waited for", time.Since(began), err)
+			case tt.passes:
+				mustRelease(t, lock)
+			case !errors.Is(err, ErrNoQuorum):
+				t.Errorf("Acquire = %v, want ErrNoQuorum", err)
+			default:
+				wantWithin(t, time.Second, began, err)
+			}
+		})
 	}
 }

@@ -12,17 +12,29 @@ import (
 	"github.com/quorumlock/quorumlock/internal/acl"
 )
 
-// advice says what to do about a server's refusal. Codes that explain themselves
-// have none.
-var advice = map[string]string{
-	"READONLY":  "the node is a replica: give the master's address",
-	"OOM":       "the node is out of memory: raise its maxmemory, or give locks a node of their own",
-	"NOPERM":    "the user's ACL forbids it: allow " + acl.Locks.String(),
-	"DENIED":    "the server takes connections from its own machine only: give it a password (requirepass) or users, and bind it to the addresses that clients may use; on a network of its own, protected-mode no will do",
-	"NOAUTH":    "the node wants a password: give one in the URL or the client's options",
-	"WRONGPASS": "user or password is wrong",
-	"WRONGTYPE": "the key holds something that is not a lock: use another key or a key prefix",
-	"MISCONF":   "the node cannot write its snapshots and so refuses writes: mend its disk",
+// A refusal is what a server's code means for a client.
+type refusal struct {
+	lasts  bool   // it ends a wait, for it does not pass by itself, nor by what operators do in daily work
+	advice string // what to do; "": the code explains itself
+}
+
+// refusals are the codes of servers' refusals. One that is not here passes.
+var refusals = map[string]refusal{
+	"READONLY":    {false, "the node is a replica: give the master's address"},                                  // a failover makes it the master, or its address leads to the new one
+	"LOADING":     {false, ""},                                                                                  // until it has read its file
+	"BUSY":        {false, ""},                                                                                  // until the script ends, or is killed
+	"TRYAGAIN":    {false, ""},                                                                                  // until the slot has moved
+	"CLUSTERDOWN": {false, ""},                                                                                  // until the cluster has settled a failover
+	"MASTERDOWN":  {false, ""},                                                                                  // the same of a replica
+	"NOREPLICAS":  {false, ""},                                                                                  // until enough replicas are connected
+	"OOM":         {false, "the node is out of memory: raise its maxmemory, or give locks a node of their own"}, // until keys expire
+	"MISCONF":     {false, "the node cannot write its snapshots and so refuses writes: mend its disk"},          // until one is written
+
+	"NOPERM":    {true, "the user's ACL forbids it: allow " + acl.Locks.String()}, // somebody has to change the user
+	"NOAUTH":    {true, "the node wants a password: give one in the URL or the client's options"},
+	"WRONGPASS": {true, "user or password is wrong"},
+	"DENIED":    {true, "the server takes connections from its own machine only: give it a password (requirepass) or users, and bind it to the addresses that clients may use; on a network of its own, protected-mode no will do"},
+	"WRONGTYPE": {true, "the key holds something that is not a lock: use another key or a key prefix"}, // nobody else's key goes away for a lock
 }
 
 // forbidden finds the command in what a server says of a user who may not use it.
@@ -43,7 +55,7 @@ func ofServer(reply *driver.ServerError) string {
 	if strings.HasPrefix(reply.Message, "max number of clients") {
 		return "the node has as many connections as it takes: raise its maxclients, or see who keeps so many (CLIENT LIST)"
 	}
-	return advice[reply.Code]
+	return refusals[reply.Code].advice
 }
 
 // An advised error is one of a node, with what to do about it.
@@ -111,12 +123,26 @@ func ofTLS(err error) string {
 	return ""
 }
 
-// Lasting reports whether waiting cannot mend err: somebody must change a server,
-// a user, a key or the nodes' clients first.
+// A passing error is a node that is unfit for now: it may become fit without a change of the client, or of the rights
+// that its user has.
+type passing struct{ error }
+
+func (e *passing) Unwrap() error { return e.error }
+
+// Passing makes the error of an unfit node one that is waited for.
+func Passing(err error) error { return &passing{err} }
+
+// Lasting reports whether waiting cannot mend err: somebody must change a server's users, the client or the key first.
 func Lasting(err error) bool {
-	if errors.Is(err, ErrNode) || errors.Is(err, ErrNodeSet) || errors.Is(err, ErrPermits) || errors.Is(err, driver.ErrClosed) || ofTLS(err) != "" {
-		return true
-	}
+	var now *passing
 	var reply *driver.ServerError
-	return errors.As(err, &reply) && advice[reply.Code] != ""
+	switch {
+	case errors.As(err, &now):
+		return false
+	case errors.Is(err, ErrNode), errors.Is(err, ErrNodeSet), errors.Is(err, ErrPermits), errors.Is(err, driver.ErrClosed), ofTLS(err) != "":
+		return true
+	case errors.As(err, &reply):
+		return refusals[reply.Code].lasts
+	}
+	return false
 }

@@ -112,7 +112,7 @@ func (d *Durability) refused(err error) error {
 	case strings.Contains(text, "unknown command"):
 		return fmt.Errorf("%w: it has no %s: take Redis 7.2, Valkey 8.0 or later, or a Durability with Replicas and no Disk: %w", fault.ErrNode, d.Command, err)
 	case strings.Contains(text, "appendonly"):
-		return fmt.Errorf("%w: it keeps no append-only file: set appendonly yes, and appendfsync always: %w", fault.ErrNode, err)
+		return fault.Passing(fmt.Errorf("%w: it keeps no append-only file: set appendonly yes, and appendfsync always: %w", fault.ErrNode, err))
 	}
 	return fault.Advise(err)
 }

@@ -111,7 +111,7 @@ func History(info driver.Reply) (string, error) {
 		return "", protocol.Unexpected(info)
 	}
 	if protocol.Field(info.Str, "role:") != "master" {
-		return "", fmt.Errorf("%w: it is a replica: give the master's address", fault.ErrNode)
+		return "", fault.Passing(fmt.Errorf("%w: it is a replica: give the master's address", fault.ErrNode))
 	}
 	id := protocol.Field(info.Str, "master_replid:")
 	if !isHex(id, 40) {
@@ -138,7 +138,7 @@ func (all *Restarts) Spoils(own, other *Condition) error {
 
 // sameServer is a node with another one's history.
 func sameServer(other string) error {
-	return fmt.Errorf("%w: it has the master_replid of node %s, so it is the same server and would vote twice: give each node a server of its own", fault.ErrNode, other)
+	return fault.Passing(fmt.Errorf("%w: it has the master_replid of node %s, so it is the same server and would vote twice: give each node a server of its own", fault.ErrNode, other))
 }
 
 // tooLong is a client of longer leases than a node was admitted for. It does not raise them by

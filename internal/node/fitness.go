@@ -90,8 +90,8 @@ func (n *Node) identify(f *protocol.Facts) (reborn bool, err error) {
 		if i != n.Index && other == f.RunID {
 			s.runs[n.Index] = ""
 			s.Go(s.Nodes[i].probeAgain)
-			return false, fmt.Errorf("%w: it is the same server as node %s, and would vote twice: give each node a server of its own",
-				fault.ErrNode, s.Nodes[i].name)
+			return false, fault.Passing(fmt.Errorf("%w: it is the same server as node %s, and would vote twice: give each node a server of its own",
+				fault.ErrNode, s.Nodes[i].name))
 		}
 	}
 	if before != f.RunID {

@@ -49,7 +49,7 @@ func (f *Facts) Replica() error {
 	if f.Role == "" || f.Role == "master" {
 		return nil
 	}
-	return fmt.Errorf("%w: it is a replica (of %s:%s): give the master's address", fault.ErrNode, f.masterHost, f.masterPort)
+	return fault.Passing(fmt.Errorf("%w: it is a replica (of %s:%s): give the master's address", fault.ErrNode, f.masterHost, f.masterPort))
 }
 
 // Evicting says that the node evicts keys, if it does.
@@ -57,8 +57,8 @@ func (f *Facts) Evicting() error {
 	if f.Memory == "0" || f.Policy == "" || f.Policy == "noeviction" {
 		return nil
 	}
-	return fmt.Errorf("%w: it evicts keys when its memory is full, and live locks with them (maxmemory %s, maxmemory-policy %s): set maxmemory-policy noeviction",
-		fault.ErrNode, f.Memory, f.Policy)
+	return fault.Passing(fmt.Errorf("%w: it evicts keys when its memory is full, and live locks with them (maxmemory %s, maxmemory-policy %s): set maxmemory-policy noeviction",
+		fault.ErrNode, f.Memory, f.Policy))
 }
 
 // Field returns the field of an INFO, which begins a line, that has this name and colon.
