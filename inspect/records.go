@@ -109,8 +109,10 @@ func (t *target) recordsRefused(what string, reply driver.Reply) {
 		t.cannotTell("guard", what, "get", reply)
 		return
 	}
+	lacks := wanted(reply.Str, t.exam.Prefix, acl.RestartGuard)
 	t.find("guard", Unknown, Seen{"GET": refused(reply)}, "nobody can tell "+what+": its user may not read the guard's records",
-		t.redis(append([]string{"acl", "setuser", t.asker()}, wanted(reply.Str, t.exam.Prefix, acl.RestartGuard)...)...))
+		t.redis(append([]string{"acl", "setuser", t.asker()}, lacks...)...))
+	t.because(lacks...)
 }
 
 // admitted reports whether the marker is of the node's present history.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock/inspect"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
@@ -178,6 +179,19 @@ func TestMonitorsReadTheirFormats(t *testing.T) {
 	for _, want := range []string{"quorumlock_doctor_verdict 2\n", "quorumlock_doctor_nodes_fit 2\n", fmt.Sprintf("quorumlock_doctor_node_up{node=%q} 0\n", w.servers[1].Addr)} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("doctor -o prometheus has no line %q:\n%s", want, got.out)
+		}
+	}
+}
+
+// One label that is not UTF-8 makes a collector drop the whole file, and keys may be any bytes.
+func TestWhatPrometheusReadsIsUTF8WhateverTheNamesAre(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"doctor": prometheus(&inspect.Report{Nodes: []inspect.NodeReport{{Name: "/run/\xff.sock"}}}),
+		"run":    (&figures{key: "caf\xe9"}).text(),
+	} {
+		if !utf8.ValidString(text) || !strings.Contains(text, "\ufffd") {
+			t.Errorf("of %s it is %q, want U+FFFD in the place of what is not UTF-8", name, text)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (r *running) room() error {
 }
 
 func noRoom(err error) error {
-	return exit(exitIO, fmt.Errorf("lease file: %w: set XDG_RUNTIME_DIR to a folder of yours that is there and has room", err))
+	return exit(exitIO, fmt.Errorf("lease file: %w: set XDG_RUNTIME_DIR or TMPDIR to a folder of yours that is there and has room", err))
 }
 
 // environment is what the program gets, which has nothing of a lock around this one.
