@@ -24,7 +24,7 @@ It may stand in a script that runs at every deployment: then it exits with 78 an
 have been in use. 69 means that a node does not answer.`,
 		Example: `  quorumlock admit --profile prod
   quorumlock admit --guard --longest-ttl 1m --nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if !t.settings.RestartGuard {
 				return exitf(t.settings.fault("guard"), "every node votes without --guard: there is nothing to admit")

@@ -223,7 +223,7 @@ func TestDoctorSaysWhatIsWrongWithItsArguments(t *testing.T) {
 		{"an unknown flag", nil, []string{"--fast"}, exitUsage, "unknown flag: --fast"},
 		{"a wrong URL", nil, []string{"--nodes", "redis://10.0.0.1:0"}, exitUsage, "its port is not from 1 to 65535"},
 		{"a password in an argument", nil, []string{"--nodes", "redis://:secret@10.0.0.1"}, exitUsage, "sees in ps"},
-		{"an argument", nil, []string{"redis://10.0.0.1"}, exitUsage, "unknown command"},
+		{"an argument", nil, []string{"redis://10.0.0.1"}, exitUsage, "takes no arguments"},
 		{"a finding that there is not", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--check=evicton"}, exitUsage, "want some of reach, auth"},
 		{"one that is not to be accepted", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--accept", "samehost"}, exitUsage, "want some of reach, auth"},
 		{"a time below 0", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--for", "-1s"}, exitUsage, "--for: -1s is less than 0"},

@@ -35,7 +35,7 @@ Between this answer and what the script does next time passes: where a late writ
     quorumlock left --at-least 2s || exit 1
     settle "$order"
   done`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			file := t.getenv(leaseVariable)
 			if file == "" {

@@ -84,7 +84,7 @@ func (s *settings) load(flags *pflag.FlagSet, getenv func(string) string) (err e
 			value, origin = entry.value, entry.origin
 		}
 		switch {
-		case err != nil || f.Name == "help" || slices.Contains(byHand, f.Name):
+		case err != nil || f.Name == "help" || f.Name == versionFlag || slices.Contains(byHand, f.Name):
 		case f.Changed:
 			s.origins[f.Name] = "flag --" + f.Name
 		case value == "":
