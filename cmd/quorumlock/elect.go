@@ -201,10 +201,12 @@ func (r *running) campaigns(ctx context.Context, campaign func() (held, error), 
 		signal.Notify(r.terms, syscall.SIGTERM)
 		defer signal.Stop(r.terms)
 	}
-	for said := ""; ; {
+	for {
 		lock, err := r.await(ctx, campaign)
 		if err == nil {
-			said = ""
+			if lasted := r.trouble.over(time.Now()); lasted > 0 {
+				r.say("has %s: campaigns had failed for %v", &r.target, lasted.Round(time.Second))
+			}
 			if err = lead(lock); !wasLost(err) {
 				return err
 			}
@@ -217,8 +219,7 @@ func (r *running) campaigns(ctx context.Context, campaign func() (held, error), 
 			return context.Cause(ctx)
 		case errors.Is(err, redlock.ErrOption), errors.Is(err, redlock.ErrDeadlock), errors.Is(err, redlock.ErrClosed):
 			return err
-		case err.Error() != said:
-			said = err.Error()
+		case r.trouble.due(redlock.Summary(err), time.Now()):
 			r.say("%s; another campaign follows", spoken(err))
 		}
 		if err := r.rest(ctx); err != nil {

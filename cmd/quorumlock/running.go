@@ -44,6 +44,8 @@ type running struct {
 	cancel  context.CancelCauseFunc // of the context under which locks are taken
 	events  *eventLog
 	figures figures
+	trouble refrain
+	looks   refrain       // of looks at who has the key that do
 	pages   http.ServeMux // that are served with --listen
 	mute    atomic.Bool   // the init system does not listen, and that was said
 	alone   bool          // the leader's program was, to its end: a lock that is lost after that harms nobody
