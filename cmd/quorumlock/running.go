@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/quorumlock/quorumlock/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/supervise"
 )
@@ -30,13 +32,14 @@ type running struct {
 	key     string            // of several all of them, as errors of the library call them
 	program supervise.Program // without a Path: none
 
-	wait, grace, maxHold, atLeast      time.Duration
-	once, restart, exposeToken, elects bool
-	quiet                              bool
-	heldExit, statusFD                 int
-	signalName, foreground, onLost     string
-	listen, textfile                   string
-	signal                             syscall.Signal
+	wait, grace, maxHold, atLeast  time.Duration
+	once, restart, elects          bool
+	exposeToken, exposeNodes       bool
+	quiet                          bool
+	heldExit, statusFD             int
+	signalName, foreground, onLost string
+	listen, textfile               string
+	signal                         syscall.Signal
 
 	locker  *redlock.Locker
 	signals <-chan os.Signal
@@ -235,20 +238,47 @@ func wasLost(err error) bool {
 // release releases a lock. The error is that of the program, or says that the lock was lost while
 // it ran.
 func (r *running) release(lock held, err error) error {
-	switch end := lock.Release(); {
+	end := lock.Release()
+	lost := errors.Is(end, redlock.ErrLost)
+	switch {
 	case end == nil:
 		released := r.event(eventReleased)
 		released.Fence = lock.Fence()
 		r.tell(released)
 	case wasLost(err) || r.onLost == onLostReport:
-	case r.alone && errors.Is(end, redlock.ErrLost):
+	case r.alone && lost:
 		r.say("%s was lost before it was released", &r.target)
-	case errors.Is(end, redlock.ErrLost):
+	case lost && r.revoked(lock):
+		return exitf(exitLost, "the lock on %s was revoked while the program ran: nobody else can have had it meanwhile", &r.target)
+	case lost:
 		return exitf(exitLost, "the program was not alone to its end: %w", end)
 	default:
 		r.say("%s is free when its lease ends, by %s: %s", &r.target, lock.Until().Format(time.TimeOnly), spoken(end))
 	}
 	return err
+}
+
+// revoked reports whether an operator has revoked the lock, and kept everybody else out since: what
+// stands in its place before the lease ends has come from there.
+func (r *running) revoked(lock held) bool {
+	nodes, err := r.settings.open()
+	if err != nil {
+		return false
+	}
+	defer closeNodes(nodes)
+	until := r.figures.deadline()
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	report, err := inspect.Status(ctx, nodes, inspect.StatusOptions{Settings: r.settings.Settings, Keys: r.keys})
+	if err != nil || !time.Now().Before(until) {
+		return false
+	}
+	of := slots(lock)
+	return slices.ContainsFunc(report.Keys, func(k inspect.KeyStatus) bool {
+		return k.State == inspect.KeyRevoked || slices.ContainsFunc(k.Slots, func(s inspect.KeyStatus) bool {
+			return s.State == inspect.KeyRevoked && slices.Contains(of, *s.Slot)
+		})
+	})
 }
 
 // keep keeps a lock for as long as it is to be held at least. It reports false if that ended
@@ -302,6 +332,9 @@ func (r *running) under(ctx context.Context, lock held, p supervise.Program) err
 	case !result.Started:
 		return exitf(exitUnavailable, "the lock on %s was nearly over when it was had, so nothing was run: nodes, or this machine, are too slow for a TTL of %v", &r.target, r.settings.TTL)
 	case result.Lost && r.onLost != onLostReport:
+		if r.revoked(lock) {
+			return exitf(exitLost, "the lock on %s was revoked: the program was stopped, and nobody else can have had it meanwhile", &r.target)
+		}
 		return exitf(exitLost, "the lock on %s was lost: the program was stopped", &r.target)
 	case result.Code != 0:
 		return &verdict{result.Code}
