@@ -131,7 +131,7 @@ func (t *target) quarantined(r records) {
 	}
 	seen := Seen{"left_at_most_s": left.Seconds(), "marker": "of another history"}
 	why := "it may have forgotten locks, and has no vote until it has sat out the longest lease of any"
-	if !r.there {
+	if r.marker == (gate.Marker{}) {
 		seen["marker"] = "none"
 		why = "it is new or came back empty, and has no vote until it has sat out the longest lease of any"
 	}
