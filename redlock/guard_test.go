@@ -70,8 +70,8 @@ func TestAnUnadmittedNodeDoesNotVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithLongestTTL(10*time.Second), WithRestartGuard())
 		_, err := locker.TryAcquire(t.Context(), "k")
-		if !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "Locker.AdmitNewNodes") {
-			t.Errorf("TryAcquire = %v, want ErrNoQuorum and ErrQuarantine that name Locker.AdmitNewNodes", err)
+		if !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "keep a Locker open until then") {
+			t.Errorf("TryAcquire = %v, want ErrNoQuorum and ErrQuarantine that say what to do", err)
 		}
 		synctest.Wait()
 		wantFree(t, fakes, "k")

@@ -72,16 +72,23 @@ func take(t *testing.T, node *Node, q queuer) driver.Reply {
 	return ask(t, node, append(call, q.token, "10000", count, number, rank, ticket, stays, under, "ql:free:", shy)...)
 }
 
-// leave takes a ticket out of the lines of the keys; with a next one, that stands there instead.
-func leave(t *testing.T, node *Node, q queuer, next ...queuer) int64 {
+// leave takes a ticket out of the lines of the keys; with a next one, that stands there instead. With a
+// token it releases the key before, and says whether that had it.
+func leave(t *testing.T, node *Node, q queuer, next ...queuer) (said int64) {
 	t.Helper()
 	keys, lines := q.lines()
+	if said = 1; q.token != "" {
+		said = run(t, node, scripts.Leave, 1, keys[0], "", "ql:free:", q.token)
+	}
 	call := append([]string{"EVAL", scripts.Leave.Source, strconv.Itoa(2 * len(keys))}, append(keys, lines...)...)
-	call = append(call, q.ticket, "ql:free:", q.token)
+	call = append(call, q.ticket, "ql:free:", "")
 	for _, n := range next {
 		call = append(call, strconv.FormatInt(began()+n.rank, 10), n.ticket, "1500")
 	}
-	return ask(t, node, call...).Int
+	if reply := ask(t, node, call...); reply.Int != 1 {
+		t.Errorf("the script returned %s, want 1", show(reply))
+	}
+	return said
 }
 
 // returns fails the test unless the script has returned this number, or 2 more, if it has left a

@@ -266,25 +266,26 @@ var Leave = &Op{Verb: Leaving, decode: anyReply}
 // LeaveLine are the commands for that: they take the ask's ticket out of its lines. The first ticket
 // then is told. Next is another one of the Locker that replaces it; nil: none does.
 func (a *Ask) LeaveLine(next *Ticket) []driver.Command {
-	return a.leave(a.Line.String(), "", next)
+	return a.leave(a.Line.String(), next)
 }
 
 // CallNext makes a release one that tells the first in line that the key is free, in place of all
 // who listen.
 func (a *Ask) CallNext() {
-	a.Op, a.Loud, a.Cmds = releaseInLine, false, a.leave("", a.Token, nil)
+	args := scripts.Leave.One(nil, a.Key, "", WakeChannel, a.Token)
+	a.Op, a.Loud, a.Cmds = releaseInLine, false, append([]driver.Command{args}, a.leave("", nil)...)
 }
 
 var releaseInLine = &Op{Verb: Releasing, decode: decodeRelease, unscripted: errScriptlessLine}
 
-func (a *Ask) leave(ticket string, token any, next *Ticket) []driver.Command {
+func (a *Ask) leave(ticket string, next *Ticket) []driver.Command {
 	keys, lines := a.keys(), a.lines()
 	if a.Line != nil && a.Line.Pool != nil {
 		keys = lines
 	}
 	all := slices.Concat(keys, lines)
 	args := append(scripts.Leave.Call(make([]any, 0, 10+len(all)), len(all)), all...)
-	args = append(args, ticket, WakeChannel, token)
+	args = append(args, ticket, WakeChannel, "")
 	if next != nil {
 		args = append(args, strconv.FormatInt(next.Rank, 10), next.String(), ticketTTL)
 	}
