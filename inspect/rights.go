@@ -103,8 +103,14 @@ func (t *target) attempts() (all []attempt) {
 	}
 	if t.locksUser() == t.asker() { // or what another one may ask says nothing of who does
 		for _, words := range [][]string{
-			{"CLIENT", "INFO"}, {"LATENCY", "LATEST"}, {"CONFIG", "GET", "maxmemory"}, {"ACL", "WHOAMI"},
-			{"ACL", "DRYRUN", t.asker(), "PING"}, {"CLUSTER", "INFO"}, {"SCAN", "0", "COUNT", "1"}, {"TYPE", key},
+			{"CLIENT", "INFO"},
+			{"LATENCY", "LATEST"},
+			{"CONFIG", "GET", "maxmemory"},
+			{"ACL", "WHOAMI"},
+			{"ACL", "DRYRUN", t.asker(), "PING"},
+			{"CLUSTER", "INFO"},
+			{"SCAN", "0", "COUNT", "1"},
+			{"TYPE", key},
 		} {
 			all = append(all, attempt{feature: acl.Doctor, cmd: command(words...)})
 		}

@@ -31,7 +31,7 @@ func TestManyOpenLockersOnOneNodeAreToldOnceByTheLog(t *testing.T) {
 			open = append(open, l)
 		}
 	}
-	close := func(n int) {
+	shut := func(n int) {
 		t.Helper()
 		for _, l := range open[:n] {
 			if err := l.Close(); err != nil {
@@ -42,9 +42,9 @@ func TestManyOpenLockersOnOneNodeAreToldOnceByTheLog(t *testing.T) {
 	}
 	for range 3 {
 		more(maxOpen)
-		close(maxOpen / 2)
+		shut(maxOpen / 2)
 		more(maxOpen / 2)
-		close(maxOpen)
+		shut(maxOpen)
 	}
 	if log.Len() > 0 {
 		t.Errorf("of %d open Lockers the log says %q, want nothing", maxOpen, &log)
@@ -54,9 +54,9 @@ func TestManyOpenLockersOnOneNodeAreToldOnceByTheLog(t *testing.T) {
 		t.Errorf("of one more the log says %q, want one line with the node and how many", said)
 	}
 	more(maxOpen)
-	close(len(open))
+	shut(len(open))
 	more(maxOpen + 1)
-	close(len(open))
+	shut(len(open))
 	if said := log.String(); strings.Count(said, "\n") != 1 {
 		t.Errorf("later the log says %q, want nothing more", said)
 	}

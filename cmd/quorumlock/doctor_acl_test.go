@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,7 @@ func TestWhatCannotBeToldStaysSoWhereNobodyAsksForTheACL(t *testing.T) {
 	w.user("+@all", "-info")
 	before := w.args
 	for _, args := range [][]string{{"--check=eviction"}, {"--check=eviction,limits"}, {"--accept", "acl"}} {
-		w.args = append(before[:len(before):len(before)], args...)
+		w.args = slices.Concat(before, args)
 		r := w.examine()
 		if _, ok := find(r, "eviction", inspect.Unknown, 1); !ok {
 			t.Errorf("with %q nobody is told that eviction cannot be told; there are%s", args, listing(r))

@@ -121,7 +121,7 @@ func (e *electing) elect(ctx context.Context, flags *pflag.FlagSet, args []strin
 		}
 		return e.campaigns(ctx, campaign, func(lock held) error {
 			e.alone = e.program.Path == ""
-			return e.term(lock, func() error {
+			return e.term(ctx, lock, func() error {
 				err := e.lead(ctx, lock, elected, p)
 				p.leads(nil)
 				if lost.Path != "" {

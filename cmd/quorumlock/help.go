@@ -88,7 +88,7 @@ func manVerb() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o750); err != nil {
+			if err := os.MkdirAll(args[0], 0o750); err != nil { //nolint:gosec // who runs the command says which
 				return exit(exitUsage, err)
 			}
 			header := &doc.GenManHeader{Section: "1", Source: "quorumlock", Manual: "quorumlock"}

@@ -65,7 +65,7 @@ func (r *running) run(ctx context.Context, flags *pflag.FlagSet, args []string) 
 	return r.over(ctx, func(ctx context.Context, locker *redlock.Locker) error {
 		obtain := func() (held, error) { return r.obtain(ctx, locker) }
 		lead := func(lock held) error {
-			return r.term(lock, func() error { return r.under(ctx, lock, r.program) })
+			return r.term(ctx, lock, func() error { return r.under(ctx, lock, r.program) })
 		}
 		if r.restart {
 			return r.campaigns(ctx, obtain, lead)
@@ -211,7 +211,7 @@ func ending(s os.Signal) error {
 }
 
 // term does what a lock was taken for, and lets go of it when nothing of that runs any more.
-func (r *running) term(lock held, do func() error) error {
+func (r *running) term(ctx context.Context, lock held, do func() error) error {
 	since, until := time.Now(), lock.Until().UTC()
 	had := r.event(eventAcquired)
 	had.Slots, had.Fence, had.Until = slots(lock), lock.Fence(), &until
@@ -226,7 +226,7 @@ func (r *running) term(lock held, do func() error) error {
 		_ = lock.Abandon()
 		return err
 	}
-	return r.release(lock, err)
+	return r.release(ctx, lock, err)
 }
 
 // wasLost reports whether an error says that the lock was lost. A program may return that code itself.
@@ -237,7 +237,7 @@ func wasLost(err error) bool {
 
 // release releases a lock. The error is that of the program, or says that the lock was lost while
 // it ran.
-func (r *running) release(lock held, err error) error {
+func (r *running) release(ctx context.Context, lock held, err error) error {
 	end := lock.Release()
 	lost := errors.Is(end, redlock.ErrLost)
 	switch {
@@ -248,7 +248,7 @@ func (r *running) release(lock held, err error) error {
 	case wasLost(err) || r.onLost == onLostReport:
 	case r.alone && lost:
 		r.say("%s was lost before it was released", &r.target)
-	case lost && r.revoked(lock):
+	case lost && r.revoked(ctx, lock):
 		return exitf(exitLost, "the lock on %s was revoked while the program ran: nobody else can have had it meanwhile", &r.target)
 	case lost:
 		return exitf(exitLost, "the program was not alone to its end: %w", end)
@@ -260,14 +260,14 @@ func (r *running) release(lock held, err error) error {
 
 // revoked reports whether an operator has revoked the lock, and kept everybody else out since: what
 // stands in its place before the lease ends has come from there.
-func (r *running) revoked(lock held) bool {
+func (r *running) revoked(ctx context.Context, lock held) bool {
 	nodes, err := r.settings.open()
 	if err != nil {
 		return false
 	}
 	defer closeNodes(nodes)
 	until := r.figures.deadline()
-	ctx, cancel := context.WithDeadline(context.Background(), until)
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer cancel()
 	report, err := inspect.Status(ctx, nodes, inspect.StatusOptions{Settings: r.settings.Settings, Keys: r.keys})
 	if err != nil || !time.Now().Before(until) {
@@ -332,7 +332,7 @@ func (r *running) under(ctx context.Context, lock held, p supervise.Program) err
 	case !result.Started:
 		return exitf(exitUnavailable, "the lock on %s was nearly over when it was had, so nothing was run: nodes, or this machine, are too slow for a TTL of %v", &r.target, r.settings.TTL)
 	case result.Lost && r.onLost != onLostReport:
-		if r.revoked(lock) {
+		if r.revoked(ctx, lock) {
 			return exitf(exitLost, "the lock on %s was revoked: the program was stopped, and nobody else can have had it meanwhile", &r.target)
 		}
 		return exitf(exitLost, "the lock on %s was lost: the program was stopped", &r.target)

@@ -42,7 +42,8 @@ var movingKinds = []struct {
 			}
 			next <- lock
 		}()
-		for end := time.Now().Add(patience); l.Stats().Waiting == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(patience); l.Stats().Waiting == 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond) // nobody tells
 		}
 		must(t, first.Release())
 		return <-next
