@@ -91,7 +91,8 @@ func (s *Semaphore) encodeTry(a *Ask, m *Memory) []driver.Command {
 	args := scripts.Slot.Call(make([]any, 0, 12+count), count)
 	args = append(append(append(append(args, slots...), s.key, s.line), sets...), s.slots...)
 	args = append(args, a.Token, a.TTL, s.count, strconv.Itoa(len(slots)), number)
-	if line := a.Line; line != nil {
+	line := a.Line
+	if line != nil {
 		args = append(append(args, line.args()...), strconv.Itoa(line.Most))
 	}
 	return append(m.cmds[:0], driver.Command{Args: args, FirstKey: 3, Keys: count})

@@ -44,8 +44,10 @@ var permits = []mutant{
 	// Several at once.
 	wrong("a node gives some of several slots",
 		in("slot.lua", line(`if there and holder ~= token then`, `if i == 1 and there and holder ~= token then`)), inRedlocktest),
+	wrong("an extension of a permit is a vote where others count another number",
+		in("Semaphore.decodeCounted", never(`count.Kind == driver.Integer && count.Int == 0`)), suite{pkg: "./redlock", run: "OthersCountAnotherNumber"}),
 	wrong("who wants permits heeds nobody in line",
-		in("Semaphore.encodeTry", replace(`a.Line`, `nil`))),
+		in("Semaphore.encodeTry", never(`line != nil`))),
 	wrong("who wants several permits leaves no ticket",
 		in("slot.lua", line(`if stays > 0 then`, `if false then`)), inRedlocktest),
 	wrong("who wants one permit does not stand beside those who want several",
