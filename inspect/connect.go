@@ -139,27 +139,28 @@ func (e *exam) checkCount() {
 	}
 }
 
-// checkServers says which nodes are one server, or on one machine.
+// checkServers says which nodes are one server, or on one machine. Of each node it says the worst.
 func (e *exam) checkServers() {
 	for i, t := range e.targets {
 		if t.err == nil {
 			t.infoMissing("same-server", "whether it is a server of its own")
 		}
-		for _, other := range e.targets[:i] {
-			switch id := t.info["run_id"]; {
-			case id != "" && id == other.info["run_id"]:
-				t.find("same-server", Unfit, Seen{"node": other.Name, "run_id": id},
-					"one server has two votes, so its loss takes both, and a quorum may be none",
-					fmt.Sprintf("# give node %d (%s) a server of its own, or take it out of the list", t.number, t.Name))
-			case t.near(other):
-				t.find("same-host", Warning, Seen{"node": other.Name, "address": strings.Join(t.addresses, " ")},
-					"two nodes on one machine fail together", fmt.Sprintf("# move node %d (%s) to a machine of its own", t.number, t.Name))
-			default:
-				continue
-			}
-			break // one is enough
+		before := e.targets[:i]
+		if at := slices.IndexFunc(before, t.same); at >= 0 {
+			t.find("same-server", Unfit, Seen{"node": before[at].Name, "run_id": t.info["run_id"]},
+				"one server has two votes, so its loss takes both, and a quorum may be none",
+				fmt.Sprintf("# give node %d (%s) a server of its own, or take it out of the list", t.number, t.Name))
+		} else if at := slices.IndexFunc(before, t.near); at >= 0 {
+			t.find("same-host", Warning, Seen{"node": before[at].Name, "address": strings.Join(t.addresses, " ")},
+				"two nodes on one machine fail together", fmt.Sprintf("# move node %d (%s) to a machine of its own", t.number, t.Name))
 		}
 	}
+}
+
+// same reports whether two nodes are one server.
+func (t *target) same(other *target) bool {
+	id := t.info["run_id"]
+	return id != "" && id == other.info["run_id"]
 }
 
 // near reports whether two nodes are on one machine.

@@ -170,6 +170,7 @@ func (e *exam) judge(here *machine) Report {
 	e.checkQuorumLatency()
 	e.checkSets()
 	for _, t := range e.targets {
+		t.gather()
 		e.report.Nodes = append(e.report.Nodes, t.summed())
 	}
 	e.report.Here = here.report(e.TTL)

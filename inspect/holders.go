@@ -109,6 +109,9 @@ func (v *survey) judge(key string, sights []sight) KeyStatus {
 		v.judgeShared(&k, sights, silent)
 	case foreign && (of.valid >= quorum || len(names) == 1):
 		k.State, k.Text = KeyForeign, "another library"
+		if lead == oddValue {
+			k.Text = "no lock: other data has the key"
+		}
 		if of.all+silent < quorum {
 			k.Text += ", " + at(k.Votes)
 		}

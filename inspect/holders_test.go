@@ -95,7 +95,7 @@ func TestAKeysStateFollowsFromTheVotes(t *testing.T) {
 		{"F F F F F", KeyForeign, "another library", "", 10, 10, "●●●●●"},
 		{". . . Fe .", KeyForeign, "another library, at node 4", "", 0, never, "...●."},
 		{"Fe Fe Fe Fe Fe", KeyForeign, "another library", "", never, never, "●●●●●"},
-		{"O O O . .", KeyForeign, "another library", "", 10, 10, "●●●.."},
+		{"O O O . .", KeyForeign, "no lock: other data has the key", "", 10, 10, "●●●.."},
 		{"F G . . .", KeySplit, "split: nobody has it", "split", 0, 10, "●○..."},
 		{"a a a F F", KeyAtQuorum, "held at exactly a quorum", "held at exactly a quorum", 10, 10, "●●●○○"},
 		{"R R R R R", KeyRevoked, "revoked: stuck", "", 10, 10, "●●●●●"},

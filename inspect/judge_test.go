@@ -36,7 +36,8 @@ func TestTheWorstFindingIsTheVerdict(t *testing.T) {
 		{[][]Finding{at(Warning, Unfit), nil, nil}, nil, Unfit, 2, "one more loss ends that"},
 		{[][]Finding{at(Unfit), at(Unfit), nil}, nil, Unfit, 1, "2 must be: locks do not work"},
 		{[][]Finding{nil, nil, nil, nil, nil}, at(Warning), Warning, 5, "survive the loss of 2 more"},
-		{nil, nil, Fit, 0, "there are no nodes"},
+		{[][]Finding{at(Warning), at(Warning), at(Unfit, Warning)}, nil, Unfit, 2, "one more loss ends that"},
+		{nil, nil, Unfit, 0, "there are no nodes"},
 	} {
 		r := Report{Quorum: len(tt.nodes)/2 + 1, Here: HereReport{Findings: tt.here}}
 		for _, findings := range tt.nodes {
@@ -45,6 +46,26 @@ func TestTheWorstFindingIsTheVerdict(t *testing.T) {
 		r.conclude()
 		if r.Verdict != tt.verdict || r.Fit != tt.fit || !strings.Contains(r.Summary, tt.says) {
 			t.Errorf("of %v: verdict %s, %d fit, %q; want %s, %d, %q", tt.nodes, r.Verdict, r.Fit, r.Summary, tt.verdict, tt.fit, tt.says)
+		}
+	}
+}
+
+// Nodes that have no vote for now, or do not answer, are missing whatever is found at each.
+func TestTooFewNodesThatVoteAreUnfit(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		nodes []NodeReport
+		want  Severity
+	}{
+		{"all sit out", []NodeReport{{Quarantined: true}, {Quarantined: true}, {Quarantined: true}}, Unfit},
+		{"two sit out", []NodeReport{{Quarantined: true}, {Quarantined: true}, {}}, Unfit},
+		{"one sits out", []NodeReport{{Quarantined: true}, {}, {}}, Fit},
+		{"two are down, and nobody asked for that finding", []NodeReport{{State: Down}, {State: Down}, {}}, Unfit},
+		{"one is down", []NodeReport{{State: Down}, {}, {}}, Fit},
+	} {
+		r := Report{Quorum: 2, Nodes: tt.nodes}
+		if r.conclude(); r.Verdict != tt.want {
+			t.Errorf("%s: the verdict is %s, want %s: %s", tt.name, r.Verdict, tt.want, r.Summary)
 		}
 	}
 }

@@ -32,7 +32,7 @@ const (
 	KeyPermits  KeyState = "permits"        // a semaphore of which some permits are held: see Slots
 	KeySplit    KeyState = "split"          // several have votes and nobody a quorum, or one has and the others' nodes are too few
 	KeyLeftOver KeyState = "left-over"      // a minority has the token of nobody who holds the key: it is free
-	KeyForeign  KeyState = "foreign"        // another library has it, or redlock.WithToken
+	KeyForeign  KeyState = "foreign"        // another library has it, redlock.WithToken, or other data: see Text
 	KeyRevoked  KeyState = "revoked"        // it was taken from its holder: see [Revoke]
 	KeyUnclear  KeyState = "unclear"        // nodes that do not say, or sit out, could make a quorum
 )

@@ -109,8 +109,10 @@ func (t *target) recordsRefused(what string, reply driver.Reply) {
 		t.cannotTell("guard", what, "get", reply)
 		return
 	}
+	lacks := wanted(reply.Str, t.exam.Prefix, acl.RestartGuard)
 	t.find("guard", Unknown, Seen{"GET": refused(reply)}, "nobody can tell "+what+": its user may not read the guard's records",
-		t.redis(append([]string{"acl", "setuser", t.asker()}, wanted(reply.Str, t.exam.Prefix, acl.RestartGuard)...)...))
+		t.redis(append([]string{"acl", "setuser", t.asker()}, lacks...)...))
+	t.because(lacks...)
 }
 
 // admitted reports whether the marker is of the node's present history.
@@ -129,7 +131,7 @@ func (t *target) quarantined(r records) {
 	}
 	seen := Seen{"left_at_most_s": left.Seconds(), "marker": "of another history"}
 	why := "it may have forgotten locks, and has no vote until it has sat out the longest lease of any"
-	if !r.there {
+	if r.marker == (gate.Marker{}) {
 		seen["marker"] = "none"
 		why = "it is new or came back empty, and has no vote until it has sat out the longest lease of any"
 	}

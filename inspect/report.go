@@ -40,7 +40,7 @@ func worse(a, b Severity) Severity {
 type Report struct {
 	Schema   string       `json:"schema"`
 	Time     time.Time    `json:"time"`     // in UTC
-	Verdict  Severity     `json:"verdict"`  // Fit, Unknown, Warning or Unfit: that of the worst finding
+	Verdict  Severity     `json:"verdict"`  // Fit, Unknown, Warning or Unfit: that of the worst finding, and Unfit where fewer than Quorum are fit
 	Summary  string       `json:"summary"`  // what it means for locks, in a sentence
 	Quorum   int          `json:"quorum"`   // so many nodes must agree
 	Fit      int          `json:"fit"`      // so many may vote
@@ -87,6 +87,8 @@ type Finding struct {
 	Why      string   `json:"why"`  // what it means for locks
 	Mend     []string `json:"mend"` // lines for a shell; what begins with # only says something
 	Doc      string   `json:"doc"`
+
+	lacks []string // the rules of an ACL without which it is there
 }
 
 // Seen is what was seen, by names.
@@ -173,6 +175,9 @@ func (r *Report) conclude() {
 		if f.Severity != Info {
 			r.Verdict = worse(r.Verdict, f.Severity)
 		}
+	}
+	if r.Fit < r.Quorum { // whatever single findings say: each may be no more than a warning, or not asked for
+		r.Verdict = Unfit
 	}
 	r.Summary = r.summary()
 }

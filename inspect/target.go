@@ -45,11 +45,15 @@ func (t *target) find(id string, s Severity, seen Seen, why string, mend ...stri
 	t.report.Findings = append(t.report.Findings, newFinding(id, t.Name, s, seen, why, mend))
 }
 
+// because says of the last finding that there is none where the user of the nodes has these rules.
+func (t *target) because(lacks ...string) { t.report.Findings[len(t.report.Findings)-1].lacks = lacks }
+
 // cannotTell adds that something could not be looked at.
 func (t *target) cannotTell(id, what, command string, reply driver.Reply) {
 	seen := Seen{strings.ToUpper(strings.ReplaceAll(command, "|", " ")): refused(reply)}
 	if protocol.Says(reply, "NOPERM") {
 		t.find(id, Unknown, seen, "nobody can tell "+what+": its user may not ask", t.redis("acl", "setuser", t.asker(), "+"+command))
+		t.because("+" + command)
 		return
 	}
 	t.find(id, Unknown, seen, "nobody can tell "+what+": the server does not say", "# look at "+t.Name+" by hand")

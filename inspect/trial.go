@@ -98,6 +98,7 @@ func (t *target) checkScripts() {
 			"# take the lines rename-command EVAL and EVALSHA out of redis.conf and restart the server; or give a server that runs scripts")
 	case d.Limits() != nil:
 		t.find("scripts", Unfit, seen, d.Limits().Error(), t.allow("+eval", "+evalsha"))
+		t.because("+eval", "+evalsha")
 	case d.Deletes == protocol.ByScript && len(t.native) > 0:
 		t.find("scripts", Warning, seen, "a release runs a script, which costs the server twice as much as the command that it has",
 			t.allow("+"+strings.Join(t.native, " +")))

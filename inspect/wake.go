@@ -92,12 +92,18 @@ const leastBuffer = 1 << 20
 // checkWakeUps says whether waiters at other processes are woken by the node.
 func (t *target) checkWakeUps() {
 	if err := t.wake.err; err != nil {
-		mend := "# see why: subscriptions need a connection of their own"
+		const why = "waiters poll the node, which costs both more"
 		var reply *driver.ServerError
 		if errors.As(err, &reply) && reply.Code == "NOPERM" {
-			mend = t.allow(wanted(reply.Error(), t.exam.Prefix, acl.WakeUps)...)
+			lacks := t.rights.missing[acl.WakeUps]
+			if lacks == nil { // nobody knows what else
+				lacks = wanted(reply.Error(), t.exam.Prefix, acl.WakeUps)
+			}
+			t.find("wake-ups", Warning, Seen{"error": err.Error()}, why, t.allow(t.typed(lacks, "&")...))
+			t.because(lacks...)
+		} else {
+			t.find("wake-ups", Warning, Seen{"error": err.Error()}, why, "# see why: subscriptions need a connection of their own")
 		}
-		t.find("wake-ups", Warning, Seen{"error": err.Error()}, "waiters poll the node, which costs both more", mend)
 	}
 	limits, reply, ok := t.config("client-output-buffer-limit")
 	if !ok {

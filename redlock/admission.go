@@ -15,6 +15,7 @@ import (
 //
 // It admits all nodes or none. The error matches [ErrAdmitted] if a node has been in use before,
 // and names what it holds: nothing has to be done, nodes in quarantine vote when it is over. It
+// matches [ErrQuarantine] as well if none was admitted before: a client was faster. It
 // matches [ErrNoQuorum] if a node does not answer, with a [*QuorumError] for each: call it again
 // when all are up, or wait.
 func (l *Locker) AdmitNewNodes(ctx context.Context) error {

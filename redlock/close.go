@@ -58,6 +58,7 @@ func (l *Locker) shut() error {
 	l.board.StopCleanups()
 	for _, n := range l.board.Nodes {
 		n.Close()
+		openOn.leave(n.Name())
 	}
 	if err := l.join(); err != nil {
 		for _, n := range l.board.Nodes {

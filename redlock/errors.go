@@ -50,7 +50,7 @@ var (
 	ErrNodeSet = fault.ErrNodeSet
 	// ErrQuarantine: a node may have forgotten votes, and does not vote for the longest TTL: see
 	// [WithRestartGuard] and [WithClockGuard]. Wait, with the Locker open; at the first deployment
-	// call [Locker.AdmitNewNodes] before.
+	// call [Locker.AdmitNewNodes] before the first acquire.
 	ErrQuarantine = fault.ErrQuarantine
 	// ErrPermits: others count another number of permits for a [Semaphore]. Give all the same
 	// number.
@@ -59,7 +59,8 @@ var (
 	// turn to ask the nodes before its context ended, or [WithMaxWait]; nothing was sent. Refuse the
 	// work, or come back later.
 	ErrBusy = fault.ErrBusy
-	// ErrAdmitted: [Locker.AdmitNewNodes] changed nothing, because nodes have been in use before.
+	// ErrAdmitted: [Locker.AdmitNewNodes] changed nothing, because nodes have been in use before. It is
+	// also ErrQuarantine if none of them was admitted, and a client has asked them for a lock.
 	ErrAdmitted = fault.ErrAdmitted
 )
 

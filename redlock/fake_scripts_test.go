@@ -203,18 +203,17 @@ func (f *fakeNode) take(args []any) driver.Reply {
 // leave runs the script of that name: keys and their lines; ticket, channel and token.
 func (f *fakeNode) leave(args []any) driver.Reply {
 	keys, argv := keysAndRest(args)
-	keys, lines := keys[:len(keys)/2], keys[len(keys)/2:]
-	said := int64(1)
-	if argv[2] != "" {
-		said = 0
+	if argv[2] != "" { // it only releases
+		if held, ok := f.get(keys[0]); !ok || held.token != argv[2] {
+			return integer(0)
+		}
+		delete(f.keys, keys[0])
+		return integer(1)
 	}
+	keys, lines := keys[:len(keys)/2], keys[len(keys)/2:]
 	for i, key := range keys {
 		delete(f.lines[lines[i]], argv[0])
 		held, ok := f.get(key)
-		if ok && held.token == argv[2] {
-			delete(f.keys, key)
-			ok, said = false, 1
-		}
 		if ok = ok && key != lines[i]; !ok {
 			held.token = ""
 		}
@@ -223,7 +222,7 @@ func (f *fakeNode) leave(args []any) driver.Reply {
 			f.publish(argv[1] + key)
 		}
 	}
-	return integer(said)
+	return integer(1)
 }
 
 // share runs the script of that name: count, keys, milliseconds, mode, number; to join rank,
@@ -232,11 +231,15 @@ func (f *fakeNode) leave(args []any) driver.Reply {
 func (f *fakeNode) share(args []any) driver.Reply {
 	count, _ := strconv.Atoi(args[0].(string))
 	keys, argv := args[1:1+count], args[1+count:]
-	key, set, line := keys[0].(string), keys[1].(string), keys[2].(string)
+	key, set, line := keys[0].(string), keys[1].(string), ""
 	ttl, mode, number, tokens := argv[0].(string), argv[1].(string), argv[2], argv[3:]
-	counted, held := number != "0", keys[3:]
+	counted, held := number != "0", keys[2:]
+	if mode == "join" {
+		line, held = held[0].(string), held[1:]
+	}
+	var counters any
 	if counted {
-		held = held[1:]
+		counters, held = held[0], held[1:]
 	}
 	ticket, kept := "", int64(0)
 	if mode == "join" {
@@ -311,10 +314,10 @@ func (f *fakeNode) share(args []any) driver.Reply {
 		if mode == "join" {
 			how = "NX"
 		}
-		f.counter([]any{"ZADD", keys[3], how, number, key})
-		counter = f.counter([]any{"ZSCORE", keys[3], key})
+		f.counter([]any{"ZADD", counters, how, number, key})
+		counter = f.counter([]any{"ZSCORE", counters, key})
 		if f.floor(key) > f.fence(key) {
-			counter = f.counter([]any{"ZSCORE", keys[3], ""})
+			counter = f.counter([]any{"ZSCORE", counters, ""})
 		}
 	}
 	return reply(bits, counter, nil)

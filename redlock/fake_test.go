@@ -436,8 +436,7 @@ func (f *fakeNode) keepWaits(args []any) driver.Reply {
 
 // slot runs the script of that name: how many keys; slots, the permits, the line, sets of counters,
 // slots to look at; token, milliseconds, the number of permits, how many slots, number; of one who
-// heeds those in line rank, ticket and how long it stays; the token that is given away, if there is
-// one; and how many somebody may want.
+// heeds those in line rank, ticket, how long it stays, and how many somebody may want.
 func (f *fakeNode) slot(args []any) driver.Reply {
 	all, _ := strconv.Atoi(args[0].(string))
 	keys, argv := args[1:1+all], args[1+all:]
@@ -461,14 +460,14 @@ func (f *fakeNode) slot(args []any) driver.Reply {
 	for _, key := range slots {
 		held, ok := f.get(key.(string))
 		mine = mine && ok && held.token == arg(0)
-		if ok && held.token != arg(0) && (arg(8) == "" || held.token != arg(8)) {
+		if ok && held.token != arg(0) {
 			inTheWay = append(inTheWay, strings.TrimPrefix(held.token, aList))
 		}
 	}
 	kept := int64(0)
 	if arg(5) != "" && !mine {
 		rank, _ := strconv.ParseInt(arg(5), 10, 64)
-		most, _ := strconv.Atoi(arg(9))
+		most, _ := strconv.Atoi(arg(8))
 		ticket, left, others, _ := f.before(line, &fakeLine{own: arg(6), rank: rank, most: most})
 		if ticket != "" {
 			kept, inTheWay = left, append(inTheWay, "ql:line "+ticket)
@@ -496,7 +495,7 @@ func (f *fakeNode) slot(args []any) driver.Reply {
 	}
 	said := int64(1)
 	for _, key := range slots {
-		said = max(said, f.lease([]any{key, arg(0), arg(1), cmp.Or(arg(8), arg(0))}))
+		said = max(said, f.lease([]any{key, arg(0), arg(1)}))
 	}
 	if !f.accepts(sets, slots, arg(4)) {
 		said = 0

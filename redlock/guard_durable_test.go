@@ -472,9 +472,9 @@ func TestNodesThatCannotProveAreRefusedInWords(t *testing.T) {
 			}
 			locker := another(t, fakes, tt.option)
 			began := time.Now()
-			_, err := locker.Acquire(t.Context(), "k")
+			_, err := locker.TryAcquire(t.Context(), "k")
 			if !errors.Is(err, ErrNode) || !errors.Is(err, ErrNoQuorum) || time.Since(began) > 0 {
-				t.Errorf("%s: Acquire = %v after %v, want ErrNode at once", name, err, time.Since(began))
+				t.Errorf("%s: TryAcquire = %v after %v, want ErrNode at once", name, err, time.Since(began))
 			}
 			for _, want := range append(tt.want, "node-2") {
 				if err == nil || !strings.Contains(err.Error(), want) {

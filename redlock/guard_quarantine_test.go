@@ -141,7 +141,7 @@ func TestANodeThatCameBackEmptyIsNotToBeAdmitted(t *testing.T) {
 			}
 			for _, text := range said {
 				// A process that is new may have looked at no other node before.
-				unknown := fresh && strings.Contains(text, "only if all nodes are new")
+				unknown := fresh && strings.Contains(text, "keep a Locker open until then")
 				if !strings.Contains(text, "came back empty") || !unknown && (!strings.Contains(text, "by itself; do not admit it") || strings.Contains(text, "Locker.AdmitNewNodes")) {
 					t.Errorf("a process that is new: %t, is told %q", fresh, text)
 				}

@@ -85,7 +85,10 @@ func (c *crew) join() {
 //
 // Nodes must be independent masters: neither replicas of each other nor parts of one cluster. N
 // nodes survive the loss of (N−1)/2, rounded down, so an odd number is best. Several Lockers may
-// share nodes: the last one to be closed closes their drivers.
+// share nodes: the last one to be closed closes their drivers. Make one for a program, or for
+// each set of options, and not for each request: a Locker has goroutines until [Locker.Close]. When
+// more than 64 are open on a node of one name, the log ([slog.Default]) says so, once in the life of
+// the process.
 func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	o := defaults()
 	if err := apply(options, func(option Option) { option.locker(&o) }); err != nil {
@@ -124,6 +127,7 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	}
 	for _, n := range nodes {
 		users.enter(n.Driver)
+		openOn.enter(n.Name)
 	}
 	return l, nil
 }

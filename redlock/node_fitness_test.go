@@ -180,9 +180,9 @@ func TestNodesThatMayNotVoteAreRefusedInWords(t *testing.T) {
 			}
 			locker := another(t, fakes, options...)
 			began := time.Now()
-			_, err := locker.Acquire(t.Context(), "k")
+			_, err := locker.TryAcquire(t.Context(), "k")
 			if (err == nil) != tt.fit || !tt.fit && (!errors.Is(err, ErrNode) || !errors.Is(err, ErrNoQuorum) || time.Since(began) > 0) {
-				t.Errorf("%s: Acquire = %v after %v, want that it is fit: %t, or ErrNode and ErrNoQuorum at once", name, err, time.Since(began), tt.fit)
+				t.Errorf("%s: TryAcquire = %v after %v, want that it is fit: %t, or ErrNode and ErrNoQuorum at once", name, err, time.Since(began), tt.fit)
 			}
 			for _, want := range tt.says {
 				if err == nil || !strings.Contains(err.Error(), want) {

@@ -566,7 +566,7 @@ func TestAnAcquireThatHasNoTurnInItsLongestWaitIsBusy(t *testing.T) {
 // only where it is taken from them, so that many of them stand still in the middle of a call.
 func TestCallsThatAreRefusedAreNotUnderWay(t *testing.T) {
 	const callers, turns = 16, 20
-	locker, _ := newLocker(t, 3, WithMaxAcquires(1))
+	locker, _ := newLocker(t, 3, WithMaxAcquires(1), WithTTL(time.Hour), WithNodeTimeout(10*time.Minute))
 	var served atomic.Int32
 	var all sync.WaitGroup
 	for range callers {

@@ -72,12 +72,19 @@ func take(t *testing.T, node *Node, q queuer) driver.Reply {
 	return ask(t, node, append(call, q.token, "10000", count, number, rank, ticket, stays, under, "ql:free:", shy)...)
 }
 
-// leave takes a ticket out of the lines of the keys.
-func leave(t *testing.T, node *Node, q queuer) int64 {
+// leave takes a ticket out of the lines of the keys. With a token it releases the key before, and says whether that
+// had it.
+func leave(t *testing.T, node *Node, q queuer) (said int64) {
 	t.Helper()
 	keys, lines := q.lines()
+	if said = 1; q.token != "" {
+		said = run(t, node, scripts.Leave, 1, keys[0], "", "ql:free:", q.token)
+	}
 	call := append([]string{"EVAL", scripts.Leave.Source, strconv.Itoa(2 * len(keys))}, append(keys, lines...)...)
-	return ask(t, node, append(call, q.ticket, "ql:free:", q.token)...).Int
+	if reply := ask(t, node, append(call, q.ticket, "ql:free:", "")...); reply.Int != 1 {
+		t.Errorf("the script returned %s, want 1", show(reply))
+	}
+	return said
 }
 
 // returns fails the test unless the script has returned this number, or 2 more, if it has left a

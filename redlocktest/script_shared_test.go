@@ -21,7 +21,7 @@ func share(t *testing.T, node *Node, ttl, mode string, tokens ...string) string 
 	if mode == "join" {
 		return joins(t, node, ttl, "0", queuer{}, tokens...)
 	}
-	return listed(ask(t, node, append(append([]string{"EVAL", scripts.Share.Source, "3"}, sides...), append([]string{ttl, mode, "0"}, tokens...)...)...))
+	return listed(ask(t, node, append(append([]string{"EVAL", scripts.Share.Source, "2"}, sides[:2]...), append([]string{ttl, mode, "0"}, tokens...)...)...))
 }
 
 // joins lets tokens share the key, and the queuer leave its ticket.
@@ -196,7 +196,7 @@ func TestReadersGetACounterAndDoNotRaiseIt(t *testing.T) {
 			if mode == "join" {
 				return joins(t, node, ttl, number, queuer{}, token)
 			}
-			return listed(ask(t, node, append(append([]string{"EVAL", scripts.Share.Source, "4"}, append(slices.Clone(sides), "ql:fences:{1}")...), ttl, mode, number, token)...))
+			return listed(ask(t, node, append(append([]string{"EVAL", scripts.Share.Source, "3"}, append(slices.Clone(sides[:2]), "ql:fences:{1}")...), ttl, mode, number, token)...))
 		}
 		says(t, "where there is none", counted("1000", "join", "1763715001134567", "a"), "[1 1763715001134567 - 0 0]")
 		says(t, "where there is one", counted("1000", "join", "1763715001134568", "b"), "[1 1763715001134567 - 0 0]")

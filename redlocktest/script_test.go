@@ -145,22 +145,17 @@ func slot(t *testing.T, node *Node, keys int, args ...string) string {
 func TestTheSlotScriptHoldsAsTheHoldScriptDoes(t *testing.T) {
 	alone(t, func(t *testing.T, node *Node) {
 		for _, tt := range []struct {
-			token, ttl, old string
-			want            int64
-			held            time.Duration
+			ttl  string
+			want int64
+			held time.Duration
 		}{
-			{"first", "10000", "", 2, 10 * time.Second},
-			{"first", "20000", "", 1, 20 * time.Second},
-			{"first", "5000", "", 1, 20 * time.Second},
-			{"heir", "10000", "first", 3, 10 * time.Second},
-			{"heir", "15000", "first", 1, 15 * time.Second},
+			{"10000", 2, 10 * time.Second},
+			{"20000", 1, 20 * time.Second},
+			{"5000", 1, 20 * time.Second},
 		} {
-			args := []string{"slot", "permits", "mark", tt.token, tt.ttl, "3", "1", "0"}
-			if tt.old != "" {
-				args = append(args, "", "", "0", tt.old)
-			}
+			args := []string{"slot", "permits", "mark", "first", tt.ttl, "3", "1", "0"}
 			says(t, fmt.Sprintf("to %q", args), run(t, node, scripts.Slot, 3, args...), tt.want)
-			has(t, node, "slot", tt.token, tt.held)
+			has(t, node, "slot", "first", tt.held)
 		}
 		has(t, node, "permits", "3", 40*time.Second) // twice the longest
 	})
@@ -176,9 +171,7 @@ func TestTheSlotScriptSaysWhichSlotsAreThereWhereItRefuses(t *testing.T) {
 			args := append(append([]string{all[i], "permits", "mark"}, all...), "ours", "10000", "4", "1", "0")
 			says(t, fmt.Sprintf("for %s, which %q has", all[i], holder), slot(t, node, 7, args...), fmt.Sprintf("[%q 30000 \"1011\" %d 0]", holder, time.Now().UnixMicro()))
 		}
-		for _, old := range []string{"ours", ""} {
-			says(t, "to who does not look at the slots", slot(t, node, 3, "slot 0", "permits", "mark", "new", "10000", "4", "1", "0", "", "", "0", old), fmt.Sprintf(`["theirs" -1 "" %d 0]`, time.Now().UnixMicro()))
-		}
+		says(t, "to who does not look at the slots", slot(t, node, 3, "slot 0", "permits", "mark", "new", "10000", "4", "1", "0"), fmt.Sprintf(`["theirs" -1 "" %d 0]`, time.Now().UnixMicro()))
 		if _, found := node.Get("permits"); found {
 			t.Error("a script that has refused keeps the number of permits")
 		}
@@ -236,14 +229,14 @@ func TestTheSlotScriptKeepsSlotsForThoseWhoStandInLine(t *testing.T) {
 		node.Set("slot 0", "theirs", time.Minute)
 		rank := func(n int) string { return strconv.FormatInt(began()+int64(n), 10) }
 		ask2 := func(token string, at int, ticket string) string {
-			return slot(t, node, 4, "slot 0", "slot 1", "permits", "line", token, "10000", "2", "2", "0", rank(at), ticket, "1500", "", "2")
+			return slot(t, node, 4, "slot 0", "slot 1", "permits", "line", token, "10000", "2", "2", "0", rank(at), ticket, "1500", "2")
 		}
 		ask1 := func(token string, at, most int, stays string) string {
 			since := "0"
 			if at > 0 {
 				since = rank(at)
 			}
-			return slot(t, node, 3, "slot 1", "permits", "line", token, "10000", "2", "1", "0", since, "x0:ee", stays, "", strconv.Itoa(most))
+			return slot(t, node, 3, "slot 1", "permits", "line", token, "10000", "2", "1", "0", since, "x0:ee", stays, strconv.Itoa(most))
 		}
 		refusal := func(by string, kept int) string {
 			return fmt.Sprintf(`[%q -1 "" %d %d]`, by, time.Now().UnixMicro(), kept)
@@ -267,7 +260,7 @@ func TestTheSlotScriptKeepsSlotsForThoseWhoStandInLine(t *testing.T) {
 		says(t, "to who has the slot", ask1("under a permit", 40, 2, "0"), "1")
 		says(t, "to who came before and wants a slot that is taken", ask1("before", 9, 2, "1500"), refusal("under a permit", -1))
 		ask(t, node, "DEL", "slot 1")
-		says(t, "behind one who wants one permit", slot(t, node, 3, "slot 1", "permits", "line", "large", "10000", "2", "1", "0", rank(10), "s2:aa.2", "0", "", "2"), refusal("ql:line x0:ee", 1500))
+		says(t, "behind one who wants one permit", slot(t, node, 3, "slot 1", "permits", "line", "large", "10000", "2", "1", "0", rank(10), "s2:aa.2", "0", "2"), refusal("ql:line x0:ee", 1500))
 		says(t, "to who heeds nobody", slot(t, node, 3, "slot 1", "permits", "line", "heeds nobody", "10000", "2", "1", "0"), "2")
 	})
 }
@@ -277,7 +270,7 @@ func TestTheLeaveScriptTellsThoseWhoWaitForPermits(t *testing.T) {
 		_, notices := listen(t, node, "ql:free:line", "ql:free:line aa")
 		node.Set("slot 0", "theirs", time.Minute)
 		rank := strconv.FormatInt(began()+10, 10)
-		slot(t, node, 3, "slot 0", "permits", "line", "large", "10000", "1", "1", "0", rank, "s2:aa.2", "1500", "", "2")
+		slot(t, node, 3, "slot 0", "permits", "line", "large", "10000", "1", "1", "0", rank, "s2:aa.2", "1500", "2")
 		leaves := func(ticket string) {
 			ask(t, node, "EVAL", scripts.Leave.Source, "2", "line", "line", ticket, "ql:free:", "")
 		}

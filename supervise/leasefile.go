@@ -29,20 +29,35 @@ type leaseFields struct {
 }
 
 // NewLeaseFile makes a place for the file of a lock on these keys: in the folder of $XDG_RUNTIME_DIR, or
-// else in that for temporary files. Outer is the file of the lock under which this one was taken,
-// or "". The file is there at once, and says that the lock is over: so a disk without room is an
-// error here, before a lock is taken.
+// else in that for temporary files. The variable may name a folder that is not there, has no room, or
+// is another user's, as behind su and in cron: then it is as if it was not set. Outer is the file of
+// the lock under which this one was taken, or "". The file is there at once, and says that the lock is
+// over: so a disk without room is an error here, before a lock is taken.
 func NewLeaseFile(keys []string, fence int64, outer string) (*LeaseFile, error) {
-	folder, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "quorumlock-")
-	if err != nil {
-		return nil, err
+	f := &LeaseFile{fields: leaseFields{Keys: keys, Pid: os.Getpid(), Fence: fence, Outer: outer}}
+	var err error
+	if own := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(own) {
+		if err = f.makeIn(own); err == nil {
+			return f, nil
+		}
 	}
-	f := &LeaseFile{filepath.Join(folder, "lease"), leaseFields{Keys: keys, Pid: os.Getpid(), Fence: fence, Outer: outer}}
-	if err := f.write(0); err != nil {
-		f.Remove()
-		return nil, err
+	if temporary := f.makeIn(os.TempDir()); temporary != nil {
+		return nil, errors.Join(err, temporary)
 	}
 	return f, nil
+}
+
+// makeIn makes the file in a new folder, or leaves nothing there.
+func (f *LeaseFile) makeIn(parent string) error {
+	folder, err := os.MkdirTemp(parent, "quorumlock-")
+	if err != nil {
+		return err
+	}
+	f.name = filepath.Join(folder, "lease")
+	if err = f.write(0); err != nil {
+		f.Remove()
+	}
+	return err
 }
 
 // Name returns the file's path, or "" if there is no file.

@@ -7,10 +7,36 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
+
+// Behind su, in cron and in containers the variable may name what is not there, or is another user's.
+func TestALeaseFileIsMadeInTheTemporaryFolderWhereItsOwnCannotBeUsed(t *testing.T) {
+	temporary, occupied := t.TempDir(), filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(occupied, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", temporary)
+	for _, own := range []string{"", filepath.Join(temporary, "nowhere"), occupied, "relative"} {
+		t.Setenv("XDG_RUNTIME_DIR", own)
+		file, err := NewLeaseFile([]string{"k"}, 0, "")
+		if err != nil || !strings.HasPrefix(file.Name(), temporary) {
+			t.Errorf("with XDG_RUNTIME_DIR=%q the lease file is %q (%v), want it below %s", own, file.Name(), err, temporary)
+		}
+		file.Remove()
+	}
+	t.Setenv("TMPDIR", occupied)
+	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(temporary, "nowhere"))
+	if _, err := NewLeaseFile([]string{"k"}, 0, ""); err == nil || !strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), occupied) {
+		t.Errorf("where neither folder can be used: %v, want an error that names both", err)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
+		t.Errorf("%v (%v) is left of lease files", left, err)
+	}
+}
 
 func TestTheLeaseFileSaysWhatIsLeft(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())

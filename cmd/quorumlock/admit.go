@@ -20,11 +20,12 @@ client takes a lock. It admits all nodes or none: all have to answer, and none m
 node that was replaced, restarted or flushed is not admitted by hand, for it may have forgotten a vote: it votes
 by itself when a client has run for one longest lease.
 
-It may stand in a script that runs at every deployment: then it exits with 78 and changes nothing, for the nodes
-have been in use. 69 means that a node does not answer.`,
+It may stand in a script that runs at every deployment: then it exits with 78 and changes nothing, for nodes were
+admitted before. 75 means that none was, and that a client has asked them for a lock before: they vote when a client
+has run for one longest lease. 69 means that a node does not answer.`,
 		Example: `  quorumlock admit --profile prod
   quorumlock admit --guard --longest-ttl 1m --nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if !t.settings.RestartGuard {
 				return exitf(t.settings.fault("guard"), "every node votes without --guard: there is nothing to admit")
@@ -52,7 +53,11 @@ func (t *tool) admit(ctx context.Context, locker *redlock.Locker, undo bool) err
 	case err == nil:
 		return t.print(fmt.Sprintf("%d nodes are admitted: they vote from now on\n", len(locker.Stats().Nodes)))
 	case errors.Is(err, redlock.ErrAdmitted):
-		return fmt.Errorf("%w, %v. To admit them now can make two holders: stop all clients for %v first, and then use --undo-guard", err, t.settings.longest(), t.settings.longest())
+		code := exitConfig
+		if errors.Is(err, redlock.ErrQuarantine) {
+			code = exitTaken // it passes
+		}
+		return exitf(code, "%w, %v. To admit them now can make two holders: stop all clients for %v first, and then use --undo-guard", err, t.settings.longest(), t.settings.longest())
 	}
 	return err
 }

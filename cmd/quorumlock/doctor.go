@@ -39,7 +39,7 @@ PREFIXquorumlock:doctor:<random>, which live for 10 s at most.`,
 		Example: `  quorumlock doctor --nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
   quorumlock doctor --profile prod --for 30s -o json
   quorumlock doctor --profile prod --accept same-host,scripts -o nagios`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Settings = t.settings.Settings
 			if o.Only = check; slices.Contains(check, allFindings) {
@@ -71,7 +71,7 @@ PREFIXquorumlock:doctor:<random>, which live for 10 s at most.`,
 	flags.BoolVar(&o.ReadOnly, "read-only", false, "write nothing: round trips are timed in place of acquires")
 	flags.StringVar(&o.User, "acl-user", "", "the `name` of the user that locks have at the nodes, if the URLs are those of an administrator")
 	flags.StringSliceVar(&o.Accepted, "accept", nil, "the `ids` of findings that are known: shown, but no reason for a warning (what is unfit stays so)")
-	flags.StringSliceVar(&check, "check", nil, "for scripts: judge by the findings of these `ids` alone (default: all), and print nothing if all is fit")
+	flags.StringSliceVar(&check, "check", nil, "for scripts: judge by the findings of these `ids` alone, without ids by all, and print nothing if all is fit")
 	flags.Lookup("check").NoOptDefVal = allFindings
 	for _, name := range []string{"accept", "check"} {
 		_ = verb.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(inspect.IDs, cobra.ShellCompDirectiveNoFileComp))

@@ -138,7 +138,7 @@ func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
 			disguise: answers(1, refuses("TIME")),
 		},
 		{
-			name: "nothing that is told", id: "eviction", severity: inspect.Unknown, seen: "INFO NOPERM",
+			name: "nothing that is told", id: "acl", severity: inspect.Unknown, seen: "untold cluster, eviction, limits",
 			disguise: answers(1, refuses("INFO")),
 		},
 		{

@@ -30,7 +30,7 @@ func nagios(r *inspect.Report) string {
 	text.WriteString("\n")
 	for _, f := range r.All() {
 		if f.Severity != inspect.Info {
-			fmt.Fprintf(&text, "%s %s%s: %s\n", strings.ToUpper(words3[f.Severity]), f.ID, of(f.Node), strings.ReplaceAll(f.Seen.String()+": "+f.Why, "|", "/"))
+			fmt.Fprintf(&text, "%s %s%s: %s\n", strings.ToUpper(words3[f.Severity]), f.ID, of(f.Node), strings.ReplaceAll(told(&f), "|", "/"))
 		}
 	}
 	return text.String()
@@ -98,7 +98,8 @@ func (e *exposition) family(name, kind, help string, samples ...string) {
 	}
 }
 
-// label quotes the value of a label.
+// label quotes the value of a label. Prometheus drops a whole file for one that is not UTF-8, as keys
+// may be: what is not is shown as U+FFFD.
 func label(text string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(text, "\ufffd")) + `"`
 }

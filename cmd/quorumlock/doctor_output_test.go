@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock/inspect"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
@@ -182,6 +183,19 @@ func TestMonitorsReadTheirFormats(t *testing.T) {
 	}
 }
 
+// One label that is not UTF-8 makes a collector drop the whole file, and keys may be any bytes.
+func TestWhatPrometheusReadsIsUTF8WhateverTheNamesAre(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"doctor": prometheus(&inspect.Report{Nodes: []inspect.NodeReport{{Name: "/run/\xff.sock"}}}),
+		"run":    (&figures{key: "caf\xe9"}).text(),
+	} {
+		if !utf8.ValidString(text) || !strings.Contains(text, "\ufffd") {
+			t.Errorf("of %s it is %q, want U+FFFD in the place of what is not UTF-8", name, text)
+		}
+	}
+}
+
 // alerted are the metrics of a verb that the alerting rules name.
 func alerted(t *testing.T, verb string) []string {
 	t.Helper()
@@ -209,7 +223,7 @@ func TestDoctorSaysWhatIsWrongWithItsArguments(t *testing.T) {
 		{"an unknown flag", nil, []string{"--fast"}, exitUsage, "unknown flag: --fast"},
 		{"a wrong URL", nil, []string{"--nodes", "redis://10.0.0.1:0"}, exitUsage, "its port is not from 1 to 65535"},
 		{"a password in an argument", nil, []string{"--nodes", "redis://:secret@10.0.0.1"}, exitUsage, "sees in ps"},
-		{"an argument", nil, []string{"redis://10.0.0.1"}, exitUsage, "unknown command"},
+		{"an argument", nil, []string{"redis://10.0.0.1"}, exitUsage, "takes no arguments"},
 		{"a finding that there is not", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--check=evicton"}, exitUsage, "want some of reach, auth"},
 		{"one that is not to be accepted", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--accept", "samehost"}, exitUsage, "want some of reach, auth"},
 		{"a time below 0", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--for", "-1s"}, exitUsage, "--for: -1s is less than 0"},

@@ -136,7 +136,7 @@ func (p reportPage) finding(w *strings.Builder, g *findingGroup) {
 		fmt.Fprintf(w, "%s  %s  %s\n%*s", p.screen.paint(colours[g.Severity], severity), g.ID, g.short, indent, "")
 	}
 	margin := "\n" + strings.Repeat(" ", indent)
-	w.WriteString(strings.Join(p.screen.wrap(g.Seen.String()+": "+g.Why, indent), margin))
+	w.WriteString(strings.Join(p.screen.wrap(told(&g.Finding), indent), margin))
 	for i, line := range g.Mend {
 		label := "         "
 		if i == 0 {
@@ -150,4 +150,12 @@ func (p reportPage) finding(w *strings.Builder, g *findingGroup) {
 		w.WriteString(margin + label + strings.Join(lines, margin+"         # "))
 	}
 	w.WriteString(margin + p.screen.paint(grey, "see      "+g.Doc) + "\n")
+}
+
+// told is what a finding means, and what was seen.
+func told(f *inspect.Finding) string {
+	if len(f.Seen) == 0 {
+		return f.Why
+	}
+	return f.Why + " (" + f.Seen.String() + ")"
 }

@@ -125,6 +125,15 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			},
 		},
 		{
+			name: "one server twice, beside another one of its machine", id: "same-server", severity: inspect.Unfit, node: 3, seen: "run id", verdict: inspect.Unfit,
+			spoil: func(w *ward) {
+				w.nodes = w.nodes[:strings.LastIndex(w.nodes, ",")] + ",redis://localhost:" + w.servers[1].Port
+			},
+			mend: func(w *ward) {
+				w.nodes = strings.Replace(w.nodes, "localhost:"+w.servers[1].Port, w.servers[2].Addr, 1)
+			},
+		},
+		{
 			name: "a replica", id: "role", severity: inspect.Unfit, node: 2, seen: "role slave", pastes: 1, verdict: inspect.Unfit,
 			spoil: func(w *ward) { w.do(2, "REPLICAOF", "127.0.0.1", w.servers[0].Port) },
 		},
@@ -222,7 +231,7 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			spoil: func(w *ward) { w.admit(time.Minute, 0) },
 		},
 		{
-			name: "a guard that nobody may look for", args: []string{"--prefix", "orders:"}, id: "guard", severity: inspect.Unknown, node: 1, seen: "NOPERM", pastes: 1,
+			name: "a guard that nobody may look for", args: []string{"--prefix", "orders:"}, id: "acl", severity: inspect.Warning, node: 1, seen: "untold guard", pastes: 2,
 			spoil: func(w *ward) { w.user("resetkeys", "~orders:*", "+@all") },
 		},
 		{
@@ -273,7 +282,7 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			spoil: func(w *ward) { w.do(2, "DEBUG", "SLEEP", "0.4") },
 		},
 		{
-			name: "a user without scripts and any other way", id: "scripts", severity: inspect.Unfit, node: 1, seen: "scripts false", pastes: 1, verdict: inspect.Unfit,
+			name: "a user without scripts and any other way", id: "acl", severity: inspect.Unfit, node: 1, seen: "also scripts, for locks, lacks +eval +evalsha", pastes: 1, verdict: inspect.Unfit,
 			spoil: func(w *ward) { w.user("+@all", "-eval", "-evalsha") },
 		},
 		{
@@ -294,13 +303,13 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			},
 		},
 		{
-			name: "a user who lacks the fences' keys", args: []string{"--fences", "--prefix", "orders:"}, id: "acl", severity: inspect.Unfit, node: 1, seen: "lacks +zadd +zrange +zremrangebyscore +zscore ~ql:fences:*", pastes: 1, verdict: inspect.Unfit,
+			name: "a user who lacks the fences' keys", args: []string{"--fences", "--prefix", "orders:"}, id: "acl", severity: inspect.Unfit, node: 1, seen: "lacks +zadd +zrange +zremrangebyscore +zscore ~ql:fences:*", pastes: 3, verdict: inspect.Unfit,
 			spoil: func(w *ward) {
 				w.user("resetkeys", "~orders:*", "+set", "+get", "+del", "+pttl", "+pexpire", "+eval", "+evalsha", "+info", "+time", "+client|info")
 			},
 		},
 		{
-			name: "a user who lacks what is not in force", args: []string{"--prefix", "orders:"}, id: "acl", severity: inspect.Warning, node: 1, seen: "for AcquireAll, Semaphore, AcquireShared, WithFences", pastes: 1,
+			name: "a user who lacks what is not in force", args: []string{"--prefix", "orders:"}, id: "acl", severity: inspect.Warning, node: 1, seen: "for AcquireAll, Semaphore, AcquireShared, WithFences", pastes: 2,
 			spoil: func(w *ward) { w.user("resetkeys", "~orders:*", "+@all", "-acl|dryrun", "-zadd") },
 		},
 		{
@@ -324,11 +333,11 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			},
 		},
 		{
-			name: "waiters that are not woken", id: "wake-ups", severity: inspect.Warning, node: 1, seen: "NOPERM", pastes: 1,
+			name: "waiters that are not woken", id: "acl", severity: inspect.Warning, node: 1, seen: "also wake-ups, for waiters are woken, lacks &ql:free:*", pastes: 1,
 			spoil: func(w *ward) { w.user("resetchannels", "+@all") },
 		},
 		{
-			name: "waiters that nobody may wake", id: "wake-ups", severity: inspect.Warning, node: 1, seen: "'publish' command", pastes: 1,
+			name: "waiters that nobody may wake, asked of alone", args: []string{"--check=wake-ups"}, id: "wake-ups", severity: inspect.Warning, node: 1, seen: "'publish' command", pastes: 1,
 			spoil: func(w *ward) { w.user("+@all", "-publish") },
 		},
 		{

@@ -121,7 +121,7 @@ func (e *electing) elect(ctx context.Context, flags *pflag.FlagSet, args []strin
 		}
 		return e.campaigns(ctx, campaign, func(lock held) error {
 			e.alone = e.program.Path == ""
-			return e.term(lock, func() error {
+			return e.term(ctx, lock, func() error {
 				err := e.lead(ctx, lock, elected, p)
 				p.leads(nil)
 				if lost.Path != "" {
@@ -201,10 +201,12 @@ func (r *running) campaigns(ctx context.Context, campaign func() (held, error), 
 		signal.Notify(r.terms, syscall.SIGTERM)
 		defer signal.Stop(r.terms)
 	}
-	for said := ""; ; {
+	for {
 		lock, err := r.await(ctx, campaign)
 		if err == nil {
-			said = ""
+			if lasted := r.trouble.over(time.Now()); lasted > 0 {
+				r.say("has %s: campaigns had failed for %v", &r.target, lasted.Round(time.Second))
+			}
 			if err = lead(lock); !wasLost(err) {
 				return err
 			}
@@ -217,8 +219,7 @@ func (r *running) campaigns(ctx context.Context, campaign func() (held, error), 
 			return context.Cause(ctx)
 		case errors.Is(err, redlock.ErrOption), errors.Is(err, redlock.ErrDeadlock), errors.Is(err, redlock.ErrClosed):
 			return err
-		case err.Error() != said:
-			said = err.Error()
+		case r.trouble.due(redlock.Summary(err), time.Now()):
 			r.say("%s; another campaign follows", spoken(err))
 		}
 		if err := r.rest(ctx); err != nil {

@@ -204,3 +204,48 @@ func TestRunAndElectMeanTheSameByAFlag(t *testing.T) {
 		t.Errorf("run and elect share %d flags, so this test shows nothing", shared)
 	}
 }
+
+// Whatever the reason, and although its text has the latency of each answer: campaigns that fail one
+// after the other say so once, and once more when they do not any more.
+func TestCampaignsThatFailSaySoOnceAndWhenThatIsOver(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []string{"elect", "run --restart"} {
+		for name, fault := range map[string][2][]string{
+			"a password that was changed": {{"ACL", "SETUSER", "locks", "<old"}, {"ACL", "SETUSER", "locks", ">old"}},
+			"a right that was taken away": {{"ACL", "SETUSER", "locks", "-set"}, {"ACL", "SETUSER", "locks", "+set"}},
+		} {
+			t.Run(strings.ReplaceAll(verb+" "+name, " ", "-"), func(t *testing.T) {
+				t.Parallel()
+				s := newMasters(t, 3)
+				nodes := strings.ReplaceAll(s.nodes, "redis://", "redis://locks:old@")
+				for _, server := range s.servers {
+					server.Ask("ACL", "SETUSER", "locks", "on", ">old", "~*", "&*", "+@all")
+					server.Ask(fault[0]...)
+				}
+				w := start(t, nodes, append(strings.Fields(verb), "--ttl", "6s", "k", "--", "/bin/sh", "-c", "echo > $D/ready; exec sleep 1000"))
+				const campaigns = 6
+				first, tries := w.await(eventWaiting).Time, 0
+				w.await(eventWaiting, func(e runEvent) bool { // which looks at all of them again and again
+					if e.Time.Equal(first) {
+						tries = 0
+					}
+					tries++
+					return tries == campaigns
+				})
+				for _, server := range s.servers {
+					server.Ask(fault[1]...)
+				}
+				w.file("ready")
+				w.signal(syscall.SIGTERM)
+				w.code()
+				said, lasted := strings.Count(w.talk.String(), "another campaign follows"), w.await("acquired").Time.Sub(first)
+				if said < 1 || said > 1+int(lasted/time.Minute) {
+					t.Errorf("in %d campaigns it said %d times that another one follows: %s", campaigns, said, w.talk.String())
+				}
+				if over := strings.Count(w.talk.String(), "campaigns had failed for"); over != 1 {
+					t.Errorf("it said %d times that this was over: %s", over, w.talk.String())
+				}
+			})
+		}
+	}
+}

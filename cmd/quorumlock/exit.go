@@ -33,7 +33,7 @@ var exitCodes = []struct{ code, name, means string }{
 	{fmt.Sprint(exitUnavailable), "EX_UNAVAILABLE", "too few nodes answer, or several asked at once: nobody can say who has a key"},
 	{fmt.Sprint(exitSoftware), "EX_SOFTWARE", "a fault that none of these describes: please report it"},
 	{fmt.Sprint(exitIO), "EX_IOERR", "of run: the lease file cannot be written"},
-	{fmt.Sprint(exitTaken), "EX_TEMPFAIL", "somebody else has the key (of run: -E changes it)"},
+	{fmt.Sprint(exitTaken), "EX_TEMPFAIL", "somebody else has the key (of run: -E changes it); of admit: nodes sit out the longest lease, which ends by itself"},
 	{fmt.Sprint(exitForbidden), "EX_NOPERM", "a node refuses the user or a command"},
 	{fmt.Sprint(exitConfig), "EX_CONFIG", "no nodes, a profile or variable that is not valid, or nodes that are unfit"},
 	{fmt.Sprint(exitLost), "", "of run: the lock was lost while the program ran, which was stopped; whatever it returned"},
@@ -122,7 +122,7 @@ var optionFlags = [][2]string{
 // inFlags puts what the library advises to programs in the words of the command.
 var inFlags = func() *strings.Replacer {
 	words := []string{
-		"keep a Locker open until then; only if all nodes are new, Locker.AdmitNewNodes", `let a client run until then; only if all nodes are new, "quorumlock admit"`,
+		"keep a Locker open until then", "let a client run until then",
 		"once a Locker was open for", "once a client has run for",
 		"call Locker.ForceAdmission", `use "quorumlock admit --undo-guard"`,
 		"a Durability with Replicas and no Disk", "--replicated without --durable",

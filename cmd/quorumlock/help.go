@@ -16,7 +16,7 @@ func versionVerb(t *tool) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of this command and of the modules in it",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			info, ok := debug.ReadBuildInfo()
 			if !ok {
@@ -26,6 +26,21 @@ func versionVerb(t *tool) *cobra.Command {
 		},
 	}
 }
+
+// versioned gives a verb, and all below it, the flag that asks for the version.
+func versioned(verb *cobra.Command) {
+	verb.Version = "of an unknown version"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		verb.Version = info.Main.Version
+	}
+	verb.SetVersionTemplate("{{.Root.Name}} {{.Version}}\n")
+	verb.Flags().Bool(versionFlag, false, "print the version of this command")
+	for _, below := range verb.Commands() {
+		versioned(below)
+	}
+}
+
+const versionFlag = "version"
 
 // versions are the command's own version, Go's, and those of the modules in it.
 func versions(info *debug.BuildInfo) table {
@@ -73,7 +88,7 @@ func manVerb() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o750); err != nil {
+			if err := os.MkdirAll(args[0], 0o750); err != nil { //nolint:gosec // who runs the command says which
 				return exit(exitUsage, err)
 			}
 			header := &doc.GenManHeader{Section: "1", Source: "quorumlock", Manual: "quorumlock"}

@@ -35,7 +35,7 @@ Between this answer and what the script does next time passes: where a late writ
     quorumlock left --at-least 2s || exit 1
     settle "$order"
   done`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			file := t.getenv(leaseVariable)
 			if file == "" {
@@ -72,15 +72,18 @@ func (r *running) room() error {
 }
 
 func noRoom(err error) error {
-	return exit(exitIO, fmt.Errorf("lease file: %w: set XDG_RUNTIME_DIR to a folder of yours that is there and has room", err))
+	return exit(exitIO, fmt.Errorf("lease file: %w: set XDG_RUNTIME_DIR or TMPDIR to a folder of yours that is there and has room", err))
 }
 
-// environment is what the program gets, which has nothing of a lock around this one.
+// environment is what the program gets, which has nothing of a lock around this one, nor the URLs of
+// the nodes, which may have passwords.
 func (r *running) environment(lock held, file string) []string {
 	const fence, token = "QUORUMLOCK_FENCE", "QUORUMLOCK_TOKEN" //nolint:gosec // the name of a variable
 	own := []string{keyVariable, slotVariable, fence, token, leaseVariable, socketVariable, "WATCHDOG_USEC", "WATCHDOG_PID"}
-	for _, flag := range []string{"shared", "permits", "take", "at-least", "status-fd"} {
-		own = append(own, variable(flag))
+	for _, flag := range []string{"shared", "permits", "take", "at-least", "status-fd", nodesFlag} {
+		if flag != nodesFlag || !r.exposeNodes {
+			own = append(own, variable(flag))
+		}
 	}
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")

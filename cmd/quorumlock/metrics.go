@@ -88,6 +88,13 @@ func (f *figures) text() string {
 	return text.String()
 }
 
+// deadline is that of the last lease that was told.
+func (f *figures) deadline() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.until
+}
+
 // serve answers with pages at an address until stop is called.
 func serve(ctx context.Context, addr string, pages *http.ServeMux) (stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)

@@ -105,13 +105,13 @@ func profileVerb(t *tool) *cobra.Command {
 
 --profile NAME (or QUORUMLOCK_PROFILE) reads $XDG_CONFIG_HOME/quorumlock/NAME.conf, or else %[1]s/NAME.conf. Without it
 "%[2]s" is read, if there is one. Flags come before the environment, and the environment before the profile.`, systemProfiles, usualProfile),
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	check := t.overNodes(&cobra.Command{
 		Use:   "check",
 		Short: "Show which settings are in force, and where each comes from",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := t.settings.nodes(); err != nil {
 				return err

@@ -52,6 +52,7 @@ The program finds in its environment:
   QUORUMLOCK_FENCE  the number of the lock, with --fences: a store can refuse writes that have a lower one
   QUORUMLOCK_LEASE  a file with the present deadline: "quorumlock left" reads it
   QUORUMLOCK_TOKEN  with --expose-token
+  QUORUMLOCK_NODES  with --expose-nodes; otherwise it is taken out, for its URLs may have passwords
 
 See "quorumlock help exit-codes".`,
 		Example: `  quorumlock run --profile prod nightly -- /usr/local/bin/report --all
@@ -96,6 +97,7 @@ func (r *running) flags(flags *pflag.FlagSet) {
 	flags.IntVar(&r.statusFD, "status-fd", 0, "write what happens to this open `descriptor`, one JSON object a line")
 	flags.StringVar(&r.listen, "listen", "", "serve /metrics, and what else there is, at this `address`, such as 127.0.0.1:4040")
 	flags.StringVar(&r.textfile, "textfile", "", "at the end write the metrics to this `file`, for the textfile collector of node_exporter")
+	flags.BoolVar(&r.exposeNodes, "expose-nodes", false, "leave QUORUMLOCK_NODES, and its passwords, in the program's environment")
 	flags.BoolVar(&r.exposeToken, "expose-token", false, "tell the program the lock's token, by which it can be released: QUORUMLOCK_TOKEN")
 }
 

@@ -332,12 +332,12 @@ func TestALeaseFileThatCannotBeWrittenIsFoundBeforeTheWait(t *testing.T) {
 		args   []string
 		change func(*exec.Cmd)
 	}{
-		{"no folder", script("", `echo > $D/ran`), func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_RUNTIME_DIR=/nowhere") }},
+		{"no folder", script("", `echo > $D/ran`), func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_RUNTIME_DIR=/nowhere", "TMPDIR=/nowhere") }},
 		{"no room", script("", `echo > $D/ran`), func(c *exec.Cmd) { // a file may have no byte
 			c.Args = append([]string{"sh", "-c", `ulimit -f 0; exec "$@"`, "sh"}, c.Args...)
 			c.Path = "/bin/sh"
 		}},
-		{"no folder for the hook of a candidate", []string{"elect", "--on-elected", "true", "k"}, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_RUNTIME_DIR=/nowhere") }},
+		{"no folder for the hook of a candidate", []string{"elect", "--on-elected", "true", "k"}, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_RUNTIME_DIR=/nowhere", "TMPDIR=/nowhere") }},
 	} {
 		w := start(t, s.nodes, tt.args, tt.change)
 		if code := w.code(); code != exitIO || w.exists("ran") || w.has("waiting") || !strings.Contains(w.talk.String(), "set XDG_RUNTIME_DIR") {

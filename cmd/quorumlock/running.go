@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/quorumlock/quorumlock/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/supervise"
 )
@@ -30,13 +32,14 @@ type running struct {
 	key     string            // of several all of them, as errors of the library call them
 	program supervise.Program // without a Path: none
 
-	wait, grace, maxHold, atLeast      time.Duration
-	once, restart, exposeToken, elects bool
-	quiet                              bool
-	heldExit, statusFD                 int
-	signalName, foreground, onLost     string
-	listen, textfile                   string
-	signal                             syscall.Signal
+	wait, grace, maxHold, atLeast  time.Duration
+	once, restart, elects          bool
+	exposeToken, exposeNodes       bool
+	quiet                          bool
+	heldExit, statusFD             int
+	signalName, foreground, onLost string
+	listen, textfile               string
+	signal                         syscall.Signal
 
 	locker  *redlock.Locker
 	signals <-chan os.Signal
@@ -44,6 +47,8 @@ type running struct {
 	cancel  context.CancelCauseFunc // of the context under which locks are taken
 	events  *eventLog
 	figures figures
+	trouble refrain
+	looks   refrain       // of looks at who has the key that do
 	pages   http.ServeMux // that are served with --listen
 	mute    atomic.Bool   // the init system does not listen, and that was said
 	alone   bool          // the leader's program was, to its end: a lock that is lost after that harms nobody
@@ -60,7 +65,7 @@ func (r *running) run(ctx context.Context, flags *pflag.FlagSet, args []string) 
 	return r.over(ctx, func(ctx context.Context, locker *redlock.Locker) error {
 		obtain := func() (held, error) { return r.obtain(ctx, locker) }
 		lead := func(lock held) error {
-			return r.term(lock, func() error { return r.under(ctx, lock, r.program) })
+			return r.term(ctx, lock, func() error { return r.under(ctx, lock, r.program) })
 		}
 		if r.restart {
 			return r.campaigns(ctx, obtain, lead)
@@ -206,7 +211,7 @@ func ending(s os.Signal) error {
 }
 
 // term does what a lock was taken for, and lets go of it when nothing of that runs any more.
-func (r *running) term(lock held, do func() error) error {
+func (r *running) term(ctx context.Context, lock held, do func() error) error {
 	since, until := time.Now(), lock.Until().UTC()
 	had := r.event(eventAcquired)
 	had.Slots, had.Fence, had.Until = slots(lock), lock.Fence(), &until
@@ -221,7 +226,7 @@ func (r *running) term(lock held, do func() error) error {
 		_ = lock.Abandon()
 		return err
 	}
-	return r.release(lock, err)
+	return r.release(ctx, lock, err)
 }
 
 // wasLost reports whether an error says that the lock was lost. A program may return that code itself.
@@ -232,21 +237,48 @@ func wasLost(err error) bool {
 
 // release releases a lock. The error is that of the program, or says that the lock was lost while
 // it ran.
-func (r *running) release(lock held, err error) error {
-	switch end := lock.Release(); {
+func (r *running) release(ctx context.Context, lock held, err error) error {
+	end := lock.Release()
+	lost := errors.Is(end, redlock.ErrLost)
+	switch {
 	case end == nil:
 		released := r.event(eventReleased)
 		released.Fence = lock.Fence()
 		r.tell(released)
 	case wasLost(err) || r.onLost == onLostReport:
-	case r.alone && errors.Is(end, redlock.ErrLost):
+	case r.alone && lost:
 		r.say("%s was lost before it was released", &r.target)
-	case errors.Is(end, redlock.ErrLost):
+	case lost && r.revoked(ctx, lock):
+		return exitf(exitLost, "the lock on %s was revoked while the program ran: nobody else can have had it meanwhile", &r.target)
+	case lost:
 		return exitf(exitLost, "the program was not alone to its end: %w", end)
 	default:
 		r.say("%s is free when its lease ends, by %s: %s", &r.target, lock.Until().Format(time.TimeOnly), spoken(end))
 	}
 	return err
+}
+
+// revoked reports whether an operator has revoked the lock, and kept everybody else out since: what
+// stands in its place before the lease ends has come from there.
+func (r *running) revoked(ctx context.Context, lock held) bool {
+	nodes, err := r.settings.open()
+	if err != nil {
+		return false
+	}
+	defer closeNodes(nodes)
+	until := r.figures.deadline()
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	defer cancel()
+	report, err := inspect.Status(ctx, nodes, inspect.StatusOptions{Settings: r.settings.Settings, Keys: r.keys})
+	if err != nil || !time.Now().Before(until) {
+		return false
+	}
+	of := slots(lock)
+	return slices.ContainsFunc(report.Keys, func(k inspect.KeyStatus) bool {
+		return k.State == inspect.KeyRevoked || slices.ContainsFunc(k.Slots, func(s inspect.KeyStatus) bool {
+			return s.State == inspect.KeyRevoked && slices.Contains(of, *s.Slot)
+		})
+	})
 }
 
 // keep keeps a lock for as long as it is to be held at least. It reports false if that ended
@@ -300,6 +332,9 @@ func (r *running) under(ctx context.Context, lock held, p supervise.Program) err
 	case !result.Started:
 		return exitf(exitUnavailable, "the lock on %s was nearly over when it was had, so nothing was run: nodes, or this machine, are too slow for a TTL of %v", &r.target, r.settings.TTL)
 	case result.Lost && r.onLost != onLostReport:
+		if r.revoked(ctx, lock) {
+			return exitf(exitLost, "the lock on %s was revoked: the program was stopped, and nobody else can have had it meanwhile", &r.target)
+		}
 		return exitf(exitLost, "the lock on %s was lost: the program was stopped", &r.target)
 	case result.Code != 0:
 		return &verdict{result.Code}

@@ -26,9 +26,11 @@ type settings struct {
 	origins map[string]string // of each flag's value
 }
 
+const nodesFlag = "nodes"
+
 // flags adds the flags of the settings.
 func (s *settings) flags(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&s.urls, "nodes", nil, "URLs of the `nodes`, with commas or by repeating the flag: redis://host:port/db, rediss://… or unix://…; @FILE reads them from a file")
+	flags.StringArrayVar(&s.urls, nodesFlag, nil, "URLs of the `nodes`, with commas or by repeating the flag: redis://host:port/db, rediss://… or unix://…; @FILE reads them from a file")
 	flags.StringVar(&s.profile, "profile", "", "take the settings that no flag and no variable gives from the profile `name`, or from a file with a slash in its name (see \"quorumlock profile\")")
 	flags.BoolVar(&s.insecureArgv, "insecure-argv", false, "allow passwords in arguments, which every user of this machine sees in ps")
 	flags.StringVar(&s.Prefix, "prefix", "", "the `prefix` of keys on the nodes (WithKeyPrefix)")
@@ -84,7 +86,7 @@ func (s *settings) load(flags *pflag.FlagSet, getenv func(string) string) (err e
 			value, origin = entry.value, entry.origin
 		}
 		switch {
-		case err != nil || f.Name == "help" || slices.Contains(byHand, f.Name):
+		case err != nil || f.Name == "help" || f.Name == versionFlag || slices.Contains(byHand, f.Name):
 		case f.Changed:
 			s.origins[f.Name] = "flag --" + f.Name
 		case value == "":

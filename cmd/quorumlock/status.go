@@ -89,7 +89,7 @@ What each state means is in docs/operations.md.`,
 	flags := verb.Flags()
 	flags.BoolVar(&r.Full, "full", false, "list keys also where a node has more than 1 million")
 	flags.IntVar(&r.Rate, "rate", 100_000, "go through so many `keys` a second at each node, at most")
-	flags.DurationVar(&r.watch, "watch", 0, "look again after `each`, until it is interrupted (default: 2s)")
+	flags.DurationVar(&r.watch, "watch", 0, "look again after `each`, until it is interrupted; without a time after 2s (a key that is called like a time stands first)")
 	flags.Lookup("watch").NoOptDefVal = watchPause.String()
 	flags.BoolVar(&r.check, "check", false, "for monitors: show only keys that are split, held at exactly a quorum, unclear, or left over for longer than --ttl, twice within a second; exit with 1 if there are any")
 	flags.BoolVar(&r.free, "wait-free", false, "wait until nobody has the KEY, and print nothing; it may be taken again at once")

@@ -25,7 +25,7 @@ type tool struct {
 // run runs the verb that args name, and returns the exit code.
 func (t *tool) run(ctx context.Context, args []string) int {
 	root := t.root() //nolint:contextcheck // the verbs get it below
-	root.SetArgs(args)
+	root.SetArgs(joined(root, args))
 	verb, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -78,6 +78,7 @@ Nodes are given by --nodes, by QUORUMLOCK_NODES, or by a profile: see "quorumloc
 		exitCodesTopic(),
 		environmentTopic(),
 	)
+	versioned(root)
 	root.InitDefaultCompletionCmd()
 	const windows = "powershell" // run and elect are for Unix
 	if c, _, err := root.Find([]string{completionVerb, windows}); err == nil && c.Name() == windows {

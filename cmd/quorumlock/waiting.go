@@ -81,7 +81,9 @@ func (w *waitTeller) tell(ctx context.Context, key string) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			w.waits("%s", redlock.Summary(err))
+			if summary := redlock.Summary(err); w.looks.due(summary, time.Now()) {
+				w.waits("%s", summary)
+			}
 			continue
 		case !holder.Held || who == w.owner():
 			continue

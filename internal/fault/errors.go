@@ -24,7 +24,7 @@ var (
 	ErrFence      = errors.New("no fence")
 	ErrQuarantine = errors.New("in quarantine")
 	ErrNodeSet    = errors.New("another node set")
-	ErrAdmitted   = errors.New("admitted before")
+	ErrAdmitted   = errors.New("in use before")
 	ErrNode       = errors.New("unfit node")
 	ErrPermits    = errors.New("another number of permits")
 	ErrBusy       = errors.New("too many acquires at a time")

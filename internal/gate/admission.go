@@ -24,6 +24,7 @@ type Candidate struct {
 	restart *Restart
 	marker  Marker
 	Used    string // what shows that it was in use
+	voted   bool   // it holds a marker: somebody has admitted it
 }
 
 // Admission begins an admission of all nodes.
@@ -59,6 +60,7 @@ func (a *Admission) readInquiry(c *Candidate, replies []driver.Reply) error {
 	var held []string
 	for i, record := range replies[1:] {
 		if record.Kind != driver.Nil {
+			c.voted = c.voted || RecordKeys[i] == MarkerKey
 			held = append(held, fmt.Sprintf("%q", RecordKey(a.all.Prefix, RecordKeys[i])))
 		}
 	}
@@ -70,16 +72,16 @@ func (a *Admission) readInquiry(c *Candidate, replies []driver.Reply) error {
 
 // InUse is why the nodes are not admitted: some were in use.
 func (a *Admission) InUse() error {
-	var used []string
+	e := &admittedError{}
 	for _, c := range a.Candidates {
 		if c.Used != "" {
-			used = append(used, c.Used)
+			e.used, e.before = append(e.used, c.Used), e.before || c.voted
 		}
 	}
-	if used == nil || a.Force {
+	if e.used == nil || a.Force {
 		return nil
 	}
-	return &admittedError{used}
+	return e
 }
 
 // prepare sets the epochs where they are missing.
@@ -93,7 +95,7 @@ func (a *Admission) readPreparation(c *Candidate, replies []driver.Reply) error 
 	records := replies[:len(RecordKeys)]
 	for i, record := range records {
 		if record.Kind != driver.Nil && !a.Force {
-			return &admittedError{[]string{fmt.Sprintf("%s was given %q meanwhile", c.restart.node.Name(), RecordKey(a.all.Prefix, RecordKeys[i]))}}
+			return &admittedError{used: []string{fmt.Sprintf("%s was given %q meanwhile", c.restart.node.Name(), RecordKey(a.all.Prefix, RecordKeys[i]))}}
 		}
 	}
 	s := &Condition{}
@@ -124,10 +126,19 @@ func (c *Candidate) refuse(why error) error {
 }
 
 // admittedError is an admission of nodes that have been in use.
-type admittedError struct{ used []string }
-
-func (e *admittedError) Error() string {
-	return fmt.Sprintf("redlock: admit: %v, so nothing was changed: %s; nodes that do not vote yet will by themselves, once a Locker was open for the longest TTL", fault.ErrAdmitted, strings.Join(e.used, "; "))
+type admittedError struct {
+	used   []string
+	before bool // some were admitted; or else clients have asked them for locks, and they sit out
 }
 
-func (e *admittedError) Is(target error) bool { return target == fault.ErrAdmitted }
+func (e *admittedError) Error() string {
+	why := "a client was faster, and the nodes sit out the longest TTL"
+	if e.before {
+		why = "admitted before"
+	}
+	return fmt.Sprintf("redlock: admit: %s, so nothing was changed: %s; nodes that do not vote yet will by themselves, once a Locker was open for the longest TTL", why, strings.Join(e.used, "; "))
+}
+
+func (e *admittedError) Is(target error) bool {
+	return target == fault.ErrAdmitted || !e.before && target == fault.ErrQuarantine
+}

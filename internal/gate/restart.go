@@ -304,7 +304,7 @@ func (r *Restart) sitsOut(c *Condition, now clockdrift.Instant) error {
 		e.why, e.advice = "nobody has admitted it, as others are: it came back empty, or is new", "do not admit it"
 	case lost:
 		e.fresh = true
-		e.why, e.advice = "nobody has admitted it, or it came back empty", "keep a Locker open until then; only if all nodes are new, Locker.AdmitNewNodes spares that, before the first acquire"
+		e.why, e.advice = "nobody has admitted it, or it came back empty", "keep a Locker open until then"
 	default:
 		e.why = "it was started anew, promoted or flushed, and may have forgotten locks"
 	}

@@ -119,6 +119,8 @@ func (b *Batch) encodeAlone(p *Part) {
 	switch {
 	case b.substitutes(p):
 		b.cmds = b.hold(b.cmds, p)
+	case b.releasesApart(p):
+		b.cmds = append(b.cmds, p.releases(1)...)
 	case b.Cluster && p.Op.Tries && p.Op.encode != nil && p.Line != nil && len(p.Line.Held) > 0:
 		b.cmds = append(b.cmds, p.onCluster()...)
 	default:
@@ -215,6 +217,8 @@ func (b *Batch) decodeGroup(g []*Part, said []driver.Reply) (whole, more bool) {
 			p.Reply = said
 		}
 		return said == nil || shareBits(g, said[0].Kind == driver.Integer, said[0].Int, heldByAnother, prolonged), false
+	case said != nil && b.releasesApart(p):
+		said = gathered(said)
 	case said != nil && b.substitutes(p):
 		if said, more = b.decodeHold(p, said); more {
 			p.half = &half{replies: said}
@@ -252,6 +256,8 @@ func (b *Batch) replies(g []*Part) int {
 		return 1
 	case b.substitutes(p):
 		return b.holdReplies(p)
+	case b.releasesApart(p):
+		return len(p.Many.keys)
 	}
 	return len(p.Cmds)
 }

@@ -80,22 +80,43 @@ func carriedAll(*Ask, []driver.Reply) (Answer, error) { return Granted, nil }
 // encodeReleaseAll announces the keys whether or not anybody listens: which nodes know that is
 // known behind the encoding only.
 func encodeReleaseAll(a *Ask, _ *Memory) []driver.Command {
-	if a.Loud {
-		return releases(a.Many.keys, a.Token, WakeChannel, "1")
-	}
-	return releases(a.Many.keys, a.Token)
+	return a.releases(MaxGroup)
 }
 
-// releases runs the release script, for as many keys in one call as it takes.
-func releases(keys []any, token any, channel ...any) (cmds []driver.Command) {
-	for group := range slices.Chunk(keys, MaxGroup) {
+// releases runs the release script, for so many keys in one call.
+func (a *Ask) releases(together int) (cmds []driver.Command) {
+	for group := range slices.Chunk(a.Many.keys, together) {
 		args := append(scripts.Release.Call(nil, len(group)), group...)
 		for range group {
-			args = append(args, token)
+			args = append(args, a.Token)
 		}
-		cmds = append(cmds, driver.Command{Args: append(args, channel...), FirstKey: 3, Keys: len(group)})
+		if a.Loud {
+			args = append(args, WakeChannel, "1")
+		}
+		cmds = append(cmds, driver.Command{Args: args, FirstKey: 3, Keys: len(group)})
 	}
 	return cmds
+}
+
+// releasesApart reports whether the part releases several keys at a Redis Cluster. There each has a
+// call of its own: while their slot moves some may be at another server already.
+func (b *Batch) releasesApart(p *Part) bool { return b.Cluster && p.Many != nil && p.Op.Frees }
+
+// gathered puts the replies to that as the script does for as many keys as it takes in one call.
+func gathered(replies []driver.Reply) (all []driver.Reply) {
+	for group := range slices.Chunk(replies, MaxGroup) {
+		sum := integer(0)
+		for i, reply := range group {
+			deleted, _ := releaseSum(reply)
+			if deleted.Kind != driver.Integer {
+				sum = deleted
+				break
+			}
+			sum.Int |= int64(deletedBits(deleted.Int)&1) << i
+		}
+		all = append(all, sum)
+	}
+	return all
 }
 
 // decodeReleaseAll reads whether any of the keys was deleted. They are set together, so the command

@@ -10,26 +10,24 @@ import (
 // encodeShare appends the call that lets a group of tokens share their key.
 func (b *Batch) encodeShare(g []*Part) (keys int) {
 	p := g[0]
-	var held []any
-	if line := p.joining(); line != nil {
-		held = line.Held
-		if b.Cluster {
-			held = line.near(p.Key)
-		}
+	named := append(make([]any, 0, 8), p.Key, p.Sides.Readers)
+	if p.Op.mode == join {
+		named = append(named, p.Sides.Line)
 	}
-	keys = 3 + len(held)
 	if p.Fence.Number != 0 {
-		keys++
+		named = append(named, p.Fence.Set)
 	}
-	b.args = append(scripts.Share.Call(b.args, keys), p.Key, p.Sides.Readers, p.Sides.Line)
-	if p.Fence.Number != 0 {
-		b.args = append(b.args, p.Fence.Set)
+	if line := p.joining(); line != nil && b.Cluster {
+		named = append(named, line.near(p.Key)...)
+	} else if line != nil {
+		named = append(named, line.Held...)
 	}
+	b.args = append(scripts.Share.Call(b.args, len(named)), named...)
 	greatest := int64(0)
 	for _, p := range g {
 		greatest = max(greatest, p.Fence.Number)
 	}
-	b.args = append(append(b.args, held...), p.TTL, p.Op.mode, strconv.FormatInt(greatest, 10))
+	b.args = append(b.args, p.TTL, p.Op.mode, strconv.FormatInt(greatest, 10))
 	if line := p.joining(); line != nil {
 		b.args = append(append(b.args, line.args()...), bit(line.Under))
 	}
@@ -43,7 +41,7 @@ func (b *Batch) encodeShare(g []*Part) (keys int) {
 			b.args = append(b.args, p.Token)
 		}
 	}
-	return keys
+	return len(named)
 }
 
 // encodeUnshare appends the call that takes a group of tokens off their key.

@@ -35,9 +35,9 @@ func NewSemaphore(key string, permits int) *Semaphore {
 		s.slots = append(s.slots, SlotKey(key, i))
 	}
 	kind := Kind{
-		Acquire: &Op{Verb: Acquiring, encode: s.encodeTry, decode: s.decode(1, setAnew), fence: decodeFence, holder: holderOfSlot, unscripted: errScriptlessSlots},
-		Inherit: &Op{Verb: Inheriting, encode: s.encode, decode: s.decode(1, takenOver), fence: decodeFence, unscripted: errScriptlessSlots},
-		Extend:  &Op{Verb: Extending, encode: s.encode, decode: s.decode(1, setAnew), fence: decodeCarried, unscripted: errScriptlessSlots},
+		Acquire: &Op{Verb: Acquiring, encode: s.encodeTry, decode: s.decode, fence: decodeFence, holder: holderOfSlot, unscripted: errScriptlessSlots},
+		Inherit: &Op{Verb: Inheriting, encode: s.counted(encodeHold), decode: s.decodeCounted(decodeHold(takenOver)), fence: decodeFence, unscripted: errScriptlessSlots},
+		Extend:  &Op{Verb: Extending, encode: s.counted(encodeHold), decode: s.decodeCounted(decodeHold(setAnew)), fence: decodeCarried, unscripted: errScriptlessSlots},
 		Release: Exclusive.Release,
 		Look:    Exclusive.Look,
 		Raise:   Exclusive.Raise,
@@ -58,65 +58,107 @@ func (s *Semaphore) Together(places []int) *Kind {
 		slot := s.slots[place].(string)
 		keys.Names, keys.keys = append(keys.Names, slot), append(keys.keys, slot)
 	}
-	several := s.decode(0, setAnew)
+	encode, decode := s.counted(encodeTake(false)), s.decodeCounted(decodeTake)
 	return &Kind{
 		Many:    keys,
-		Acquire: &Op{Verb: Acquiring, carries: true, encode: s.encodeTry, decode: several, fence: decodeFenceAll, holder: holderOfSlot},
-		Extend:  &Op{Verb: Extending, carries: true, encode: s.encode, decode: several, fence: carriedAll},
+		Acquire: &Op{Verb: Acquiring, carries: true, encode: s.encodeTry, decode: s.decode, fence: decodeFenceAll, holder: holderOfSlot},
+		Extend:  &Op{Verb: Extending, carries: true, encode: encode, decode: decode, fence: carriedAll},
 		Release: together.Release,
 		Look:    together.Look,
-		Raise:   &Op{Verb: Retaking, carries: true, encode: s.encode, decode: several, fence: decodeFenceAll},
+		Raise:   &Op{Verb: Retaking, carries: true, encode: encode, decode: decode, fence: fenceOfTake},
 	}
+}
+
+// fenceOfTake is [decodeFenceAll], in front of the reply about the count.
+func fenceOfTake(a *Ask, replies []driver.Reply) (Answer, error) {
+	return decodeFenceAll(a, replies[:1])
 }
 
 // Line names where the nodes keep who waits for permits.
 func (s *Semaphore) Line() string { return s.line.(string) }
 
-// encode runs the script on the slots of the ask.
-func (s *Semaphore) encode(a *Ask, m *Memory) []driver.Command { return s.command(a, m, nil, nil) }
-
-// encodeTry runs it on slots that others may have: then it also says which ones are free, and heeds
-// who waits.
+// encodeTry runs the script on slots that others may have. It also says which ones are free, and
+// heeds who waits.
 func (s *Semaphore) encodeTry(a *Ask, m *Memory) []driver.Command {
-	return s.command(a, m, s.slots, a.Line)
-}
-
-func (s *Semaphore) command(a *Ask, m *Memory, look []any, line *Line) []driver.Command {
-	number, old := any("0"), a.Old
-	slots, sets := []any{a.Key}, []any(nil)
+	number, slots, sets := any("0"), []any{a.Key}, []any(nil)
 	if a.Many != nil {
 		slots = a.Many.keys
 		if a.Fence.Number != 0 {
 			number, sets = strconv.FormatInt(a.Fence.Number, 10), setsOf(slots)
 		}
 	}
-	count := len(slots) + 2 + len(sets) + len(look)
-	args := scripts.Slot.Call(make([]any, 0, 13+count), count)
-	args = append(append(append(append(args, slots...), s.key, s.line), sets...), look...)
+	count := len(slots) + 2 + len(sets) + len(s.slots)
+	args := scripts.Slot.Call(make([]any, 0, 12+count), count)
+	args = append(append(append(append(args, slots...), s.key, s.line), sets...), s.slots...)
 	args = append(args, a.Token, a.TTL, s.count, strconv.Itoa(len(slots)), number)
-	switch {
-	case line != nil:
-		args = append(append(args, line.args()...), "", strconv.Itoa(line.Most))
-	case old != nil:
-		args = append(args, "", "", "0", old)
+	line := a.Line
+	if line != nil {
+		args = append(append(args, line.args()...), strconv.Itoa(line.Most))
 	}
 	return append(m.cmds[:0], driver.Command{Args: args, FirstKey: 3, Keys: count})
 }
 
-// decode reads what the nodes reply, from the least to the greatest that the op may get.
-func (s *Semaphore) decode(least, most int64) func(*Ask, []driver.Reply) (Answer, error) {
-	return func(a *Ask, replies []driver.Reply) (Answer, error) {
-		switch reply := replies[0]; {
-		case reply.Kind == driver.Integer && reply.Int >= least && reply.Int <= most:
-			return Granted, nil
-		case isRefusal(reply):
-			return Taken, nil
-		case reply.Kind == driver.String:
-			return Failed, fmt.Errorf("%w: this client counts %s, and others %s: give all clients of the semaphore the same number, and wait for two TTLs after the last permit of the other", fault.ErrPermits, s.count, permits(reply.Str))
-		default:
-			return Failed, forbidden(a, reply, acl.Semaphore)
-		}
+// counted puts the count of the permits behind the commands for slots that a token has: the token of
+// that key. It has a command of its own, for it lives longer than a slot and need not be where that
+// is: a Redis Cluster that moves their slot has one of the two at another server for a while.
+func (s *Semaphore) counted(encode func(*Ask, *Memory) []driver.Command) func(*Ask, *Memory) []driver.Command {
+	return func(a *Ask, m *Memory) []driver.Command {
+		count := &Ask{Key: s.key, Token: s.count, TTL: doubled(a.TTL)}
+		return append(encode(a, m), encodeHold(count, new(Memory))...)
 	}
+}
+
+// doubled is twice a time as servers take it: a count is kept for twice as long as its slots.
+func doubled(milliseconds any) any {
+	ms, _ := strconv.ParseInt(milliseconds.(string), 10, 64) // which it is
+	return strconv.FormatInt(2*ms, 10)
+}
+
+// decodeCounted reads the replies to that: the node may count another number, and says nothing of it
+// where its slot is moved and the count is at another server already.
+func (s *Semaphore) decodeCounted(decode func(*Ask, []driver.Reply) (Answer, error)) func(*Ask, []driver.Reply) (Answer, error) {
+	return func(a *Ask, replies []driver.Reply) (Answer, error) {
+		count := replies[1]
+		answer, err := decode(a, replies[:1])
+		switch {
+		case answer == Failed && replies[0].Kind == driver.Failure:
+			return Failed, forbidden(a, replies[0], acl.Semaphore)
+		case answer != Granted, Says(count, "ASK"), Says(count, "MOVED"), Says(count, "TRYAGAIN"):
+			return answer, err
+		case count.Kind == driver.Integer && count.Int == 0:
+			return Failed, s.otherCount("another number")
+		case count.Kind != driver.Integer || count.Int < 0 || count.Int > setAnew:
+			return Failed, forbidden(a, count, acl.Semaphore)
+		}
+		return Granted, nil
+	}
+}
+
+// otherCount is why a node gives no permits: it counts others.
+func (s *Semaphore) otherCount(others string) error {
+	return fmt.Errorf("%w: this client counts %s, and others %s: give all clients of the semaphore the same number, and wait for two TTLs after the last permit of the other", fault.ErrPermits, s.count, others)
+}
+
+// decode reads what a node replies to a try.
+func (s *Semaphore) decode(a *Ask, replies []driver.Reply) (Answer, error) {
+	switch reply := replies[0]; {
+	case reply.Kind == driver.Integer && reply.Int >= least(a) && reply.Int <= setAnew:
+		return Granted, nil
+	case isRefusal(reply):
+		return Taken, nil
+	case reply.Kind == driver.String:
+		return Failed, s.otherCount(permits(reply.Str))
+	default:
+		return Failed, forbidden(a, reply, acl.Semaphore)
+	}
+}
+
+// least is the least that grants: of several slots 0 says that a number was not accepted.
+func least(a *Ask) int64 {
+	if a.Many != nil {
+		return 0
+	}
+	return 1
 }
 
 // permits words a number of permits that a node counts, unless it is none.

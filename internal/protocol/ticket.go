@@ -265,24 +265,24 @@ var Leave = &Op{Verb: Leaving, decode: anyReply}
 
 // LeaveLine are the commands for that: they take the ask's ticket out of its lines. The first ticket
 // then is told.
-func (a *Ask) LeaveLine() []driver.Command { return a.leave(a.Line.String(), "") }
+func (a *Ask) LeaveLine() []driver.Command { return a.leave(a.Line.String()) }
 
 // CallNext makes a release one that tells the first in line that the key is free, in place of all
-// who listen.
+// who listen: see leave.lua.
 func (a *Ask) CallNext() {
-	a.Op, a.Loud, a.Cmds = releaseInLine, false, a.leave("", a.Token)
+	a.Op, a.Loud, a.Cmds = releaseInLine, false, append([]driver.Command{scripts.Leave.One(nil, a.Key, "", WakeChannel, a.Token)}, a.leave("")...)
 }
 
 var releaseInLine = &Op{Verb: Releasing, decode: decodeRelease, unscripted: errScriptlessLine}
 
-func (a *Ask) leave(ticket string, token any) []driver.Command {
+func (a *Ask) leave(ticket string) []driver.Command {
 	keys, lines := a.keys(), a.lines()
 	if a.Line != nil && a.Line.Pool != nil {
 		keys = lines
 	}
 	all := slices.Concat(keys, lines)
 	args := append(scripts.Leave.Call(make([]any, 0, 7+len(all)), len(all)), all...)
-	args = append(args, ticket, WakeChannel, token)
+	args = append(args, ticket, WakeChannel, "")
 	return []driver.Command{{Args: args, FirstKey: 3, Keys: len(all)}}
 }
 

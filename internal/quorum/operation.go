@@ -93,7 +93,7 @@ const (
 	Dropped           // by the caller, before it was decided
 )
 
-var errNeedless = errors.New("not asked any more: the others had decided")
+var errNeedless = errors.New("not asked any more: its answer could not change the outcome")
 
 func (op *Operation) board() *Board { return op.Hold.Board }
 

@@ -1,11 +1,22 @@
 -- Takes the ticket ARGV[1] out of the lines that are the second half of KEYS, whose keys are the
--- first, or the same if there is none: see line.lua. "" is no ticket. With a token in ARGV[3] it
--- deletes those keys before that hold it.
+-- first, or the same if there is none: see line.lua. "" is no ticket.
 --
 -- Who is first now is told on the channel ARGV[2] with the key and his name at its end. Where the
 -- key is free all who listen to it are told as well, on the channel with the key at its end, if
--- more Lockers do than stand there. Returns 1, or 0 if a token was given and no key held it.
+-- more Lockers do than stand there. Returns 1.
+--
+-- With a token in ARGV[3] it does nothing of this: it deletes KEYS[1], the only one, if that holds the
+-- token, and returns 1, or 0. A release calls it twice, for the line need not be there: a Redis Cluster
+-- refuses who names such a key beside one that is, while it moves their slot. It is one script, so that
+-- a server which does not know it refuses both calls.
 local channel, token = ARGV[2], ARGV[3]
+if token ~= '' then
+  local holder = redis.pcall('GET', KEYS[1])
+  if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
+    return holder -- refused; a key of another type holds no token
+  end
+  return holder == token and redis.call('DEL', KEYS[1]) or 0
+end
 -- How many Lockers stand in a line, of which there may be many.
 local function names(line)
   local known, count = {}, 0
@@ -16,17 +27,13 @@ local function names(line)
   end
   return count
 end
-local count, said = #KEYS / 2, token == '' and 1 or 0
+local count = #KEYS / 2
 for i = 1, count do
   local key, line = KEYS[i], KEYS[count + i]
   if ARGV[1] ~= '' then
     redis.call('ZREM', line, ARGV[1], '-' .. ARGV[1])
   end
   local holder = key ~= line and redis.pcall('GET', key)
-  if holder and holder == token then
-    redis.call('DEL', key)
-    holder, said = false, 1
-  end
   tell(key, line, channel, holder)
   if not holder then
     local listeners = redis.pcall('PUBSUB', 'NUMSUB', channel .. key)[2]
@@ -35,4 +42,4 @@ for i = 1, count do
     end
   end
 end
-return said
+return 1

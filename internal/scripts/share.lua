@@ -1,6 +1,7 @@
 -- Lets tokens share KEYS[1], each for at least ARGV[1] milliseconds from now. KEYS[2] are its
--- readers, a sorted set of tokens by their expiry in this node's milliseconds; KEYS[3] is the
--- line of those who wait: see line.lua.
+-- readers, a sorted set of tokens by their expiry in this node's milliseconds. To join, KEYS[3] is
+-- the line of those who wait: see line.lua. Nobody else names it, for it need not be there: a Redis
+-- Cluster refuses who names such a key beside one that is, while it moves their slot.
 -- The key holds "ql:shared" while it has readers, and expires with the last of them. Its readers
 -- count only while it does. Never shortens a lease, and writes wherever it says yes: see hold.lua.
 --
@@ -9,7 +10,7 @@
 --   stay   nobody does
 --   turn   nobody does, and a writer's token, the last argument, becomes a reader
 --   back   the same, only where that token has the key
--- With a number in ARGV[3] that is not 0, KEYS[4] is the set of the key's counter. A counter that
+-- With a number in ARGV[3] that is not 0, the next key is the set of the key's counter. A counter that
 -- is missing gets it; "join" never raises one that is there. To join, ARGV[4] is the newcomers'
 -- rank and ARGV[5] their ticket, which they leave for ARGV[6] milliseconds, if that is not 0;
 -- ARGV[7] is "1" if they work under locks, and the lines of these are the rest of KEYS. Then come
@@ -19,8 +20,10 @@
 -- or the floor of its set if that is greater; who keeps the others out ("ql:line" and a ticket, if
 -- nobody has the key alone); for how many milliseconds at least; for how many a ticket is in the
 -- way, or -1 if others stand in line and none is, or 0; and the time in microseconds.
-local key, readers, line, mode = KEYS[1], KEYS[2], KEYS[3], ARGV[2]
-local set = ARGV[3] ~= '0' and KEYS[4]
+local key, readers, mode = KEYS[1], KEYS[2], ARGV[2]
+local line = mode == 'join' and KEYS[3]
+local rest = line and 4 or 3
+local set = ARGV[3] ~= '0' and KEYS[rest]
 local first, last = mode == 'join' and 8 or 4, #ARGV
 local old
 if mode == 'turn' or mode == 'back' then
@@ -32,7 +35,7 @@ local turns = holder and holder == old
 local ticket, kept = nil, 0
 if mode == 'join' then
   local held, stays, others = {}, tonumber(ARGV[6]), nil
-  for i = set and 5 or 4, #KEYS do
+  for i = set and rest + 1 or rest, #KEYS do
     held[#held + 1] = KEYS[i]
   end
   ticket, kept, others = before(line, ARGV[5], tonumber(ARGV[4]), ARGV[7] == '1', held)
@@ -67,13 +70,14 @@ end
 
 if stale then
   redis.call('UNLINK', readers)
-elseif shared then -- a few at a time, so that no call takes long
+end
+redis.call('ZADD', readers, 'GT', unpack(joins))
+if shared then -- a few at a time, so that no call takes long; behind ZADD, or none might be left: see unshare.lua
   local dead = redis.call('ZRANGEBYSCORE', readers, '-inf', now - 1, 'LIMIT', 0, 64)
   if #dead > 0 then
     redis.call('ZREM', readers, unpack(dead))
   end
 end
-redis.call('ZADD', readers, 'GT', unpack(joins))
 local ends = redis.call('ZRANGE', readers, -1, -1, 'WITHSCORES')[2]
 if shared then
   redis.call('PEXPIREAT', key, ends)

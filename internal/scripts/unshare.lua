@@ -2,6 +2,9 @@
 -- A token that has the key alone is taken off as well. Without a reader the key is deleted.
 -- Returns the sum of 2^(i-1) over the i of the tokens that had the key, of which there may be 32.
 --
+-- The readers are left alone once the last of them has gone: a Redis Cluster that moves their slot
+-- stops a script that looks at a key which is not there, and what it has done stays.
+--
 -- With a channel behind the tokens, a deleted key is announced, and the result is as that of
 -- release.lua.
 local key, readers, count = KEYS[1], KEYS[2], tonumber(ARGV[1])
@@ -17,10 +20,12 @@ if type(holder) == 'table' then
   holder = false -- a key of another type has no token
 end
 local shared = holder == 'ql:shared'
+local left = redis.call('ZCARD', readers)
 for i = 2, count + 1 do
-  local expiry = redis.call('ZSCORE', readers, ARGV[i])
+  local expiry = left > 0 and redis.call('ZSCORE', readers, ARGV[i])
   if expiry then
     redis.call('ZREM', readers, ARGV[i])
+    left = left - 1
   end
   if shared and expiry and tonumber(expiry) >= now then
     gone = gone + bit
@@ -31,13 +36,15 @@ for i = 2, count + 1 do
   bit = bit + bit
 end
 if shared and gone > 0 then
-  local ends = redis.call('ZRANGE', readers, -1, -1, 'WITHSCORES')[2]
+  local ends = left > 0 and redis.call('ZRANGE', readers, -1, -1, 'WITHSCORES')[2]
   if ends and tonumber(ends) >= now then
     redis.call('PEXPIREAT', key, ends)
     redis.call('PEXPIREAT', readers, ends)
   else
     redis.call('DEL', key)
-    redis.call('UNLINK', readers)
+    if left > 0 then
+      redis.call('UNLINK', readers)
+    end
     free = true
   end
 end

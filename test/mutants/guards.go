@@ -55,7 +55,7 @@ var guards = []mutant{
 	wrong("Admit admits though a node did not answer",
 		in("Locker.admit", replace(`len(failures) > 0`, `len(failures) > 0 && !errors.Is(errors.Join(failures...), ErrNoQuorum)`))),
 	wrong("Admit admits though a node holds a key of the guard's",
-		in("Admission.InUse", always(`used == nil || a.Force`))),
+		in("Admission.InUse", always(`e.used == nil || a.Force`))),
 	wrong("Admit goes on where another is faster",
 		in("Admission.readPreparation", never(`record.Kind != driver.Nil && !a.Force`))),
 	wrong("Admit admits one server as two nodes",

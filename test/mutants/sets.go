@@ -19,7 +19,7 @@ var sets = []mutant{
 	wrong("a fence of several keys is raised above the first counter alone",
 		in("Part.Counter", replace(`range p.Reply`, `range p.Reply[:1]`)), suite{pkg: "./redlock", run: "TestOneFence"}),
 	wrong("a release deletes up to 32 of several keys",
-		in("releases", replace(`slices.Chunk(keys, MaxGroup)`, `slices.Chunk(keys[:min(len(keys), MaxGroup)], MaxGroup)`)), suite{pkg: "./redlock", run: "KeyThatIsGone"}),
+		in("Ask.releases", replace(`a.Many.keys`, `a.Many.keys[:min(len(a.Many.keys), MaxGroup)]`)), suite{pkg: "./redlock", run: "KeyThatIsGone"}),
 	wrong("a release does not tell that one of several keys was gone",
 		in("Operation.Undeleted", always(`op.Many == nil`)), suite{pkg: "./redlock", run: "KeyThatIsGone"}),
 	wrong("an error does not name the key that was in the way",

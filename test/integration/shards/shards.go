@@ -162,18 +162,28 @@ type Move struct {
 	from, to int
 }
 
-// Keys moves the keys that are in the slot now.
-func (m *Move) Keys() error {
+// Keys moves the keys that are in the slot now, but for some that stay.
+func (m *Move) Keys(stay ...string) error {
 	for {
-		keys, err := m.cluster.Masters[m.from].Do("CLUSTER", "GETKEYSINSLOT", m.slot, "100")
-		if err != nil || keys == "" {
+		left, err := m.Left()
+		keys := slices.DeleteFunc(left, func(key string) bool { return slices.Contains(stay, key) })
+		if err != nil || len(keys) == 0 {
 			return err
 		}
 		words := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(m.cluster.Masters[m.to].Port()), "", "0", "1000", "KEYS"}
-		if _, err := m.cluster.Masters[m.from].Do(append(words, strings.Split(keys, "\n")...)...); err != nil {
+		if _, err := m.cluster.Masters[m.from].Do(append(words, keys...)...); err != nil {
 			return err
 		}
 	}
+}
+
+// Left returns up to 100 keys of the slot that have not moved.
+func (m *Move) Left() (keys []string, err error) {
+	text, err := m.cluster.Masters[m.from].Do("CLUSTER", "GETKEYSINSLOT", m.slot, "100")
+	if text != "" {
+		keys = strings.Split(text, "\n")
+	}
+	return keys, err
 }
 
 // End moves what is left, and the slot (MOVED).
