@@ -78,13 +78,7 @@ func (s *server) put(w *wire, broken bool) {
 		s.mu.Unlock()
 		w.close()
 		return
-	case w.moved: // the idle ones lead to the same place
-		for _, idle := range s.idle {
-			s.retire(idle)
-		}
-		s.idle = nil
-		s.retire(w)
-	case broken, w.cut:
+	case broken, w.cut, w.age.Err() != nil:
 		s.retire(w)
 	default:
 		s.hand(w)

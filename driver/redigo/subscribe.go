@@ -68,7 +68,7 @@ func (d *Driver) open(c *conn, onNotice func(driver.Notice)) (*resp.Session, err
 		return nil, errClosed
 	}
 	sub := &subscriber{conn: c, d: d}
-	sub.session = resp.NewSession(context.Background(), "redigo", sub, onNotice)
+	sub.session = resp.NewSession(c.age, "redigo", sub, onNotice)
 	d.subscribers[sub] = struct{}{}
 	return sub.session, nil
 }
