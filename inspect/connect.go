@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/alert"
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
@@ -85,7 +86,6 @@ func (t *target) unreached() {
 	var (
 		reply     *driver.ServerError
 		handshake tls.RecordHeaderError
-		alert     tls.AlertError
 		untrusted *tls.CertificateVerificationError
 		host      x509.HostnameError
 	)
@@ -100,7 +100,7 @@ func (t *target) unreached() {
 	case t.otherwise:
 		t.find("tls", Warning, Seen{"error": "it speaks no TLS at this port"}, "client and server do not agree on TLS, so it has no vote",
 			"# give the server's TLS port, or serve TLS there; redis:// is for connections without it")
-	case errors.As(t.err, &handshake), errors.As(t.err, &alert), errors.As(t.err, &untrusted), errors.As(t.err, &host), errors.Is(t.err, driver.ErrTLS):
+	case errors.As(t.err, &handshake), alert.Of(t.err) != "", errors.As(t.err, &untrusted), errors.As(t.err, &host), errors.Is(t.err, driver.ErrTLS):
 		t.find("tls", Warning, seen, "client and server do not agree on TLS, so it has no vote",
 			"# correct the URL of "+t.Name+", or the server's certificate")
 	case errors.Is(t.err, context.DeadlineExceeded):

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/alert"
 	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -188,8 +189,7 @@ func (t *target) speaksOtherwise(ctx context.Context) bool {
 	defer func() { _ = conn.Close() }()
 	if t.endpoint.TLS == nil {
 		err := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // nothing is said over it
-		var alert tls.AlertError
-		return err == nil || errors.As(err, &alert)
+		return err == nil || alert.Of(err) != ""                                             // it may want a certificate of the client's
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience / 2)) // which fails as the next call does
 	_, _ = conn.Write([]byte("PING\r\n"))

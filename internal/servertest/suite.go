@@ -25,6 +25,7 @@ func Run(t *testing.T, name string, open func(urls ...string) ([]driver.Node, er
 		"TLS, a user and a database are those of the URL":                s.login,
 		"a Unix socket is a node":                                        s.socket,
 		"a refused handshake is told with its code":                      s.refused,
+		"a refused certificate is told":                                  s.alerted,
 		"a node that is down at the start is reached when it is there":   s.comesBack,
 		"a stopped server holds no call up":                              s.stopped,
 		"a stopped server holds no subscription up, TLS or not":          s.stoppedSubscription,
