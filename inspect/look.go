@@ -172,6 +172,18 @@ func (t *target) certificate(ctx context.Context) (ends time.Time, ok bool) {
 	return ends, ok
 }
 
+// ownCertificate returns when the certificate ends that the client shows the node.
+func (t *target) ownCertificate() (ends time.Time, ok bool) {
+	if t.endpoint == nil || t.endpoint.TLS == nil || t.endpoint.TLS.GetClientCertificate == nil {
+		return ends, false
+	}
+	pair, err := t.endpoint.TLS.GetClientCertificate(new(tls.CertificateRequestInfo))
+	if err != nil || pair.Leaf == nil {
+		return ends, false
+	}
+	return pair.Leaf.NotAfter, true
+}
+
 // speaksOtherwise reports whether a node that should speak TLS does not, or does where it should
 // not. A server without TLS takes the beginning of a handshake for a command that is not over, and
 // waits; one with TLS takes a command for a bad handshake, and hangs up.

@@ -64,3 +64,36 @@ func (s *suite) alerted(t *testing.T) {
 		}
 	}
 }
+
+// renewed has certificates and authorities that are replaced while the driver lives.
+func (s *suite) renewed(t *testing.T) {
+	files := certificates.New(t)
+	cert, key := files.Client(t, time.Hour)
+	addr := redisserver.FreeAddr(t)
+	_, port, _ := net.SplitHostPort(addr)
+	server := redisserver.Start(t, append(files.Config(port), "tls-auth-clients yes")...)
+	d := Open(t, s.open, "rediss://"+addr+"?ca="+files.CA+"&cert="+cert+"&key="+key)
+	Expect(t, d, "OK", "SET", "key", "value")
+	for _, change := range []func(){
+		func() { files.Issue(t, cert, key, time.Hour) },
+		func() { // of another authority, by which the server is known now
+			files.Renew(t, time.Hour)
+			files.Issue(t, cert, key, time.Hour)
+		},
+	} {
+		change()
+		server.Ask("CONFIG", "SET", "tls-cert-file", files.Cert, "tls-key-file", files.Key, "tls-ca-cert-file", files.CA)
+		server.Ask("CLIENT", "KILL", "TYPE", "normal")
+		d.(driver.Renewer).Renew() // or the first call may find what was ended
+		Expect(t, d, "value", "GET", "key")
+		Subscribe(t, d, "a").Hear(server, "a")
+	}
+	// One that has ended is shown, and refused; the next one is taken.
+	files.Issue(t, cert, key, -time.Minute)
+	d.(driver.Renewer).Renew()
+	if _, err := d.Do(Within(t, Patience), []driver.Command{Command("GET", "key")}); alert.Of(err) == "" {
+		t.Errorf("with a certificate that has ended, Do = %v, want the server's alert", err)
+	}
+	files.Issue(t, cert, key, time.Hour)
+	Expect(t, d, "value", "GET", "key")
+}

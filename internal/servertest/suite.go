@@ -26,6 +26,7 @@ func Run(t *testing.T, name string, open func(urls ...string) ([]driver.Node, er
 		"a Unix socket is a node":                                        s.socket,
 		"a refused handshake is told with its code":                      s.refused,
 		"a refused certificate is told":                                  s.alerted,
+		"certificates and authorities that are replaced are read again":  s.renewed,
 		"a node that is down at the start is reached when it is there":   s.comesBack,
 		"a server without HELLO and CLIENT is a node":                    s.bare,
 		"a stopped server holds no call up":                              s.stopped,
