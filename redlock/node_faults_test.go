@@ -150,9 +150,9 @@ func TestAnErrorOfANodeSaysWhatToDo(t *testing.T) {
 		{handshake(t, -time.Minute, &tls.Config{}, &tls.Config{ServerName: "127.0.0.1"}), "not trusted"},
 		{handshake(t, time.Hour, nil, anybody), "use redis://"},
 		{fmt.Errorf("%w: %w", driver.ErrProtocol, driver.ErrTLS), "use rediss://"},
-		{handshake(t, time.Hour, &tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}, anybody), "certificate of the client's"},
+		{handshake(t, time.Hour, &tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}, anybody), "certificate of the client's"}, //nolint:gosec // a test's own server
 		{handshake(t, time.Hour, &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}, anybody), "certificate of the client's"},
-		{handshake(t, time.Hour, &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, anybody), "another version of TLS"},
+		{handshake(t, time.Hour, &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, anybody), "another version of TLS"}, //nolint:gosec // likewise
 	} {
 		if got := fault.Advise(fmt.Errorf("dial: %w", tt.err)); !strings.Contains(got.Error(), tt.says) || !errors.Is(got, tt.err) && !errors.As(got, new(*driver.ServerError)) {
 			t.Errorf("fault.Advise(%v) = %v, want it with %q", tt.err, got, tt.says)

@@ -85,7 +85,7 @@ var renewerMutants = []mutant{
 			mu.Lock()
 			defer mu.Unlock()
 			end()
-			life, end = context.WithCancel(context.Background())
+			life, end = context.WithCancel(context.Background()) //nolint:fatcontext // none is the parent of the next
 		}
 		return r
 	}, map[string]string{

@@ -70,7 +70,7 @@ func (s *server) do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 		disarm := context.AfterFunc(ctx, w.over)
 		replies, err := w.send(ctx, cmds)
 		disarm()
-		s.put(w, err != nil)
+		s.put(w, err != nil) //nolint:contextcheck // what it may connect serves whoever waits
 		switch {
 		case err == nil:
 			return replies, nil
@@ -117,7 +117,7 @@ func (s *server) connect(age context.Context) {
 	}
 	switch {
 	case age.Err() != nil: // who waits gets one of the next age; after close nobody waits
-		s.grow()
+		s.grow() //nolint:contextcheck // likewise
 	case err == nil:
 		w.age, w.over = age, func() { s.over(w) }
 		s.wires = append(s.wires, w)

@@ -23,9 +23,9 @@ type conn struct {
 	age context.Context //nolint:containedctx // once it has ended, the connection is not used again
 }
 
-func newConn(pooled redis.Conn, born int, age context.Context) *conn {
+func newConn(age context.Context, pooled redis.Conn, born int) *conn {
 	c := &conn{ConnWithTimeout: pooled.(redis.ConnWithTimeout), stopped: make(chan struct{}), born: born, age: age}
-	c.snap = func() { snap(pooled) }
+	c.snap = func() { snap(pooled) } //nolint:contextcheck // its context is expired
 	c.stop = func() {
 		c.snap()
 		close(c.stopped)

@@ -28,7 +28,7 @@ func (d *Driver) connect(call context.Context) (*conn, error) {
 	idle := d.pool.IdleCount()
 	pooled, err := d.pool.GetContext(ctx)
 	for err == nil && idle > 0 && (stale || d.suspects() && !alive(ctx, pooled)) {
-		snap(pooled)
+		snap(pooled) //nolint:contextcheck // its context is expired
 		_ = pooled.Close()
 		idle = min(idle-1, d.pool.IdleCount())
 		pooled, err = d.pool.GetContext(ctx)
@@ -47,7 +47,7 @@ func (d *Driver) connect(call context.Context) (*conn, error) {
 	defer d.mu.Unlock()
 	d.late = nil
 	d.stale = d.stale && d.age != age          // else nothing is idle that is older
-	return newConn(pooled, d.sweeps, age), nil //nolint:contextcheck // a call brings its context to exchange
+	return newConn(age, pooled, d.sweeps), nil //nolint:contextcheck // a call brings its context to exchange
 }
 
 // suspect is called when a connection was found dead: the server, or something on

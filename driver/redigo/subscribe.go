@@ -33,7 +33,7 @@ func (d *Driver) subscribe(ctx context.Context, onNotice func(driver.Notice)) (*
 	if err != nil {
 		return nil, err
 	}
-	return d.open(c, onNotice) //nolint:contextcheck // the session outlives the call
+	return d.open(c, onNotice)
 }
 
 // seat reserves one of the places for subscriptions, so that neither the lock's calls nor the

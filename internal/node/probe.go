@@ -70,7 +70,7 @@ func (n *Node) probe() {
 	if err != nil {
 		return
 	}
-	n.Subscriber.TryNow()
+	n.TryNow()
 	if n.set.Back != nil {
 		n.set.Back(n)
 	}

@@ -155,8 +155,12 @@ func (s *suite) comesBack(t *testing.T) {
 // bare has servers as some services are, and users who may give their connections no name.
 func (s *suite) bare(t *testing.T) {
 	for _, config := range [][]string{
-		{`rename-command HELLO ""`, `rename-command CLIENT ""`}, {`rename-command CLIENT ""`}, {`rename-command HELLO ""`},
-		{"user default on nopass ~* &* +@all -client -hello"}, {"user default on nopass ~* &* +@all -client"}, {"user default on nopass ~* &* +@all -hello"},
+		{`rename-command HELLO ""`, `rename-command CLIENT ""`},
+		{`rename-command CLIENT ""`},
+		{`rename-command HELLO ""`},
+		{"user default on nopass ~* &* +@all -client -hello"},
+		{"user default on nopass ~* &* +@all -client"},
+		{"user default on nopass ~* &* +@all -hello"},
 	} {
 		server := redisserver.Start(t, config...)
 		for _, url := range []string{"redis://" + server.Addr, "redis://" + server.Addr + "/3"} {

@@ -39,7 +39,7 @@ var nodes = []mutant{
 	wrong("a vote of the server that was there before counts",
 		in("channel.measured", never(`sent < c.node.health.reborn`)), inRenewals),
 	wrong("a node that is fit again is subscribed to when the pause is over",
-		in("Node.probe", drop(`n.Subscriber.TryNow()`)), inRenewals),
+		in("Node.probe", drop(`n.TryNow()`)), inRenewals),
 	wrong("closing a Locker closes the drivers that another one shares",
 		in("driverUsers.leave", never(`u.of[d] > 0`))),
 	wrong("each reading of the numbers asks a node that is down",
