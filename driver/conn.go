@@ -44,6 +44,8 @@ type Conn struct {
 	fault    error
 	received bool // something
 	reading  bool
+	rests    sync.Cond // a read has ended
+	last     error     // of it
 	hearing
 
 	raw   syscall.RawConn // nil: what waits to be read cannot be seen
@@ -58,7 +60,9 @@ func CheckReplies(conn net.Conn) *Conn {
 	if checked, ok := conn.(*Conn); ok {
 		conn = checked.Conn
 	}
-	return &Conn{Conn: conn, exchange: framing.NewExchange()}
+	c := &Conn{Conn: conn, exchange: framing.NewExchange()}
+	c.rests.L = &c.mu
+	return c
 }
 
 // CheckRepliesStrictly is CheckReplies, and also looks at the connection before a write: where
@@ -94,7 +98,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reading = false
+	c.reading, c.last = false, err
+	c.rests.Broadcast()
 	right, wrong := c.exchange.Received(p[:n])
 	first := !c.received
 	c.received = c.received || n > 0

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/driver/internal/framing"
+	"github.com/quorumlock/quorumlock/internal/alert"
 	"github.com/quorumlock/quorumlock/internal/certificates"
 )
 
@@ -152,6 +153,40 @@ func TestCheckRepliesStrictlySeesThatTheServerHasGone(t *testing.T) {
 		arrive(c)
 		if n, err := c.Write([]byte(sent("GET b"))); n != 0 || !errors.Is(err, io.EOF) || !errors.Is(err, ErrNotSent) || errors.Is(err, ErrProtocol) {
 			t.Errorf("over %T Write to a server that has gone = %d, %v, want EOF, and that nothing was sent", client, n, err)
+		}
+	}
+}
+
+// A server that does not take the client's certificate says so when the client takes the handshake for
+// done, and hangs up: the client's first write may be the one that fails.
+func TestAnAlertIsToldThoughAWriteFailsFirst(t *testing.T) {
+	const certificateRequired, alertRecord = "\x02\x74", 21
+	for _, reads := range []bool{false, true} {
+		client, server := dialTLS(t)
+		c := CheckReplies(client)
+		if err := client.NetConn().(*net.TCPConn).CloseWrite(); err != nil { // from now on writes fail
+			t.Fatal(err)
+		}
+		read := make(chan error, 1)
+		if reads {
+			go func() { _, err := c.Read(make([]byte, 1)); read <- err }()
+			for reading := false; !reading; runtime.Gosched() {
+				c.mu.Lock()
+				reading = c.reading
+				c.mu.Unlock()
+			}
+		}
+		write(t, server, server.seal(alertRecord, certificateRequired))
+		if !reads {
+			arrive(CheckRepliesStrictly(client))
+		}
+		if _, err := c.Write([]byte(sent("GET a"))); alert.Of(err) != "certificate required" {
+			t.Errorf("beside a reader (%t) Write = %v, want the alert that the server has sent", reads, err)
+		}
+		if reads {
+			if err := <-read; alert.Of(err) != "certificate required" {
+				t.Errorf("Read = %v, want the alert", err)
+			}
 		}
 	}
 }

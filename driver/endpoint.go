@@ -2,13 +2,11 @@ package driver
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,7 +42,9 @@ var errUnreadable = errors.New("node URL: cannot be parsed; want redis://user:pa
 // With rediss, the query may name files in PEM form: ca (the authorities to trust
 // instead of the system's), cert and key (the client's own certificate), and
 // servername (the name to verify instead of the host's). Verification cannot be
-// turned off.
+// turned off. A file that is gone or malformed is an error with its path. Files that change are
+// read again when a connection is made; while one is gone or malformed then, what it held last
+// serves.
 //
 // No error of ParseURL shows the password, encoded or not.
 func ParseURL(raw string) (*Endpoint, error) {
@@ -128,32 +128,6 @@ func ParseURL(raw string) (*Endpoint, error) {
 		return fail("a %s URL has no parameter %q", u.Scheme, unknown[0])
 	}
 	return end, nil
-}
-
-func tlsConfig(host string, query url.Values) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: orDefault(take(query, "servername"), host)}
-	if ca := take(query, "ca"); ca != "" {
-		pem, err := os.ReadFile(ca) //nolint:gosec // the one who may connect says whom to trust
-		if err != nil {
-			return nil, fmt.Errorf("ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s holds no certificate in PEM form", ca)
-		}
-	}
-	cert, key := take(query, "cert"), take(query, "key")
-	if (cert == "") != (key == "") {
-		return nil, errors.New("cert and key go together")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("cert and key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
 
 // take removes the parameter name from the query and returns its value.

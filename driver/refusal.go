@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/quorumlock/quorumlock/internal/alert"
 )
 
 // maxSaid is how many bytes of a refusal are shown.
@@ -89,15 +91,28 @@ func lineOf(p []byte) error {
 	return said(string(bytes.TrimSuffix(line, []byte("\r"))))
 }
 
-// lastWord reads what is left to read on a connection to which nothing can be written any more.
+// lastWord reads what is left to read on a connection to which nothing can be written any more. A
+// server that wants another certificate of the client's says so, over TLS 1.3, when the client takes
+// the handshake for done, and hangs up: the first write may find that before a read finds the alert.
 func (c *Conn) lastWord(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.received && !c.reading && !timedOut(err) {
+	if c.received || timedOut(err) {
+		return c.ended(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond)) // fails on a closed one
+	if c.reading {
+		for c.reading {
+			c.rests.Wait()
+		}
+	} else {
 		rest := make([]byte, maxLine)
-		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
-		n, _ := c.Conn.Read(rest)
+		n, last := c.Conn.Read(rest)
 		c.hear(rest[:n])
+		c.last = last
+	}
+	if alert.Of(c.last) != "" {
+		return c.last
 	}
 	return c.ended(err)
 }

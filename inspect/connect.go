@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/alert"
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
@@ -36,18 +37,17 @@ func (t *target) reached() {
 			"it did not answer for longer than the node time-out: who asks then gets no vote from it",
 			"# see what stops or delays it, or this machine; or give all clients a greater --node-timeout, far below the lease:", t.redis("slowlog", "get", "10"))
 	}
-	if left := time.Until(t.expires); t.certified && left < endsSoon {
-		severity := Warning
-		if left < endsNow {
-			severity = Unfit
-		}
-		t.find("tls", severity, Seen{"certificate_ends": t.expires.UTC().Format(time.RFC3339)},
-			"when the certificate ends nobody can connect to the node", t.newCertificate()...)
+	if t.certified {
+		t.ends("certificate_ends", t.expires, "when the certificate ends nobody can connect to the node", t.newCertificate()...)
+	}
+	if own, ok := t.ownCertificate(); ok {
+		t.ends("client_certificate_ends", own, "when the client's own certificate ends nobody can connect to the node with it",
+			"# renew the files that cert= and key= name in the URL of "+t.Name+"; programs read them again when they connect")
 	}
 	if t.endpoint == nil || t.endpoint.Network == "unix" {
 		return
 	}
-	certified := t.endpoint.TLS != nil && len(t.endpoint.TLS.Certificates) > 0 // with which a client shows who it is
+	certified := t.endpoint.TLS != nil && t.endpoint.TLS.GetClientCertificate != nil // with which a client shows who it is
 	if t.endpoint.Password == "" && !certified && len(t.addresses) > 0 && !slices.Contains(t.addresses, loopback) {
 		t.find("auth", Warning, Seen{"user": t.locksUser(), "address": strings.Join(t.addresses, " ")},
 			"whoever reaches its address can delete locks: it wants no password",
@@ -58,6 +58,17 @@ func (t *target) reached() {
 		t.find("tls", Warning, Seen{"address": strings.Join(t.addresses, " ")},
 			"passwords and tokens go over a public network in plain text",
 			"# serve TLS (tls-port, tls-cert-file and tls-key-file in redis.conf), and give clients the URL rediss://"+t.endpoint.Addr)
+	}
+}
+
+// ends says that a certificate ends soon, if it does.
+func (t *target) ends(what string, expires time.Time, why string, mend ...string) {
+	left, severity := time.Until(expires), Warning
+	if left < endsNow {
+		severity = Unfit
+	}
+	if left < endsSoon {
+		t.find("tls", severity, Seen{what: expires.UTC().Format(time.RFC3339)}, why, mend...)
 	}
 }
 
@@ -85,7 +96,6 @@ func (t *target) unreached() {
 	var (
 		reply     *driver.ServerError
 		handshake tls.RecordHeaderError
-		alert     tls.AlertError
 		untrusted *tls.CertificateVerificationError
 		host      x509.HostnameError
 	)
@@ -100,7 +110,7 @@ func (t *target) unreached() {
 	case t.otherwise:
 		t.find("tls", Warning, Seen{"error": "it speaks no TLS at this port"}, "client and server do not agree on TLS, so it has no vote",
 			"# give the server's TLS port, or serve TLS there; redis:// is for connections without it")
-	case errors.As(t.err, &handshake), errors.As(t.err, &alert), errors.As(t.err, &untrusted), errors.As(t.err, &host), errors.Is(t.err, driver.ErrTLS):
+	case errors.As(t.err, &handshake), alert.Of(t.err) != "", errors.As(t.err, &untrusted), errors.As(t.err, &host), errors.Is(t.err, driver.ErrTLS):
 		t.find("tls", Warning, seen, "client and server do not agree on TLS, so it has no vote",
 			"# correct the URL of "+t.Name+", or the server's certificate")
 	case errors.Is(t.err, context.DeadlineExceeded):

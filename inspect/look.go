@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/alert"
 	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -171,6 +172,18 @@ func (t *target) certificate(ctx context.Context) (ends time.Time, ok bool) {
 	return ends, ok
 }
 
+// ownCertificate returns when the certificate ends that the client shows the node.
+func (t *target) ownCertificate() (ends time.Time, ok bool) {
+	if t.endpoint == nil || t.endpoint.TLS == nil || t.endpoint.TLS.GetClientCertificate == nil {
+		return ends, false
+	}
+	pair, err := t.endpoint.TLS.GetClientCertificate(new(tls.CertificateRequestInfo))
+	if err != nil || pair.Leaf == nil {
+		return ends, false
+	}
+	return pair.Leaf.NotAfter, true
+}
+
 // speaksOtherwise reports whether a node that should speak TLS does not, or does where it should
 // not. A server without TLS takes the beginning of a handshake for a command that is not over, and
 // waits; one with TLS takes a command for a bad handshake, and hangs up.
@@ -188,8 +201,7 @@ func (t *target) speaksOtherwise(ctx context.Context) bool {
 	defer func() { _ = conn.Close() }()
 	if t.endpoint.TLS == nil {
 		err := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // nothing is said over it
-		var alert tls.AlertError
-		return err == nil || errors.As(err, &alert)
+		return err == nil || alert.Of(err) != ""                                             // it may want a certificate of the client's
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience / 2)) // which fails as the next call does
 	_, _ = conn.Write([]byte("PING\r\n"))

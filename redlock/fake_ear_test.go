@@ -155,11 +155,33 @@ func (f *fakeNode) listeners(channel string) int64 {
 }
 
 // hangUp ends the node's subscriptions, as a server does that is going away.
-func (f *fakeNode) hangUp() {
+func (f *fakeNode) hangUp() { f.change(func(f *fakeNode) { f.end(errCut) }) }
+
+// end ends the subscriptions. f.mu is held.
+func (f *fakeNode) end(err error) {
+	for s := range f.ears {
+		clear(s.channels)
+		s.put(driver.Notice{Kind: driver.Ended, Err: err})
+	}
+}
+
+// Renew makes a fakeNode a driver.Renewer.
+func (f *fakeNode) Renew() {
 	f.change(func(f *fakeNode) {
-		for s := range f.ears {
-			clear(s.channels)
-			s.put(driver.Notice{Kind: driver.Ended, Err: errCut})
+		f.renewed++
+		if f.next != nil {
+			f.instead, f.next, f.hung = f.next, nil, nil
 		}
+		f.end(driver.ErrRenewed)
 	})
+}
+
+// moves makes the address of a node lead to another node's server. What is connected stays where it is.
+func (f *fakeNode) moves(to *fakeNode) { f.change(func(f *fakeNode) { f.next = to }) }
+
+// renewals is how often the node's connections were given up.
+func (f *fakeNode) renewals() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.renewed
 }

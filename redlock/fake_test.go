@@ -59,6 +59,8 @@ type fakeNode struct {
 	kind       fakeKind
 	scriptless bool      // the user may not run scripts
 	instead    *fakeNode // the server that the way leads to; nil: this one
+	next       *fakeNode // the same for connections that are made anew; nil: no change
+	renewed    int       // calls of Renew
 	ran        io.Writer // gets every command, and when it was run
 }
 

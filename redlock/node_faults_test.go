@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/certificates"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/node"
 )
@@ -144,18 +145,65 @@ func TestAnErrorOfANodeSaysWhatToDo(t *testing.T) {
 		{refused("NOPERM this user has no permissions to access one of the channels used as arguments"), "allow &ql:free:*"},
 		{refused("NOPERM something else"), "allow ~KEYS +set +get"},
 		{refused("WRONGPASS invalid username-password pair"), "user or password"},
-		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, "?ca=FILE"},
-		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"}}, "?servername="},
-		{x509.CertificateInvalidError{Reason: x509.Expired}, "not trusted"},
-		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, "use redis://"},
+		{handshake(t, time.Hour, &tls.Config{}, &tls.Config{ServerName: "127.0.0.1"}), "?ca=FILE"},
+		{handshake(t, time.Hour, &tls.Config{}, &tls.Config{ServerName: "h"}), "?servername="},
+		{handshake(t, -time.Minute, &tls.Config{}, &tls.Config{ServerName: "127.0.0.1"}), "not trusted"},
+		{handshake(t, time.Hour, nil, anybody), "use redis://"},
 		{fmt.Errorf("%w: %w", driver.ErrProtocol, driver.ErrTLS), "use rediss://"},
-		{&net.OpError{Op: "remote error", Err: tls.AlertError(42)}, "certificate of the client's"},
+		{handshake(t, time.Hour, &tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}, anybody), "certificate of the client's"}, //nolint:gosec // a test's own server
+		{handshake(t, time.Hour, &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}, anybody), "certificate of the client's"},
+		{handshake(t, time.Hour, &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, anybody), "another version of TLS"}, //nolint:gosec // likewise
 	} {
 		if got := fault.Advise(fmt.Errorf("dial: %w", tt.err)); !strings.Contains(got.Error(), tt.says) || !errors.Is(got, tt.err) && !errors.As(got, new(*driver.ServerError)) {
 			t.Errorf("fault.Advise(%v) = %v, want it with %q", tt.err, got, tt.says)
 		}
 	}
 }
+
+// handshake returns why a client and a server do not agree on TLS. The server's certificate is valid for
+// so long; without a configuration the server speaks no TLS. A client trusts the authority where something
+// else is wrong.
+func handshake(t *testing.T, valid time.Duration, server, client *tls.Config) error {
+	t.Helper()
+	files := certificates.New(t)
+	files.Issue(t, files.Cert, files.Key, valid)
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	must(t, err)
+	if client = client.Clone(); client.ServerName == "h" || valid < 0 {
+		pem, err := os.ReadFile(files.CA)
+		must(t, err)
+		client.RootCAs = x509.NewCertPool()
+		client.RootCAs.AppendCertsFromPEM(pem)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening on the loopback does not wait
+	must(t, err)
+	near, err := net.Dial("tcp", listener.Addr().String()) //nolint:noctx // likewise
+	must(t, err)
+	far, err := listener.Accept()
+	must(t, err)
+	_ = listener.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if server == nil {
+			_, _ = far.Write([]byte("-ERR unknown command\r\n"))
+		} else {
+			server.Certificates = []tls.Certificate{pair}
+			_ = tls.Server(far, server).HandshakeContext(t.Context())
+		}
+		_ = far.Close()
+	}()
+	conn := tls.Client(near, client)
+	if err = conn.HandshakeContext(t.Context()); err == nil {
+		_, err = conn.Read(make([]byte, 1))
+	}
+	_ = near.Close()
+	<-done
+	return err
+}
+
+// anybody is a client that trusts every server.
+var anybody = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // on the loopback
 
 func TestTheWordsOfAnErrorFitItsCall(t *testing.T) {
 	votes := []Vote{{Node: "node-1", Answer: Granted}}

@@ -374,6 +374,8 @@ func TestAServerThatHasVotedAsAnotherNodeIsNoSecondVote(t *testing.T) {
 			f.delay = 20 * time.Millisecond
 			f.answer = func(args []any) *driver.Reply {
 				if args[0] == "SET" { // while it is under way the other one is found to be elsewhere
+					fakes[0].mu.Unlock() // the node gives its connections up
+					defer fakes[0].mu.Lock()
 					noError(t, locker.board.Nodes[1].OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:elsewhere\r\n"}}, 0))
 					noError(t, locker.board.Nodes[0].OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:node-2\r\n"}}, 0))
 				}

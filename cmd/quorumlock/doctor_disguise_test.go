@@ -243,6 +243,34 @@ func TestACertificateThatEndsIsRenewedByTheCure(t *testing.T) {
 	}
 }
 
+func TestACertificateOfTheClientsOwnThatEndsIsFound(t *testing.T) {
+	t.Parallel()
+	files := certificates.New(t)
+	files.Renew(t, 90*24*time.Hour)
+	addr := redisserver.FreeAddr(t)
+	_, port, _ := strings.Cut(addr, ":")
+	s := redisserver.Start(t, append(files.Config(port), "tls-auth-clients yes")...)
+	cert, key := files.Client(t, 90*24*time.Hour)
+	w := &ward{t: t, servers: []*redisserver.Server{s}, nodes: "rediss://" + addr + "?ca=" + files.CA + "&cert=" + cert + "&key=" + key, args: []string{"--for", "100ms"}}
+	for _, severity := range []inspect.Severity{inspect.Warning, inspect.Unfit} {
+		if _, ok := find(w.examine(), "tls", severity, 1); ok {
+			t.Errorf("a certificate of the client's that ends in 90 days is a finding: %s", listing(w.examine()))
+		}
+	}
+	for _, tt := range []struct {
+		left     time.Duration
+		severity inspect.Severity
+	}{
+		{20 * 24 * time.Hour, inspect.Warning},
+		{36 * time.Hour, inspect.Unfit},
+	} {
+		files.Issue(t, cert, key, tt.left)
+		if f, ok := find(w.examine(), "tls", tt.severity, 1); !ok || !strings.Contains(f.Seen.String(), "client certificate ends") {
+			t.Errorf("a certificate of the client's that ends in %v is no finding (%v): %+v", tt.left, tt.severity, f)
+		}
+	}
+}
+
 func TestADeploymentThatIsFitIsCalledSo(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, "appendonly yes", "appendfsync always")

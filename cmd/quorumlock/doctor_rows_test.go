@@ -35,6 +35,16 @@ type row struct {
 	wait     bool          // the server takes a moment to be mended
 }
 
+// showCertificate gives the first node's URL a certificate of the client's.
+func showCertificate(files certificates.Files) func(w *ward) {
+	return func(w *ward) {
+		addr := w.servers[0].Addr
+		cert, key := files.Client(w.t, 90*24*time.Hour)
+		_, rest, _ := strings.Cut(w.nodes, ",")
+		w.nodes = "rediss://" + addr + "?ca=" + files.CA + "&cert=" + cert + "&key=" + key + "," + rest
+	}
+}
+
 // Every row of the table is made to happen on servers, the finding is seen, its cure is pasted into
 // a shell, and the finding is gone.
 func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
@@ -114,6 +124,25 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 				addr := w.servers[0].Addr
 				w.nodes = strings.Replace(w.nodes, "redis://"+addr, "rediss://"+addr+"?ca="+files.CA, 1)
 			},
+		},
+		{
+			name: "no TLS where a certificate of the client's is wanted as well", id: "tls", severity: inspect.Warning, node: 1, seen: "it speaks TLS at this port",
+			spoil: func(w *ward) {
+				s := w.servers[0]
+				s.Kill()
+				w.servers[0] = redisserver.StartAt(w.t, s.Addr, append(files.Config(s.Port), "port 0", "tls-auth-clients yes", "tls-protocols TLSv1.2")...)
+			},
+			mend: showCertificate(files),
+		},
+		{
+			name: "a certificate of the client's is wanted", id: "tls", severity: inspect.Warning, node: 1, seen: "?cert=FILE&key=FILE",
+			spoil: func(w *ward) {
+				s := w.servers[0]
+				s.Kill()
+				w.servers[0] = redisserver.StartAt(w.t, s.Addr, append(files.Config(s.Port), "port 0", "tls-auth-clients yes")...)
+				w.nodes = strings.Replace(w.nodes, "redis://"+s.Addr, "rediss://"+s.Addr+"?ca="+files.CA, 1)
+			},
+			mend: showCertificate(files),
 		},
 		{
 			name: "one server twice", id: "same-server", severity: inspect.Unfit, node: 3, seen: "run id", verdict: inspect.Unfit,

@@ -20,7 +20,7 @@
 // the race detector as well. The suite takes a few seconds, most of which are
 // deadlines that have to pass.
 //
-// A driver that is a [driver.Subscriber] as well gets the cases for that too.
+// A driver that is a [driver.Subscriber] or a [driver.Renewer] as well gets the cases for that too.
 //
 // Beyond the words of the contract the suite asks that an error tells how the context
 // ended: a cancel is [context.Canceled] to errors.Is, and a deadline is

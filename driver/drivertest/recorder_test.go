@@ -62,7 +62,7 @@ func watch(run func(r reporter)) []string {
 // caseNamed finds a case by its phrase.
 func caseNamed(t *testing.T, name string) testCase {
 	t.Helper()
-	all := slices.Concat(cases, subscriberCases)
+	all := slices.Concat(cases, subscriberCases, renewerCases, renewedSubscriptionCases)
 	i := slices.IndexFunc(all, func(c testCase) bool { return c.name == name })
 	if i < 0 {
 		t.Fatalf("the suite has no case %q", name)

@@ -20,13 +20,17 @@ type Subject struct {
 	// Deaf says that the connections are those of a client library which forgets what a
 	// server has said when it hangs up, so that no driver can know it.
 	Deaf bool
+
+	// Restless says that the client library makes a connection of its own while it closes one, so
+	// that no driver can prevent it.
+	Restless bool
 }
 
 // Run runs the suite, one subtest a case. open returns a driver for the server at
 // addr ("127.0.0.1:port"), made as a user would make it with the client's defaults;
 // it registers its own clean-up with t.Cleanup. It is called once for each subtest,
 // while the server at addr is well, and once before them, which shows whether the
-// driver is a [driver.Subscriber]: only then are there subtests for that.
+// driver is a [driver.Subscriber] and a [driver.Renewer]: only then are there subtests for that.
 func Run(t *testing.T, open func(t *testing.T, addr string) Subject) {
 	for _, c := range casesFor(t, open(t, startServer(t).Addr()).Driver) {
 		t.Run(c.name, func(t *testing.T) {
@@ -37,11 +41,23 @@ func Run(t *testing.T, open func(t *testing.T, addr string) Subject) {
 
 // casesFor returns the cases that the driver has to pass.
 func casesFor(r reporter, d driver.Driver) []testCase {
-	if _, subscribes := d.(driver.Subscriber); subscribes {
-		return slices.Concat(cases, subscriberCases)
+	all := cases
+	_, subscribes := d.(driver.Subscriber)
+	if subscribes {
+		all = slices.Concat(all, subscriberCases)
+	} else {
+		r.Logf("the driver is no driver.Subscriber, so there are no subtests for subscriptions")
 	}
-	r.Logf("the driver is no driver.Subscriber, so there are no subtests for subscriptions")
-	return cases
+	_, renews := d.(driver.Renewer)
+	if renews {
+		all = slices.Concat(all, renewerCases)
+	} else {
+		r.Logf("the driver is no driver.Renewer, so there are no subtests for connections that are given up")
+	}
+	if subscribes && renews {
+		all = slices.Concat(all, renewedSubscriptionCases)
+	}
+	return all
 }
 
 // testCase is one phrase that a driver has to keep.

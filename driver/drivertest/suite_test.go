@@ -3,6 +3,8 @@ package drivertest
 import (
 	"slices"
 	"testing"
+
+	"github.com/quorumlock/quorumlock/driver"
 )
 
 func TestRunPassesACorrectDriver(t *testing.T) {
@@ -38,15 +40,33 @@ func TestASharedConnectionIsFair(t *testing.T) {
 	}
 }
 
-func TestADriverWithoutSubscriptionsIsTold(t *testing.T) {
-	l := &recorder{}
-	got := casesFor(l, do(nil))
-	if len(got) != len(cases) || len(l.logged) != 1 || !anyHas(l.logged, "no driver.Subscriber") {
-		t.Errorf("a driver that is no Subscriber gets %d cases and is told %q, want %d, and once what is left out", len(got), l.logged, len(cases))
-	}
-	l = &recorder{}
-	if got := casesFor(l, newPool("")); len(got) != len(slices.Concat(cases, subscriberCases)) || len(l.logged) != 0 {
-		t.Errorf("a Subscriber gets %d cases and is told %q, want all and nothing", len(got), l.logged)
+func TestADriverIsToldWhichCasesItDoesNotGet(t *testing.T) {
+	p := newPool("")
+	for _, tt := range []struct {
+		d    driver.Driver
+		want []testCase
+		told []string
+	}{
+		{do(nil), cases, []string{"no driver.Subscriber", "no driver.Renewer"}},
+		{struct {
+			driver.Driver
+			driver.Subscriber
+		}{p, p}, slices.Concat(cases, subscriberCases), []string{"no driver.Renewer"}},
+		{struct {
+			driver.Driver
+			driver.Renewer
+		}{p, p}, slices.Concat(cases, renewerCases), []string{"no driver.Subscriber"}},
+		{p, slices.Concat(cases, subscriberCases, renewerCases, renewedSubscriptionCases), nil},
+	} {
+		l := &recorder{}
+		if got := casesFor(l, tt.d); len(got) != len(tt.want) || len(l.logged) != len(tt.told) {
+			t.Errorf("a %T gets %d cases and is told %q, want %d, and %q", tt.d, len(got), l.logged, len(tt.want), tt.told)
+		}
+		for _, words := range tt.told {
+			if !anyHas(l.logged, words) {
+				t.Errorf("a %T is told %q, want %q", tt.d, l.logged, words)
+			}
+		}
 	}
 }
 

@@ -179,6 +179,17 @@ func strayed(replies []driver.Reply) bool {
 	return false
 }
 
+func (c *cluster) renew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.servers {
+		s.renew()
+	}
+	if c.known {
+		c.masters.ReloadState(c.life) // returns at once
+	}
+}
+
 func (c *cluster) close() error {
 	c.mu.Lock()
 	c.closed = true

@@ -44,6 +44,7 @@ type Driver struct {
 var (
 	_ driver.Driver     = (*Driver)(nil)
 	_ driver.Subscriber = (*Driver)(nil)
+	_ driver.Renewer    = (*Driver)(nil)
 	_ io.Closer         = (*Driver)(nil)
 )
 
@@ -51,6 +52,7 @@ var (
 type transport interface {
 	do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error)
 	subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error)
+	renew()
 	close() error
 }
 
@@ -84,6 +86,9 @@ func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (d
 	}
 	return sub, nil
 }
+
+// Renew keeps the contract of [driver.Renewer]. A Cluster is asked for its map again, too.
+func (d *Driver) Renew() { d.to.renew() }
 
 // Close closes the Driver's own connections and leaves the client that it was made
 // from as it is. Batches that are out end with an error, and so do subscriptions. It

@@ -31,7 +31,7 @@ func (s *server) get(ctx context.Context) (w *wire, wasIdle bool, err error) {
 	for last := len(s.idle) - 1; last >= 0; last-- {
 		w, s.idle = s.idle[last], s.idle[:last]
 		if s.expired(w) {
-			s.retire(w)
+			s.retire(w) //nolint:contextcheck // a connection serves whoever waits
 			continue
 		}
 		w.ctx = ctx //nolint:fatcontext // of one batch, and no parent of the next
@@ -40,7 +40,7 @@ func (s *server) get(ctx context.Context) (w *wire, wasIdle bool, err error) {
 	}
 	me := &waiter{ctx: ctx, offer: make(chan offer, 1)}
 	s.waiting = append(s.waiting, me)
-	s.grow()
+	s.grow() //nolint:contextcheck // likewise
 	s.mu.Unlock()
 
 	select {
@@ -56,7 +56,7 @@ func (s *server) get(ctx context.Context) (w *wire, wasIdle bool, err error) {
 	s.mu.Unlock()
 	if i < 0 { // the offer came at the same moment
 		if got := <-me.offer; got.wire != nil {
-			s.put(got.wire, false)
+			s.put(got.wire, false) //nolint:contextcheck // likewise
 		}
 	}
 	return nil, false, ctx.Err()
@@ -78,13 +78,7 @@ func (s *server) put(w *wire, broken bool) {
 		s.mu.Unlock()
 		w.close()
 		return
-	case w.moved: // the idle ones lead to the same place
-		for _, idle := range s.idle {
-			s.retire(idle)
-		}
-		s.idle = nil
-		s.retire(w)
-	case broken, w.cut:
+	case broken, w.cut, w.age.Err() != nil:
 		s.retire(w)
 	default:
 		s.hand(w)

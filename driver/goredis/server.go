@@ -31,6 +31,8 @@ type server struct {
 	jobs    sync.WaitGroup // connecting, subscriptions and closing
 
 	mu      sync.Mutex
+	age     context.Context //nolint:containedctx // ends at renew, and with it the use of what was dialed before
+	renewed context.CancelCauseFunc
 	closed  bool
 	wires   []*wire // all that are connected
 	idle    []*wire // those without a batch; the last used comes first
@@ -41,7 +43,20 @@ type server struct {
 func newServer(options *redis.Options, hooks []redis.Hook) *server {
 	s := &server{options: options, hooks: hooks}
 	s.life, s.end = context.WithCancelCause(context.Background())
+	s.age, s.renewed = context.WithCancelCause(s.life)
 	return s
+}
+
+// renew gives up all wires. Those with a batch close when they are put back.
+func (s *server) renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewed(driver.ErrRenewed)
+	s.age, s.renewed = context.WithCancelCause(s.life)
+	for _, w := range s.idle {
+		s.retire(w)
+	}
+	s.idle = nil
 }
 
 // do sends a batch. Where the server has closed an idle connection, nothing was sent, and the
@@ -55,7 +70,7 @@ func (s *server) do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 		disarm := context.AfterFunc(ctx, w.over)
 		replies, err := w.send(ctx, cmds)
 		disarm()
-		s.put(w, err != nil)
+		s.put(w, err != nil) //nolint:contextcheck // what it may connect serves whoever waits
 		switch {
 		case err == nil:
 			return replies, nil
@@ -83,23 +98,28 @@ func (s *server) ended(ctx context.Context, err error) error {
 func (s *server) grow() {
 	for !s.closed && s.pending < len(s.waiting) && len(s.wires)+s.pending < maxWires {
 		s.pending++
-		s.jobs.Go(s.connect)
+		age := s.age
+		s.jobs.Go(func() { s.connect(age) })
 	}
 }
 
-func (s *server) connect() {
-	ctx, cancel := context.WithTimeout(s.life, s.options.DialTimeout)
+// connect makes a wire of this age.
+func (s *server) connect(age context.Context) {
+	ctx, cancel := context.WithTimeout(age, s.options.DialTimeout)
 	defer cancel()
 	w, err := connect(ctx, s.options, s.hooks)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending--
-	switch {
-	case err == nil && s.closed:
+	if err == nil && age.Err() != nil {
 		s.jobs.Go(w.close)
+	}
+	switch {
+	case age.Err() != nil: // who waits gets one of the next age; after close nobody waits
+		s.grow() //nolint:contextcheck // likewise
 	case err == nil:
-		w.over = func() { s.over(w) }
+		w.age, w.over = age, func() { s.over(w) }
 		s.wires = append(s.wires, w)
 		s.hand(w)
 	case len(s.wires)+s.pending == 0: // else another may end the wait

@@ -27,6 +27,7 @@ func (s *server) subscribe(ctx context.Context, onNotice func(driver.Notice)) (d
 		return nil, errClosed
 	}
 	s.jobs.Add(1)
+	age := s.age
 	s.mu.Unlock()
 	sub, err := driver.Await(ctx, func() (*subscriber, error) { return s.subscriber(ctx) }, func(late *subscriber, err error) {
 		if err == nil {
@@ -36,7 +37,7 @@ func (s *server) subscribe(ctx context.Context, onNotice func(driver.Notice)) (d
 	if err != nil {
 		return nil, s.ended(ctx, err)
 	}
-	return resp.NewSession(s.life, "goredis", sub, onNotice), nil //nolint:contextcheck // it outlives the call
+	return resp.NewSession(age, "goredis", sub, onNotice), nil //nolint:contextcheck // it outlives the call
 }
 
 // subscriber connects.

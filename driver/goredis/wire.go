@@ -27,9 +27,7 @@ type wire struct {
 	commands []redis.Cmder // each a *command
 	keep     bool          // hooks may hold on to commands: then none is used twice
 	born     time.Time
-
-	// moved: the server is a replica now.
-	moved bool
+	age      context.Context //nolint:containedctx // see [server]: once it has ended, the wire is not used again
 
 	over func() // [server.over], for AfterFunc
 
@@ -132,7 +130,6 @@ func (w *wire) collect(batch []redis.Cmder) (replies []driver.Reply, missing err
 			var reply driver.Reply
 			if reply, _, missing = resp.Decode(cmd.raw); missing == nil {
 				replies = append(replies, reply)
-				w.moved = w.moved || reply.Kind == driver.Failure && strings.HasPrefix(reply.Str, "READONLY")
 			}
 		}
 		cmd.unload()

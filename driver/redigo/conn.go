@@ -19,21 +19,23 @@ type conn struct {
 	stopped chan struct{}
 	born    int  // the number of the sweep before it came
 	used    bool // since the last sweep
+
+	age context.Context //nolint:containedctx // once it has ended, the connection is not used again
 }
 
-func newConn(pooled redis.Conn, born int) *conn {
-	c := &conn{ConnWithTimeout: pooled.(redis.ConnWithTimeout), stopped: make(chan struct{}), born: born}
-	c.snap = func() {
-		// The one method that may be called while another goroutine writes: given
-		// a context that has expired, it closes the connection and does no more.
-		_, _ = redis.ReceiveContext(pooled, expired)
-	}
+func newConn(age context.Context, pooled redis.Conn, born int) *conn {
+	c := &conn{ConnWithTimeout: pooled.(redis.ConnWithTimeout), stopped: make(chan struct{}), born: born, age: age}
+	c.snap = func() { snap(pooled) } //nolint:contextcheck // its context is expired
 	c.stop = func() {
 		c.snap()
 		close(c.stopped)
 	}
 	return c
 }
+
+// snap breaks a connection. It calls the one method that may be called while another goroutine
+// writes: given a context that has expired, it closes the connection and does no more.
+func snap(pooled redis.Conn) { _, _ = redis.ReceiveContext(pooled, expired) }
 
 var expired = func() context.Context {
 	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))

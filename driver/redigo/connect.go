@@ -22,10 +22,15 @@ func (d *Driver) connect(call context.Context) (*conn, error) {
 	defer cancel()
 	defer context.AfterFunc(d.closed, cancel)() //nolint:contextcheck // the Driver's end, beside the call's
 
+	d.mu.Lock()
+	age, stale := d.age, d.stale
+	d.mu.Unlock()
 	idle := d.pool.IdleCount()
 	pooled, err := d.pool.GetContext(ctx)
-	for ; err == nil && idle > 0 && d.suspects() && !alive(ctx, pooled); idle-- {
+	for err == nil && idle > 0 && (stale || d.suspects() && !alive(ctx, pooled)) {
+		snap(pooled) //nolint:contextcheck // its context is expired
 		_ = pooled.Close()
+		idle = min(idle-1, d.pool.IdleCount())
 		pooled, err = d.pool.GetContext(ctx)
 	}
 	if err == nil {
@@ -41,7 +46,8 @@ func (d *Driver) connect(call context.Context) (*conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.late = nil
-	return newConn(pooled, d.sweeps), nil //nolint:contextcheck // a call brings its context to exchange
+	d.stale = d.stale && d.age != age          // else nothing is idle that is older
+	return newConn(age, pooled, d.sweeps), nil //nolint:contextcheck // a call brings its context to exchange
 }
 
 // suspect is called when a connection was found dead: the server, or something on

@@ -57,6 +57,10 @@ type Driver struct {
 	sweeping  bool      // the next sweep is set
 	suspicion time.Time // when a connection was last found dead
 	late      error     // why the last connection failed, if its call had gone by then
+	stale     bool      // what is idle in the pool may have been dialed before the last Renew
+
+	age   context.Context //nolint:containedctx // ends at Renew, and with it the use of what was connected before
+	renew context.CancelCauseFunc
 
 	subscribers map[*subscriber]struct{}
 
@@ -67,7 +71,10 @@ type Driver struct {
 	once   sync.Once
 }
 
-var _ driver.Driver = (*Driver)(nil)
+var (
+	_ driver.Driver  = (*Driver)(nil)
+	_ driver.Renewer = (*Driver)(nil)
+)
 
 func newDriver(pool *redis.Pool) *Driver {
 	calls, seats, keeps, busy := maxCalls, maxSeats, maxCalls, busyTime
@@ -79,7 +86,7 @@ func newDriver(pool *redis.Pool) *Driver {
 	if pool.MaxConnLifetime > 0 {
 		busy = min(busy, pool.MaxConnLifetime)
 	}
-	return &Driver{
+	d := &Driver{
 		pool:      pool,
 		keeps:     keeps,
 		maxSweeps: int(max(busy/sweepTime, 1)),
@@ -89,6 +96,8 @@ func newDriver(pool *redis.Pool) *Driver {
 
 		subscribers: map[*subscriber]struct{}{},
 	}
+	d.age, d.renew = context.WithCancelCause(context.Background())
+	return d
 }
 
 // newOwner returns a Driver that closes the pool with itself.
@@ -139,6 +148,20 @@ func (d *Driver) Close() error {
 		_ = d.pool.Close() // returns no error
 	})
 	return nil
+}
+
+// Renew keeps the contract of [driver.Renewer]. What is idle in the pool is closed as well. Of a
+// pool that the application uses, too, connections remain that it has out at that moment.
+func (d *Driver) Renew() {
+	d.mu.Lock()
+	d.renew(driver.ErrRenewed)
+	d.age, d.renew = context.WithCancelCause(context.Background())
+	d.stale = true
+	d.mu.Unlock()
+	for _, c := range d.drop() {
+		c.snap()
+		_ = c.Close()
+	}
 }
 
 // take returns a kept connection, or else one of the pool's.
@@ -232,6 +255,9 @@ func (d *Driver) give(c *conn) {
 }
 
 func (d *Driver) put(c *conn) {
+	if c.age.Err() != nil {
+		c.snap()
+	}
 	if !d.keep(c) {
 		_ = c.Close() // to the pool, which drops it if it is broken
 	}

@@ -33,7 +33,7 @@ func (d *Driver) subscribe(ctx context.Context, onNotice func(driver.Notice)) (*
 	if err != nil {
 		return nil, err
 	}
-	return d.open(c, onNotice) //nolint:contextcheck // the session outlives the call
+	return d.open(c, onNotice)
 }
 
 // seat reserves one of the places for subscriptions, so that neither the lock's calls nor the
@@ -68,7 +68,7 @@ func (d *Driver) open(c *conn, onNotice func(driver.Notice)) (*resp.Session, err
 		return nil, errClosed
 	}
 	sub := &subscriber{conn: c, d: d}
-	sub.session = resp.NewSession(context.Background(), "redigo", sub, onNotice)
+	sub.session = resp.NewSession(c.age, "redigo", sub, onNotice)
 	d.subscribers[sub] = struct{}{}
 	return sub.session, nil
 }

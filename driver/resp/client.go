@@ -18,6 +18,8 @@ type Client struct {
 	dial func(context.Context) (net.Conn, error)
 
 	mu     sync.Mutex
+	age    context.Context //nolint:containedctx // ends at Renew: what was dialed before is not used again
+	renew  context.CancelCauseFunc
 	idle   []*Conn
 	closed bool
 }
@@ -25,6 +27,7 @@ type Client struct {
 var (
 	_ driver.Driver     = (*Client)(nil)
 	_ driver.Subscriber = (*Client)(nil)
+	_ driver.Renewer    = (*Client)(nil)
 )
 
 // idleConns is as many as the core has batches out at once.
@@ -32,7 +35,9 @@ const idleConns = 8
 
 // NewClient returns a client whose own errors begin with a name.
 func NewClient(name string, dial func(context.Context) (net.Conn, error)) *Client {
-	return &Client{name: name, dial: dial}
+	c := &Client{name: name, dial: dial}
+	c.age, c.renew = context.WithCancelCause(context.Background())
+	return c
 }
 
 // Do is [driver.Driver]'s.
@@ -79,23 +84,35 @@ func (c *Client) Take(ctx context.Context) (*Conn, error) {
 		c.mu.Unlock()
 		return conn, nil
 	}
+	age := c.age
 	c.mu.Unlock()
 	dialled, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return NewConn(dialled), nil
+	conn := NewConn(dialled)
+	conn.age = age
+	return conn, nil
 }
 
 // give keeps a connection for the next batch, unless the end of its context may have cut it.
 func (c *Client) give(ctx context.Context, conn *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ctx.Err() != nil || c.closed || len(c.idle) == idleConns {
+	if ctx.Err() != nil || c.closed || conn.age.Err() != nil || len(c.idle) == idleConns {
 		return false
 	}
 	c.idle = append(c.idle, conn)
 	return true
+}
+
+// Renew is [driver.Renewer]'s.
+func (c *Client) Renew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.renew(driver.ErrRenewed)
+	c.age, c.renew = context.WithCancelCause(context.Background())
+	c.drop()
 }
 
 // Close closes what is idle; a batch that is out ends by its own deadline, and subscriptions go on.
@@ -103,17 +120,22 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
+	c.drop()
+	return nil
+}
+
+// drop closes what is idle. c.mu is held.
+func (c *Client) drop() {
 	for _, conn := range c.idle {
 		_ = conn.Close() // is being thrown away
 	}
 	c.idle = nil
-	return nil
 }
 
 // Subscribe is [driver.Subscriber]'s.
 func (c *Client) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
 	c.mu.Lock()
-	closed := c.closed
+	closed, age := c.closed, c.age
 	c.mu.Unlock()
 	if closed {
 		return nil, fmt.Errorf("%s: %w", c.name, driver.ErrClosed)
@@ -122,18 +144,19 @@ func (c *Client) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (d
 	if err != nil {
 		return nil, err
 	}
-	return NewSession(context.WithoutCancel(ctx), c.name, NewConn(dialled), onNotice), nil
+	return NewSession(age, c.name, NewConn(dialled), onNotice), nil //nolint:contextcheck // it outlives the call
 }
 
 // Conn is one connection. It is a [Wire].
 type Conn struct {
 	net.Conn
 	replies *Reader
+	age     context.Context //nolint:containedctx // see [Client]; nil where no Client has dialed it
 }
 
 // NewConn returns the connection over a socket.
 func NewConn(socket net.Conn) *Conn {
-	return &Conn{socket, NewReader(bufio.NewReader(socket))}
+	return &Conn{Conn: socket, replies: NewReader(bufio.NewReader(socket))}
 }
 
 // Exchange sends a batch and reads the replies. The context ends it.

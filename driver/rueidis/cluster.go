@@ -20,7 +20,7 @@ import (
 // would run at two servers, and one that was sent first after the others: while a slot moves, a
 // fence could follow a greater one. A connection that is dedicated follows nothing.
 type cluster struct {
-	client rueidis.Client
+	link   *link
 	shards atomic.Pointer[[]shard] // by their slots; nil: not known, or out of date
 }
 
@@ -39,8 +39,8 @@ func (c *cluster) do(ctx context.Context, cmds []driver.Command) ([]rueidis.Redi
 	results := make([]rueidis.RedisResult, len(cmds))
 	shares := c.split(ctx, cmds)
 	failed := make(chan error, len(shares))
-	for _, share := range shares {
-		go func() { failed <- c.send(ctx, cmds, share, results) }()
+	for master, share := range shares {
+		go func() { failed <- c.send(ctx, cmds, master, share, results) }()
 	}
 	var err error
 	for range shares {
@@ -97,25 +97,30 @@ func (c *cluster) split(ctx context.Context, cmds []driver.Command) map[string]*
 	return shares
 }
 
-// send sends a share on a connection that is its own meanwhile.
-func (c *cluster) send(ctx context.Context, cmds []driver.Command, share *share, results []rueidis.RedisResult) (err error) {
+// send sends a master its share, on a connection that is the share's own meanwhile.
+func (c *cluster) send(ctx context.Context, cmds []driver.Command, master string, share *share, results []rueidis.RedisResult) (err error) {
 	defer driver.CatchPanic(&err) // of a hook
-	wire, release := c.client.Dedicate()
-	defer release()
-	batch := make([]rueidis.Completed, len(share.at))
-	for i, at := range share.at {
-		batch[i] = write(wire.B(), cmds[at], false)
-	}
-	batch[0] = batch[0].SetSlot(share.key)                               // the others go with it
-	for i, result := range wire.DoMulti(&call{Context: ctx}, batch...) { //nolint:contextcheck // it is ctx
-		results[share.at[i]] = result
-	}
+	c.link.alone(master, func(s *spare) []rueidis.RedisResult {
+		batch := make([]rueidis.Completed, len(share.at))
+		for i, at := range share.at {
+			batch[i] = write(s.wire.B(), cmds[at], false)
+		}
+		if !s.bound {
+			batch[0] = batch[0].SetSlot(share.key) // the others go with it
+			s.bound = true
+		}
+		answered := s.wire.DoMulti(&call{Context: ctx}, batch...) //nolint:contextcheck // it is ctx
+		for i, result := range answered {
+			results[share.at[i]] = result
+		}
+		return answered
+	})
 	return nil
 }
 
 // master names the server that has a key; where that is not known, the key's slot.
 func (c *cluster) master(shards []shard, key string) string {
-	about := c.client.B().Arbitrary("GET").Keys(key).Build() // rueidis panics where a command's first word is empty
+	about := c.link.client.B().Arbitrary("GET").Keys(key).Build() // rueidis panics where a command's first word is empty
 	slot := int64(about.Slot())
 	i := sort.Search(len(shards), func(i int) bool { return shards[i].last >= slot })
 	if i == len(shards) || shards[i].first > slot {
@@ -127,7 +132,7 @@ func (c *cluster) master(shards []shard, key string) string {
 // look asks which slots each master has: several slots of one share a connection then.
 func (c *cluster) look(ctx context.Context) *[]shard {
 	all := &[]shard{}
-	ranges, err := c.client.Do(ctx, c.client.B().Arbitrary("CLUSTER", "SLOTS").Build()).ToArray()
+	ranges, err := c.link.client.Do(ctx, c.link.client.B().Arbitrary("CLUSTER", "SLOTS").Build()).ToArray()
 	for _, r := range ranges {
 		if parts, err := r.ToArray(); err == nil && len(parts) > 2 {
 			first, _ := parts[0].AsInt64()

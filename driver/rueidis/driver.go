@@ -17,7 +17,7 @@
 // and keeps it (rueidis.Client's Dedicate): what the lock sends does not
 // wait behind the service's own commands, nor they behind it, and a call that is cut
 // off cannot close a connection that others share. A batch that blocks (WAIT,
-// WAITAOF) takes another one from the same pool while it runs. With Open and
+// WAITAOF) has another one from the same pool, which is kept as well. With Open and
 // FromOptions rueidis adds the one that it opens for every client. On a node that is a
 // Redis Cluster each call takes one of each master while it runs, so up to 8 of each. It follows
 // neither MOVED nor ASK: a key that has moved has no vote until the client knows its new master.
@@ -107,6 +107,7 @@ type Driver struct {
 var (
 	_ driver.Driver     = (*Driver)(nil)
 	_ driver.Subscriber = (*Driver)(nil)
+	_ driver.Renewer    = (*Driver)(nil)
 )
 
 func newDriver(client rueidis.Client, dial func() (rueidis.Client, error)) *Driver {
@@ -141,14 +142,19 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 	case <-ctx.Done():
 		return nil, notSent(ctx.Err())
 	}
-	link, err := d.connected(ctx)
-	if err != nil {
-		<-d.slots
-		return nil, notSent(err)
+	var link *link
+	for entered := false; !entered; {
+		var err error
+		if link, err = d.connected(ctx); err != nil {
+			<-d.slots
+			return nil, notSent(err)
+		}
+		if link.wire == nil || blocks(cmds) {
+			return d.aside(ctx, link, cmds)
+		}
+		entered = link.enter()
 	}
-	if link.wire == nil || blocks(cmds) {
-		return d.aside(ctx, link, cmds)
-	}
+	defer link.leave()
 
 	call := newCall(ctx, link.wire, cmds)
 	var replies []driver.Reply
@@ -160,9 +166,6 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 	case err == nil:
 		call.recycle()
 		<-d.slots
-		if link.demoted(replies) {
-			d.drop(link)
-		}
 		return replies, nil
 	case ctx.Err() != nil:
 		d.abandon(link)
@@ -187,11 +190,7 @@ func (d *Driver) aside(ctx context.Context, link *link, cmds []driver.Command) (
 		if link.cluster != nil {
 			return link.cluster.do(ctx, cmds)
 		}
-		batch := make([]rueidis.Completed, len(cmds))
-		for i := range cmds {
-			batch[i] = write(link.client.B(), cmds[i], true)
-		}
-		return link.client.DoMulti(ctx, batch...), nil
+		return link.block(ctx, cmds), nil
 	}, func([]rueidis.RedisResult, error) {})
 	var replies []driver.Reply
 	if err == nil {

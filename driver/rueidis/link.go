@@ -2,6 +2,7 @@ package rueidis
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -20,15 +21,22 @@ type link struct {
 	slots   chan struct{}           // the Driver's
 
 	mu        sync.Mutex
+	calls     int // under way on wire
 	abandoned int // calls that were cut off; they keep their places until the link is gone
+	retired   bool
 	gone      bool
+	spares    []*spare // the one used last is last
+
+	closing sync.Once
 }
 
 // newLink takes a connection out of the client's pool. The PING shows whether there is
 // one: rueidis hands out a dead one rather than an error.
 func newLink(client rueidis.Client, slots chan struct{}) (*link, error) {
 	if client.Mode() == rueidis.ClientModeCluster {
-		return &link{client: client, cluster: &cluster{client: client}}, nil
+		l := &link{client: client}
+		l.cluster = &cluster{link: l}
+		return l, nil
 	}
 	wire, _ := client.Dedicate()
 	if err := ping(context.Background(), wire).NonRedisError(); err != nil {
@@ -42,12 +50,20 @@ func ping(ctx context.Context, wire rueidis.DedicatedClient) rueidis.RedisResult
 	return wire.Do(ctx, wire.B().Arbitrary("PING").Build())
 }
 
-// close ends the connection when all calls on it are answered, and after a second at the
-// latest. It is called once.
-func (l *link) close() {
+// close ends the connections when all calls on wire are answered, and after a second at the
+// latest.
+func (l *link) close() { l.closing.Do(l.end) }
+
+func (l *link) end() {
+	l.mu.Lock()
+	l.retired = true
+	spares := l.spares
+	l.spares = nil
+	l.mu.Unlock()
 	if l.wire != nil {
-		l.wire.Close()
+		spares = append(spares, &spare{wire: l.wire})
 	}
+	closeAll(spares)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gone = true
@@ -56,52 +72,79 @@ func (l *link) close() {
 	}
 }
 
-// demoted reports whether a reply shows that Sentinel has made another node the master. The
-// client follows, but a connection that is out of its pool stays with the old one.
-func (l *link) demoted(replies []driver.Reply) bool {
-	if l.client.Mode() != rueidis.ClientModeSentinel {
+// enter begins a call on wire, unless the link is retired.
+func (l *link) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.retired {
 		return false
 	}
-	for i := range replies {
-		if replies[i].Kind == driver.Failure && strings.HasPrefix(replies[i].Str, "READONLY ") {
-			return true
-		}
+	l.calls++
+	return true
+}
+
+// leave ends a call on wire. The last one closes a link that is retired.
+func (l *link) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls--
+	if l.retired && l.calls == 0 {
+		go l.close()
 	}
-	return false
+}
+
+// retire closes the link once no call is under way.
+func (l *link) retire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired = true
+	if l.calls == 0 {
+		go l.close()
+	}
+}
+
+// isRetired reports whether the link serves no new calls.
+func (l *link) isRetired() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.retired
 }
 
 // attempt is one try to reach the node.
 type attempt struct {
 	done chan struct{} // closed when link or err is set
+	late error         // of an attempt that comes too late: the Driver was closed or renewed meanwhile
 	link *link
 	err  error
 }
 
 // connected returns the link, and makes one where there is none. That happens on a
 // goroutine of its own, one at a time, for rueidis connects without a context; its
-// Dialer.Timeout (5s by default) ends it.
+// Dialer.Timeout (5s by default) ends it. After a Renew, who waits gets the next one.
 func (d *Driver) connected(ctx context.Context) (*link, error) {
-	if link := d.link.Load(); link != nil {
-		return link, nil
-	}
-	d.mu.Lock()
-	if link := d.link.Load(); link != nil {
+	for {
+		if link := d.link.Load(); link != nil {
+			return link, nil
+		}
+		d.mu.Lock()
+		link, try := d.link.Load(), d.attempt
+		if link == nil && try == nil {
+			try = &attempt{done: make(chan struct{}), late: driver.ErrClosed}
+			d.attempt = try
+			go d.connect(try, d.client) //nolint:contextcheck // it serves later calls too
+		}
 		d.mu.Unlock()
-		return link, nil
-	}
-	try := d.attempt
-	if try == nil {
-		try = &attempt{done: make(chan struct{})}
-		d.attempt = try
-		go d.connect(try, d.client) //nolint:contextcheck // it serves later calls too
-	}
-	d.mu.Unlock()
-
-	select {
-	case <-try.done:
-		return try.link, try.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		if link != nil {
+			return link, nil
+		}
+		select {
+		case <-try.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if !errors.Is(try.err, driver.ErrRenewed) {
+			return try.link, try.err
+		}
 	}
 }
 
@@ -111,9 +154,13 @@ func (d *Driver) connect(try *attempt, client rueidis.Client) {
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.attempt != try { // Close has come in between
-		go end(try.link, d.made(client))
-		try.link, try.err = nil, driver.ErrClosed
+	if d.attempt != try { // Close or Renew has come in between
+		made := d.made(client)
+		if made == d.client {
+			made = nil // it serves the next attempt
+		}
+		go end(try.link, made)
+		try.link, try.err = nil, try.late
 		return
 	}
 	d.attempt, d.client = nil, client
@@ -152,6 +199,25 @@ func (d *Driver) abandon(l *link) {
 	}
 	l.abandoned++
 	d.drop(l)
+}
+
+// Renew keeps the contract of [driver.Renewer]. What rueidis has beside the connections that the
+// adapter uses stays: the one that it opens for every client (on a Cluster, for every master), and
+// those that the service has put back into the blocking pool. A Cluster's map is asked for anew.
+func (d *Driver) Renew() {
+	d.mu.Lock()
+	link := d.link.Swap(nil)
+	if d.attempt != nil {
+		d.attempt.late, d.attempt = driver.ErrRenewed, nil
+	}
+	subscriptions := slices.Collect(maps.Keys(d.subscriptions))
+	d.mu.Unlock()
+	if link != nil {
+		link.retire()
+	}
+	for _, s := range subscriptions {
+		s.end(driver.ErrRenewed)
+	}
 }
 
 // Close closes the connections that the Driver has taken, and with them the calls under

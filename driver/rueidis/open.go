@@ -99,11 +99,17 @@ func check(option *rueidis.ClientOption) error {
 	return nil
 }
 
+// newClient makes a client. A server or a user without CLIENT SETNAME has connections without the
+// name that Open gives them; rueidis would rather have none.
 func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 	client, err := rueidis.NewClient(option)
 	if err != nil && client != nil { // so with ForceSingleClient
 		client.Close()
 		client = nil
+	}
+	if refused, ok := rueidis.IsRedisErr(err); ok && option.ClientName == driver.ClientName && strings.Contains(strings.ToLower(refused.Error()), "client") {
+		option.ClientName = ""
+		return newClient(option)
 	}
 	return client, err
 }

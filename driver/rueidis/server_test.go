@@ -33,6 +33,8 @@ func TestDriver(t *testing.T) {
 				return drivertest.Subject{
 					Driver: driverOf(t, c),
 					Deaf:   true, // by an error, rueidis drops the replies before it
+
+					Restless: option.AlwaysRESP2, // it opens the connection for messages before it closes it
 					Stranger: func(ctx context.Context, args ...string) error {
 						return c.Do(ctx, c.B().Arbitrary(args...).Build()).Error()
 					},

@@ -71,6 +71,9 @@ func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (d
 		return nil, fmt.Errorf("rueidis: %w", err)
 	}
 	d.register(s)
+	if link.isRetired() { // a Renew between may not have seen it
+		s.end(driver.ErrRenewed)
+	}
 	go func() {
 		s.run(life, session)
 		d.unregister(s)

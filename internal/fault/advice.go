@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/internal/alert"
 )
 
 // A refusal is what a server's code means for a client.
@@ -106,7 +107,6 @@ func ofTLS(err error) string {
 		host        x509.HostnameError
 		invalid     x509.CertificateInvalidError
 		plain       tls.RecordHeaderError
-		alert       tls.AlertError
 	)
 	switch {
 	case errors.As(err, &host):
@@ -115,12 +115,10 @@ func ofTLS(err error) string {
 		return "the server's certificate is not trusted: give the authority that has signed it as ?ca=FILE in the URL, or in the client's TLS configuration"
 	case errors.As(err, &plain):
 		return "the server does not speak TLS at this port: use redis://, or its TLS port"
-	case errors.As(err, &alert):
-		return "the server has refused the TLS handshake: it may want a certificate of the client's (?cert=FILE&key=FILE)"
 	case errors.Is(err, driver.ErrTLS):
 		return "the server speaks TLS at this port: use rediss://"
 	}
-	return ""
+	return alert.Advice(alert.Of(err))
 }
 
 // A passing error is a node that is unfit for now: it may become fit without a change of the client, or of the rights

@@ -78,7 +78,8 @@ func (b *batch) send(ctx context.Context) {
 	body := b.takeReadings(replies, start, now)
 	broken := false
 	if err == nil {
-		b.unfit = cmp.Or(b.unfit, b.channel.measured(took, now))
+		b.unfit = cmp.Or(b.unfit, b.channel.measured(start, now))
+		n.onRefused(body, start)
 		if b.gated && b.reading.Blurred && took <= b.channel.timeout/2 {
 			b.reading, err = n.readClock(ctx, 1)
 			b.reading.OK, b.reading.Doubt = true, cmp.Or(err, b.reading.Doubt)
@@ -257,12 +258,15 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 
 // measured notes the round trip of a batch that is back, and returns why the node has no votes, as
 // another batch has found out meanwhile.
-func (c *channel) measured(trip time.Duration, now clockdrift.Instant) (unfit error) {
+func (c *channel) measured(sent, now clockdrift.Instant) (unfit error) {
 	c.node.mu.Lock()
 	defer c.node.mu.Unlock()
-	c.window.note(trip)
+	c.window.note(now.Sub(sent))
 	c.node.reached()
 	c.node.answered = now
+	if sent < c.node.health.reborn {
+		return errMoved
+	}
 	return c.node.fitness.unfit
 }
 

@@ -67,8 +67,11 @@ func (n *Node) OnFitness(replies []driver.Reply, sent clockdrift.Instant) error 
 	}
 	unfit = n.fitness.unfit
 	n.mu.Unlock()
-	if unfit != nil {
+	switch {
+	case unfit != nil:
 		n.fails(unfit)
+	case reborn: // the subscription, and other connections, may be left at the old server
+		n.renew(sent)
 	}
 	n.Emit()
 	return unfit
@@ -76,7 +79,8 @@ func (n *Node) OnFitness(replies []driver.Reply, sent clockdrift.Instant) error 
 
 // identify notes which server the node is, and reports whether it was another one before. The
 // error is that another node is that server. The one that has told it first keeps its vote, and is
-// asked again, for the two may have changed places: so this node is no more what it was, either.
+// asked again, for the two may have changed places: so this node is no more what it was, either. The
+// first time that is done over a new connection.
 func (n *Node) identify(f *protocol.Facts) (reborn bool, err error) {
 	s := n.set
 	s.mu.Lock()
@@ -89,7 +93,7 @@ func (n *Node) identify(f *protocol.Facts) (reborn bool, err error) {
 	for i, other := range s.runs {
 		if i != n.Index && other == f.RunID {
 			s.runs[n.Index] = ""
-			s.Go(s.Nodes[i].probeAgain)
+			s.Go(func() { s.Nodes[i].probeAgain(before != "") })
 			return false, fault.Passing(fmt.Errorf("%w: it is the same server as node %s, and would vote twice: give each node a server of its own",
 				fault.ErrNode, s.Nodes[i].name))
 		}

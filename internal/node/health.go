@@ -21,6 +21,8 @@ type health struct {
 	since  clockdrift.Instant // when it came to its state
 	shut   clockdrift.Instant // since when a gate keeps it from voting; 0: none does
 	reborn clockdrift.Instant // when it was first seen with another run_id than before
+	anew   bool               // the next probe goes over a new connection: see [Node.renew]
+	renews clockdrift.Instant // when the connections were last given up
 }
 
 type state uint8
@@ -73,6 +75,7 @@ func (n *Node) fails(cause error) {
 	if n.health.state == up {
 		n.note(fault.NodeDown, cause)
 		n.health.turn(down, cause, n.set.Clock.Now())
+		n.health.anew = true
 		n.reach.Store(0)
 	}
 	n.mu.Unlock()

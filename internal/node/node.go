@@ -298,9 +298,12 @@ func (n *Node) HandsOver() bool {
 	return n.dialect.HandsOver()
 }
 
-// probeAgain asks the node beside its queues what it is.
-func (n *Node) probeAgain() {
+// probeAgain asks the node beside its queues what it is, over a new connection or not.
+func (n *Node) probeAgain(anew bool) {
 	sent := n.set.Clock.Now()
+	if anew {
+		n.renew(sent)
+	}
 	if replies, err := n.Beside(protocol.AskFitness); err == nil {
 		_ = n.OnFitness(replies, sent) // it tells the node, too
 	}

@@ -26,9 +26,11 @@ const FirstProbe = 8
 func (n *Node) probe() {
 	s := n.set
 	started := s.Clock.Now()
+	n.meet(started)
 	found, now, err := n.findOut(started, n.probeTimeout(started))
 
 	n.mu.Lock()
+	n.health.anew = found.answered && err != nil
 	if err != nil {
 		if n.health.state != down {
 			n.note(fault.NodeDown, err)
@@ -61,7 +63,11 @@ func (n *Node) probe() {
 	}
 	n.mu.Unlock()
 	n.Emit()
-	if err == nil && n.set.Back != nil {
+	if err != nil {
+		return
+	}
+	n.TryNow()
+	if n.set.Back != nil {
 		n.set.Back(n)
 	}
 }
@@ -112,6 +118,7 @@ func (n *Node) revisit() {
 type Findings struct {
 	gate.Facts
 	Warnings  []fault.Event // what it would not say
+	answered  bool          // else nothing is known of it
 	unchecked bool          // its user may not ask
 	evicts    bool          // it does, and may
 	reborn    bool          // it is another server than before
@@ -139,6 +146,7 @@ func (n *Node) findOut(started clockdrift.Instant, timeout time.Duration) (found
 	}
 	about, behind := replies[:len(probeCommands)], replies[len(probeCommands):]
 	found, err = n.Examine(about)
+	found.answered = true
 	found.Look = behind[:len(looks)]
 	found.dialect = protocol.DecodeProbes(behind[len(looks):])
 	if limit := found.dialect.Limits(); limit != nil {

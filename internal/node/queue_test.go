@@ -143,7 +143,10 @@ func TestASpareNodeGetsFewBatches(t *testing.T) {
 		{"one of the quorum is kept from voting", [4]time.Duration{time.Millisecond, time.Millisecond, time.Millisecond, trip}, func(n *Node) { n.health.shut = 1 }, 8},
 	} {
 		s := NewSet(Config{Clock: clockdrift.New(), Quorum: 3, Emit: func(fault.Event) {}}, make([]driver.Node, 5))
-		answers := func(n *Node, trip time.Duration) { _ = n.channels[0].measured(trip, s.Clock.Now()) }
+		answers := func(n *Node, trip time.Duration) {
+			now := s.Clock.Now()
+			_ = n.channels[0].measured(now.Add(-trip), now)
+		}
 		for i, n := range s.Nodes {
 			n.health.turn(up, nil, s.Clock.Now())
 			answers(n, append(tt.trips[:], trip)[i])

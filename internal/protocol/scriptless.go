@@ -18,7 +18,7 @@ func (d Dialect) substitutes(p *Part) bool {
 // without.
 func (d Dialect) forbidsLine(p *Part, replies []driver.Reply) bool {
 	return p.Op.lineless && !d.substitutes(p) && len(replies) > 0 && replies[0].Kind == driver.Failure &&
-		(Says(replies[0], "NOPERM") || strings.Contains(replies[0].Str, "can't run this command"))
+		(Says(replies[0], "NOPERM") || strings.Contains(replies[0].Str, "can't run this command") || strings.Contains(replies[0].Str, "Unknown Redis command"))
 }
 
 // hold appends the commands that replace the script.

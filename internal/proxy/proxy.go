@@ -38,6 +38,7 @@ type Proxy struct {
 	gates    map[Direction]chan struct{} // of each single direction; closed while it is open
 	truncate int                         // what the next reply may still have, or -1
 	pending  *interruption               // or nil
+	opened   int                         // connections so far
 	closed   bool
 
 	observers map[*func(commands [][]string)]struct{}
@@ -128,6 +129,21 @@ func (p *Proxy) Move(target string) {
 	p.Reset()
 }
 
+// Repoint forwards what connects from now on to another server. What is connected stays at the one
+// before, as behind a load balancer or a name.
+func (p *Proxy) Repoint(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+// Opened is how many connections it has forwarded so far.
+func (p *Proxy) Opened() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opened
+}
+
 // Truncate lets n bytes of the next reply through and then closes that connection.
 // The server has run the command; the client has a part of its answer. If no reply has
 // come, -1 takes it back.
@@ -199,6 +215,7 @@ func (p *Proxy) connect(client *net.TCPConn, accepted net.Listener) {
 	}
 	l := &link{proxy: p, client: client, server: upstream.(*net.TCPConn), ended: make(chan struct{}), rest: -1}
 	p.mu.Lock()
+	p.opened++
 	p.links[l] = struct{}{}
 	if p.listener != accepted || p.target != target { // Refuse or Move has been here, and did not see this link
 		l.reset()

@@ -25,7 +25,10 @@ func Run(t *testing.T, name string, open func(urls ...string) ([]driver.Node, er
 		"TLS, a user and a database are those of the URL":                s.login,
 		"a Unix socket is a node":                                        s.socket,
 		"a refused handshake is told with its code":                      s.refused,
+		"a refused certificate is told":                                  s.alerted,
+		"certificates and authorities that are replaced are read again":  s.renewed,
 		"a node that is down at the start is reached when it is there":   s.comesBack,
+		"a server without HELLO and CLIENT is a node":                    s.bare,
 		"a stopped server holds no call up":                              s.stopped,
 		"a stopped server holds no subscription up, TLS or not":          s.stoppedSubscription,
 		"Close of the driver ends its subscriptions, whatever they wait": s.closed,
@@ -146,6 +149,25 @@ func (s *suite) comesBack(t *testing.T) {
 		}
 		Expect(t, d, "token", "GET", "key")
 		server.Kill()
+	}
+}
+
+// bare has servers as some services are, and users who may give their connections no name.
+func (s *suite) bare(t *testing.T) {
+	for _, config := range [][]string{
+		{`rename-command HELLO ""`, `rename-command CLIENT ""`},
+		{`rename-command CLIENT ""`},
+		{`rename-command HELLO ""`},
+		{"user default on nopass ~* &* +@all -client -hello"},
+		{"user default on nopass ~* &* +@all -client"},
+		{"user default on nopass ~* &* +@all -hello"},
+	} {
+		server := redisserver.Start(t, config...)
+		for _, url := range []string{"redis://" + server.Addr, "redis://" + server.Addr + "/3"} {
+			d := Open(t, s.open, url)
+			Expect(t, d, "OK", "SET", "key", "value")
+			Subscribe(t, d, "a").Hear(server, "a")
+		}
 	}
 }
 

@@ -41,8 +41,9 @@ type Subscriber struct {
 	wanted  map[string][]Listener // by channel: none is empty
 	changes []string              // channels that have come or gone since they were last looked at
 	changed chan struct{}
-	told    bool // the failure was taken
-	fails   bool // no announcement arrives
+	now     chan struct{} // ends a pause: see [Subscriber.TryNow]
+	told    bool          // the failure was taken
+	fails   bool          // no announcement arrives
 }
 
 // linger is how long a subscriber stays open when nobody listens any more.
@@ -63,7 +64,7 @@ func (s *Subscriber) Listen(channel string, l Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wanted == nil {
-		s.wanted, s.changed = make(map[string][]Listener), make(chan struct{}, 1)
+		s.wanted, s.changed, s.now = make(map[string][]Listener), make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	s.wanted[channel] = append(s.wanted[channel], l)
 	s.change(channel)
@@ -117,6 +118,7 @@ func (s *Subscriber) run() {
 		timer := time.NewTimer(pause/2 + s.Jitter(pause/2))
 		select {
 		case <-timer.C:
+		case <-s.now:
 		case <-life.Done():
 		}
 		timer.Stop()
@@ -124,6 +126,17 @@ func (s *Subscriber) run() {
 			return
 		}
 		pause = min(2*pause, LastRetry)
+	}
+}
+
+// TryNow ends the pause before a failed subscription is tried again, if there is one: the node has
+// come back.
+func (s *Subscriber) TryNow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.now <- struct{}{}:
+	default: // nobody has listened yet, or the next pause is ended already
 	}
 }
 
@@ -154,11 +167,12 @@ func (s *Subscriber) ends(must bool) bool {
 	return !s.running
 }
 
-// tell hands on why no announcement arrives, once.
+// tell hands on why no announcement arrives, once. A driver that was renewed has ended the
+// subscription for a cause that is told by itself.
 func (s *Subscriber) tell(err error) {
 	s.mu.Lock()
 	s.fails = true
-	told := s.told
+	told := s.told || errors.Is(err, driver.ErrRenewed)
 	s.mu.Unlock()
 	if !told && s.Life.Err() == nil && s.Failed(err) {
 		s.mu.Lock()

@@ -3,12 +3,14 @@ package integration
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/internal/proxy"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -165,6 +167,51 @@ func TestTheTableOfRightsIsEnough(t *testing.T) {
 				if tt.feature != acl.RestartGuard && r.seen.events != nil {
 					t.Errorf("with %q nodes say: %v", rules, r.seen.events)
 				}
+			})
+		}
+	}
+}
+
+// Plain locks look at lines only because others may stand there: where that is refused, by a user's
+// rights or by a server that has the command under no name, they do without, from the first wait on.
+func TestPlainLocksWaitWhereLinesMayNotBeLookedAt(t *testing.T) {
+	needProcesses(t)
+	for _, command := range []string{"time", "zrangebyscore", "zscore", "exists"} {
+		for name, args := range map[string][]string{
+			"forbidden":    {"--user", "default", "on", "nopass", "~*", "&*", "+@all", "-" + command},
+			"renamed away": {"--rename-command", command, ""},
+		} {
+			t.Run(command+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				p := process(t, args...)
+				way, err := proxy.New(p.Addr())
+				must(t, err)
+				t.Cleanup(func() { _ = way.Close() })
+				var asked atomic.Bool
+				way.Observe(func(commands [][]string) {
+					for _, words := range commands {
+						if slices.Contains(words, "ql:line:{k}") {
+							asked.Store(true)
+						}
+					}
+				})
+				var lockers [2]*redlock.Locker
+				for i, addr := range []string{p.Addr(), way.Addr()} {
+					lockers[i] = newLocker(t, clients[0].reach(t, "redis://"+addr), redlock.WithMaxWait(patience))
+				}
+				held, err := lockers[0].Acquire(t.Context(), "k")
+				must(t, err)
+				waits := make(chan error, 1)
+				go func() {
+					next, err := lockers[1].Acquire(t.Context(), "k")
+					if err == nil {
+						err = next.Release()
+					}
+					waits <- err
+				}()
+				until(t, "who waits has asked for a place in line", asked.Load)
+				must(t, held.Release())
+				must(t, <-waits)
 			})
 		}
 	}

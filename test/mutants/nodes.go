@@ -28,6 +28,18 @@ var nodes = []mutant{
 		in("Operation.tally", never(`op.twice(v)`))),
 	wrong("nodes that have changed places keep each other out",
 		in("Node.identify", drop(`s.runs[n.Index] = ""`))),
+	wrong("a node that is unfit is asked over the same connections for ever",
+		in("Node.meet", never(`anew`)), inRenewals),
+	wrong("a connection that came too late for a probe is given up before the next",
+		in("Node.probe", replace(`found.answered && err != nil`, `err != nil`)), inRenewals),
+	wrong("a replica that does not say so keeps its connections",
+		in("batch.send", drop(`n.onRefused(body, start)`)), inRenewals),
+	wrong("a subscription stays at the server that was there before",
+		in("Node.OnFitness", drop(`n.renew(sent)`)), inRenewals),
+	wrong("a vote of the server that was there before counts",
+		in("channel.measured", never(`sent < c.node.health.reborn`)), inRenewals),
+	wrong("a node that is fit again is subscribed to when the pause is over",
+		in("Node.probe", drop(`n.TryNow()`)), inRenewals),
 	wrong("closing a Locker closes the drivers that another one shares",
 		in("driverUsers.leave", never(`u.of[d] > 0`))),
 	wrong("each reading of the numbers asks a node that is down",
@@ -71,6 +83,7 @@ var nodes = []mutant{
 }
 
 var (
+	inRenewals   = suite{pkg: "./redlock", run: "MovedOn|StaysUnfit|Renewed|AnotherThanBefore|FitAgain|WasThereBefore"}
 	inNames      = suite{pkg: "./internal/protocol", run: "Names|Library"}
 	ofSpareNodes = suite{pkg: "./redlock", run: "FarNodeGetsFewBatches"}
 	inOddKeys    = suite{pkg: "./redlock", run: "OddKeys"}

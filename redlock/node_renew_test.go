@@ -1,0 +1,230 @@
+package redlock
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+)
+
+const (
+	aReplica = "role:slave\r\nmaster_host:h\r\nmaster_port:1\r\n"
+	evicting = "role:master\r\nmaxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n"
+)
+
+// unfits are ways in which the server behind an address becomes unfit to vote.
+var unfits = map[string]func(f *fakeNode){
+	"a replica": func(f *fakeNode) { f.info = "run_id:" + f.name + "\r\n" + aReplica },
+	"evicts":    func(f *fakeNode) { f.info = "run_id:" + f.name + "\r\n" + evicting },
+	"loads":     func(f *fakeNode) { f.answer = failing("INFO", "LOADING Redis is loading the dataset in memory") },
+	"wants to log in": func(f *fakeNode) {
+		f.answer = answering(refusal("NOAUTH Authentication required."), func([]any) bool { return true })
+	},
+	"silent": func(f *fakeNode) { f.hung = make(chan struct{}) },
+	"a replica, and the user may not ask": func(f *fakeNode) {
+		f.answer = func(args []any) *driver.Reply {
+			text := map[string]string{"INFO": "NOPERM no permissions to run the 'info' command", "SET": "READONLY You can't write against a read only replica."}
+			if reply := refusal(text[commandName(args)]); reply.Str != "" {
+				return &reply
+			}
+			return nil
+		}
+	},
+}
+
+func TestANodeWhoseAddressHasMovedOnIsFoundAgain(t *testing.T) {
+	for name, harm := range unfits {
+		for moved := 1; moved <= 3; moved++ {
+			bubble(t, name, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3)
+				mustRelease(t, mustAcquire(t, locker, "k"))
+				synctest.Wait()
+				others, _ := fakeNodes(3)
+				for i, f := range fakes[:moved] {
+					others[i].change(func(o *fakeNode) { o.info = fakeInfo("new " + o.name) })
+					f.change(harm)
+					f.moves(others[i])
+				}
+				began := time.Now()
+				for {
+					lock, err := locker.TryAcquire(t.Context(), "moved")
+					synctest.Wait()
+					if err == nil && !slices.ContainsFunc(others[:moved], func(o *fakeNode) bool { return o.count("SET") == 0 }) {
+						mustRelease(t, lock)
+						break
+					}
+					if err == nil {
+						mustRelease(t, lock)
+					}
+					if time.Since(began) > 5*time.Second {
+						t.Fatalf("%d of 3 addresses lead elsewhere, and 5s later TryAcquire = %v, and not all new servers were asked for their votes", moved, err)
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+	}
+}
+
+func TestAnUnfitNodeIsRenewedOnceAProbeAndAFitOneNever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		for range 30 {
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		fakes[0].change(unfits["a replica"])
+		time.Sleep(time.Second)
+		mustRelease(t, mustAcquire(t, locker, "k")) // and the node is found unfit
+		synctest.Wait()
+		asked, renewed := fakes[0].count("INFO"), fakes[0].renewals()
+		for range 300 {
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			time.Sleep(7 * time.Millisecond)
+		}
+		synctest.Wait()
+		probes := (fakes[0].count("INFO") - asked) / len(protocol.AskFitness)
+		if got := fakes[0].renewals() - renewed; probes < 10 || got != probes {
+			t.Errorf("a node that was probed %d times was renewed %d times, want once each", probes, got)
+		}
+		for _, f := range fakes[1:] {
+			if got := f.renewals(); got != 0 {
+				t.Errorf("a node that is well was renewed %d times", got)
+			}
+		}
+	})
+}
+
+// A connection may take longer than a probe.
+func TestANodeThatIsSilentIsRenewedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		fakes[0].stop()
+		for range 100 {
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if got := fakes[0].renewals(); got != 1 {
+			t.Errorf("in 10s of silence the node was renewed %d times, want once", got)
+		}
+		fakes[0].resume()
+	})
+}
+
+// The address of a node leads to the server of another one for a while, or for good.
+func TestATwinIsRenewedAndItsOtherHalfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		fakes[0].leads(fakes[1])
+		for range 50 {
+			time.Sleep(100 * time.Millisecond)
+			mustRelease(t, mustAcquire(t, locker, "k"))
+		}
+		synctest.Wait()
+		renewed := [2]int{fakes[0].renewals(), fakes[1].renewals()}
+		if renewed[0] < 3 || renewed[1] != 1 {
+			t.Errorf("the twin was renewed %d times and its other half %d times, want before each probe and once", renewed[0], renewed[1])
+		}
+		other := newFakeNode("other")
+		fakes[0].moves(other)
+		time.Sleep(2 * time.Second)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		time.Sleep(time.Second)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		if other.count("SET") == 0 {
+			t.Error("the new server behind the address of the twin was not asked for its vote")
+		}
+	})
+}
+
+// One node's connections break, and those of the other one stay.
+func TestNodesThatHaveChangedPlacesAreFoundThoughOneKeepsItsConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 2)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		fakes[0].leads(fakes[1])
+		fakes[1].moves(fakes[0])
+		time.Sleep(time.Second)
+		_, _ = locker.TryAcquire(t.Context(), "k")
+		time.Sleep(12 * time.Second) // what was set as another node ends with its TTL
+		mustAcquire(t, locker, "k")
+	})
+}
+
+// Clients dial anew where an idle connection has ended, and do not say so.
+func TestAServerThatIsAnotherThanBeforeHasItsSubscriptionsOpenedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen recorder
+		locker, fakes := newLocker(t, 1, seen.option())
+		lock := mustAcquire(t, another(t, fakes), "k", WithRenewal())
+		waits := waitFor(t.Context(), locker)
+		synctest.Wait()
+		fakes[0].change(func(f *fakeNode) { f.info = fakeInfo("another") })
+		time.Sleep(10 * time.Second)
+		if renewed, subscribed := fakes[0].renewals(), fakes[0].subscribed; renewed != 2 || subscribed != 2 {
+			t.Errorf("a node that has become another server was renewed %d times by two Lockers and subscribed to %d times, want twice each", renewed, subscribed)
+		}
+		if muted := seen.of(NodeMuted); len(muted) != 0 {
+			t.Errorf("that connections are made anew is told as %v", muted)
+		}
+		mustRelease(t, lock)
+		mustRelease(t, mustGet(t, waits).lock)
+	})
+}
+
+// While the node is unfit the pauses before a subscription is tried again grow to seconds.
+func TestANodeThatIsFitAgainIsSubscribedToAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		lock := mustAcquire(t, another(t, fakes), "k", WithRenewal())
+		waits := waitFor(t.Context(), locker)
+		synctest.Wait()
+		fakes[0].change(unfits["a replica"])
+		for range 200 {
+			time.Sleep(100 * time.Millisecond)
+			mustRelease(t, mustAcquire(t, locker, "other"))
+		}
+		fakes[0].change(func(f *fakeNode) { f.info = fakeInfo(f.name) })
+		for fakes[0].listeners(protocol.WakeChannel) > 0 { // until the probe that finds it fit
+			time.Sleep(10 * time.Millisecond)
+			mustRelease(t, mustAcquire(t, locker, "other"))
+		}
+		for !locker.board.Nodes[0].Up() {
+			time.Sleep(10 * time.Millisecond)
+			mustRelease(t, mustAcquire(t, locker, "other"))
+		}
+		synctest.Wait()
+		if fakes[0].listeners(protocol.WakeChannel) == 0 {
+			t.Error("the node is up, and nobody listens there")
+		}
+		mustRelease(t, lock)
+		mustRelease(t, mustGet(t, waits).lock)
+	})
+}
+
+func TestAVoteOfTheServerThatWasThereBeforeDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		fakes[0].change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+		result := async(func() error { return passing(locker.TryAcquire(t.Context(), "k")) })
+		time.Sleep(5 * time.Millisecond)
+		n := locker.board.Nodes[0]
+		noError(t, n.OnFitness([]driver.Reply{bulk("run_id:elsewhere\r\n")}, locker.clock.Now()))
+		if err := <-result; !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "another server") {
+			t.Errorf("TryAcquire = %v, want that the address leads to another server", err)
+		}
+	})
+}

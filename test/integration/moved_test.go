@@ -1,0 +1,182 @@
+package integration
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/proxy"
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/integration/server"
+)
+
+// moving are three nodes whose addresses lead to other servers from now on, while what is connected
+// stays where it is.
+type moving struct {
+	*testing.T
+	old, next [3]*server.Process
+	ways      []*proxy.Proxy
+	addrs     []string
+}
+
+func newMoving(t *testing.T) *moving {
+	t.Helper()
+	m := &moving{T: t}
+	for i := range m.old {
+		m.old[i], m.next[i] = process(t), process(t)
+		way, err := proxy.New(m.old[i].Addr())
+		must(t, err)
+		t.Cleanup(func() { _ = way.Close() })
+		m.ways, m.addrs = append(m.ways, way), append(m.addrs, way.Addr())
+	}
+	return m
+}
+
+func (m *moving) do(p *server.Process, words ...string) string {
+	m.Helper()
+	got, err := p.Do(words...)
+	must(m.T, err)
+	return got
+}
+
+// until waits for what a Locker comes to by trying.
+func (m *moving) until(what string, try func() bool) {
+	m.Helper()
+	for began := time.Now(); !try(); time.Sleep(20 * time.Millisecond) { // nothing says when
+		if time.Since(began) > time.Minute {
+			m.Fatalf("after a minute it is still not so that %s", what)
+		}
+	}
+}
+
+// everywhere reports whether a lock can be had whose key all those servers have.
+func (m *moving) everywhere(locker *redlock.Locker, all [3]*server.Process) bool {
+	lock, err := locker.TryAcquire(m.Context(), "everywhere")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = lock.Release() }()
+	has := func(p *server.Process) bool { return m.do(p, "EXISTS", "everywhere") == "1" }
+	for range 20 { // the third vote may still be on its way
+		if !slices.ContainsFunc(all[:], func(p *server.Process) bool { return !has(p) }) {
+			return true
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return false
+}
+
+// heard reports whether somebody listens at all those servers.
+func (m *moving) heard(all [3]*server.Process) bool {
+	m.Helper()
+	return !slices.ContainsFunc(all[:], func(p *server.Process) bool { return m.do(p, "PUBSUB", "CHANNELS") == "" })
+}
+
+func urls(addrs []string) (all []string) {
+	for _, addr := range addrs {
+		all = append(all, "redis://"+addr)
+	}
+	return all
+}
+
+func addrsOf(all [3]*server.Process) (addrs []string) {
+	for _, p := range all {
+		addrs = append(addrs, p.Addr())
+	}
+	return addrs
+}
+
+func TestNodesWhoseAddressesHaveMovedOn(t *testing.T) {
+	needProcesses(t)
+	for name, harm := range map[string]func(m *moving, i int){
+		"replicas": func(m *moving, i int) { m.do(m.old[i], "REPLICAOF", "127.0.0.1", "1") },
+		"evicting": func(m *moving, i int) {
+			m.do(m.old[i], "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
+		},
+		"silent": func(m *moving, i int) { must(m.T, m.old[i].Pause()) },
+		"others": func(*moving, int) {}, // only what connects anew finds out
+	} {
+		for _, c := range clients {
+			for way, nodes := range map[string]func(t *testing.T, addrs []string) []driver.Node{
+				"opened": func(t *testing.T, addrs []string) []driver.Node { t.Helper(); return c.reach(t, urls(addrs)...) }, "made": c.nodes,
+			} {
+				t.Run(strings.Join([]string{name, c.name, way}, "/"), func(t *testing.T) {
+					t.Parallel()
+					m := newMoving(t)
+					locker := newLocker(t, nodes(t, m.addrs), redlock.WithNodeTimeout(brief))
+					m.until("all nodes vote", func() bool { return m.everywhere(locker, m.old) })
+					// Somebody listens at the old servers.
+					holder := newLocker(t, c.reach(t, urls(addrsOf(m.old))...))
+					must(t, failed(holder.Acquire(t.Context(), "held", redlock.WithTTL(time.Hour))))
+					got := make(chan error, 1)
+					go func() {
+						lock, err := locker.Acquire(t.Context(), "held", redlock.WithMaxWait(5*time.Minute))
+						if err == nil {
+							err = lock.Release()
+						}
+						got <- err
+					}()
+					m.until("somebody listens at the old servers", func() bool {
+						return m.heard(m.old)
+					})
+					successor := newLocker(t, c.reach(t, urls(addrsOf(m.next))...))
+					must(t, failed(successor.Acquire(t.Context(), "held", redlock.WithTTL(time.Hour))))
+					for i := range m.old {
+						m.ways[i].Repoint(m.next[i].Addr())
+						harm(m, i)
+					}
+					if name == "others" {
+						for _, p := range m.old {
+							m.do(p, "CLIENT", "KILL", "TYPE", "normal") // and the subscriptions stay
+						}
+					}
+					m.until("all new servers vote", func() bool { return m.everywhere(locker, m.next) })
+					m.until("somebody listens at the new servers", func() bool {
+						_, _ = locker.TryAcquire(t.Context(), "more")
+						return m.heard(m.next)
+					})
+					for _, p := range m.next {
+						m.do(p, "DEL", "held")
+					}
+					must(t, <-got)
+				})
+			}
+		}
+	}
+}
+
+func TestANodeThatStaysUnfitCostsOneConnectionAProbe(t *testing.T) {
+	needProcesses(t)
+	for _, c := range clients {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := newMoving(t)
+			locker := newLocker(t, c.reach(t, urls(m.addrs)...))
+			m.until("all nodes vote", func() bool { return m.everywhere(locker, m.old) })
+			m.do(m.old[0], "REPLICAOF", "127.0.0.1", "1")
+			take := func() {
+				lock, err := locker.TryAcquire(t.Context(), "k")
+				must(t, err)
+				must(t, lock.Release())
+			}
+			m.until("the node is unfit", func() bool { take(); return locker.Stats().Nodes[0].State == redlock.HealthDown })
+			var probes atomic.Int64
+			m.ways[0].Observe(func(commands [][]string) {
+				for _, words := range commands {
+					if slices.Contains(words, "replication") {
+						probes.Add(1)
+					}
+				}
+			})
+			opened := m.ways[0].Opened()
+			m.until("the node was probed 20 times", func() bool { take(); return probes.Load() >= 20 })
+			must(t, locker.Close())
+			if asked, made := int(probes.Load()), m.ways[0].Opened()-opened; made < asked-1 || made > asked+1 {
+				t.Errorf("%d probes of a node that stays unfit made %d connections, want one each", asked, made)
+			}
+		})
+	}
+}
