@@ -111,6 +111,9 @@ func TestADayOfFaultsBreaksNoPromiseAndLeavesNothing(t *testing.T) {
 	if first == 0 {
 		first = rand.Uint64() //nolint:gosec // any will do
 	}
+	if testing.Short() {
+		*dayHours = min(*dayHours, 2)
+	}
 	var longest time.Duration
 	for i := range *days {
 		seed := first + uint64(i)

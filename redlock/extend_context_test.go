@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,12 +13,21 @@ import (
 	"github.com/quorumlock/quorumlock/internal/gate"
 )
 
-// napping makes the machine sleep once for a minute, while the nodes' answers to the
-// command are on their way.
+// napping makes the machine sleep once for a minute, while the answers of all nodes to the
+// command are on their way: a vote that leaves later counts from the moment at which it leaves.
 func (s *sleeper) napping(fakes []*fakeNode, command string) {
+	var arrived atomic.Int32
+	all, count := make(chan struct{}), int32(len(fakes)) //nolint:gosec // some
 	before(fakes, "", func(_ *fakeNode, args []any) {
-		if commandName(args) == command {
-			s.slept.CompareAndSwap(0, int64(time.Minute))
+		if commandName(args) != command {
+			return
+		}
+		switch n := arrived.Add(1); {
+		case n < count:
+			<-all
+		case n == count:
+			s.sleep(time.Minute)
+			close(all)
 		}
 	})
 }

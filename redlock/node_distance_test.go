@@ -279,7 +279,9 @@ func TestTheEndOfAWaitGoesWhereATicketMayBe(t *testing.T) {
 		warm(t, locker)
 		other := another(t, fakes)
 		far(fakes[2:], away)
-		mustRelease(t, mustTry(t, locker, "k")) // a try for k leaves for the far node behind it
+		first := mustTry(t, locker, "k")
+		synctest.Wait() // it has left for the far node too: the next tries for k wait behind it there
+		mustRelease(t, first)
 		lock := mustTry(t, other, "k")
 		var told [3]bool
 		for i, f := range fakes {

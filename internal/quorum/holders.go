@@ -122,6 +122,17 @@ func (op *Operation) Free(do func(node int)) {
 	}
 }
 
+// Unheard calls do for each node that has not answered, or was not asked: the others had decided before.
+func (op *Operation) Unheard(do func(node int)) {
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	for i := range op.votes {
+		if v := &op.votes[i]; v.start == 0 || v.answer == protocol.Pending {
+			do(v.Node.Index)
+		}
+	}
+}
+
 // InFront calls do for each node that has answered a try with a ticket, with whether none is before
 // it there.
 func (op *Operation) InFront(do func(node int, first bool)) {

@@ -79,6 +79,7 @@ type Try interface {
 	SelfWoken() bool
 	Frees() clockdrift.Instant // when the nodes will have forgotten the holder; 0: they do not say
 	Free(do func(node int))    // the nodes that were found free
+	Unheard(do func(node int)) // the nodes that have not answered, or were not asked
 	Outranked() bool           // a node says that other tickets are in line
 	Sees(token string) bool    // a node says that it has the key
 	// InFront: whether nobody is before this one in the line of a node that has answered.

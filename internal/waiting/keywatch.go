@@ -29,7 +29,8 @@ type KeyWatch struct {
 
 type watchedNode struct {
 	hears []bool // what is announced by each channel
-	free  bool   // since the last try
+	free  bool   // since the last try, or before it if that has not heard of the node
+	was   bool   // before the last try
 	first bool   // nobody was before in the key's line, the last time
 }
 
@@ -72,7 +73,8 @@ func (w *KeyWatch) Arm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.nodes {
-		w.nodes[i].free = false
+		n := &w.nodes[i]
+		n.was, n.free = n.free, false
 	}
 	select {
 	case <-w.News:
@@ -93,6 +95,11 @@ func (w *KeyWatch) found(try Try) bool {
 	try.Free(func(node int) {
 		w.mu.Lock()
 		w.nodes[node].free = true
+		w.mu.Unlock()
+	})
+	try.Unheard(func(node int) {
+		w.mu.Lock()
+		w.nodes[node].free = w.nodes[node].free || w.nodes[node].was
 		w.mu.Unlock()
 	})
 	if w.also.Load() {

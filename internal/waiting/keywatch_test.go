@@ -185,3 +185,29 @@ func TestWhoStandsForAPlainLockTriesWhereItIsFirst(t *testing.T) {
 		}
 	}
 }
+
+// A half is a try of which three of five nodes have heard: the key is taken there.
+type half struct{ Try }
+
+func (half) Free(func(int)) {}
+func (half) Unheard(do func(int)) {
+	do(3)
+	do(4)
+}
+
+// Two nodes announce the key before a try, which is decided without them, and a third one after it.
+func TestAnAnnouncementOutlivesATryThatTheNodeHasNotHeardOf(t *testing.T) {
+	w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
+	announce := func(node int) { ear{w, 0}.OnMessage(node, "") }
+	announce(2)
+	announce(3)
+	announce(4)
+	w.Arm()
+	if free := w.found(half{}); free || len(w.News) > 0 {
+		t.Error("what a node announced counts though it has refused a try since")
+	}
+	announce(0)
+	if len(w.News) == 0 {
+		t.Error("three nodes have announced the key, of which none has refused it since, and that is no news")
+	}
+}
