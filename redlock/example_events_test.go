@@ -46,7 +46,7 @@ func ExampleWithEvictingNodes() {
 
 	strict := newLocker(nodes)
 	defer strict.Close()
-	_, err := strict.Acquire(ctx, "orders:42")
+	_, err := strict.TryAcquire(ctx, "orders:42")
 	fmt.Println("refused:", err != nil)
 
 	events := make(chan redlock.Event, 16)

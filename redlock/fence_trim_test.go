@@ -354,7 +354,7 @@ func TestANodeThatIsOutOfMemoryForgetsNothingAboveItsFloor(t *testing.T) {
 // halves of trims. What a node has accepted of a key never falls there, and fences grow.
 func TestFencesGrowWhateverBecomesOfTrims(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(40) {
+	for seed := range uint64(some(40)) { //nolint:gosec // few
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 25)) //nolint:gosec // it has to be repeatable
 			const year = 365 * 24 * time.Hour

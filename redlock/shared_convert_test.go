@@ -431,7 +431,7 @@ type conversions struct {
 
 func TestConversionsLeaveNoKeyThatNobodyHolds(t *testing.T) {
 	t.Parallel()
-	for i := range *conversionRounds {
+	for i := range some(*conversionRounds) {
 		seed := rand.Uint64() //nolint:gosec // any will do
 		synctest.Test(t, func(t *testing.T) { convertsAtRandom(t, seed, 3+2*(i%2), i%4 < 2) })
 		if t.Failed() {

@@ -555,11 +555,7 @@ func TestALineForPermitsListensWhileItWaitsAndNoLonger(t *testing.T) {
 func TestProcessesTakeTurnsForPermits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const permits, processes, callers = 10, 20, 5
-		long := 6 * time.Second
-		if testing.Short() {
-			long /= 4
-		}
+		const permits, processes, callers, long = 10, 20, 5, 6 * time.Second
 		_, fakes := newLocker(t, 3)
 		changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 500*time.Microsecond })
 		ctx, cancel := context.WithTimeout(t.Context(), long)

@@ -335,11 +335,8 @@ func (l *chronicle) real(ring *DeadlockError) bool {
 func TestNoDeadlockIsAPhantom(t *testing.T) {
 	t.Parallel()
 	const callers = 4
-	found, total, rounds := 0, 0, *deadlockRounds
-	if testing.Short() {
-		rounds /= 4
-	}
-	for seed := uint64(1); total < rounds; seed++ {
+	found, total := 0, 0
+	for seed := uint64(1); total < some(*deadlockRounds); seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed repeats it
 			lockers, fakes := processes(t, 3, WithTTL(10*time.Second), WithNodeTimeout(250*time.Millisecond))

@@ -63,9 +63,7 @@ func somePermits(permits, least, most int) taking {
 
 // newTakers returns some in so many processes, over five nodes that are 1ms away.
 func newTakers(t *testing.T, processes int, c *takers, options ...Option) *takers {
-	if testing.Short() {
-		c.last /= 4
-	}
+	c.last = time.Duration(some(int(c.last)))
 	locker, fakes := newLocker(t, 5, options...)
 	changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 200*time.Microsecond })
 	c.fakes, c.lockers, c.inside = fakes, []*Locker{locker}, map[string]bool{}

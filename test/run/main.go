@@ -24,17 +24,21 @@ type lane struct {
 	packages *regexp.Regexp // that no lane before it has taken
 	flags    []string
 	alone    bool // after the others, and not beside them
+	// twice: under the race detector with -short, and then in full without it. Their rules need many rounds, and
+	// races do not; it is four times as slow.
+	twice bool
 }
 
 var lanes = []lane{
 	// Its judges blame the locks for what takes too long.
-	{regexp.MustCompile(`/integration/fault$`), []string{"-p=1", "-count=1"}, true},
+	{packages: regexp.MustCompile(`/integration/fault$`), flags: []string{"-p=1", "-count=1"}, alone: true},
+	{packages: regexp.MustCompile(`/redlock$`), twice: true},
 	// These keep a core busy each.
-	{regexp.MustCompile(`/redlock$|/fault/history$|/internal/release$|/test/mutants$`), []string{"-p=1"}, false},
+	{packages: regexp.MustCompile(`/fault/history$|/internal/release$|/test/mutants$`), flags: []string{"-p=1"}},
 	// These wait for servers and containers, which Go's cache of results does not see.
-	{regexp.MustCompile(`/test/integration`), []string{"-p=3", "-parallel=5", "-count=1"}, false},
+	{packages: regexp.MustCompile(`/test/integration`), flags: []string{"-p=3", "-parallel=5", "-count=1"}},
 	// These wait for deadlines.
-	{regexp.MustCompile(``), []string{"-p=4"}, false},
+	{packages: regexp.MustCompile(``), flags: []string{"-p=4"}},
 }
 
 func main() {
@@ -64,13 +68,23 @@ func run(to io.Writer, args []string) error {
 		var running sync.WaitGroup
 		for i, own := range split(packages) {
 			if len(own) > 0 && lanes[i].alone == alone {
-				running.Go(func() { errs[i] = test(r, flags, lanes[i].flags, own) })
+				running.Go(func() { errs[i] = lanes[i].test(r, flags, own) })
 			}
 		}
 		running.Wait()
 	}
 	r.end()
 	return errors.Join(errs...)
+}
+
+// test runs the tests of the lane's packages.
+func (l *lane) test(r *report, flags, packages []string) error {
+	raced := slices.Index(flags, "-race")
+	if !l.twice || raced < 0 {
+		return test(r, flags, l.flags, packages)
+	}
+	plain := slices.Delete(slices.Clone(flags), raced, raced+1)
+	return errors.Join(test(r, flags, append(l.flags, "-short"), packages), test(r, plain, l.flags, packages))
 }
 
 // split returns the packages of each lane.
