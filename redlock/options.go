@@ -76,9 +76,9 @@ func WithBackoff(least, most time.Duration) LeaseOption {
 // WithMaxOutage sets how long an Acquire goes on while no quorum answers. 0 means that it fails at
 // the first such try. The default is the TTL. It also bounds the wait for nodes that refuse for a
 // reason that passes: a replica that may become the master, a server that loads its data, runs a
-// script or is out of memory, settings that evict keys. What does not pass (a wrong password,
-// missing rights, a certificate for another name, nodes that nobody has admitted) fails at once,
-// and a quarantine of nodes that were admitted is waited through, in any case.
+// script or misses replicas, settings that evict keys. What does not pass (a wrong password, missing
+// rights, a certificate for another name, a full memory, nodes that nobody has admitted) fails at
+// once, and a quarantine of nodes that were admitted is waited through, in any case.
 func WithMaxOutage(d time.Duration) LeaseOption {
 	return leaseOption(func(o *settings) { o.maxOutage = d })
 }

@@ -21,17 +21,17 @@ type refusal struct {
 
 // refusals are the codes of servers' refusals. One that is not here passes.
 var refusals = map[string]refusal{
-	"READONLY":    {false, "the node is a replica: give the master's address"},                                  // a failover makes it the master, or its address leads to the new one
-	"LOADING":     {false, ""},                                                                                  // until it has read its file
-	"BUSY":        {false, ""},                                                                                  // until the script ends, or is killed
-	"TRYAGAIN":    {false, ""},                                                                                  // until the slot has moved
-	"CLUSTERDOWN": {false, ""},                                                                                  // until the cluster has settled a failover
-	"MASTERDOWN":  {false, ""},                                                                                  // the same of a replica
-	"NOREPLICAS":  {false, ""},                                                                                  // until enough replicas are connected
-	"OOM":         {false, "the node is out of memory: raise its maxmemory, or give locks a node of their own"}, // until keys expire
-	"MISCONF":     {false, "the node cannot write its snapshots and so refuses writes: mend its disk"},          // until one is written
+	"READONLY":    {false, "the node is a replica: give the master's address"}, // a failover makes it the master, or its address leads to the new one
+	"LOADING":     {false, ""},                                                 // until it has read its file
+	"BUSY":        {false, ""},                                                 // until the script ends, or is killed
+	"TRYAGAIN":    {false, ""},                                                 // until the slot has moved
+	"CLUSTERDOWN": {false, ""},                                                 // until the cluster has settled a failover
+	"MASTERDOWN":  {false, ""},                                                 // the same of a replica
+	"NOREPLICAS":  {false, ""},                                                 // until enough replicas are connected
 
-	"NOPERM":    {true, "the user's ACL forbids it: allow " + acl.Locks.String()}, // somebody has to change the user
+	"NOPERM":    {true, "the user's ACL forbids it: allow " + acl.Locks.String()},                            // somebody has to change the user
+	"OOM":       {true, "the node is out of memory: raise its maxmemory, or give locks a node of their own"}, // what fills it is not ours
+	"MISCONF":   {true, "the node cannot write its snapshots and so refuses writes: mend its disk"},
 	"NOAUTH":    {true, "the node wants a password: give one in the URL or the client's options"},
 	"WRONGPASS": {true, "user or password is wrong"},
 	"DENIED":    {true, "the server takes connections from its own machine only: give it a password (requirepass) or users, and bind it to the addresses that clients may use; on a network of its own, protected-mode no will do"},
