@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
@@ -105,7 +106,7 @@ func TestKillEndsWhatWritesTheData(t *testing.T) {
 	}
 	ask(t, p, "BGREWRITEAOF")
 	var file, pid string
-	redisserver.Await(t, "a fork writes the data", func() bool {
+	patient.Until(t, "a fork writes the data", func() bool {
 		files, err := filepath.Glob(filepath.Join(p.data(), "temp-rewriteaof-*.aof"))
 		must(t, err)
 		file = strings.Join(files, "")
