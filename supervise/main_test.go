@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/internal/patient"
 )
 
 // TestMain is also the guard of the tests, and the program that they run.
@@ -119,8 +120,7 @@ func (h *hold) extend(d time.Duration) {
 	h.until = time.Now().Add(d)
 }
 
-// roomy is a TTL whose margin is 200ms, so that tests do not depend on a machine that has nothing
-// else to do. The leases of the tests are shorter.
+// roomy is a TTL whose margin is 200ms. The leases of the tests are shorter.
 const roomy = 20 * time.Second
 
 // long is the lease of tests in which it does not end.
@@ -136,14 +136,18 @@ func script(t *testing.T, text string) (p Program, folder string) {
 // awaitFile returns what a file of the program says once it has a line.
 func awaitFile(t *testing.T, folder, name string) string {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) { // another process writes it
-		text, _ := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // the test's own
-		if line, ok := strings.CutSuffix(string(text), "\n"); ok {
-			return line
-		}
-	}
-	t.Fatalf("the program has not written %s", name)
-	return ""
+	var line string
+	patient.Until(t, "the program has written "+name, func() (ok bool) {
+		line, ok = written(folder, name)
+		return ok
+	})
+	return line
+}
+
+// written returns what a file of the program says, if it has a line.
+func written(folder, name string) (line string, ok bool) {
+	text, _ := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // the test's own
+	return strings.CutSuffix(string(text), "\n")
 }
 
 func awaitPid(t *testing.T, folder, name string) int {
@@ -153,6 +157,25 @@ func awaitPid(t *testing.T, folder, name string) int {
 		t.Fatal(err)
 	}
 	return pid
+}
+
+// awaitPids returns the numbers that files of the program say, in order; none, if it is over before.
+func awaitPids[T any](t *testing.T, over <-chan T, folder string, names ...string) (pids []int) {
+	t.Helper()
+	patient.Until(t, fmt.Sprintf("the program has written %q, or is over", names), func() bool {
+		pids = nil
+		for _, name := range names {
+			if line, ok := written(folder, name); ok {
+				pid, _ := strconv.Atoi(line)
+				pids = append(pids, pid)
+			}
+		}
+		return len(pids) == len(names) || len(over) > 0
+	})
+	if len(pids) < len(names) {
+		return nil
+	}
+	return pids
 }
 
 // state is the letter by which the kernel says how a process is; "": there is none.
@@ -229,7 +252,7 @@ func await(t *testing.T, over <-chan outcome) outcome {
 	select {
 	case o := <-over:
 		return o
-	case <-time.After(30 * time.Second):
+	case <-time.After(patient.Guard):
 		t.Fatal("Run has not returned")
 		return outcome{}
 	}

@@ -5,6 +5,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -98,13 +100,11 @@ func TestTheEndOfTheContextStopsTheProgram(t *testing.T) {
 	p, folder := script(t, `trap '' TERM; echo > $D/ready; while :; do sleep 0.01; done`)
 	go func() {
 		defer cancel()
-		for _, err := os.Stat(filepath.Join(folder, "ready")); err != nil; _, err = os.Stat(filepath.Join(folder, "ready")) {
-			time.Sleep(time.Millisecond) // another process writes it
-		}
+		awaitFile(t, folder, "ready")
 	}()
 	start := time.Now()
 	got, err := Run(ctx, holdFor(long), p, Options{TTL: long, Grace: 200 * time.Millisecond})
-	if after := time.Since(start); err != nil || got.Lost || got.Signal != syscall.SIGKILL || after < 200*time.Millisecond {
+	if after := time.Since(start); err != nil || got.Lost || got.Signal != syscall.SIGKILL || after < 200*time.Millisecond { //nolint:forbidigo // a slow machine only adds
 		t.Errorf("Run = %+v, %v after %v, want it killed after the grace, and not lost", got, err, after)
 	}
 }
@@ -189,11 +189,7 @@ func TestWhatIsInheritedIsReapedAndNothingElse(t *testing.T) {
 		if got, err := Run(t.Context(), holdFor(long), p, Options{TTL: long, Alone: true}); err != nil || got.Code != 7 {
 			t.Errorf("round %d: Run = %+v, %v, want code 7", i, got, err)
 		}
-		for end := time.Now().Add(20 * time.Second); state(orphan) != ""; time.Sleep(time.Millisecond) { // nobody tells
-			if time.Now().After(end) {
-				t.Fatalf("round %d: the orphan is in state %s, want it reaped", i, state(orphan))
-			}
-		}
+		patient.Until(t, fmt.Sprintf("the orphan of round %d is reaped", i), func() bool { return state(orphan) == "" })
 	}
 }
 

@@ -14,47 +14,60 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/patient"
 )
 
 // The lease is not renewed: TERM comes at deadline − grace − margin, and SIGKILL to everything at
 // deadline − margin.
 func TestWhatIgnoresTheSignalIsKilledBeforeTheDeadline(t *testing.T) {
-	folder := t.TempDir()
-	file := filepath.Join(folder, "times")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, events := holdFor(3*time.Second), new(record)
-	end := deadline(l)
-	got, err := Run(t.Context(), l, Program{Path: self, Args: []string{self, tickerName, file}}, Options{TTL: roomy, Grace: 300 * time.Millisecond, Events: events.add})
-	if err != nil || !got.Lost || got.Signal != syscall.SIGKILL {
-		t.Errorf("Run = %+v, %v, want it lost, and killed by SIGKILL", got, err)
-	}
-	if events.has(Stopping) != 1 || events.has(Killed) != 1 || events.has(Lost) != 1 {
-		t.Errorf("events %v, want stopping, killed and lost", events.events)
-	}
-	text, err := os.ReadFile(file) //nolint:gosec // the test's own
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Fields(string(text))
-	last, err := strconv.ParseInt(lines[len(lines)-1], 10, 64)
-	if left := end - time.Duration(last); err != nil || left <= 0 || left > time.Second {
-		t.Errorf("the last write was %v before the deadline (%v), want some 200ms: the margin", left, err)
-	}
+	patient.AtScales(t, func(scale time.Duration) error {
+		file := filepath.Join(t.TempDir(), "times")
+		l, events := holdFor(scale*3*time.Second), new(record)
+		end := deadline(l)
+		got := await(t, begin(t, l, Program{Path: self, Args: []string{self, tickerName, file}},
+			Options{TTL: scale * roomy, Grace: scale * 300 * time.Millisecond, Events: events.add}))
+		if got.err != nil || !got.Lost || got.Signal != syscall.SIGKILL {
+			return fmt.Errorf("Run = %+v, want it lost, and killed by SIGKILL", got)
+		}
+		if events.has(Stopping) != 1 || events.has(Killed) != 1 || events.has(Lost) != 1 {
+			return fmt.Errorf("events %v, want stopping, killed and lost", events.events)
+		}
+		text, err := os.ReadFile(file) //nolint:gosec // the test's own
+		if err != nil {
+			return err
+		}
+		lines := strings.Split("none\n"+string(text), "\n") // the last one is empty, or was cut off
+		line := lines[len(lines)-2]
+		last, err := strconv.ParseInt(line, 10, 64)
+		if left := end - time.Duration(last); err != nil || left <= 0 || left > scale*time.Second {
+			return fmt.Errorf("the last write, %q, was %v before the deadline, want some %v: the margin", line, left, scale*200*time.Millisecond)
+		}
+		return nil
+	})
 }
 
 func TestTheSignalComesWhenTheGraceBegins(t *testing.T) {
-	l := holdFor(4 * time.Second)
-	p, folder := script(t, `trap 'exit 3' TERM; echo > $D/ready; while :; do sleep 0.01; done`)
-	start := time.Now()
-	got, err := Run(t.Context(), l, p, Options{TTL: roomy, Grace: time.Second})
-	after := time.Since(start)
-	awaitFile(t, folder, "ready")
-	if err != nil || !got.Lost || got.Code != 3 || after < 2750*time.Millisecond {
-		t.Errorf("Run = %+v, %v after %v, want it lost, code 3 and some 2.8s", got, err, after)
-	}
+	patient.AtScales(t, func(scale time.Duration) error {
+		l := holdFor(scale * 4 * time.Second)
+		end := deadline(l)
+		p, folder := script(t, `trap 'echo > $D/asked; exit 3' TERM; echo > $D/ready; while :; do sleep 0.01; done`)
+		var asked time.Duration
+		got := await(t, begin(t, l, p, Options{TTL: scale * roomy, Grace: scale * time.Second, Events: func(e Event) {
+			if e.What == Stopping {
+				asked = end - now()
+			}
+		}}))
+		_, heard := written(folder, "asked")
+		if got.err != nil || !got.Lost || got.Code != 3 || !heard || asked > scale*1250*time.Millisecond {
+			return fmt.Errorf("Run = %+v, and it was asked %v before the deadline (it heard that: %t), want it lost, code 3, and some %v", got, asked, heard, scale*1200*time.Millisecond)
+		}
+		return nil
+	})
 }
 
 func TestDescendantsOfTheirOwnDieWithTheProgram(t *testing.T) {
@@ -118,12 +131,8 @@ func allOfATree(t *testing.T) {
 		awaitFile(t, folder, "ready")
 		start := time.Now()
 		killBelow()
-		t.Logf("%s: killed in %v (lists of children: %v)", name, time.Since(start), listed())
-		for end := time.Now().Add(20 * time.Second); len(descendants(t, folder)) > 0; time.Sleep(time.Millisecond) { // what was killed ends soon
-			if time.Now().After(end) {
-				t.Fatalf("%s: %d processes were not killed", name, len(descendants(t, folder)))
-			}
-		}
+		t.Logf("%s: killed in %v (lists of children: %v)", name, time.Since(start), listed()) //nolint:forbidigo // nothing is judged by it
+		patient.Until(t, "all processes are killed of "+name, func() bool { return len(descendants(t, folder)) == 0 })
 		_ = program.Wait()
 		for _, pid := range children() {
 			reap(pid)
@@ -151,21 +160,15 @@ func TestWhoKillsComesBeforeOthersAndWhoReapsDoesNot(t *testing.T) {
 	if may {
 		kills = schedRR
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	patient.Until(t, fmt.Sprintf("the thread that kills has policy %d, and only the one that reaps the ordinary one", kills), func() bool {
 		killer, ordinary := policy(guard), 0
 		for _, thread := range names(fmt.Sprintf("/proc/%d/task", guard)) {
 			if id, _ := strconv.Atoi(thread); policy(id) == schedOther {
 				ordinary++
 			}
 		}
-		if killer == kills && (ordinary == 1 || !may) {
-			break
-		}
-		if time.Now().After(end) {
-			t.Errorf("the thread that kills has policy %d, and %d threads have the ordinary one, want %d and one, which reaps", killer, ordinary, kills)
-			break
-		}
-	}
+		return killer == kills && (ordinary == 1 || !may)
+	})
 	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -203,26 +206,35 @@ func TestTheProgramIsNotOverBeforeItsDescendantsAre(t *testing.T) {
 }
 
 func TestAProgramUnderARenewedLeaseIsLeftAlone(t *testing.T) {
-	l, events := holdFor(3*time.Second), new(record)
-	p, folder := script(t, `while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`)
-	extended := make(chan struct{}, 100)
-	over := begin(t, l, p, Options{TTL: roomy, Grace: 200 * time.Millisecond, Events: func(e Event) {
-		events.add(e)
-		if e.What == Extended {
-			extended <- struct{}{}
+	patient.AtScales(t, func(scale time.Duration) error {
+		l, events := holdFor(scale*3*time.Second), new(record)
+		p, folder := script(t, `while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`)
+		extended := make(chan struct{}, 100)
+		over := begin(t, l, p, Options{TTL: scale * roomy, Grace: scale * 200 * time.Millisecond, Events: func(e Event) {
+			events.add(e)
+			if e.What == Extended {
+				extended <- struct{}{}
+			}
+		}})
+		renewal := time.NewTicker(scale * time.Second)
+		defer renewal.Stop()
+		for range 4 { // longer in all than the first lease
+			<-renewal.C
+			l.extend(scale * 3 * time.Second)
+			select {
+			case <-extended:
+			case got := <-over:
+				return fmt.Errorf("Run = %+v with events %v while its lease was renewed", got, events.events)
+			}
 		}
-	}})
-	for range 4 { // 4s in all, longer than the first lease
-		time.Sleep(time.Second) // a renewal's time
-		l.extend(3 * time.Second)
-		<-extended
-	}
-	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := await(t, over); got.err != nil || got.Code != 4 || got.Lost || events.has(Stopping) != 0 {
-		t.Errorf("Run = %+v, %v with events %v, want code 4 and no stop", got.Result, got.err, events.events)
-	}
+		if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
+			return err
+		}
+		if got := await(t, over); got.err != nil || got.Code != 4 || got.Lost || events.has(Stopping) != 0 {
+			return fmt.Errorf("Run = %+v with events %v, want code 4 and no stop", got, events.events)
+		}
+		return nil
+	})
 }
 
 // One that was asked to end is stopped even if a renewal succeeds at last.
@@ -242,38 +254,43 @@ func TestALateRenewalChangesNothing(t *testing.T) {
 }
 
 func TestALeaseThatEndsEarlyStopsTheProgram(t *testing.T) {
-	l := holdFor(long)
-	p, folder := script(t, `echo > $D/ready; exec sleep 1000`)
-	over := begin(t, l, p, Options{TTL: 2 * time.Second, Grace: 500 * time.Millisecond})
-	awaitFile(t, folder, "ready")
-	l.extend(-time.Second) // released by somebody else
-	if got := await(t, over); got.err != nil || !got.Lost || got.Signal != syscall.SIGTERM {
-		t.Errorf("Run = %+v, %v, want it lost and ended by SIGTERM", got.Result, got.err)
-	}
+	patient.AtScales(t, func(scale time.Duration) error {
+		l := holdFor(long)
+		p, folder := script(t, `echo > $D/ready; exec sleep 1000`)
+		over := begin(t, l, p, Options{TTL: scale * 2 * time.Second, Grace: scale * 500 * time.Millisecond})
+		awaitFile(t, folder, "ready")
+		l.extend(-time.Second) // released by somebody else
+		if got := await(t, over); got.err != nil || !got.Lost || got.Signal != syscall.SIGTERM {
+			return fmt.Errorf("Run = %+v, want it lost and ended by SIGTERM", got)
+		}
+		return nil
+	})
 }
 
 func TestAKilledGuardTakesTheProgramWithIt(t *testing.T) {
 	for name, how := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped for ever": syscall.SIGSTOP} {
-		l := holdFor(3 * time.Second)
-		p, folder := script(t, `trap '' TERM; setsid sh -c 'echo $$ > $D/child; exec sleep 1000' & echo $$ > $D/pid; echo $PPID > $D/guard; while :; do sleep 0.01; done`)
-		over := begin(t, l, p, Options{TTL: 8 * roomy, Grace: 100 * time.Millisecond, Alone: true}) // of whose margin half is for this process
-		pid, child := awaitPid(t, folder, "pid"), awaitPid(t, folder, "child")
-		if err := syscall.Kill(awaitPid(t, folder, "guard"), how); err != nil {
-			t.Fatal(err)
-		}
-		got := await(t, over)
-		if !errors.Is(got.err, ErrGuard) || !got.Lost {
-			t.Errorf("guard %s: Run = %+v, %v, want ErrGuard", name, got.Result, got.err)
-		}
-		if time.Now().After(l.Until()) {
-			t.Errorf("guard %s: Run has returned after the deadline", name)
-		}
-		for what, pid := range map[string]int{"the program": pid, "its child": child} {
-			if s := state(pid); runs(s) {
-				t.Errorf("guard %s: %s still runs (state %s)", name, what, s)
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-		}
+		t.Run(name, func(t *testing.T) {
+			patient.AtScales(t, func(scale time.Duration) error {
+				l := holdFor(scale * 3 * time.Second)
+				p, folder := script(t, `trap '' TERM; setsid sh -c 'echo $$ > $D/child; exec sleep 1000' & echo $$ > $D/pid; echo $PPID > $D/guard; while :; do sleep 0.01; done`)
+				over := begin(t, l, p, Options{TTL: scale * 8 * roomy, Grace: scale * 100 * time.Millisecond, Alone: true}) // of whose margin half is for this process
+				pids := awaitPids(t, over, folder, "guard", "pid", "child")
+				if pids == nil || syscall.Kill(pids[0], how) != nil {
+					return fmt.Errorf("Run = %+v before the guard was %s", await(t, over), name)
+				}
+				got := await(t, over)
+				if !errors.Is(got.err, ErrGuard) || !got.Lost || time.Now().After(l.Until()) {
+					return fmt.Errorf("Run = %+v, %v after the deadline, want ErrGuard, and before", got, -time.Until(l.Until()))
+				}
+				for _, pid := range pids[1:] {
+					if s := state(pid); runs(s) {
+						_ = syscall.Kill(pid, syscall.SIGKILL)
+						return fmt.Errorf("of the program %d and its child %d, %d still runs (state %s)", pids[1], pids[2], pid, s)
+					}
+				}
+				return nil
+			})
+		})
 	}
 }
 
@@ -286,39 +303,48 @@ func TestAProgramDoesNotOutliveItsRenewer(t *testing.T) {
 		"killed":           {syscall.SIGKILL, long},
 		"stopped for ever": {syscall.SIGSTOP, 3 * time.Second},
 	} {
-		folder := t.TempDir()
-		text := `trap '' TERM; setsid sh -c 'echo $$ > $D/child; exec sleep 1000' & echo $PPID > $D/guard; while :; do sleep 0.01; done`
-		renewer := exec.CommandContext(t.Context(), os.Args[0], renewerName, tt.lease.String(), text) //nolint:gosec // this test
-		renewer.Env = append(os.Environ(), "D="+folder)
-		if err := renewer.Start(); err != nil {
-			t.Fatal(err)
-		}
-		guard, child := awaitPid(t, folder, "guard"), awaitPid(t, folder, "child")
-		until, err := strconv.ParseInt(awaitFile(t, folder, "until"), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		end := time.Unix(0, until)
-		if killed := time.Now().Add(20 * time.Second); tt.how == syscall.SIGKILL && killed.Before(end) {
-			end = killed
-		}
-		if err := renewer.Process.Signal(tt.how); err != nil {
-			t.Fatal(err)
-		}
-		for runs(state(child)) && time.Now().Before(end) {
-			time.Sleep(time.Millisecond) // nobody tells
-		}
-		if s := state(child); runs(s) {
-			t.Errorf("renewer %s: a descendant still runs (state %s) at the deadline", name, s)
-			_ = syscall.Kill(child, syscall.SIGKILL)
-		}
-		_ = renewer.Process.Kill()
-		_ = renewer.Wait()
-		for runs(state(guard)) && time.Now().Before(end.Add(time.Second)) {
-			time.Sleep(time.Millisecond) // likewise
-		}
-		if s := state(guard); runs(s) {
-			t.Errorf("renewer %s: the guard still runs (state %s) when its program is gone", name, s)
-		}
+		t.Run(name, func(t *testing.T) {
+			patient.AtScales(t, func(scale time.Duration) error { return outlives(t, tt.how, scale*tt.lease) })
+		})
 	}
+}
+
+// outlives is an error if something of a program is there at the deadline, or the guard after it.
+func outlives(t *testing.T, how syscall.Signal, lease time.Duration) error {
+	folder := t.TempDir()
+	text := `trap '' TERM; setsid sh -c 'echo $$ > $D/child; exec sleep 1000' & echo $PPID > $D/guard; while :; do sleep 0.01; done`
+	renewer := exec.CommandContext(t.Context(), os.Args[0], renewerName, lease.String(), text) //nolint:gosec // this test
+	renewer.Env = append(os.Environ(), "D="+folder)
+	if err := renewer.Start(); err != nil {
+		return err
+	}
+	over := make(chan error, 1)
+	go func() { over <- renewer.Wait() }()
+	defer func() {
+		_ = renewer.Process.Kill()
+		<-over
+	}()
+	pids := awaitPids(t, over, folder, "guard", "child")
+	if pids == nil {
+		return errors.New("the program has ended before its renewer did")
+	}
+	until, err := strconv.ParseInt(awaitFile(t, folder, "until"), 10, 64)
+	if err != nil {
+		return err
+	}
+	if err := renewer.Process.Signal(how); err != nil {
+		return err
+	}
+	end, inTime := time.Unix(0, until), false
+	patient.Until(t, "a descendant of the program has ended, or its deadline has passed", func() bool {
+		inTime = !runs(state(pids[1])) && time.Now().Before(end)
+		return inTime || time.Now().After(end)
+	})
+	if !inTime {
+		_ = syscall.Kill(pids[1], syscall.SIGKILL)
+		return errors.New("a descendant still ran at the deadline")
+	}
+	_ = renewer.Process.Kill()
+	patient.Until(t, "the guard has ended, whose program is gone", func() bool { return !runs(state(pids[0])) })
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
@@ -88,7 +89,7 @@ func do(t *testing.T, addr string, words ...string) string {
 
 func ask(t *testing.T, addr string, words ...string) driver.Reply {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patient.Guard)
 	defer cancel()
 	reply, err := redisserver.Ask(ctx, addr, words...)
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/inspect"
 	"github.com/quorumlock/quorumlock/internal/certificates"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -425,7 +426,7 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 				t.Errorf("the cure has the commands %q, want %d", got, tt.pastes)
 			}
 			paste(t, f.Mend)
-			for deadline := time.Now().Add(10 * time.Second); ; {
+			for deadline := time.Now().Add(patient.Guard); ; {
 				r = w.examine()
 				if f, ok = find(r, tt.id, tt.severity, tt.node); !ok {
 					return
@@ -475,12 +476,7 @@ func halt(t *testing.T, s *redisserver.Server, stopped, running time.Duration) (
 // until waits until a server's answer has a text in it.
 func (w *ward) until(server int, text string, words ...string) {
 	w.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !strings.Contains(w.do(server, words...), text) {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%q at server %d has no %q after 20s", words, server, text)
-		}
-	}
+	patient.Until(w.t, fmt.Sprintf("%q at server %d has %q", words, server, text), func() bool { return strings.Contains(w.do(server, words...), text) })
 }
 
 // all sends a command to all servers.
@@ -538,7 +534,7 @@ func (w *ward) admit(longest time.Duration, set uint64) {
 		w.t.Fatal(err)
 	}
 	defer locker.Close()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patient.Guard)
 	defer cancel()
 	if err := locker.AdmitNewNodes(ctx); err != nil {
 		w.t.Fatal(err)

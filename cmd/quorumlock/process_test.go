@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/supervise"
 )
@@ -198,7 +199,7 @@ func (w *wrapper) all() []runEvent {
 // await returns the first event with a name that fits.
 func (w *wrapper) await(name string, fits ...func(runEvent) bool) runEvent {
 	w.t.Helper()
-	for end := time.After(time.Minute); ; {
+	for end := time.After(patient.Guard); ; {
 		for _, e := range w.all() {
 			if e.Event == name && (len(fits) == 0 || fits[0](e)) {
 				return e
@@ -215,7 +216,7 @@ func (w *wrapper) await(name string, fits ...func(runEvent) bool) runEvent {
 			}
 			w.t.Fatalf("the command has ended without the event %s: %+v, %s", name, w.all(), w.talk.String())
 		case <-end:
-			w.t.Fatalf("no event %s in a minute: %+v", name, w.all())
+			w.t.Fatalf("no event %s in %v: %+v", name, patient.Guard, w.all())
 		}
 	}
 }
@@ -245,8 +246,8 @@ func (w *wrapper) code() int {
 	w.t.Helper()
 	select {
 	case <-w.ended:
-	case <-time.After(time.Minute):
-		w.t.Fatalf("the command has not ended in a minute: %+v", w.all())
+	case <-time.After(patient.Guard):
+		w.t.Fatalf("the command has not ended in %v: %+v", patient.Guard, w.all())
 	}
 	return w.cmd.ProcessState.ExitCode()
 }
@@ -309,16 +310,15 @@ func state(pid int) byte {
 // runs reports whether a process can still do anything.
 func runs(pid int) bool { return state(pid) != 'Z' && state(pid) != 'X' }
 
-// gone waits until processes have ended, and says which have not.
-func gone(t *testing.T, by time.Time, pids map[string]int) {
+// gone waits until processes have ended, and is an error if one has not by then.
+func gone(t *testing.T, by time.Time, pids map[string]int) (err error) {
 	t.Helper()
 	for what, pid := range pids {
-		for runs(pid) && time.Now().Before(by) {
-			time.Sleep(time.Millisecond) // nobody tells
-		}
+		patient.Until(t, what+" has ended, or its time is over", func() bool { return !runs(pid) || time.Now().After(by) })
 		if runs(pid) {
-			t.Errorf("%s still runs", what)
 			_ = syscall.Kill(pid, syscall.SIGKILL)
+			err = fmt.Errorf("%s still runs", what)
 		}
 	}
+	return err
 }

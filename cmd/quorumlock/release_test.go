@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/inspect"
 	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -69,7 +70,7 @@ func (s *site) open() []driver.Node {
 
 // ctx ends a test that hangs.
 func (s *site) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patient.Guard)
 	s.t.Cleanup(cancel)
 	return ctx
 }

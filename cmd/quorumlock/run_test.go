@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
@@ -389,11 +390,7 @@ func TestWhatRunInheritsIsReaped(t *testing.T) {
 	reaped := func(when, number string) {
 		pid := w.pid("child." + number)
 		w.touch("end." + number)
-		for end := time.Now().Add(20 * time.Second); state(pid) != 'X'; time.Sleep(time.Millisecond) { // nobody tells
-			if time.Now().After(end) {
-				t.Fatalf("%s: a process that has ended was not reaped", when)
-			}
-		}
+		patient.Until(t, when+" a process that has ended is reaped", func() bool { return state(pid) == 'X' })
 	}
 	w.await("waiting")
 	reaped("while it waits", "1")
@@ -581,7 +578,7 @@ func TestTheWatchdogOfTheInitSystemIsFed(t *testing.T) {
 		})
 		fed := 0
 		for buf, last := make([]byte, 1000), ""; last != "STOPPING=1"; {
-			if _ = conn.SetReadDeadline(time.Now().Add(20 * time.Second)); fed == 5 || !tt.fed {
+			if _ = conn.SetReadDeadline(time.Now().Add(patient.Guard)); fed == 5 || !tt.fed {
 				w.touch("go")
 			}
 			n, _, err := conn.ReadFrom(buf)
@@ -634,7 +631,7 @@ func TestTheInitSystemIsTold(t *testing.T) {
 		}
 		var told []string
 		for buf := make([]byte, 1000); len(told) == 0 || told[len(told)-1] != "STOPPING=1"; {
-			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_ = conn.SetReadDeadline(time.Now().Add(patient.Guard))
 			n, _, err := conn.ReadFrom(buf)
 			if err != nil {
 				break
@@ -658,9 +655,9 @@ func TestAnObserverPrintsWhoLeads(t *testing.T) {
 	defer func() { _ = out.Close() }()
 	observer := start(t, s.nodes, strings.Fields("elect --observe -o jsonl k"), func(c *exec.Cmd) { c.Stdout = out })
 	observer.folder = filepath.Dir(out.Name())
-	lines := func(n int) []leaderLine { // once there are so many
-		for end := time.Now().Add(time.Minute); ; {
-			var all []leaderLine
+	lines := func(n int) (all []leaderLine) { // once there are so many
+		patient.Until(t, fmt.Sprintf("the observer has printed %d lines", n), func() bool {
+			all = nil
 			for _, text := range strings.Split(observer.file("lines"), "\n") {
 				if faults := conforms(t, "leader.v1.json", text); faults != nil {
 					t.Fatalf("%s: %q", text, faults)
@@ -671,13 +668,9 @@ func TestAnObserverPrintsWhoLeads(t *testing.T) {
 				}
 				all = append(all, line)
 			}
-			if len(all) >= n {
-				return all
-			}
-			if time.Now().After(end) {
-				t.Fatalf("after a minute the observer has printed %+v, want %d lines", all, n)
-			}
-		}
+			return len(all) >= n
+		})
+		return all
 	}
 	lines(1)
 	candidate := start(t, s.nodes, strings.Fields("elect --name me k"))
@@ -735,21 +728,16 @@ func TestACandidateLeadsAndSaysSo(t *testing.T) {
 			t.Errorf("%s answers %d, want %d", path, code, want)
 		}
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // the observer hears of it from the nodes
+	patient.Until(t, fmt.Sprintf("/ says that me leads, by fence %d", fence), func() bool { // the observer hears of it from the nodes
 		_, body := get("/")
-		if body["name"] == "me" && body["leads"] == true && body["fence"] == float64(fence) {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("/ says %v, want that me leads, by fence %d", body, fence)
-		}
-	}
+		return body["name"] == "me" && body["leads"] == true && body["fence"] == float64(fence)
+	})
 	thaw := s.freeze()
 	sick := false
 	for !w.has("lost") {
 		code, _ := get("/healthz")
 		sick = sick || code == 503
-		time.Sleep(5 * time.Millisecond) // a probe's pause
+		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // a probe's pause
 	}
 	if code, _ := get("/leader"); !sick || code == 200 && !w.has("stopping") {
 		t.Errorf("without nodes /healthz was 503: %v, and /leader answers %d", sick, code)

@@ -11,9 +11,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/quorumlock/internal/patient"
 )
 
 // newTerminal is a pseudo terminal: what shows it, and what programs write to.
@@ -75,11 +76,12 @@ func (w *watched) String() string {
 // until waits for a text, or a condition of it.
 func (w *watched) until(t *testing.T, what string, is func(text string) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(w.String()); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("status --watch shows no %s after 30s: %q", what, w)
+	defer func() {
+		if t.Failed() {
+			t.Logf("status --watch shows %q", w)
 		}
-	}
+	}()
+	patient.Until(t, "status --watch shows "+what, func() bool { return is(w.String()) })
 }
 
 // watch runs status --watch on a terminal.

@@ -108,6 +108,7 @@ func startServer(r reporter) *scripted.Server {
 	r.Helper()
 	s := scripted.Start(r)
 	s.Locked(func() {
+		s.Patience = patience
 		s.Instead = func(proto int, args []string) (string, bool) {
 			if args[0] != "EVAL" {
 				return "", false

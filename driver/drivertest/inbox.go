@@ -72,7 +72,7 @@ func (e *inbox) of(kind driver.NoticeKind) []driver.Notice {
 }
 
 // await waits for n notices of a kind, or for the subscription's end, and returns
-// those that there are after five seconds at the latest.
+// those that there are then.
 func (e *inbox) await(kind driver.NoticeKind, n int) []driver.Notice {
 	e.mu.Lock()
 	scripted.Wait(e.changed, patience, func() bool { return e.endedLocked() || e.countLocked(kind) >= n })

@@ -14,7 +14,7 @@ var neighbourCases = []testCase{
 	{"our deadline is nobody else's", func(tr *trial) { deadlineBeside(tr, scripted.KeepSilent) }},
 	{"our deadline at a stopped server is nobody else's", func(tr *trial) { deadlineBeside(tr, scripted.StopReading) }},
 	// A server that reads on shows that the neighbours are on their way.
-	{"our cancel is nobody else's", func(tr *trial) { unharmed(tr, scripted.KeepSilent, "given up", time.Minute) }},
+	{"our cancel is nobody else's", func(tr *trial) { unharmed(tr, scripted.KeepSilent, "given up", 2*patience) }},
 	{"our deadline behind a slow stranger is nobody else's", behindStranger},
 	{"a command that blocks holds nobody up", blocking},
 }

@@ -93,17 +93,15 @@ func (tr *trial) giveUp(calls, atOnce int, deadline time.Duration) bool {
 // settles waits until what the case's calls left behind has gone, as far as it does.
 func (tr *trial) settles() { tr.falls(tr.idle, prompt) }
 
-// falls waits until the case has at most limit goroutines.
+// falls waits until the case has at most limit goroutines, for so long as bounded sees it.
 func (tr *trial) falls(limit int, most time.Duration) (n int, ok bool) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(most); ; <-tick.C {
-		if n = tr.goroutines(); n <= limit {
-			return n, true
+	beats := time.NewTicker(beat)
+	defer beats.Stop()
+	for ; ; <-beats.C {
+		if n = tr.goroutines(); n <= limit || most < 0 {
+			return n, n <= limit
 		}
-		if time.Now().After(end) {
-			return n, false
-		}
+		most -= beat
 	}
 }
 

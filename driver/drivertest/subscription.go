@@ -52,7 +52,7 @@ func (tr *trial) trySubscribe(ctx context.Context) (*subscription, outcome) {
 	if s.it = <-opened; s.it == nil {
 		tr.Fatalf("Subscribe returned neither a Subscription nor an error")
 	}
-	tr.Cleanup(s.close)
+	tr.Cleanup(func() { s.close() })
 	return s, out
 }
 
@@ -114,18 +114,21 @@ func (s *subscription) remove(channels ...string) {
 	}
 }
 
-// close closes the subscription, which may not take long, and only counts once.
-func (s *subscription) close() { s.closeWithin(prompt) }
+// close closes the subscription, which may not take long, and only counts once. The
+// outcome is as late as it took.
+func (s *subscription) close() outcome { return s.closeWithin(prompt) }
 
-func (s *subscription) closeWithin(most time.Duration) {
+func (s *subscription) closeWithin(most time.Duration) (out outcome) {
 	s.closing.Do(func() {
 		s.tr.Helper()
-		out := within(most, func(context.Context) error { return s.it.Close() })
+		out = within(most, func(context.Context) error { return s.it.Close() })
+		out.late, out.clock = out.took, most+out.clock
 		s.inbox.close()
 		if errors.Is(out.err, errHung) || out.took > most {
 			s.tr.Errorf("Close took %v or longer, want at most 50ms", out.took.Round(time.Millisecond))
 		}
 	})
+	return out
 }
 
 // correct fails the case if a notice was wrong. It closes the subscription first, so that late

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/internal/servertest"
 )
@@ -21,7 +22,7 @@ func TestIdleConnectionIsReplaced(t *testing.T) {
 	servertest.Expect(t, d, "OK", "SET", "key", "value")
 
 	server.Ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	redisserver.Await(t, "the server has closed it", func() bool {
+	patient.Until(t, "the server has closed it", func() bool {
 		return strings.Count(server.Ask("CLIENT", "LIST").Str, "id=") == 1 // which asks
 	})
 	servertest.Expect(t, d, "value", "GET", "key")

@@ -15,6 +15,7 @@ import (
 	client "github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/internal/servertest"
 )
@@ -37,7 +38,7 @@ func TestStoppedServer(t *testing.T) {
 	}
 	ours.Wait()
 	thaw()
-	redisserver.Await(t, "the server carries out 8 of 12 calls", func() bool { return server.Ask("DBSIZE").Int == 1+8 })
+	patient.Until(t, "the server carries out 8 of 12 calls", func() bool { return server.Ask("DBSIZE").Int == 1+8 })
 }
 
 // The package's doc says how many connections there are.
@@ -61,10 +62,10 @@ func TestConnections(t *testing.T) {
 			t.Errorf("64 callers of %s opened %d connections, want %d", name, got, tt.adds)
 		}
 		servertest.Close(t, tt.d)
-		redisserver.Await(t, "Close has given the connections back", func() bool { return count() == before })
+		patient.Until(t, "Close has given the connections back", func() bool { return count() == before })
 		servertest.Ask(t, tt.d, "GET", "key") // after Close it connects again
 		servertest.Close(t, tt.d)
-		redisserver.Await(t, "Close has given the connections back", func() bool { return count() == before })
+		patient.Until(t, "Close has given the connections back", func() bool { return count() == before })
 	}
 }
 

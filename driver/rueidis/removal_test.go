@@ -10,6 +10,7 @@ import (
 
 	client "github.com/redis/rueidis"
 
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/internal/servertest"
 )
@@ -44,7 +45,7 @@ func TestRemoveOnTroubledServer(t *testing.T) {
 					defer close(done)
 					trouble(t, server, dir)
 				}()
-				redisserver.Await(t, "the server says "+want, func() bool {
+				patient.Until(t, "the server says "+want, func() bool {
 					return strings.HasPrefix(servertest.Ask(t, watch, "PING").Str, want+" ")
 				})
 				if err := s.Remove(context.Background(), "removed"); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	client "github.com/redis/rueidis"
 
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/internal/servertest"
 )
@@ -68,7 +69,7 @@ func TestConnectionsOfSubscription(t *testing.T) {
 			}
 			servertest.Ask(t, d, "SET", "key", "token")
 			s.Quit()
-			redisserver.Await(t, "Close has given the connections back", func() bool { return count() == before })
+			patient.Until(t, "Close has given the connections back", func() bool { return count() == before })
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/resp"
+	"github.com/quorumlock/quorumlock/internal/patient"
 )
 
 // Ask sends one command over a connection of its own, which has nothing to do with what is
@@ -72,21 +73,9 @@ func StartCluster(t testing.TB, masters int) []*Server {
 		all[0].Ask("CLUSTER", "MEET", "127.0.0.1", all[i].Port, bus)
 	}
 	for _, s := range all {
-		Await(t, "the cluster is up", func() bool {
+		patient.Until(t, "the cluster is up", func() bool {
 			return strings.Contains(s.Ask("CLUSTER", "INFO").Str, "cluster_state:ok")
 		})
 	}
 	return all
-}
-
-// Await waits until something holds, for half a minute at most.
-func Await(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond) // nothing says when
-	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("after 30s it is still not so that %s", what)
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/resp"
 	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/internal/patient"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -79,7 +80,7 @@ func TestSubscribersAreToldAsByRedis(t *testing.T) {
 // expectBytes reads as much as is wanted.
 func expectBytes(t *testing.T, conn net.Conn, sent []string, want string) {
 	t.Helper()
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(time.Now().Add(patient.Guard))
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(conn, got); err != nil || string(got) != want {
 		t.Fatalf("%q is answered with %q, %v, want %q", sent, got[:n], err, want)

@@ -22,6 +22,9 @@ type Server struct {
 	// the version of the protocol that its connection speaks. It may be nil.
 	Instead func(proto int, args []string) (reply string, ok bool)
 
+	// Patience is how long the server waits for what has to come: a minute, if nobody sets it.
+	Patience time.Duration
+
 	listener net.Listener  // nil if it has pipes
 	closed   chan struct{} // ends every stall
 	closing  sync.Once
@@ -51,10 +54,11 @@ type Receipt struct {
 // New returns a server for [Server.Dial], which a bubble of testing/synctest may use.
 func New() *Server {
 	s := &Server{
-		closed: make(chan struct{}),
-		conns:  map[*Conn]struct{}{},
-		values: map[string]string{},
-		faults: map[string]*fault{},
+		Patience: time.Minute,
+		closed:   make(chan struct{}),
+		conns:    map[*Conn]struct{}{},
+		values:   map[string]string{},
+		faults:   map[string]*fault{},
 	}
 	s.changed = sync.NewCond(&s.mu)
 	return s
@@ -200,28 +204,25 @@ func (s *Server) Conns() (n int) {
 	return n
 }
 
-// patience is how long the server waits for what has to come.
-const patience = 5 * time.Second
-
 // Await waits until commands with all these keys have arrived, and reports whether
 // that happened in time.
 func (s *Server) Await(keys ...string) bool {
-	return s.wait(patience, func() bool {
+	return s.wait(s.Patience, func() bool {
 		return !slices.ContainsFunc(keys, func(key string) bool { return len(s.receipts(key)) == 0 })
 	})
 }
 
 // AwaitOpened waits until there has been a connection more than so many.
-func (s *Server) AwaitOpened(n int) { s.wait(patience, func() bool { return s.opened > n }) }
+func (s *Server) AwaitOpened(n int) { s.wait(s.Patience, func() bool { return s.opened > n }) }
 
 // AwaitConns waits until at most so many connections are open.
 func (s *Server) AwaitConns(n int) bool {
-	return s.wait(patience, func() bool { return len(s.conns) <= n })
+	return s.wait(s.Patience, func() bool { return len(s.conns) <= n })
 }
 
 // AwaitSubscribers waits until n connections subscribe to the channel.
 func (s *Server) AwaitSubscribers(channel string, n int) bool {
-	return s.wait(patience, func() bool { return len(s.subscribers(channel)) == n })
+	return s.wait(s.Patience, func() bool { return len(s.subscribers(channel)) == n })
 }
 
 func (s *Server) wait(most time.Duration, met func() bool) bool {

@@ -13,15 +13,17 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/scripted"
 )
 
 const (
 	// Patience is how long a test waits for what must come, however busy the machine is.
-	Patience = time.Minute
+	Patience = patient.Guard
 	// short is the deadline of a call that cannot be answered.
 	short = 200 * time.Millisecond
-	// most is how late a call may return: 50ms by the contract, the rest for a busy machine.
+	// most is how late a call may return by a patient.Watch: 50ms by the contract, the rest for what
+	// computes on a busy machine.
 	most = 2 * time.Second
 )
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
@@ -108,9 +109,9 @@ func (s *Subscription) End() error {
 // Quit closes the subscription, which may take no time and say nothing.
 func (s *Subscription) Quit() {
 	s.t.Helper()
-	begun := time.Now()
+	watch := patient.Start()
 	err := s.Close()
-	if took := time.Since(begun); err != nil || took > most {
+	if took := watch.Took(); err != nil || took > most {
 		s.t.Errorf("Close = %v after %v, want nil at once", err, took)
 	}
 	select {

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/certificates"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
@@ -131,11 +131,11 @@ func (s *suite) comesBack(t *testing.T) {
 	addr := redisserver.FreeAddr(t)
 	d := Open(t, s.open, "redis://"+addr)
 	for range 3 {
-		begun := time.Now()
+		watch := patient.Start()
 		_, err := d.Do(Within(t, Patience), []driver.Command{Command("SET", "key", "token")})
 		_, noSub := TrySubscribe(Within(t, Patience), t, d)
-		if !errors.Is(err, driver.ErrNotSent) || !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(noSub, syscall.ECONNREFUSED) || time.Since(begun) > most {
-			t.Fatalf("Do and Subscribe on a dead node = %v, %v after %v, want that the connection was refused, at once", err, noSub, time.Since(begun))
+		if took := watch.Took(); !errors.Is(err, driver.ErrNotSent) || !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(noSub, syscall.ECONNREFUSED) || took > most {
+			t.Fatalf("Do and Subscribe on a dead node = %v, %v after %v, want that the connection was refused, at once", err, noSub, took)
 		}
 		if want := s.name + "dial tcp " + addr + ": "; !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("the error is %q, want %s…", err, want)
@@ -193,12 +193,12 @@ func (s *suite) stoppedSubscription(t *testing.T) {
 		d := Open(t, s.open, url)
 		late, shut, idle := Subscribe(t, d, "a"), Subscribe(t, d, "a"), Subscribe(t, d, "a")
 		thaw := server.Freeze()
-		begun := time.Now()
-		patient := make(chan error)
-		go func() { patient <- late.Add(Within(t, Patience), flood...) }()
+		watch := patient.Start()
+		adds := make(chan error)
+		go func() { adds <- late.Add(Within(t, Patience), flood...) }()
 		err := late.Remove(Within(t, short), flood...)
-		beside := <-patient
-		if took := time.Since(begun); took > short+most || err != nil && !errors.Is(err, context.DeadlineExceeded) || (beside == nil) != (err == nil) {
+		beside := <-adds
+		if took := watch.Took(); took > short+most || err != nil && !errors.Is(err, context.DeadlineExceeded) || (beside == nil) != (err == nil) {
 			t.Errorf("Remove = %v and the Add beside it = %v after %v, want that a deadline has passed, or that they do not wait", err, beside, took)
 		}
 		if err != nil {
@@ -206,9 +206,9 @@ func (s *suite) stoppedSubscription(t *testing.T) {
 				t.Errorf("the subscription ended with %v, want that the deadline was exceeded", why)
 			}
 		}
-		go func() { patient <- shut.Add(Within(t, Patience), flood...) }()
+		go func() { adds <- shut.Add(Within(t, Patience), flood...) }()
 		shut.Quit()
-		if err := <-patient; err != nil && err.Error() != s.name+"the subscription is closed" {
+		if err := <-adds; err != nil && err.Error() != s.name+"the subscription is closed" {
 			t.Errorf("Add during Close = %v, want that the subscription is closed", err)
 		}
 		idle.Ask("b") // has room
@@ -227,9 +227,9 @@ func (s *suite) closed(t *testing.T) {
 		if frozen {
 			thaw = server.Freeze()
 		}
-		begun := time.Now()
+		watch := patient.Start()
 		Close(t, d)
-		if took := time.Since(begun); took > 2*most {
+		if took := watch.Took(); took > 2*most {
 			t.Errorf("Close took %v, and the server was frozen: %t", took, frozen)
 		}
 		for _, sub := range subs {
@@ -272,5 +272,5 @@ func (s *suite) few(t *testing.T) {
 	sub := Subscribe(t, d, "a")
 	sub.Quit()
 	Close(t, d)
-	redisserver.Await(t, "Close has given all connections back", func() bool { return count() == 0 })
+	patient.Until(t, "Close has given all connections back", func() bool { return count() == 0 })
 }

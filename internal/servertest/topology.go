@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
@@ -94,7 +95,7 @@ func Failover(t *testing.T, open func(sentinel string) driver.Driver) (driver.Dr
 	t.Helper()
 	master := redisserver.Start(t)
 	replica := redisserver.Start(t, "replicaof 127.0.0.1 "+master.Port, "repl-diskless-sync-delay 0")
-	redisserver.Await(t, "the replica follows", func() bool {
+	patient.Until(t, "the replica follows", func() bool {
 		return strings.Contains(replica.Ask("INFO", "replication").Str, "master_link_status:up")
 	})
 	sentinel := redisserver.StartSentinel(t, "sentinel monitor main 127.0.0.1 "+master.Port+" 1")
@@ -111,13 +112,13 @@ func Failover(t *testing.T, open func(sentinel string) driver.Driver) (driver.Dr
 	// Subscriptions find the master by the same discovery.
 	s := Subscribe(t, d, "key")
 	s.Hear(master, "key")
-	redisserver.Await(t, "the sentinel begins a failover", func() bool { return sentinel.Ask("SENTINEL", "FAILOVER", "main").Str == "OK" })
-	redisserver.Await(t, "the replica is the master", func() bool {
+	patient.Until(t, "the sentinel begins a failover", func() bool { return sentinel.Ask("SENTINEL", "FAILOVER", "main").Str == "OK" })
+	patient.Until(t, "the replica is the master", func() bool {
 		role, err := redisserver.Ask(Within(t, Patience), replica.Addr, "ROLE") // whose connections it closes
 		return err == nil && role.Elems[0].Str == "master"
 	})
 	_ = s.End()
-	redisserver.Await(t, "the lock reaches the new master", func() bool {
+	patient.Until(t, "the lock reaches the new master", func() bool {
 		d.(driver.Renewer).Renew() // as the core does where the node is unfit
 		replies, err := d.Do(Within(t, Patience), []driver.Command{Command("SET", "key", "after")})
 		return err == nil && replies[0].Str == "OK" && replica.Ask("GET", "key").Str == "after"

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/proxy"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -49,7 +50,7 @@ func newRuled(t *testing.T, c client, rules []string, options ...redlock.Option)
 // has waits until the servers have the key.
 func (r *ruled) has(key string) {
 	for _, look := range r.looks {
-		until(r.T, "a server has "+key, func() bool { return look.Exists(r.Context(), key).Val() == 1 })
+		patient.Until(r.T, "a server has "+key, func() bool { return look.Exists(r.Context(), key).Val() == 1 })
 	}
 }
 
@@ -209,7 +210,7 @@ func TestPlainLocksWaitWhereLinesMayNotBeLookedAt(t *testing.T) {
 					}
 					waits <- err
 				}()
-				until(t, "who waits has asked for a place in line", asked.Load)
+				patient.Until(t, "who waits has asked for a place in line", asked.Load)
 				must(t, held.Release())
 				must(t, <-waits)
 			})

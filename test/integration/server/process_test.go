@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
@@ -105,7 +106,7 @@ func TestKillEndsWhatWritesTheData(t *testing.T) {
 	}
 	ask(t, p, "BGREWRITEAOF")
 	var file, pid string
-	redisserver.Await(t, "a fork writes the data", func() bool {
+	patient.Until(t, "a fork writes the data", func() bool {
 		files, err := filepath.Glob(filepath.Join(p.data(), "temp-rewriteaof-*.aof"))
 		must(t, err)
 		file = strings.Join(files, "")
@@ -265,8 +266,9 @@ func TestPromote(t *testing.T) {
 func TestFollowSaysWhy(t *testing.T) {
 	p, dead := launch(t), launch(t)
 	must(t, dead.Kill())
-	began := time.Now()
-	if err := p.Follow(dead); err == nil || time.Since(began) > startTimeout/2 {
-		t.Errorf("following a dead master: %v after %v, want an error at once", err, time.Since(began))
+	watch := patient.Start()
+	err := p.Follow(dead)
+	if took := watch.Took(); err == nil || took > startTimeout/4 {
+		t.Errorf("following a dead master: %v after %v, want an error at once", err, took)
 	}
 }
