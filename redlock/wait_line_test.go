@@ -630,20 +630,22 @@ func TestNoTicketOutlivesItsWaiters(t *testing.T) {
 					_, err = s.AcquireN(t.Context(), count, WithRenewal())
 					must(t, err)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), after)
+				one, cancel := context.WithTimeout(t.Context(), after)
 				defer cancel()
+				begin := func() (context.Context, context.CancelFunc) {
+					switch end {
+					case "with one context":
+						return one, func() {}
+					case "with contexts of their own":
+						return context.WithTimeout(t.Context(), after+rand.N(10*time.Millisecond)) //nolint:gosec // no secret
+					}
+					return t.Context(), func() {}
+				}
 				var all sync.WaitGroup
 				for range waiters {
 					all.Go(func() {
-						ctx := ctx
-						switch end {
-						case "with contexts of their own":
-							var cancel context.CancelFunc
-							ctx, cancel = context.WithTimeout(t.Context(), after+rand.N(10*time.Millisecond)) //nolint:gosec // no secret
-							defer cancel()
-						case "at Close":
-							ctx = t.Context()
-						}
+						ctx, cancel := begin()
+						defer cancel()
 						if _, err := take(locker, ctx); err == nil {
 							t.Error("a key that is taken was acquired")
 						}

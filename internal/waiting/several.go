@@ -73,7 +73,7 @@ func (w *Waiter) covers(other *Waiter) bool {
 func (l *line) wakeSets(from int, free bool) {
 	for i := from; i < len(l.sets); i++ {
 		s := &l.sets[i]
-		if s.Waiter.missed = free; !s.covered {
+		if s.missed = free; !s.covered {
 			s.nudge()
 		}
 	}
