@@ -459,6 +459,10 @@ func TestNodesThatCannotProveAreRefusedInWords(t *testing.T) {
 			option: WithDurability(Durability{Replicas: 1}), says: "NOPERM User lock has no permissions to run the 'wait' command",
 			want: []string{"allow +wait"},
 		},
+		"renamed away": {
+			option: WithDurability(Durability{Replicas: 1}), says: "ERR unknown command 'WAIT', with args beginning with: '0' '1' ",
+			want: []string{"does not know WAIT", "rename-command"},
+		},
 		"a Cluster": {option: WithDurability(Durability{Disk: true}), info: "redis_mode:cluster\r\n", want: []string{"Cluster"}},
 		"a Cluster with replicas": {
 			option: WithDurability(Durability{Replicas: 1}), info: "redis_mode:cluster\r\n", want: []string{"Cluster"},

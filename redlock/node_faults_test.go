@@ -141,6 +141,9 @@ func TestAnErrorOfANodeSaysWhatToDo(t *testing.T) {
 	}{
 		{refused("NOPERM User lock has no permissions to run the 'evalsha' command"), "allow +evalsha)"},
 		{refused("NOPERM this user has no permissions to run the 'client|setname' command"), "allow +client|setname)"},
+		{refused("ERR ACL failure in script: User lock has no permissions to run the 'zadd' command script: 0, on @user_script:1."), "allow +zadd)"},
+		{refused("ERR unknown command 'INFO', with args beginning with: 'server' "), "does not know INFO: see that no rename-command"},
+		{refused("ERR unknown command `time`"), "does not know TIME: see that no rename-command"},
 		{refused("NOPERM No permissions to access a key"), "allow ~KEYS"},
 		{refused("NOPERM this user has no permissions to access one of the channels used as arguments"), "allow &ql:free:*"},
 		{refused("NOPERM something else"), "allow ~KEYS +set +get"},

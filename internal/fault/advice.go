@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"regexp"
 	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -38,15 +37,13 @@ var refusals = map[string]refusal{
 	"WRONGTYPE": {true, "the key holds something that is not a lock: use another key or a key prefix"}, // nobody else's key goes away for a lock
 }
 
-// forbidden finds the command in what a server says of a user who may not use it.
-var forbidden = regexp.MustCompile(`'([a-z|-]+)' command`)
-
 // ofServer says what to do about a server's refusal, or "".
 func ofServer(reply *driver.ServerError) string {
+	if l, ok := LackOf(reply); ok && l.Command != "" {
+		return l.Advice(l.Command)
+	}
 	if reply.Code == "NOPERM" {
-		switch command := forbidden.FindStringSubmatch(reply.Message); {
-		case command != nil:
-			return "the user's ACL forbids it: allow +" + command[1]
+		switch {
 		case strings.Contains(reply.Message, " channel"):
 			return "the user's ACL forbids it: allow &" + acl.WakeUps.Channels[0]
 		case strings.Contains(reply.Message, " key"):
@@ -140,7 +137,8 @@ func Lasting(err error) bool {
 	case errors.Is(err, ErrNode), errors.Is(err, ErrNodeSet), errors.Is(err, ErrPermits), errors.Is(err, driver.ErrClosed), ofTLS(err) != "":
 		return true
 	case errors.As(err, &reply):
-		return refusals[reply.Code].lasts
+		_, lacks := LackOf(reply)
+		return lacks || refusals[reply.Code].lasts
 	}
 	return false
 }

@@ -106,12 +106,13 @@ func (d *Durability) refused(err error) error {
 	if !errors.As(err, &reply) {
 		return err
 	}
-	switch text := strings.ToLower(reply.Message); {
-	case reply.Code == "NOPERM":
-		return fmt.Errorf("%w: its user may not wait for durable votes: allow +%s: %w", fault.ErrNode, strings.ToLower(d.Command), err)
-	case strings.Contains(text, "unknown command"):
-		return fmt.Errorf("%w: it has no %s: take Redis 7.2, Valkey 8.0 or later, or a Durability with Replicas and no Disk: %w", fault.ErrNode, d.Command, err)
-	case strings.Contains(text, "appendonly"):
+	lack, lacks := fault.LackOf(reply)
+	switch {
+	case lacks && lack.Unknown && d.Command == "WAITAOF":
+		return fmt.Errorf("%w: it has no WAITAOF: take Redis 7.2, Valkey 8.0 or later, or a Durability with Replicas and no Disk; if it is one of these, see that no rename-command takes it away: %w", fault.ErrNode, err)
+	case lacks, reply.Code == "NOPERM":
+		return fmt.Errorf("%w: it waits for no durable votes: %s: %w", fault.ErrNode, fault.Without(err, strings.ToLower(d.Command)), err)
+	case strings.Contains(strings.ToLower(reply.Message), "appendonly"):
 		return fault.Passing(fmt.Errorf("%w: it keeps no append-only file: set appendonly yes, and appendfsync always: %w", fault.ErrNode, err))
 	}
 	return fault.Advise(err)
@@ -122,7 +123,7 @@ var (
 	// errEarlier: an earlier sending had brought the token to the node.
 	errEarlier = errors.New("not durable: the connection broke behind the vote, and on another one nobody can ask about it; the next try can")
 	// errLonger: without scripts, nothing had to be prolonged.
-	errLonger = errors.New("not durable: the node has the key for longer already, so nothing was written that it could prove: take a longer TTL, or allow +eval +evalsha")
+	errLonger = errors.New("not durable: the node has the key for longer already, so nothing was written that it could prove: take a longer TTL, or let the node run scripts (EVAL, EVALSHA)")
 )
 
 // Unwritten says why a grant is no vote of which nothing was written on this connection, so that

@@ -31,7 +31,7 @@ const fitnessPeriod = time.Second
 
 // unchecked says that a node does not let itself be asked.
 func unchecked(i int, err error) error {
-	return fmt.Errorf("%w: INFO %s is not allowed, so nobody checks that this is a master of its own that keeps its keys: allow +info", err, protocol.AskFitness[i].Args[1])
+	return fmt.Errorf("%w: without INFO %s nobody checks that this is a master of its own that keeps its keys: %s", err, protocol.AskFitness[i].Args[1], fault.Without(err, "info"))
 }
 
 // OnFitness reads what a node says of itself behind a batch. The error is why it has no votes:
