@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -17,7 +18,7 @@ import (
 // nodes have agreed ([ErrNoQuorum]), others have the key at too many ([ErrLost]), or ctx has ended:
 // release it in any case. Without one nothing has changed. Then the error matches [ErrLost],
 // [ErrReleased] or [ErrClosed] if the lock was over, the context's error, [ErrNode] if too many
-// nodes may not run scripts, or [ErrOption] for a view ([WithReentry]), several keys and permits.
+// nodes lack what readers need, or [ErrOption] for a view ([WithReentry]), several keys and permits.
 func (l *Lock) Downgrade(ctx context.Context) (*SharedLock, error) {
 	acq := l.converts(KindShared)
 	reader, err := l.downgrade(ctx, acq)
@@ -42,8 +43,9 @@ func (l *Lock) downgrade(ctx context.Context, acq *acquisition) (*SharedLock, er
 		return nil, &OptionError{"Reentry", fmt.Sprintf("this is a view of the lock on %q: downgrade the lock itself, which ends its views", h.Key)}
 	case ctx.Err() != nil:
 		return nil, &fault.StateError{Op: "downgrade", Key: h.Key, Why: fault.EndOf(ctx)}
-	case !l.locker.board.RunsScripts():
-		return nil, &fault.StateError{Op: "downgrade", Key: h.Key, Why: fmt.Errorf("%w for shared locks: too many nodes may not run scripts: allow +eval +evalsha", ErrNode)}
+	}
+	if err := l.locker.board.Refuses(protocol.Downgrade); err != nil {
+		return nil, &fault.StateError{Op: "downgrade", Key: h.Key, Why: err}
 	}
 	lock := l.goesOnAs(newShared(), acq)
 	reader, r := any(lock.public).(*SharedLock), &lock.hold

@@ -46,9 +46,9 @@
 //
 //	locks                  ~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time
 //	waiters are woken      &ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo
-//	WithFairness           ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zrangebyscore +exists
+//	WithFairness           ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zrangebyscore
 //	WithDeadlockDetection  ~ql:waits:{KEYS} ~ql:waits=KEYS +hset +hget +hdel +hgetall
-//	AcquireAll             ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zrangebyscore +exists
+//	AcquireAll             ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zrangebyscore
 //	Semaphore              ~ql:slot:{KEYS}* ~ql:slot=KEYS ~ql:permits:{KEYS} ~ql:permits=KEYS ~ql:pool:{KEYS} ~ql:pool=KEYS +zadd +zrem +zscore +zrangebyscore +exists
 //	AcquireShared          ~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +pexpireat +unlink
 //	WithFences             ~ql:fences:* +zadd +zscore +zrange +zremrangebyscore
@@ -58,8 +58,9 @@
 //
 // KEYS is PREFIX*, and PREFIX that of [WithKeyPrefix]; without one, ":PREFIX" falls away. Without
 // channels waiters poll, and [NodeMuted] reports it. Without scripts the server's own commands
-// (DELIFEQ, DELEX, CAD, CAS, SET with IFEQ) replace them, if it has them and they are allowed;
-// otherwise [NodeLimited] says what does not work.
+// (DELIFEQ, DELEX, CAD, CAS, SET with IFEQ) replace them for plain locks, if it has them and they
+// are allowed; otherwise [NodeLimited] says what does not work. Without a command that an acquire,
+// or what follows it, needs, the node gives no vote, and the error is an [ErrNode] that names it.
 //
 // # What all clients of a key share
 //

@@ -26,9 +26,9 @@ const (
 	// node set. Err says for how long, or what keeps it from voting again: see [WithRestartGuard].
 	NodeQuarantined
 	NodeAdmitted // one that was in quarantine votes again
-	// NodeLimited: its user may not run scripts, and no commands of the server replace them; or may
-	// not look for deadlocks, or trim counters of fences. Err says what does not work, and what to
-	// allow.
+	// NodeLimited: its user may not run scripts, and no commands of the server replace them, so it
+	// gives no locks or does not hand them over; or the user may not look for deadlocks, or trim
+	// counters of fences. Err says what does not work, and what to do.
 	NodeLimited
 	HooksLost    // calls of [Hooks] were left out, because one has not returned: Err is a [*HookError]. One a second at most
 	HookPanicked // a function of [Hooks] has panicked: Err is a [*HookError]

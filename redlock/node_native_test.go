@@ -72,15 +72,19 @@ func TestANodeIsAskedForItsDialectAndNothingChanges(t *testing.T) {
 					fakes[0].plant("k", holder, time.Minute)
 				}
 				lock, err := locker.TryAcquire(t.Context(), "k")
-				if (err == nil) != (holder == "") {
+				if gives := holder == "" && !tt.event; (err == nil) != gives {
 					t.Errorf("kind %d, scriptless %v, %q has the key: TryAcquire = %v", tt.kind, tt.scriptless, holder, err)
 				}
 				synctest.Wait()
-				if got := locker.board.Nodes[0].Dialect(); got != tt.want {
+				got := locker.board.Nodes[0].Dialect()
+				if forbidden := got.Forbidden != 0; forbidden != tt.scriptless {
+					t.Errorf("kind %d, scriptless %v, %q has the key: commands are forbidden: %v", tt.kind, tt.scriptless, holder, forbidden)
+				}
+				if got.Forbidden = 0; got != tt.want {
 					t.Errorf("kind %d, scriptless %v, %q has the key: the dialect is %+v, want %+v", tt.kind, tt.scriptless, holder, got, tt.want)
 				}
 				if token, left := fakes[0].token("k"); holder != "" && (token != holder || left != time.Minute) ||
-					holder == "" && (token != lock.Token() || left != 10*time.Second) {
+					lock != nil && (token != lock.Token() || left != 10*time.Second) || holder == "" && lock == nil && token != "" {
 					t.Errorf("kind %d, scriptless %v: after the first contact the key of %q holds %q for %v", tt.kind, tt.scriptless, holder, token, left)
 				}
 				if got := slices.Contains(seen.kinds(), NodeLimited); got != tt.event {
@@ -381,24 +385,40 @@ func TestATokenOfOnesOwnWithoutScripts(t *testing.T) {
 	})
 }
 
-func TestWithoutScriptsAndCommandsANodeIsLimitedAndSaysSo(t *testing.T) {
+func TestWithoutScriptsAndCommandsANodeGivesNoLocksAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen recorder
-		locker, _ := native(t, 3, redis7, true, seen.option())
-		lock := mustAcquire(t, locker, "k")
-		noError(t, lock.Extend(t.Context(), time.Minute))
-		next := waitFor(t.Context(), locker, WithMaxWait(2*time.Minute))
-		began := time.Now()
-		err := lock.Release()
-		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "+evalsha") {
-			t.Errorf("Release = %v, want ErrNoQuorum and what to allow", err)
+		locker, fakes := native(t, 3, redis7, true, seen.option())
+		for name, take := range map[string]func() (*Lock, error){
+			"TryAcquire": func() (*Lock, error) { return locker.TryAcquire(t.Context(), "k") },
+			"Acquire":    func() (*Lock, error) { return locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute)) },
+			"an acquire with a token": func() (*Lock, error) {
+				return locker.TryAcquire(t.Context(), "k", WithToken("a token of the test's own"))
+			},
+		} {
+			began := time.Now()
+			if _, err := take(); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "allow +eval +evalsha") || time.Since(began) > time.Second {
+				t.Errorf("%s = %v after %v, want ErrNode and what to allow, at once", name, err, time.Since(began))
+			}
 		}
-		if got := <-next; got.err != nil || got.at.Sub(began) < 59*time.Second {
-			t.Errorf("the next: %v after %v, want the lock after its TTL", got.err, got.at.Sub(began))
+		synctest.Wait()
+		for i, f := range fakes {
+			if token, _ := f.token("k"); token != "" {
+				t.Errorf("node %d, which deletes no lock, was given %q", i+1, token)
+			}
 		}
 		if limits := seen.of(NodeLimited); len(limits) != 3 {
 			t.Errorf("events are %v, want NodeLimited once of each node", limits)
 		}
+
+		changeAll(fakes, func(f *fakeNode) { f.scriptless = false })
+		time.Sleep(time.Second)
+		lock, err := locker.TryAcquire(t.Context(), "k")
+		if err != nil { // and the nodes were asked again
+			synctest.Wait()
+			lock = mustAcquire(t, locker, "k")
+		}
+		noError(t, lock.Release(), "Release where scripts are allowed by now")
 	})
 }
 

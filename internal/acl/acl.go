@@ -4,7 +4,10 @@
 // inspect tries it out.
 package acl
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A Feature is something that needs rights.
 type Feature struct {
@@ -39,7 +42,7 @@ var (
 	}
 	Sets      = &Feature{Name: "AcquireAll", Keys: beside("line"), Commands: ofLines}
 	Semaphore = &Feature{
-		Name: "Semaphore", Keys: beside("slot", "permits", "pool"), Commands: ofLines,
+		Name: "Semaphore", Keys: beside("slot", "permits", "pool"), Commands: append(slices.Clip(ofLines), "exists"),
 	}
 	Shared = &Feature{
 		Name: "AcquireShared", Keys: beside("readers", "line"),
@@ -82,7 +85,7 @@ var Features = []*Feature{
 }
 
 // ofLines are what scripts run that look at the lines of those who wait.
-var ofLines = []string{"zadd", "zrem", "zscore", "zrangebyscore", "exists"}
+var ofLines = []string{"zadd", "zrem", "zscore", "zrangebyscore"}
 
 // beside are the patterns of keys beside the users', by their roles. A slot is a key like any.
 func beside(roles ...string) (all []string) {

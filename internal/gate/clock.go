@@ -63,8 +63,8 @@ func (c *Clock) probe(f *Facts) error {
 	switch {
 	case f.Cluster:
 		return fmt.Errorf("%w: it is a Redis Cluster, whose servers have a clock each: WithClockGuard needs single servers", fault.ErrNode)
-	case !f.TellTime:
-		return fmt.Errorf("%w: it does not tell its time, which WithClockGuard needs: allow +time", fault.ErrNode)
+	case f.Timeless != nil:
+		return fmt.Errorf("%w: it does not tell its time, which WithClockGuard needs: %s: %w", fault.ErrNode, fault.Without(f.Timeless, "time"), f.Timeless)
 	}
 	_, err := c.gates.node.ReadClock()
 	return err

@@ -20,7 +20,7 @@ import (
 type Facts struct {
 	Cluster  bool           // it is a Redis Cluster
 	History  bool           // it tells its master_replid
-	TellTime bool           // it tells its time
+	Timeless error          // why it does not tell its time; nil: it does
 	Look     []driver.Reply // to what [Gates.Looks] returns
 }
 

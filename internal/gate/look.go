@@ -32,6 +32,8 @@ func (r *Restart) condition(replies []driver.Reply) (*Condition, error) {
 	}
 	records := replies[1]
 	switch {
+	case protocol.Lacks(replies[1:]):
+		return nil, fmt.Errorf("%w: it does not show the guard's keys: %s: %w", fault.ErrNode, fault.Without(records.Err(), "mget"), records.Err())
 	case protocol.Says(records, "NOPERM"):
 		return nil, fmt.Errorf("%w: its user may not read the guard's keys: allow +mget%s: %w", fault.ErrNode, r.all.patterns(), records.Err())
 	case records.Kind != driver.Array || len(records.Elems) != len(RecordKeys):

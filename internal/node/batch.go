@@ -133,6 +133,7 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	var needless []*Request
 	for _, r := range b.requests {
 		if err := b.wire.Unfit(&r.Part); err != nil {
+			b.node.onLack()
 			b.node.finish([]*Request{r}, err)
 			continue
 		}

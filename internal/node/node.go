@@ -41,7 +41,8 @@ type Node struct {
 	cluster  bool      // it is a Redis Cluster
 	muted    bool      // it does not let us announce a release
 	dialect  protocol.Dialect
-	relearns clockdrift.Instant // when it is asked again for a dialect without scripts
+	relearns clockdrift.Instant // when it may be asked for its dialect again
+	lacked   bool               // it has refused a command since it was asked, or lacks one that was needed
 	unasked  bool               // nobody has asked yet how many listen
 	// listeners is how many Lockers waited when a release was last announced; ours counts.
 	listeners int64

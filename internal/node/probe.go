@@ -163,25 +163,32 @@ func (n *Node) findOut(started clockdrift.Instant, timeout time.Duration) (found
 }
 
 // dialectPeriod is how often a node that runs no scripts is asked whether it does now: its user may
-// have been allowed to.
+// have been allowed to. So is one that has refused a command.
 const dialectPeriod = time.Second
 
 // relearn asks for that beside the queues, when it is due. n.mu is held.
 func (n *Node) relearn() {
-	if !n.dialect.Scriptless || n.set.Clock.Now() < n.relearns {
+	if n.set.Clock.Now() < n.relearns {
 		return
 	}
-	n.relearns = n.set.Clock.Now().Add(dialectPeriod)
+	n.relearns, n.lacked = n.set.Clock.Now().Add(dialectPeriod), false
 	key := n.nextKey()
 	n.set.Go(func() {
 		replies, err := n.Beside(protocol.Probes(key, n.set.Random.Token(""), n.set.Random.Token("")))
-		if err != nil || !protocol.RunsScripts(replies) {
+		if err != nil || !protocol.Tell(replies) {
 			return
 		}
+		found := protocol.DecodeProbes(replies)
 		n.mu.Lock()
-		if n.health.state == up && n.dialect.Scriptless {
-			n.dialect = protocol.DecodeProbes(replies)
-			n.note(fault.NodeUp, nil)
+		if n.health.state == up {
+			switch limit := found.Limits(); {
+			case found.Scriptless == n.dialect.Scriptless:
+			case limit != nil:
+				n.note(fault.NodeLimited, limit)
+			default:
+				n.note(fault.NodeUp, nil)
+			}
+			n.dialect = found
 		}
 		n.mu.Unlock()
 		n.Emit()
@@ -223,9 +230,12 @@ func (n *Node) Examine(replies []driver.Reply) (found Findings, err error) {
 		return found, err
 	}
 	if err := told.Err(); err != nil && n.set.NeedsTime {
-		found.warn(n, fault.NodeUnchecked, fmt.Errorf("%w: TIME is not allowed, so fences do not follow its clock: allow +time", err))
+		found.warn(n, fault.NodeUnchecked, fmt.Errorf("%w: without TIME fences do not follow its clock: %s", err, fault.Without(err, "time")))
 	}
-	found.Facts = gate.Facts{Cluster: f.Mode == "cluster", History: f.History != "", TellTime: told.Kind == driver.Array}
+	found.Facts = gate.Facts{Cluster: f.Mode == "cluster", History: f.History != ""}
+	if told.Kind != driver.Array {
+		found.Timeless = protocol.Unexpected(driver.Reply{Kind: told.Kind, Str: told.Str})
+	}
 	if err := f.Evicting(); err != nil {
 		if !n.set.EvictingOK {
 			return found, err

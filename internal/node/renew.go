@@ -42,6 +42,9 @@ func (n *Node) meet(now clockdrift.Instant) {
 // onRefused looks for a write in a batch that was refused because the server is a replica. The next
 // batch asks whether the node is fit, over another connection. A Cluster's client is told by MOVED.
 func (n *Node) onRefused(replies []driver.Reply, sent clockdrift.Instant) {
+	if protocol.Lacks(replies) {
+		n.onLack()
+	}
 	if !slices.ContainsFunc(replies, func(r driver.Reply) bool { return protocol.Says(r, "READONLY") }) {
 		return
 	}
@@ -52,6 +55,15 @@ func (n *Node) onRefused(replies []driver.Reply, sent clockdrift.Instant) {
 	if !cluster {
 		n.renew(sent)
 	}
+}
+
+// onLack asks the node again which commands it runs, for it has refused one, or would: its user may
+// have fewer rights than before, or more.
+func (n *Node) onLack() {
+	n.mu.Lock()
+	n.lacked = true
+	n.relearn()
+	n.mu.Unlock()
 }
 
 // errMoved keeps a vote from counting that was asked for before the node became another server: it

@@ -77,7 +77,7 @@ func (c *channel) serve() {
 		c.out++
 		n.probing = !known
 		queued, yields := c.queue.len(), now >= c.yields
-		if known {
+		if known && (n.dialect.Scriptless || n.lacked) {
 			n.relearn()
 		}
 		n.mu.Unlock()

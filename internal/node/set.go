@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -82,15 +83,20 @@ func (s *Set) KeepLines() bool {
 	return !slices.ContainsFunc(s.Nodes, func(n *Node) bool { d := n.Dialect(); return d.Scriptless || d.Lineless })
 }
 
-// RunsScripts reports whether a quorum of the nodes runs scripts, by what is known of them.
-func (s *Set) RunsScripts() bool {
+// Refuses says why too few of the nodes can take op, by what is known of them; nil: a quorum can.
+func (s *Set) Refuses(op *protocol.Op) (why error) {
 	can := 0
 	for _, n := range s.Nodes {
-		if !n.Dialect().Scriptless {
-			can++
+		if err := n.Dialect().Refuses(op, false); err != nil {
+			why = fmt.Errorf("%s: %w", n.name, err)
+			continue
 		}
+		can++
 	}
-	return can >= s.Quorum
+	if can >= s.Quorum {
+		return nil
+	}
+	return why
 }
 
 // synchronize finds the median of the nodes' clocks again.

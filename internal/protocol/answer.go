@@ -36,6 +36,9 @@ func (a Answer) String() string {
 // protocol gives. It does not show what the reply holds: that may be somebody's token.
 func Unexpected(reply driver.Reply) error {
 	if err := reply.Err(); err != nil {
+		if l, ok := lack(reply); ok && l.Command != "" {
+			return fault.With(err, l.Advice(l.Command))
+		}
 		return fault.Advise(err)
 	}
 	kinds := [...]string{"a nil", "an integer", "a string", "an array", "an error"}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
 // A Dialect is how a node does what scripts do: it may have a command that deletes a key if it
@@ -18,8 +19,10 @@ import (
 type Dialect struct {
 	Deletes    Deletion
 	Swaps      Swap
-	Scriptless bool // scripts are forbidden, or not there
-	Lineless   bool // its user was refused a look at the lines of those who wait
+	Scriptless bool     // scripts are forbidden, or not there
+	Unknown    Commands // that the server does not know
+	Forbidden  Commands // that its user may not run
+	Lineless   bool     // its user was refused a look at the lines of those who wait
 }
 
 // A Deletion is a way to delete a key that holds a token.
@@ -105,7 +108,7 @@ func (s Swap) decode(reply driver.Reply) (swapped, unequal bool) {
 func Probes(key any, one, other string) []driver.Command {
 	cmds := []driver.Command{
 		{Args: []any{"EVALSHA", strings.Repeat("0", 40), "0"}},
-		{Args: []any{"EVAL", "return 0", "-1"}}, // refused before it is compiled
+		askRights(key),
 	}
 	for _, args := range [...][]any{
 		ByDELIFEQ.encode(nil, key, one),
@@ -121,9 +124,17 @@ func Probes(key any, one, other string) []driver.Command {
 
 // DecodeProbes reads the replies to the probes.
 func DecodeProbes(replies []driver.Reply) (d Dialect) {
-	for _, reply := range replies[:2] {
-		d.Scriptless = d.Scriptless || Says(reply, "NOPERM") || Says(reply, "ERR") && strings.Contains(reply.Str, "unknown command")
+	d.Unknown, d.Forbidden = readRights(replies[1])
+	for i, name := range [...]string{"evalsha", "eval"} {
+		switch l, ok := lack(replies[i]); {
+		case ok && l.Unknown:
+			d.Unknown |= named(name)
+		case Says(replies[i], "NOPERM"):
+			d.Forbidden |= named(name)
+		}
 	}
+	d.Scriptless = (d.Unknown|d.Forbidden)&scripting != 0
+	d.Lineless = (d.Unknown|d.Forbidden)&needsLine&^needsPlain != 0
 	replies = replies[2:]
 	for i, s := range [...]Swap{BySetIf, ByCAS} {
 		if _, unequal := s.decode(replies[3+i]); unequal && d.Swaps == NoSwap {
@@ -141,27 +152,25 @@ func DecodeProbes(replies []driver.Reply) (d Dialect) {
 	return d
 }
 
-// RunsScripts reports whether the replies to the probes say that the user may run scripts, and not
+// Tell reports whether the replies to the probes say whether the user may run scripts, and not
 // only that the server is busy with something else.
-func RunsScripts(replies []driver.Reply) bool {
-	return !DecodeProbes(replies).Scriptless && Says(replies[0], "NOSCRIPT")
+func Tell(replies []driver.Reply) bool {
+	return DecodeProbes(replies).Scriptless || Says(replies[0], "NOSCRIPT")
 }
 
-const allowScripts = "allow +eval +evalsha, or see that no rename-command of the server takes them away"
-
-// The limits of nodes where scripts are forbidden or not there, and what to do about it.
+// The limits of nodes where scripts are forbidden or not there.
 var (
-	errKeeps  = errors.New("its locks are not released but wait for their TTL, for it runs no scripts, and has no command that compares and deletes: " + allowScripts)
-	errNoSwap = errors.New("locks are not handed over there, for it runs no scripts, and has no command that compares and sets: " + allowScripts)
+	errKeeps  = errors.New("it gives no locks, for nobody could release them: it runs no scripts, and has no command that compares and deletes")
+	errNoSwap = errors.New("locks are not handed over there, for it runs no scripts, and has no command that compares and sets")
 )
 
-// Limits says what the node cannot do, or nil.
+// Limits says what the node cannot do, and what to do about it, or nil.
 func (d Dialect) Limits() error {
 	switch {
 	case d.Scriptless && d.Deletes == ByScript:
-		return errKeeps
+		return fault.With(errKeeps, d.allowScripts())
 	case !d.HandsOver():
-		return errNoSwap
+		return fault.With(errNoSwap, d.allowScripts())
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 
 // Exclusive is the lock that one token holds: the key's value is the token.
 var Exclusive = &Kind{
-	Acquire: &Op{Verb: Acquiring, Finds: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
-	Adopt:   &Op{Verb: Acquiring, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, holder: holderBehind},
+	Acquire: &Op{Verb: Acquiring, needs: needsPlain, Finds: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
+	Adopt:   &Op{Verb: Acquiring, needs: needsPlain, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, holder: holderBehind},
 	Inherit: &Op{Verb: Inheriting, holds: true, encode: encodeHold, decode: decodeHold(takenOver), fence: decodeFence},
 	Extend:  &Op{Verb: Extending, grouping: withExtensions, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
 	Release: &Op{Verb: Releasing, grouping: withReleases, decode: decodeRelease},

@@ -8,7 +8,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acl"
-	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
 // A Fence is the number that an ask proposes for its key's counter, or carries along.
@@ -36,13 +35,7 @@ func (m *Manner) Unfit(p *Part) error {
 			return err
 		}
 	}
-	switch {
-	case !m.Scriptless:
-		return nil
-	case p.Op.Sides:
-		return errNoScripts
-	}
-	return p.Op.unscripted
+	return m.Refuses(p.Op, p.Fence.Set != nil)
 }
 
 // fenceMemory is the memory of an acquire's commands with a fence.
@@ -182,7 +175,7 @@ func decodeCarried(_ *Ask, replies []driver.Reply) (Answer, error) {
 // fenceRefused words what keeps a node from counting.
 func fenceRefused(reply driver.Reply) error {
 	err := Unexpected(reply)
-	if fault.Lasting(err) {
+	if Says(reply, "NOPERM") {
 		return fmt.Errorf("the fence: %w (allow %s)", err, acl.Fences)
 	}
 	return fmt.Errorf("the fence: %w", err)

@@ -21,8 +21,8 @@ func Together(m *Many) *Kind {
 var together = Kind{
 	HeedsLine: true,
 
-	Acquire: &Op{Verb: Acquiring, carries: true, encode: encodeTake(true), decode: decodeTake, fence: decodeFenceAll, holder: holderAtTake},
-	Adopt:   &Op{Verb: Acquiring, carries: true, encode: encodeTake(true), decode: decodeTake, fence: decodeFenceAll, holder: holderAtTake},
+	Acquire: &Op{Verb: Acquiring, needs: needsSet, carries: true, encode: encodeTake(true), decode: decodeTake, fence: decodeFenceAll, holder: holderAtTake},
+	Adopt:   &Op{Verb: Acquiring, needs: needsSet, carries: true, encode: encodeTake(true), decode: decodeTake, fence: decodeFenceAll, holder: holderAtTake},
 	Extend:  &Op{Verb: Extending, carries: true, encode: encodeTake(false), decode: decodeTake, fence: carriedAll},
 	Release: &Op{Verb: Releasing, encode: encodeReleaseAll, decode: decodeReleaseAll},
 	Look:    &Op{Verb: Looking, encode: encodeGetAll, decode: decodeGetAll},
@@ -59,7 +59,7 @@ func (m *Many) Others() []any { return m.keys[1:] }
 
 // The reasons why a node takes no locks on several keys.
 var (
-	errScriptlessSet = fault.With(fmt.Errorf("%w: it runs no scripts, without which nobody takes several keys or none", fault.ErrNode), "allow +eval +evalsha")
+	errScriptlessSet = fmt.Errorf("%w: it runs no scripts, without which nobody takes several keys or none", fault.ErrNode)
 	errApart         = fault.With(fmt.Errorf("%w: a Redis Cluster keeps these keys on different servers", fault.ErrNode), "give all keys of the lock one hash tag, as {account}:1 and {account}:2 have")
 )
 
@@ -67,7 +67,7 @@ var (
 func (m *Many) unfit(at *Manner) error {
 	switch {
 	case at.Scriptless:
-		return m.unscripted
+		return fault.With(m.unscripted, at.allowScripts())
 	case at.Cluster && !m.together:
 		return errApart
 	}

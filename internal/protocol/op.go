@@ -40,6 +40,8 @@ type Op struct {
 	holder func(p *Part) (token string, left time.Duration, ok bool)
 	// unscripted is why a node that runs no scripts cannot take it; nil: it can.
 	unscripted error
+	// needs are the commands without which a node cannot take it, or what becomes of it.
+	needs Commands
 	// carries: its own commands carry the fence, and are written anew with each.
 	carries bool
 	// holds: its first command is the hold script, for which a node without scripts has a

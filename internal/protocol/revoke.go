@@ -28,7 +28,7 @@ type Revocation struct {
 }
 
 // errNoRevoke is of nodes that cannot compare and set.
-var errNoRevoke = fault.With(fmt.Errorf("%w to revoke locks on: its user may not run scripts, and the server has no SET with IFEQ (Valkey 8.1, Redis 8.4)", fault.ErrNode), "allow +eval +evalsha")
+var errNoRevoke = fmt.Errorf("%w to revoke locks on: it runs no scripts, and has no SET with IFEQ (Valkey 8.1, Redis 8.4)", fault.ErrNode)
 
 // Encode returns the commands for a node. Every tombstone at the key is there for the least time
 // from now.
@@ -37,9 +37,9 @@ func (r *Revocation) Encode(d Dialect, least time.Duration) ([]driver.Command, e
 	case !d.Scriptless:
 		return []driver.Command{r.script(least)}, nil
 	case r.Value == SharedValue:
-		return nil, errNoScripts
+		return nil, fault.With(errNoScripts, d.allowScripts())
 	case d.Swaps != BySetIf:
-		return nil, errNoRevoke
+		return nil, fault.With(errNoRevoke, d.allowScripts())
 	}
 	var cmds []driver.Command
 	command := func(args ...any) {

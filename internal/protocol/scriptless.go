@@ -1,8 +1,6 @@
 package protocol
 
 import (
-	"strings"
-
 	"github.com/quorumlock/quorumlock/driver"
 )
 
@@ -17,8 +15,7 @@ func (d Dialect) substitutes(p *Part) bool {
 // forbidsLine reports whether a node has refused to look at the line of a key whose lock does
 // without.
 func (d Dialect) forbidsLine(p *Part, replies []driver.Reply) bool {
-	return p.Op.lineless && !d.substitutes(p) && len(replies) > 0 && replies[0].Kind == driver.Failure &&
-		(Says(replies[0], "NOPERM") || strings.Contains(replies[0].Str, "can't run this command") || strings.Contains(replies[0].Str, "Unknown Redis command"))
+	return p.Op.lineless && !d.substitutes(p) && len(replies) > 0 && (Says(replies[0], "NOPERM") || Lacks(replies[:1]))
 }
 
 // hold appends the commands that replace the script.

@@ -17,8 +17,8 @@ import (
 // [SharedValue], and its readers are kept beside it.
 var Shared = &Kind{
 	Joins:   true,
-	Acquire: &Op{Verb: Acquiring, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
-	Adopt:   &Op{Verb: Acquiring, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
+	Acquire: &Op{Verb: Acquiring, needs: needsShared, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
+	Adopt:   &Op{Verb: Acquiring, needs: needsShared, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
 	Level:   &Op{Verb: Retaking, Reads: true, Levels: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
 	Extend:  &Op{Verb: Extending, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber},
 	Release: &Op{Verb: Releasing, Sides: true, grouping: withReaders, decode: decodeRelease},
@@ -37,9 +37,9 @@ var SharedAgain = func() *Kind {
 // A conversion gives the key from one token of a hold to another, Old or the ask's own.
 var (
 	// Downgrade makes the writer's token Old a reader's.
-	Downgrade = &Op{Verb: Downgrading, Sides: true, mode: turn, grouping: withReaders, decode: decodeShare}
+	Downgrade = &Op{Verb: Downgrading, needs: needsShared, Sides: true, mode: turn, grouping: withReaders, decode: decodeShare}
 	// Upgrade makes the only reader, Old, a writer.
-	Upgrade = &Op{Verb: Upgrading, Sides: true, encode: encodeRaise, decode: decodeRaise, fence: decodeFence, holder: holderAtRaise}
+	Upgrade = &Op{Verb: Upgrading, needs: needsShared, Sides: true, encode: encodeRaise, decode: decodeRaise, fence: decodeFence, holder: holderAtRaise}
 	// Revert takes away a writer's token where it is left while the hold goes on as the reader
 	// Old, which gets its place.
 	Revert = &Op{Verb: Releasing, Sides: true, mode: back, grouping: withReaders, decode: decodeRelease}
@@ -72,7 +72,7 @@ func NewSides(key string) *Sides {
 }
 
 // errNoScripts keeps a node from sharing keys.
-var errNoScripts = fmt.Errorf("%w for shared locks: they need scripts, and its user may not run them: allow +eval +evalsha", fault.ErrNode)
+var errNoScripts = fmt.Errorf("%w for shared locks: it runs no scripts, without which nobody shares keys", fault.ErrNode)
 
 // compare orders the readers' parts of a batch so that those of one command are neighbours.
 func compare(a, b *Part) int {

@@ -35,7 +35,7 @@ func NewSemaphore(key string, permits int) *Semaphore {
 		s.slots = append(s.slots, SlotKey(key, i))
 	}
 	kind := Kind{
-		Acquire: &Op{Verb: Acquiring, encode: s.encodeTry, decode: s.decode, fence: decodeFence, holder: holderOfSlot, unscripted: errScriptlessSlots},
+		Acquire: &Op{Verb: Acquiring, needs: needsSlots, encode: s.encodeTry, decode: s.decode, fence: decodeFence, holder: holderOfSlot, unscripted: errScriptlessSlots},
 		Inherit: &Op{Verb: Inheriting, encode: s.counted(encodeHold), decode: s.decodeCounted(decodeHold(takenOver)), fence: decodeFence, unscripted: errScriptlessSlots},
 		Extend:  &Op{Verb: Extending, encode: s.counted(encodeHold), decode: s.decodeCounted(decodeHold(setAnew)), fence: decodeCarried, unscripted: errScriptlessSlots},
 		Release: Exclusive.Release,
@@ -61,7 +61,7 @@ func (s *Semaphore) Together(places []int) *Kind {
 	encode, decode := s.counted(encodeTake(false)), s.decodeCounted(decodeTake)
 	return &Kind{
 		Many:    keys,
-		Acquire: &Op{Verb: Acquiring, carries: true, encode: s.encodeTry, decode: s.decode, fence: decodeFenceAll, holder: holderOfSlot},
+		Acquire: &Op{Verb: Acquiring, needs: needsSlots, carries: true, encode: s.encodeTry, decode: s.decode, fence: decodeFenceAll, holder: holderOfSlot},
 		Extend:  &Op{Verb: Extending, carries: true, encode: encode, decode: decode, fence: carriedAll},
 		Release: together.Release,
 		Look:    together.Look,
@@ -214,4 +214,4 @@ func (p *Part) Kept() time.Duration {
 }
 
 // errScriptlessSlots keeps a node from counting permits.
-var errScriptlessSlots = fmt.Errorf("%w: a semaphore wants scripts, which its user may not run: allow +eval +evalsha", fault.ErrNode)
+var errScriptlessSlots = fmt.Errorf("%w: it runs no scripts, without which nobody counts permits", fault.ErrNode)

@@ -66,7 +66,7 @@ var ticketTTL = Milliseconds(TicketTTL)
 var Fair = func() *Kind {
 	k := *Exclusive
 	k.HeedsLine = true
-	k.Acquire = &Op{Verb: Acquiring, carries: true, encode: encodeTake(true), decode: decodeTake, fence: decodeFenceAll, holder: holderAtTake, unscripted: errScriptlessLine}
+	k.Acquire = &Op{Verb: Acquiring, needs: needsLine, carries: true, encode: encodeTake(true), decode: decodeTake, fence: decodeFenceAll, holder: holderAtTake, unscripted: errScriptlessLine}
 	return &k
 }()
 
@@ -75,7 +75,7 @@ var Fair = func() *Kind {
 var InLine = func() *Kind {
 	k := *Fair
 	acquire := *Fair.Acquire
-	acquire.unscripted, acquire.lineless = nil, true
+	acquire.needs, acquire.unscripted, acquire.lineless = needsPlain, nil, true
 	k.Acquire = &acquire
 	return &k
 }()
@@ -305,4 +305,4 @@ func (p *Part) onCluster() []driver.Command {
 	return p.Op.encode(&near, new(Memory))
 }
 
-var errScriptlessLine = fault.With(fmt.Errorf("%w: it runs no scripts, without which nobody takes turns", fault.ErrNode), "allow +eval +evalsha")
+var errScriptlessLine = fmt.Errorf("%w: it runs no scripts, without which nobody takes turns", fault.ErrNode)

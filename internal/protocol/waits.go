@@ -98,7 +98,7 @@ const (
 )
 
 // Waits keeps and reads edges. Nobody's vote is asked for.
-var Waits = &Op{Verb: &Verb{Name: "waits"}, decode: decodeWaits, unscripted: errScriptlessWaits}
+var Waits = &Op{Verb: &Verb{Name: "waits"}, needs: needsWaits, decode: decodeWaits, unscripted: errScriptlessWaits}
 
 // ReadWaits is the command that reads the edges beside a key.
 func ReadWaits(key string) []driver.Command { return waitsCommand(key) }
@@ -174,4 +174,4 @@ func decodeWaits(a *Ask, replies []driver.Reply) (Answer, error) {
 	return Failed, forbidden(a, replies[0], acl.Deadlocks)
 }
 
-var errScriptlessWaits = fault.With(fmt.Errorf("%w: it runs no scripts, without which no deadlocks are found", fault.ErrNode), "allow +eval +evalsha")
+var errScriptlessWaits = fmt.Errorf("%w: it runs no scripts, without which no deadlocks are found", fault.ErrNode)

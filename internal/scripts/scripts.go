@@ -53,6 +53,9 @@ var leave string
 //go:embed waits.lua
 var waits string
 
+//go:embed rights.lua
+var rights string
+
 // The scripts.
 var (
 	Release = list(release, "641d3f66a1855c20561fc20562c65366be7faaad")
@@ -66,6 +69,7 @@ var (
 	Take    = list(line+take, "64cdf29cbe0b353f629854dfbe2e73212cefc121")
 	Leave   = list(line+leave, "2e6afc190f462c169fce8309dc42fb00216f2631")
 	Waits   = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
+	Rights  = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
 )
 
 var byDigest = map[string]*Script{}

@@ -39,7 +39,7 @@ var permits = []mutant{
 	wrong("a permit is taken for a lock of its semaphore's name",
 		in("Locker.holder", replace(`lock.slots == nil`, `true`))),
 	wrong("a node without scripts is asked for a permit",
-		in("Manner.Unfit", replace(`p.Op.unscripted`, `nil`))),
+		in("Dialect.Refuses", drop(`case op.unscripted != nil`))),
 
 	// Several at once.
 	wrong("a node gives some of several slots",

@@ -1,0 +1,215 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// A lasting lock is one of any kind.
+type lasting interface {
+	released
+	Extend(ctx context.Context, ttl time.Duration) error
+}
+
+type taker func(ctx context.Context, l *redlock.Locker, key string) (lasting, error)
+
+func alone(ctx context.Context, l *redlock.Locker, key string) (lasting, error) {
+	return l.Acquire(ctx, key)
+}
+
+func reads(ctx context.Context, l *redlock.Locker, key string) (lasting, error) {
+	return l.AcquireShared(ctx, key)
+}
+
+// The kinds of locks and guards, what they need, and in which two ways they are taken by turns.
+var lackKinds = []struct {
+	name      string
+	features  []*acl.Feature
+	options   []redlock.Option
+	one, next taker
+}{
+	{"plain", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Native, acl.Turns}, nil, alone, alone},
+	{"fair", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Turns}, []redlock.Option{redlock.WithFairness()}, alone, alone},
+	{"readers", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Shared}, nil, reads, func(ctx context.Context, l *redlock.Locker, key string) (lasting, error) {
+		reader, err := l.AcquireShared(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		writer, err := reader.TryUpgrade(ctx)
+		if err != nil {
+			return nil, errors.Join(err, reader.Release())
+		}
+		return writer, nil
+	}},
+	{"writers", []*acl.Feature{acl.Shared}, nil, reads, alone},
+	{"several keys", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Sets}, nil, several, several},
+	{"permits", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Semaphore}, nil, permit(1), permit(2)},
+	{"fences", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Fences, acl.Turns}, []redlock.Option{redlock.WithFences()}, alone, alone},
+	{"fair, with fences", []*acl.Feature{acl.Turns, acl.Fences}, []redlock.Option{redlock.WithFairness(), redlock.WithFences()}, alone, alone},
+	{"deadlocks", []*acl.Feature{acl.Deadlocks}, []redlock.Option{redlock.WithDeadlockDetection(time.Second)}, alone, alone},
+	{"guard", []*acl.Feature{acl.RestartGuard}, []redlock.Option{redlock.WithLongestTTL(time.Minute), redlock.WithRestartGuard()}, alone, alone},
+	{"replicas", []*acl.Feature{acl.Replicated}, []redlock.Option{redlock.WithDurability(redlock.Durability{Replicas: 1})}, alone, alone},
+	{"disk", []*acl.Feature{acl.Durable}, []redlock.Option{redlock.WithDurability(redlock.Durability{Disk: true})}, alone, alone},
+}
+
+func several(ctx context.Context, l *redlock.Locker, key string) (lasting, error) {
+	return l.AcquireAll(ctx, []string{key + ":1", key + ":2"})
+}
+
+func permit(n int) taker {
+	return func(ctx context.Context, l *redlock.Locker, key string) (lasting, error) {
+		s, err := l.Semaphore(key, 2)
+		if err != nil {
+			return nil, err
+		}
+		return s.AcquireN(ctx, n)
+	}
+}
+
+// live has two Lockers take a key from each other, and prolong and release it. The error is of the
+// first acquire: nothing may fail behind that.
+func live(t *testing.T, ours, theirs *redlock.Locker, asked *atomic.Int64, one, next taker) error {
+	t.Helper()
+	key := t.Name()
+	first, err := one(t.Context(), ours, key)
+	if err != nil {
+		return err
+	}
+	for _, take := range []taker{next, one} {
+		if err := first.Extend(t.Context(), time.Minute); err != nil {
+			t.Errorf("the lock was taken, and Extend = %v", err)
+		}
+		from, waits := asked.Load(), make(chan error, 1)
+		var second lasting
+		go func() {
+			var err error
+			second, err = take(t.Context(), theirs, key)
+			waits <- err
+		}()
+		if name := t.Name(); !strings.HasSuffix(name, "/readers") && !strings.HasSuffix(name, "/permits") { // these may share it
+			until(t, "who waits has asked, and asked again", func() bool { return asked.Load() >= from+2 || len(waits) > 0 })
+		}
+		if err := first.Release(); err != nil {
+			t.Errorf("the lock was taken, and Release = %v", err)
+		}
+		if err := <-waits; err != nil {
+			t.Fatalf("the lock was taken, and who waited for it = %v", err)
+		}
+		first = second
+	}
+	if err := first.Release(); err != nil {
+		t.Errorf("who has waited has the lock, and Release = %v", err)
+	}
+	return nil
+}
+
+// Where a server lacks a command, or its user may not run it, either all works as ever, or the first
+// call says which command it is, and what to do about it.
+func TestACommandThatIsMissingIsToldAtTheFirstCallOrNotNeeded(t *testing.T) {
+	needProcesses(t)
+	var commands []string
+	for _, kind := range lackKinds {
+		for _, feature := range kind.features {
+			for _, command := range feature.Commands {
+				if !slices.Contains(commands, command) {
+					commands = append(commands, command)
+				}
+			}
+		}
+	}
+	shared := process(t)
+	users := look(t, shared)
+	known := func(command string) bool {
+		infos, err := users.Command(t.Context()).Result()
+		must(t, err)
+		return infos[command] != nil
+	}
+	for n, command := range commands {
+		if !known(command) {
+			continue
+		}
+		for _, way := range []string{"renamed", "forbidden"} {
+			addr, advice := shared.Addr(), "+"+command
+			if way == "renamed" {
+				addr, advice = process(t, "--rename-command", command, "").Addr(), "rename-command"
+			} else {
+				must(t, users.Do(t.Context(), "ACL", "SETUSER", command, "on", ">secret", "~*", "&*", "+@all", "-"+command).Err())
+				addr = command + ":secret@" + addr
+			}
+			for k, kind := range lackKinds {
+				if !slices.ContainsFunc(kind.features, func(f *acl.Feature) bool { return slices.Contains(f.Commands, command) }) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/%s", command, way, kind.name), func(t *testing.T) {
+					t.Parallel()
+					var asked atomic.Int64
+					var lockers [2]*redlock.Locker
+					for i, options := range [][]redlock.Option{nil, {redlock.WithHooks(redlock.Hooks{Batch: func(redlock.NodeBatch) { asked.Add(1) }})}} {
+						c := clients[(n+k+i)%len(clients)]
+						options = append(options, redlock.WithMaxWait(patience), redlock.WithKeyPrefix(kind.name))
+						lockers[i] = newLocker(t, c.reach(t, "redis://"+addr), append(options, kind.options...)...)
+					}
+					err := live(t, lockers[0], lockers[1], &asked, kind.one, kind.next)
+					if err != nil && (!errors.Is(err, redlock.ErrNode) && !mentions(err, "NOPERM") || !mentions(err, advice) || !strings.Contains(strings.ToLower(err.Error()), command)) {
+						t.Errorf("the first call = %v, want ErrNode that names %s and has %q", err, command, advice)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A right that is taken away while locks are held is named by what fails for it, in a script, too.
+// From then on the first call says so, and nobody gets a lock, until the right is given back.
+func TestARightThatIsTakenAwayLaterIsNamed(t *testing.T) {
+	onProcesses(t, "", func(t *testing.T, c client) {
+		p := process(t)
+		users := look(t, p)
+		for _, tt := range []struct {
+			command string
+			fails   func(l *redlock.Locker, held *redlock.Lock) error
+		}{
+			{"del", func(_ *redlock.Locker, held *redlock.Lock) error { return held.Release() }},
+			{"get", func(_ *redlock.Locker, held *redlock.Lock) error { return held.Release() }},
+			{"pexpire", func(_ *redlock.Locker, held *redlock.Lock) error { return held.Extend(t.Context(), time.Hour) }},
+			{"zcard", func(l *redlock.Locker, _ *redlock.Lock) error {
+				return failed(l.TryAcquireShared(t.Context(), "another"))
+			}},
+		} {
+			allow := func(rule string) {
+				t.Helper()
+				must(t, users.Do(t.Context(), "ACL", "SETUSER", tt.command, "on", ">secret", "~*", "&*", "+@all", rule).Err())
+			}
+			allow("+@all")
+			locker := newLocker(t, c.reach(t, "redis://"+tt.command+":secret@"+p.Addr()))
+			held, err := locker.TryAcquire(t.Context(), tt.command)
+			must(t, err)
+			allow("-" + tt.command)
+			if err := tt.fails(locker, held); !mentions(err, "allow +"+tt.command) {
+				t.Errorf("without %s a lock that is held has got %v, want what to allow", tt.command, err)
+			}
+			again := func() error {
+				reader, err := locker.TryAcquireShared(t.Context(), "more")
+				if err == nil {
+					err = reader.Release()
+				}
+				return err
+			}
+			until(t, "the first call says that "+tt.command+" is missing", func() bool {
+				err := again()
+				return errors.Is(err, redlock.ErrNode) && mentions(err, "allow +"+tt.command)
+			})
+			allow("+" + tt.command)
+			until(t, "locks are given again", func() bool { return again() == nil })
+		}
+	})
+}
