@@ -84,6 +84,7 @@ var (
 
 // askRights asks a node what it does not run. The key is one that the user is about to use.
 func askRights(key any) driver.Command {
+<<<<<<< HEAD
 	args := append(make([]any, 0, 4+2*len(known)), "EVAL", scripts.Rights.Source, "0", key)
 	for _, command := range known[2:] {
 		args = append(args, command.name, strconv.Itoa(command.args))
@@ -91,6 +92,20 @@ func askRights(key any) driver.Command {
 	return driver.Command{Args: args}
 }
 
+=======
+	return driver.Command{Args: []any{"EVAL", scripts.Rights.Source, "0", key, asked}}
+}
+
+// asked are the commands as the script takes them.
+var asked = func() any {
+	var all []string
+	for _, command := range known[2:] {
+		all = append(all, command.name, strconv.Itoa(command.args))
+	}
+	return strings.Join(all, " ")
+}()
+
+>>>>>>> part-d
 // ofKeys are the commands that have one.
 var ofKeys = ^(scripting | named("time")) & (1<<len(known) - 1)
 

@@ -50,3 +50,20 @@ func TestWhereAllOfAKeyIsForbiddenTheKeyIs(t *testing.T) {
 		}
 	}
 }
+<<<<<<< HEAD
+=======
+
+// A server cuts off who has not logged in and sends more than ten arguments, or 16 kB in one.
+func TestTheFirstCommandsAreShortEnoughToBeRefusedInWords(t *testing.T) {
+	for _, cmd := range slices.Concat(AskFitness, []driver.Command{AskTime}, Probes("key", "one", "other")) {
+		if len(cmd.Args) > 10 {
+			t.Errorf("%v has %d arguments, want 10 at most", cmd.Args[0], len(cmd.Args))
+		}
+		for _, arg := range cmd.Args {
+			if text := arg.(string); len(text) > 16<<10 {
+				t.Errorf("%v has an argument of %d bytes", cmd.Args[0], len(text))
+			}
+		}
+	}
+}
+>>>>>>> part-d

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -96,7 +97,7 @@ func live(t *testing.T, ours, theirs *redlock.Locker, asked *atomic.Int64, one, 
 			waits <- err
 		}()
 		if name := t.Name(); !strings.HasSuffix(name, "/readers") && !strings.HasSuffix(name, "/permits") { // these may share it
-			until(t, "who waits has asked, and asked again", func() bool { return asked.Load() >= from+2 || len(waits) > 0 })
+			patient.Until(t, "who waits has asked, and asked again", func() bool { return asked.Load() >= from+2 || len(waits) > 0 })
 		}
 		if err := first.Release(); err != nil {
 			t.Errorf("the lock was taken, and Release = %v", err)
@@ -204,12 +205,12 @@ func TestARightThatIsTakenAwayLaterIsNamed(t *testing.T) {
 				}
 				return err
 			}
-			until(t, "the first call says that "+tt.command+" is missing", func() bool {
+			patient.Until(t, "the first call says that "+tt.command+" is missing", func() bool {
 				err := again()
 				return errors.Is(err, redlock.ErrNode) && mentions(err, "allow +"+tt.command)
 			})
 			allow("+" + tt.command)
-			until(t, "locks are given again", func() bool { return again() == nil })
+			patient.Until(t, "locks are given again", func() bool { return again() == nil })
 		}
 	})
 }
