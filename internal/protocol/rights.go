@@ -84,15 +84,6 @@ var (
 
 // askRights asks a node what it does not run. The key is one that the user is about to use.
 func askRights(key any) driver.Command {
-<<<<<<< HEAD
-	args := append(make([]any, 0, 4+2*len(known)), "EVAL", scripts.Rights.Source, "0", key)
-	for _, command := range known[2:] {
-		args = append(args, command.name, strconv.Itoa(command.args))
-	}
-	return driver.Command{Args: args}
-}
-
-=======
 	return driver.Command{Args: []any{"EVAL", scripts.Rights.Source, "0", key, asked}}
 }
 
@@ -105,7 +96,6 @@ var asked = func() any {
 	return strings.Join(all, " ")
 }()
 
->>>>>>> part-d
 // ofKeys are the commands that have one.
 var ofKeys = ^(scripting | named("time")) & (1<<len(known) - 1)
 

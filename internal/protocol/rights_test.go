@@ -50,8 +50,6 @@ func TestWhereAllOfAKeyIsForbiddenTheKeyIs(t *testing.T) {
 		}
 	}
 }
-<<<<<<< HEAD
-=======
 
 // A server cuts off who has not logged in and sends more than ten arguments, or 16 kB in one.
 func TestTheFirstCommandsAreShortEnoughToBeRefusedInWords(t *testing.T) {
@@ -66,4 +64,3 @@ func TestTheFirstCommandsAreShortEnoughToBeRefusedInWords(t *testing.T) {
 		}
 	}
 }
->>>>>>> part-d

@@ -69,11 +69,7 @@ var (
 	Take    = list(line+take, "64cdf29cbe0b353f629854dfbe2e73212cefc121")
 	Leave   = list(line+leave, "2e6afc190f462c169fce8309dc42fb00216f2631")
 	Waits   = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
-<<<<<<< HEAD
-	Rights  = list(rights, "a4bd278ec9989c614f1b7d5c620947f231736dc2")
-=======
 	Rights  = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
->>>>>>> part-d
 )
 
 var byDigest = map[string]*Script{}

@@ -147,11 +147,7 @@ func limited(t *testing.T, locker *redlock.Locker, seen *eventLog) {
 	if _, err := locker.Acquire(t.Context(), "job", redlock.WithMaxWait(patience)); !errors.Is(err, redlock.ErrNode) || !mentions(err, "allow +eval +evalsha") {
 		t.Errorf("Acquire = %v, want ErrNode and what to allow", err)
 	}
-<<<<<<< HEAD
 	patient.Until(t, "the Locker has reported each node it asked", func() bool { return len(seen.of(redlock.NodeLimited)) >= 3 })
-=======
-	until(t, "the Locker has reported each node it asked", func() bool { return len(seen.of(redlock.NodeLimited)) >= 3 })
->>>>>>> part-d
 	if n := len(seen.of(redlock.NodeLimited)); n != 3 {
 		t.Errorf("NodeLimited was reported %d times, want once a node", n)
 	}

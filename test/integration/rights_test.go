@@ -210,11 +210,7 @@ func TestPlainLocksWaitWhereLinesMayNotBeLookedAtAnyMore(t *testing.T) {
 				}
 				waits <- err
 			}()
-<<<<<<< HEAD
 			patient.Until(t, "who waits has asked for a place in line", asked.Load)
-=======
-			until(t, "who waits has asked for a place in line", asked.Load)
->>>>>>> part-d
 			must(t, held.Release())
 			must(t, <-waits)
 		})
