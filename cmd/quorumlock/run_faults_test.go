@@ -205,7 +205,7 @@ func TestR8TheLockIsHeldUntilDescendantsHaveEnded(t *testing.T) {
 	s := newMasters(t, 3)
 	w := start(t, s.nodes, script("", `(setsid sh -c 'while [ ! -e $D/go ]; do sleep 0.01; done; echo > $D/done' &); exit 5`))
 	w.await("remaining")
-	if code := start(t, s.nodes, script("-n", `exit 0`)).code(); code != exitTaken {
+	if code := start(t, s.nodes, script("-n --node-timeout 10s", `exit 0`)).code(); code != exitTaken {
 		t.Errorf("while a descendant runs another run ends with %d, want %d", code, exitTaken)
 	}
 	w.touch("go")
