@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
 	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/shards"
 )
@@ -108,13 +109,13 @@ func TestEachNodeIsARedisCluster(t *testing.T) {
 		}
 
 		t.Run("a waiter of another process is woken", func(t *testing.T) {
-			lock, err := ours.Acquire(t.Context(), "woken", redlock.WithTTL(time.Minute))
+			lock, err := ours.Acquire(t.Context(), "woken", redlock.WithTTL(long))
 			must(t, err)
 			had := make(chan error, 1)
 			began := make(chan struct{})
 			go func() {
 				close(began)
-				next, err := theirs.Acquire(t.Context(), "woken", redlock.WithBackoff(time.Minute, time.Minute))
+				next, err := theirs.Acquire(t.Context(), "woken", redlock.WithBackoff(long, long))
 				if err == nil {
 					err = next.Release()
 				}
@@ -139,11 +140,11 @@ func TestEachNodeIsARedisCluster(t *testing.T) {
 			}
 		})
 		t.Run("a waiter of the same Locker inherits", func(t *testing.T) {
-			lock, err := ours.Acquire(t.Context(), "inherited", redlock.WithTTL(time.Minute))
+			lock, err := ours.Acquire(t.Context(), "inherited", redlock.WithTTL(long))
 			must(t, err)
 			had := make(chan *redlock.Lock, 1)
 			go func() {
-				next, err := ours.Acquire(t.Context(), "inherited", redlock.WithTTL(time.Minute))
+				next, err := ours.Acquire(t.Context(), "inherited", redlock.WithTTL(long))
 				if err != nil {
 					t.Errorf("Acquire behind a holder = %v", err)
 				}
@@ -203,7 +204,7 @@ func TestASlotMovesWhileItsKeyIsLocked(t *testing.T) {
 	t.Parallel()
 	onClusters(t, false, func(t *testing.T, clusters []*shards.Cluster, open func(...redlock.Option) *redlock.Locker) {
 		ours, theirs := open(redlock.WithFences()), open(redlock.WithFences())
-		lock, err := ours.Acquire(t.Context(), "moving", redlock.WithTTL(time.Minute))
+		lock, err := ours.Acquire(t.Context(), "moving", redlock.WithTTL(long))
 		must(t, err)
 		still := func(when string) {
 			t.Helper()
@@ -211,13 +212,7 @@ func TestASlotMovesWhileItsKeyIsLocked(t *testing.T) {
 				t.Fatalf("%s: a second holder, %v", when, next)
 			}
 			// A client that was told MOVED learns the new map within 200 ms.
-			err := lock.Extend(t.Context(), time.Minute)
-			for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
-				err = lock.Extend(t.Context(), time.Minute)
-			}
-			if err != nil {
-				t.Errorf("%s: Extend = %v", when, err)
-			}
+			patient.Until(t, when+" Extend succeeds", func() bool { return lock.Extend(t.Context(), long) == nil })
 			other, err := theirs.Acquire(t.Context(), "{moving}:other", redlock.WithMaxWait(patience)) // a key that is not there: ASK
 			if err != nil {
 				t.Errorf("%s: a key of the same slot: %v", when, err)
@@ -301,11 +296,8 @@ func TestASlotMovesUnderFencedLocks(t *testing.T) {
 			})
 		}
 		more := func() { // load goes on
-			for from, end := turns.Load(), time.Now().Add(patience); turns.Load() < from+20; time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("in %v only %d locks were had", patience, turns.Load()-from)
-				}
-			}
+			from := turns.Load()
+			patient.Until(t, "20 more locks were had", func() bool { return turns.Load() >= from+20 })
 		}
 		for _, c := range clusters {
 			move, err := c.Open("moving")
@@ -357,7 +349,7 @@ func TestAShardFailsOverWhileLocksAreHeld(t *testing.T) {
 		}
 		// The promoted one votes again.
 		for key := range keys {
-			for end := time.Now().Add(patience); ; {
+			patient.Until(t, "all nodes grant "+key+" behind the failover", func() bool {
 				lock, err := ours.TryAcquire(t.Context(), key)
 				must(t, err)
 				granted := 0
@@ -367,13 +359,8 @@ func TestAShardFailsOverWhileLocksAreHeld(t *testing.T) {
 						granted++
 					}
 				}
-				if granted == len(clusters) {
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatalf("%s: %d of %d nodes grant it behind the failover", key, granted, len(clusters))
-				}
-			}
+				return granted == len(clusters)
+			})
 		}
 	})
 }

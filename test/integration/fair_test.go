@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -25,7 +26,7 @@ type queue struct {
 // hold has the key for as long as a test may take until it releases it.
 func (q *queue) hold(locker *redlock.Locker) *redlock.Lock {
 	q.Helper()
-	return q.acquire(locker, redlock.WithTTL(time.Minute))
+	return q.acquire(locker, redlock.WithTTL(long))
 }
 
 // release lets those who wait have the key, and returns when all are served.
@@ -58,18 +59,11 @@ const firstRank = "1e14"
 // awaitLine waits until all nodes have so many in the key's line.
 func (q *queue) awaitLine(length int) {
 	q.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		var lengths []int64
-		for _, look := range q.looks {
-			lengths = append(lengths, look.ZCount(context.Background(), "ql:line:{"+q.key+"}", firstRank, "+inf").Val())
-		}
-		if !slices.ContainsFunc(lengths, func(n int64) bool { return n != int64(length) }) {
-			return
-		}
-		if time.Now().After(deadline) {
-			q.Fatalf("the lines of the nodes have %v tickets, want %d each", lengths, length)
-		}
-	}
+	q.eventually(fmt.Sprintf("the line of each node has %d tickets", length), func() bool {
+		return !slices.ContainsFunc(q.looks, func(look *redis.Client) bool {
+			return look.ZCount(context.Background(), "ql:line:{"+q.key+"}", firstRank, "+inf").Val() != int64(length)
+		})
+	})
 }
 
 func TestWaitersOfManyProcessesAreServedInTheOrderInWhichTheyCame(t *testing.T) {
@@ -124,13 +118,13 @@ func TestAWaiterThatDiesIsPassedOver(t *testing.T) {
 		q := &queue{site: s}
 		held := q.hold(s.locker(redlock.WithFairness()))
 		q.join(s.locker(redlock.WithFairness()), 1, 1)
-		began := time.Now()
+		watch := patient.Start()
 		for _, look := range s.looks { // one who came before, and is not there any more
 			now := look.Time(s.Context()).Val()
 			look.Do(s.Context(), "ZADD", "ql:line:{"+s.key+"}", firstRank, "x0:d1ed", now.UnixMilli()+1500, "-x0:d1ed")
 		}
 		q.release(held)
-		if took := time.Since(began); took > 10*time.Second {
+		if took := watch.Took(); took > 10*time.Second {
 			s.Errorf("behind one who has died a waiter was served after %v", took)
 		}
 		q.awaitLine(0)
@@ -187,7 +181,7 @@ func TestAProcessServesItsOwnWaitersInTurnWithOthers(t *testing.T) {
 		}{{ours, 1, 1}, {ours, 1, 2}, {theirs, 2, 1}, {ours, 2, 3}, {theirs, 2, 2}} {
 			q.join(join.locker, i, join.inLine)
 			s.eventually("it waits", func() bool { return join.locker.Stats().Waiting == join.waiting })
-			time.Sleep(400 * time.Millisecond) // they come one after the other, by all Lockers' estimates
+			time.Sleep(400 * time.Millisecond) //nolint:forbidigo // they come one after the other, by all Lockers' estimates: a slow machine only adds
 		}
 		q.release(held)
 		if want := "[0 1 2 3 4]"; fmt.Sprint(q.served) != want {
@@ -252,7 +246,7 @@ func TestABusyFairLockerLeavesTheKeyToThoseWhoStandInNoLine(t *testing.T) {
 			callers.Go(func() {
 				for ctx.Err() == nil {
 					if lock, err := busy.Acquire(ctx, s.key); err == nil {
-						time.Sleep(20 * time.Millisecond) // the work
+						time.Sleep(20 * time.Millisecond) //nolint:forbidigo // the work
 						_ = lock.Release()
 					}
 				}
@@ -271,7 +265,7 @@ func TestABusyFairLockerLeavesTheKeyToThoseWhoStandInNoLine(t *testing.T) {
 			},
 		} {
 			for range 2 {
-				within, done := context.WithTimeout(ctx, 30*time.Second)
+				within, done := context.WithTimeout(ctx, patience)
 				lock, err := acquire(within)
 				done()
 				if err != nil {

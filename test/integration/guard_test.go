@@ -124,7 +124,7 @@ func (t *trio) contend(locker *redlock.Locker, holder *redlock.Lock, guarded boo
 		last = err
 		// In this order: the second is a holder, and the first is one still.
 		both = err == nil && second.Valid() && holder.Valid()
-		time.Sleep(10 * time.Millisecond) // between two tries
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // between two tries
 	}
 	switch {
 	case both && guarded:

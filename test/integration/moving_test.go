@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/integration/server"
 	"github.com/quorumlock/quorumlock/test/integration/shards"
 )
 
@@ -36,15 +38,13 @@ var movingKinds = []struct {
 		first := takeAlone(t, l)
 		next := make(chan held, 1)
 		go func() {
-			lock, err := l.Acquire(t.Context(), "{moving}", redlock.WithTTL(time.Minute))
+			lock, err := l.Acquire(t.Context(), "{moving}", redlock.WithTTL(long))
 			if err != nil {
 				t.Errorf("Acquire = %v", err)
 			}
 			next <- lock
 		}()
-		for end := time.Now().Add(patience); l.Stats().Waiting == 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond) // nobody tells
-		}
+		patient.Until(t, "another waits", func() bool { return l.Stats().Waiting > 0 })
 		must(t, first.Release())
 		return <-next
 	}, []string{"{moving}"}, false},
@@ -52,7 +52,7 @@ var movingKinds = []struct {
 	{"shared with fences, and somebody waits", []redlock.Option{redlock.WithFences()}, takeShared, []string{"{moving}", "ql:readers={moving}"}, true},
 	{"a writer that became a reader", nil, func(t *testing.T, l *redlock.Locker) held {
 		t.Helper()
-		lock, err := l.Acquire(t.Context(), "{moving}", redlock.WithTTL(time.Minute))
+		lock, err := l.Acquire(t.Context(), "{moving}", redlock.WithTTL(long))
 		must(t, err)
 		reader, err := lock.Downgrade(t.Context())
 		must(t, err)
@@ -60,7 +60,7 @@ var movingKinds = []struct {
 	}, []string{"{moving}", "ql:readers={moving}"}, false},
 	{"a reader that became a writer", nil, func(t *testing.T, l *redlock.Locker) held {
 		t.Helper()
-		reader, err := l.AcquireShared(t.Context(), "{moving}", redlock.WithTTL(time.Minute))
+		reader, err := l.AcquireShared(t.Context(), "{moving}", redlock.WithTTL(long))
 		must(t, err)
 		lock, err := reader.TryUpgrade(t.Context())
 		must(t, err)
@@ -68,7 +68,7 @@ var movingKinds = []struct {
 	}, []string{"{moving}"}, false},
 	{"several keys", []redlock.Option{redlock.WithFences()}, func(t *testing.T, l *redlock.Locker) held {
 		t.Helper()
-		lock, err := l.AcquireAll(t.Context(), []string{"{moving}", "{moving}:2"}, redlock.WithTTL(time.Minute))
+		lock, err := l.AcquireAll(t.Context(), []string{"{moving}", "{moving}:2"}, redlock.WithTTL(long))
 		must(t, err)
 		return lock
 	}, []string{"{moving}", "{moving}:2"}, false},
@@ -79,14 +79,14 @@ var movingKinds = []struct {
 
 func takeAlone(t *testing.T, l *redlock.Locker) held {
 	t.Helper()
-	lock, err := l.Acquire(t.Context(), "{moving}", redlock.WithTTL(time.Minute))
+	lock, err := l.Acquire(t.Context(), "{moving}", redlock.WithTTL(long))
 	must(t, err)
 	return lock
 }
 
 func takeShared(t *testing.T, l *redlock.Locker) held {
 	t.Helper()
-	lock, err := l.AcquireShared(t.Context(), "{moving}", redlock.WithTTL(time.Minute))
+	lock, err := l.AcquireShared(t.Context(), "{moving}", redlock.WithTTL(long))
 	must(t, err)
 	return lock
 }
@@ -97,7 +97,7 @@ func takePermits(n int) func(*testing.T, *redlock.Locker) held {
 		t.Helper()
 		pool, err := l.Semaphore("{moving}", n)
 		must(t, err)
-		lock, err := pool.AcquireN(t.Context(), n, redlock.WithTTL(time.Minute))
+		lock, err := pool.AcquireN(t.Context(), n, redlock.WithTTL(long))
 		must(t, err)
 		return lock
 	}
@@ -138,7 +138,7 @@ func TestALockIsKeptExtendedAndReleasedWhileItsSlotMoves(t *testing.T) {
 							t.Fatalf("the lock has the keys %q, of which %q are not in its slot", kind.keys, missing)
 						}
 						for range 2 {
-							must(t, lock.Extend(t.Context(), 2*time.Minute))
+							must(t, lock.Extend(t.Context(), 2*long))
 							if confirmed, err := lock.Confirm(t.Context()); !confirmed || err != nil {
 								t.Fatalf("Confirm = %v, %v", confirmed, err)
 							}
@@ -183,16 +183,12 @@ func waits(t *testing.T, l *redlock.Locker, keys []string, cluster *shards.Clust
 		defer close(over)
 		_ = wait() // it may get the key behind the release, or nothing while the slot moves
 	}()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		for _, p := range cluster.Masters {
-			if count, err := p.Do("ZCARD", line); err == nil && count != "0" {
-				return
-			}
-		}
-		if time.Now().After(end) {
-			t.Fatalf("nobody stands in %s", line)
-		}
-	}
+	patient.Until(t, "somebody stands in "+line, func() bool {
+		return slices.ContainsFunc(cluster.Masters, func(p *server.Process) bool {
+			count, err := p.Do("ZCARD", line)
+			return err == nil && count != "0"
+		})
+	})
 }
 
 // Of several keys those that have not moved are released at once, and the others where they are then.
@@ -216,16 +212,14 @@ func TestEachOfSeveralKeysIsReleasedWhereItIs(t *testing.T) {
 				t.Errorf("behind the release the node has %q (%v)", left, err)
 			}
 			must(t, move.End())
-			for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-				if at, _, err := cluster.Home("{moving}"); err == nil {
-					if value, err := cluster.Masters[at].Do("GET", "{moving}:2"); err == nil && value == "" {
-						return
-					}
+			patient.Until(t, "what has moved is released", func() bool {
+				at, _, err := cluster.Home("{moving}")
+				if err != nil {
+					return false
 				}
-				if time.Now().After(end) {
-					t.Fatal("what has moved is not released")
-				}
-			}
+				value, err := cluster.Masters[at].Do("GET", "{moving}:2")
+				return err == nil && value == ""
+			})
 		})
 	}
 }

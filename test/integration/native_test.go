@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -75,7 +76,7 @@ func TestWithoutScripts(t *testing.T) {
 		holds := func(want string) {
 			t.Helper()
 			for i, l := range looks {
-				until(t, fmt.Sprintf("node %d holds %q", i+1, want), func() bool { return l.Get(t.Context(), "job").Val() == want })
+				patient.Until(t, fmt.Sprintf("node %d holds %q", i+1, want), func() bool { return l.Get(t.Context(), "job").Val() == want })
 			}
 		}
 
@@ -87,7 +88,7 @@ func TestWithoutScripts(t *testing.T) {
 		must(t, lock.Extend(t.Context(), 5*time.Second))
 		holds(lock.Token())
 		for i, l := range looks {
-			until(t, fmt.Sprintf("node %d has the longer of two extensions", i+1), func() bool {
+			patient.Until(t, fmt.Sprintf("node %d has the longer of two extensions", i+1), func() bool {
 				return l.PTTL(t.Context(), "job").Val() > 100*time.Second
 			})
 		}
@@ -97,7 +98,7 @@ func TestWithoutScripts(t *testing.T) {
 		}
 
 		stranger := contend(t, theirs)
-		until(t, "the stranger listens", func() bool { return subscribed(t, looks[0]) > 0 })
+		patient.Until(t, "the stranger listens", func() bool { return subscribed(t, looks[0]) > 0 })
 		var line []<-chan error
 		for range 5 {
 			line = append(line, contend(t, ours))
@@ -126,7 +127,7 @@ func TestWithoutScripts(t *testing.T) {
 		if kept < 2 {
 			t.Errorf("%d of 3 nodes have the lease of 1m, want 2", kept)
 		}
-		until(t, "something else is in the lock's place, and no vote comes in between", func() bool {
+		patient.Until(t, "something else is in the lock's place, and no vote comes in between", func() bool {
 			must(t, looks[1].Del(t.Context(), "job").Err())
 			return looks[1].RPush(t.Context(), "job", "no lock").Err() == nil
 		})
@@ -134,7 +135,7 @@ func TestWithoutScripts(t *testing.T) {
 		must(t, looks[1].Del(t.Context(), "job").Err())
 		holds("")
 		for i, l := range looks {
-			until(t, fmt.Sprintf("node %d has no keys", i+1), func() bool { return len(l.Keys(t.Context(), "job*").Val()) == 0 })
+			patient.Until(t, fmt.Sprintf("node %d has no keys", i+1), func() bool { return len(l.Keys(t.Context(), "job*").Val()) == 0 })
 		}
 		if n := len(seen.of(redlock.NodeLimited)) + len(seen.of(redlock.NodeMuted)); n > 0 {
 			t.Errorf("nodes that can do all were reported: %v", seen.events)
@@ -148,7 +149,7 @@ func limited(t *testing.T, lock *redlock.Lock, seen *eventLog) {
 	if err := lock.Release(); !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, "NOPERM", "+eval", "+evalsha") {
 		t.Errorf("Release = %v, want ErrNoQuorum and what to allow", err)
 	}
-	until(t, "each Locker has reported each node it asked", func() bool { return len(seen.of(redlock.NodeLimited)) >= 3 })
+	patient.Until(t, "each Locker has reported each node it asked", func() bool { return len(seen.of(redlock.NodeLimited)) >= 3 })
 	if n := len(seen.of(redlock.NodeLimited)); n != 3 {
 		t.Errorf("NodeLimited was reported %d times, want once a node", n)
 	}
@@ -210,14 +211,4 @@ func subscribed(t *testing.T, l *redis.Client) int64 {
 	counts, err := l.PubSubNumSub(t.Context(), channel).Result()
 	must(t, err)
 	return counts[channel]
-}
-
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v it is not so that %s", patience, what)
-		}
-		time.Sleep(time.Millisecond) // between two looks
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/inspect"
 	"github.com/quorumlock/quorumlock/internal/certificates"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
@@ -171,9 +172,9 @@ func TestTLS(t *testing.T) {
 			nodes := c.reach(t, tt.url)
 			locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
 			must(t, err)
-			began := time.Now()
+			watch := patient.Start()
 			lock, err := locker.Acquire(t.Context(), t.Name(), redlock.WithMaxWait(2*generous))
-			took := time.Since(began)
+			took := watch.Took()
 			switch {
 			case tt.says == "" && err != nil:
 				t.Errorf("%s: Acquire = %v", tt.url, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -47,7 +48,7 @@ func newRuled(t *testing.T, c client, rules []string, options ...redlock.Option)
 // has waits until the servers have the key.
 func (r *ruled) has(key string) {
 	for _, look := range r.looks {
-		until(r.T, "a server has "+key, func() bool { return look.Exists(r.Context(), key).Val() == 1 })
+		patient.Until(r.T, "a server has "+key, func() bool { return look.Exists(r.Context(), key).Val() == 1 })
 	}
 }
 

@@ -25,7 +25,7 @@ func (s *site) set(count int) (keys []string) {
 func TestAllKeysOrNone(t *testing.T) {
 	onEach(t, func(s *site) {
 		// 128 keys take a node, and the race detector, long on a busy machine.
-		options := []redlock.Option{redlock.WithFences(), redlock.WithTTL(time.Minute), redlock.WithNodeTimeout(patience)}
+		options := []redlock.Option{redlock.WithFences(), redlock.WithTTL(long), redlock.WithNodeTimeout(patience)}
 		ours, theirs := s.locker(options...), s.locker(options...)
 		keys := s.set(128)
 		single, err := theirs.Acquire(s.Context(), keys[100])
@@ -46,7 +46,8 @@ func TestAllKeysOrNone(t *testing.T) {
 			s.fails(failed(theirs.TryAcquire(s.Context(), key)), redlock.ErrTaken, "TryAcquire of a key of the set")
 		}
 		s.confirm(lock)
-		if err := lock.Extend(s.Context(), time.Minute); err != nil || time.Until(lock.Until()) < 50*time.Second {
+		before := time.Now()
+		if err := lock.Extend(s.Context(), 2*long); err != nil || lock.Until().Before(before.Add(2*long*9/10)) {
 			s.Errorf("Extend = %v, until %v", err, lock.Until())
 		}
 		s.release(lock)
@@ -198,7 +199,7 @@ func TestAWaitingWriterIsServedUnderAStreamOfReaders(t *testing.T) {
 		}
 		locker := s.locker()
 		for range 5 {
-			waits, stop := context.WithTimeout(ctx, 10*time.Second)
+			waits, stop := context.WithTimeout(ctx, patience)
 			lock, err := locker.Acquire(waits, s.key)
 			if err != nil {
 				s.Errorf("a writer under a stream of readers: %v", err)
@@ -213,12 +214,12 @@ func TestAWaitingWriterIsServedUnderAStreamOfReaders(t *testing.T) {
 	})
 }
 
-// The lease is longer than the site's patience: what is left would be seen.
+// The lease is long: what is left would be seen.
 func TestReadersWhoseUpgradesFailLeaveNothing(t *testing.T) {
 	onEach(t, func(s *site) {
 		var over sync.WaitGroup
 		for range 2 {
-			locker := s.locker(redlock.WithTTL(time.Minute))
+			locker := s.locker(redlock.WithTTL(long))
 			over.Go(func() {
 				for range 100 {
 					reader, err := locker.AcquireShared(s.Context(), s.key)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/internal/proxy"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/fault/history"
@@ -57,8 +58,13 @@ func newSite(t *testing.T, k *kind, c client) *site {
 	return s
 }
 
-// patience is how long the suite waits for what must come at some time.
-const patience = 20 * time.Second
+// patience is how long the suite waits for what must come at some time, and for a turn in a crowd: how
+// many round trips that may take is for the tests of redlock to say, in virtual time. The lease that is
+// long outlasts it, and so do pauses of that: what is left, or who is not woken, is seen.
+const (
+	patience = patient.Guard
+	long     = 4 * patience
+)
 
 // The node time-outs of the suite. Machines that test are slow at times, so where
 // every node answers none may be taken for silent; where a node is silent, a test
@@ -157,7 +163,7 @@ func (s *site) contend(callers, turns int, take func(caller, turn int) (lock hol
 	var mu sync.Mutex
 	var log history.Log
 	began := time.Now()
-	now := func() history.Moment { return history.Moment(time.Since(began)) }
+	now := func() history.Moment { return history.Moment(time.Since(began)) } //nolint:forbidigo // what a history is written in
 	for caller := range callers {
 		group.Go(func() {
 			for turn := range turns {
@@ -168,7 +174,7 @@ func (s *site) contend(callers, turns int, take func(caller, turn int) (lock hol
 					return
 				}
 				t.Had, t.Fence = now(), lock.Fence()
-				time.Sleep(time.Millisecond) // the work: time for others to break in
+				time.Sleep(time.Millisecond) //nolint:forbidigo // the work: time for others to break in
 				t.Ended = now()
 				mu.Lock()
 				for _, t.Key = range keys {
@@ -338,7 +344,7 @@ func (s *site) sets(i int) string {
 // eventually waits until the condition holds, and ends the test if it does not.
 func (s *site) eventually(what string, condition func() bool) {
 	s.Helper()
-	until(s.T, what, condition)
+	patient.Until(s.T, what, condition)
 }
 
 // mentions reports whether the error's text has all the words.

@@ -52,10 +52,10 @@ func (s *site) listeningFor(key string, nodes int) {
 }
 
 // A waiter in another process is woken by the release. Without that it would try again
-// when the holder's lease expires, in five minutes.
+// when the holder's lease expires, which is long.
 func TestReleaseWakesAnotherProcess(t *testing.T) {
 	onEach(t, func(s *site) {
-		options := []redlock.Option{redlock.WithTTL(5 * time.Minute), redlock.WithNodeTimeout(brief), redlock.WithBackoff(time.Minute, time.Minute)}
+		options := []redlock.Option{redlock.WithTTL(long), redlock.WithNodeTimeout(brief), redlock.WithBackoff(long, long)}
 		ours, theirs := s.locker(options...), s.locker(options...)
 		wakes := func(nodes int) {
 			lock := s.acquire(ours)
@@ -85,7 +85,7 @@ func TestReleaseWakesAnotherProcess(t *testing.T) {
 func TestHandOver(t *testing.T) {
 	onEach(t, func(s *site) {
 		const waiters = 6
-		locker := s.locker(redlock.WithTTL(5 * time.Minute))
+		locker := s.locker(redlock.WithTTL(long))
 		lock := s.acquire(locker)
 		s.eventuallyHolds(lock.Token(), all...)
 		s.must(s.looks[0].Del(s.Context(), s.key).Err())
@@ -163,8 +163,8 @@ func TestForbiddenChannels(t *testing.T) {
 			urls = append(urls, "redis://"+user+":secret@"+addr)
 		}
 		var seen eventLog // by the waiter
-		ours := newLocker(s.T, s.client.reach(s.T, urls...), redlock.WithTTL(5*time.Minute))
-		theirs := newLocker(s.T, s.client.reach(s.T, urls...), redlock.WithTTL(5*time.Minute), redlock.OnEvent(seen.note))
+		ours := newLocker(s.T, s.client.reach(s.T, urls...), redlock.WithTTL(long))
+		theirs := newLocker(s.T, s.client.reach(s.T, urls...), redlock.WithTTL(long), redlock.OnEvent(seen.note))
 		lock := s.acquire(ours)
 		next := s.waits(theirs, func(lock *redlock.Lock) error { return lock.Release() })
 		s.eventually("the waiter's nodes are reported as muted", func() bool { return len(seen.of(redlock.NodeMuted, "ql:free:")) >= 3 })
@@ -216,7 +216,7 @@ func TestProcessesThatWaitForEachOther(t *testing.T) {
 		var held [size]*redlock.Lock
 		for i := range held {
 			lockers[i] = s.locker(redlock.WithDeadlockDetection(200*time.Millisecond), redlock.WithOwner(key(i)))
-			lock, err := lockers[i].Acquire(s.Context(), key(i), redlock.WithTTL(time.Minute))
+			lock, err := lockers[i].Acquire(s.Context(), key(i), redlock.WithTTL(long))
 			s.must(err)
 			held[i] = lock
 		}

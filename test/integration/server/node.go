@@ -36,7 +36,7 @@ type Node interface {
 }
 
 // startTimeout bounds how long a server may take until it answers.
-const startTimeout = 30 * time.Second
+const startTimeout = time.Minute
 
 // Await returns when the server at addr answers PING and has loaded its data.
 func Await(ctx context.Context, addr string) error {
@@ -58,7 +58,7 @@ func Await(ctx context.Context, addr string) error {
 }
 
 // answerTimeout bounds one command.
-const answerTimeout = 5 * time.Second
+const answerTimeout = time.Minute
 
 // A refusalError is a server's answer that begins with a minus.
 type refusalError string
