@@ -322,7 +322,7 @@ func outlives(t *testing.T, how syscall.Signal, lease time.Duration) error {
 	go func() { over <- renewer.Wait() }()
 	defer func() {
 		_ = renewer.Process.Kill()
-		<-over
+		_ = <-over
 	}()
 	pids := awaitPids(t, over, folder, "guard", "child")
 	if pids == nil {

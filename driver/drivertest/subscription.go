@@ -52,7 +52,7 @@ func (tr *trial) trySubscribe(ctx context.Context) (*subscription, outcome) {
 	if s.it = <-opened; s.it == nil {
 		tr.Fatalf("Subscribe returned neither a Subscription nor an error")
 	}
-	tr.Cleanup(func() { s.close() })
+	tr.Cleanup(func() { s.close() }) //nolint:contextcheck // Close takes none
 	return s, out
 }
 

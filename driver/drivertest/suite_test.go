@@ -66,7 +66,7 @@ func TestACallIsNotLateWhileItsProcessStandsStill(t *testing.T) {
 	const stop = 300 * time.Millisecond
 	out := within(0, func(context.Context) error {
 		script := fmt.Sprintf("kill -STOP %[1]d; sleep %[2]g; kill -CONT %[1]d", os.Getpid(), stop.Seconds())
-		return exec.CommandContext(t.Context(), "sh", "-c", script).Run() //nolint:gosec // the test's own
+		return exec.CommandContext(t.Context(), "sh", "-c", script).Run() //nolint:gosec,contextcheck // the test's own; the call's context has ended
 	})
 	if out.err != nil || out.clock-out.late < stop-2*beat || out.clock-out.took < stop-2*beat {
 		t.Errorf("a call that was %v late by the clock counts as %v late, and took %v: %v; want %v less: the process stood still", out.clock, out.late, out.took, out.err, stop)
