@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/patient"
 )
 
 func TestASubscriberHears(t *testing.T) {
@@ -250,8 +251,8 @@ func expect(t *testing.T, notices <-chan driver.Notice, want driver.Notice) {
 		if got != want {
 			t.Fatalf("received %v, want %v", got, want)
 		}
-	case <-time.After(10 * time.Second):
-		t.Fatalf("10s without a notice, want %v", want)
+	case <-time.After(patient.Guard):
+		t.Fatalf("no notice came in %v, want %v", patient.Guard, want)
 	}
 }
 
@@ -262,8 +263,8 @@ func expectEnd(t *testing.T, notices <-chan driver.Notice) {
 		if got.Kind != driver.Ended || got.Err == nil {
 			t.Fatalf("received %v, want the end, and why", got)
 		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("10s without a notice, want the end")
+	case <-time.After(patient.Guard):
+		t.Fatalf("no notice came in %v, want the end", patient.Guard)
 	}
 }
 

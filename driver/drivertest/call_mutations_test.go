@@ -158,7 +158,7 @@ func dialsAgain(ctx context.Context, p *pool, cmds []driver.Command) ([]driver.R
 		if !errors.Is(err, driver.ErrNotSent) {
 			break
 		}
-		time.Sleep(200 * time.Millisecond) // as clients do between dials
+		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // as clients do between dials
 		replies, err = p.Do(ctx, cmds)
 	}
 	return replies, err

@@ -27,6 +27,8 @@
 // [context.DeadlineExceeded] or the time-out of a socket. A driver also has to find
 // its way back to a server that is well again, within five calls.
 //
-// Each subtest's name is the phrase that the driver has to keep. Times are measured
-// with room for a busy machine; the figures themselves are logged (go test -v).
+// Each subtest's name is the phrase that the driver has to keep. A call is late if the
+// goroutine that waits for it has seen it late: where the machine has no time for the
+// process, that stands still, and nothing fails for it. The figures themselves are logged
+// (go test -v). What never comes is waited for a minute.
 package drivertest

@@ -92,7 +92,7 @@ func bounded(ctx context.Context, call func() outcome) outcome {
 	returned := make(chan outcome, 1)
 	go func() {
 		out := call()
-		out.took = time.Since(start)
+		out.took = time.Since(start) //nolint:forbidigo // beside what whoever waits has seen
 		returned <- out
 	}()
 	beats := time.NewTicker(beat) // it leaves out what comes while nobody takes

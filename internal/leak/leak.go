@@ -49,7 +49,7 @@ func check(code int, within time.Duration, lasting []Lasting) int {
 
 // patience is how long goroutines get that are about to end. Clients wait some seconds for
 // a connection that they have given up.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // left returns the stacks of the goroutines that are left when the time has passed, without
 // the caller's own and those that are lasting.

@@ -82,7 +82,7 @@ func TestAWatchStandsStillWithItsProcess(t *testing.T) {
 		t.Fatalf("the process was not stopped: %v: %s", err, out)
 	}
 	took := w.Took()
-	if passed := time.Since(begun); passed-took < stop-2*beat { //nolint:forbidigo // a slow machine only adds
+	if passed := time.Since(begun); passed-took < stop-2*beat {
 		t.Errorf("the watch shows %v of %v, of which the process stood still for %v", took, passed, stop)
 	}
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/internal/patient"
 )
 
 // echo answers every line with itself. It sends the lines that it has got to seen.
@@ -96,7 +98,7 @@ func (c *client) receive(patience time.Duration) (string, error) {
 
 func (c *client) expect(want string) {
 	c.t.Helper()
-	if got, err := c.receive(10 * time.Second); got != want || err != nil {
+	if got, err := c.receive(patient.Guard); got != want || err != nil {
 		c.t.Fatalf("received %q, %v, want %q", got, err, want)
 	}
 }
@@ -122,18 +124,21 @@ func TestForward(t *testing.T) {
 
 func TestDelay(t *testing.T) {
 	p, c, _ := through(t)
-	const each = 200 * time.Millisecond
-	p.Delay(each)
-	start := time.Now()
-	for range 10 {
-		c.send("ping") // together: they are delayed together
-	}
-	for range 10 {
-		c.expect("ping")
-	}
-	if took := time.Since(start); took < 2*each || took > 10*each {
-		t.Errorf("10 pings at once took %v with %v each way, want a little over %v", took, each, 2*each)
-	}
+	patient.AtScales(t, func(scale time.Duration) error {
+		each := scale * 200 * time.Millisecond
+		p.Delay(each)
+		start := time.Now()
+		for range 10 {
+			c.send("ping") // together: they are delayed together
+		}
+		for range 10 {
+			c.expect("ping")
+		}
+		if took := time.Since(start); took < 2*each || took > 10*each { //nolint:forbidigo // at growing scales
+			return fmt.Errorf("10 pings at once took %v with %v each way, want a little over %v", took, each, 2*each)
+		}
+		return nil
+	})
 }
 
 func TestCut(t *testing.T) {
@@ -171,7 +176,7 @@ func TestReset(t *testing.T) {
 	p.Cut(Both)
 	c.send("lost")
 	p.Reset()
-	if got, err := c.receive(10 * time.Second); !errors.Is(err, syscall.ECONNRESET) {
+	if got, err := c.receive(patient.Guard); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("after Reset: received %q, %v, want a reset", got, err)
 	}
 	p.Mend()
@@ -184,7 +189,7 @@ func TestTruncate(t *testing.T) {
 	p, c, seen := through(t)
 	p.Truncate(3)
 	c.send("hello")
-	got, err := c.receive(10 * time.Second)
+	got, err := c.receive(patient.Guard)
 	if got != "hel" || !errors.Is(err, io.EOF) {
 		t.Errorf("received %q, %v, want the first 3 bytes and the end", got, err)
 	}
@@ -202,7 +207,7 @@ func TestRefuse(t *testing.T) {
 	if _, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("Dial: %v, want a refusal", err)
 	}
-	if _, err := c.receive(10 * time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := c.receive(patient.Guard); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("an open connection: %v, want its end", err)
 	}
 	must(t, p.Accept())
@@ -218,7 +223,7 @@ func TestServerGone(t *testing.T) {
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.Addr())
 	if err == nil { // the reset may come as early as in the dial
 		defer func() { _ = conn.Close() }()
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(patient.Guard))
 		_, err = conn.Read(make([]byte, 1))
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {

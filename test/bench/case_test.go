@@ -70,8 +70,9 @@ func TestTroubles(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	if _, err := server.Do(b.Site.proxies.addrs[0], "PING"); err != nil || time.Since(start) < 20*time.Millisecond {
-		t.Errorf("a node that is 10 ms away each way answers after %v (%v)", time.Since(start), err)
+	_, err := server.Do(b.Site.proxies.addrs[0], "PING")
+	if took := time.Since(start); err != nil || took < 20*time.Millisecond { //nolint:forbidigo // a slow machine only adds
+		t.Errorf("a node that is 10 ms away each way answers after %v (%v)", took, err)
 	}
 }
 

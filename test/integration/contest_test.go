@@ -91,7 +91,7 @@ func tryAtOnce(s *site, lockers []*redlock.Locker) (won []*redlock.Lock, refused
 				refused = append(refused, err)
 				return
 			}
-			took = append(took, time.Since(began))
+			took = append(took, time.Since(began)) //nolint:forbidigo // it is logged, and not judged
 			won = append(won, lock)
 		})
 	}

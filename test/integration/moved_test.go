@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/proxy"
+	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
@@ -42,16 +43,6 @@ func (m *moving) do(p *server.Process, words ...string) string {
 	return got
 }
 
-// until waits for what a Locker comes to by trying.
-func (m *moving) until(what string, try func() bool) {
-	m.Helper()
-	for began := time.Now(); !try(); time.Sleep(20 * time.Millisecond) { // nothing says when
-		if time.Since(began) > time.Minute {
-			m.Fatalf("after a minute it is still not so that %s", what)
-		}
-	}
-}
-
 // everywhere reports whether a lock can be had whose key all those servers have.
 func (m *moving) everywhere(locker *redlock.Locker, all [3]*server.Process) bool {
 	lock, err := locker.TryAcquire(m.Context(), "everywhere")
@@ -60,13 +51,7 @@ func (m *moving) everywhere(locker *redlock.Locker, all [3]*server.Process) bool
 	}
 	defer func() { _ = lock.Release() }()
 	has := func(p *server.Process) bool { return m.do(p, "EXISTS", "everywhere") == "1" }
-	for range 20 { // the third vote may still be on its way
-		if !slices.ContainsFunc(all[:], func(p *server.Process) bool { return !has(p) }) {
-			return true
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return false
+	return !slices.ContainsFunc(all[:], func(p *server.Process) bool { return !has(p) }) // or the third vote is still on its way
 }
 
 // heard reports whether somebody listens at all those servers.
@@ -107,7 +92,7 @@ func TestNodesWhoseAddressesHaveMovedOn(t *testing.T) {
 					t.Parallel()
 					m := newMoving(t)
 					locker := newLocker(t, nodes(t, m.addrs), redlock.WithNodeTimeout(brief))
-					m.until("all nodes vote", func() bool { return m.everywhere(locker, m.old) })
+					patient.Until(m.T, "all nodes vote", func() bool { return m.everywhere(locker, m.old) })
 					// Somebody listens at the old servers.
 					holder := newLocker(t, c.reach(t, urls(addrsOf(m.old))...))
 					must(t, failed(holder.Acquire(t.Context(), "held", redlock.WithTTL(time.Hour))))
@@ -119,7 +104,7 @@ func TestNodesWhoseAddressesHaveMovedOn(t *testing.T) {
 						}
 						got <- err
 					}()
-					m.until("somebody listens at the old servers", func() bool {
+					patient.Until(m.T, "somebody listens at the old servers", func() bool {
 						return m.heard(m.old)
 					})
 					successor := newLocker(t, c.reach(t, urls(addrsOf(m.next))...))
@@ -133,8 +118,8 @@ func TestNodesWhoseAddressesHaveMovedOn(t *testing.T) {
 							m.do(p, "CLIENT", "KILL", "TYPE", "normal") // and the subscriptions stay
 						}
 					}
-					m.until("all new servers vote", func() bool { return m.everywhere(locker, m.next) })
-					m.until("somebody listens at the new servers", func() bool {
+					patient.Until(m.T, "all new servers vote", func() bool { return m.everywhere(locker, m.next) })
+					patient.Until(m.T, "somebody listens at the new servers", func() bool {
 						_, _ = locker.TryAcquire(t.Context(), "more")
 						return m.heard(m.next)
 					})
@@ -155,14 +140,14 @@ func TestANodeThatStaysUnfitCostsOneConnectionAProbe(t *testing.T) {
 			t.Parallel()
 			m := newMoving(t)
 			locker := newLocker(t, c.reach(t, urls(m.addrs)...))
-			m.until("all nodes vote", func() bool { return m.everywhere(locker, m.old) })
+			patient.Until(m.T, "all nodes vote", func() bool { return m.everywhere(locker, m.old) })
 			m.do(m.old[0], "REPLICAOF", "127.0.0.1", "1")
 			take := func() {
 				lock, err := locker.TryAcquire(t.Context(), "k")
 				must(t, err)
 				must(t, lock.Release())
 			}
-			m.until("the node is unfit", func() bool { take(); return locker.Stats().Nodes[0].State == redlock.HealthDown })
+			patient.Until(m.T, "the node is unfit", func() bool { take(); return locker.Stats().Nodes[0].State == redlock.HealthDown })
 			var probes atomic.Int64
 			m.ways[0].Observe(func(commands [][]string) {
 				for _, words := range commands {
@@ -172,7 +157,7 @@ func TestANodeThatStaysUnfitCostsOneConnectionAProbe(t *testing.T) {
 				}
 			})
 			opened := m.ways[0].Opened()
-			m.until("the node was probed 20 times", func() bool { take(); return probes.Load() >= 20 })
+			patient.Until(m.T, "the node was probed 20 times", func() bool { take(); return probes.Load() >= 20 })
 			must(t, locker.Close())
 			if asked, made := int(probes.Load()), m.ways[0].Opened()-opened; made < asked-1 || made > asked+1 {
 				t.Errorf("%d probes of a node that stays unfit made %d connections, want one each", asked, made)

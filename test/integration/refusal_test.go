@@ -138,7 +138,7 @@ func TestPitfall12WaitingShowsRealErrors(t *testing.T) {
 		demote(t, servers[1])
 
 		watch := patient.Start()
-		_, err = locker.Acquire(t.Context(), "job", redlock.WithMaxWait(10*time.Minute), redlock.WithMaxOutage(10*time.Minute))
+		_, err = locker.Acquire(t.Context(), "job", redlock.WithMaxWait(long), redlock.WithMaxOutage(generous))
 		if took := watch.Took(); took > time.Minute {
 			t.Errorf("Acquire waited %v for replicas to take writes", took)
 		}

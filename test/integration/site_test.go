@@ -163,7 +163,7 @@ func (s *site) contend(callers, turns int, take func(caller, turn int) (lock hol
 	var mu sync.Mutex
 	var log history.Log
 	began := time.Now()
-	now := func() history.Moment { return history.Moment(time.Since(began)) }
+	now := func() history.Moment { return history.Moment(time.Since(began)) } //nolint:forbidigo // what a history is written in
 	for caller := range callers {
 		group.Go(func() {
 			for turn := range turns {

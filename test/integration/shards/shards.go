@@ -234,7 +234,7 @@ func (c *Cluster) await(what string, servers []*server.Process) error {
 
 // eventually asks until there is no error, for a while.
 func eventually(ask func() error) error {
-	for end := time.Now().Add(30 * time.Second); ; {
+	for end := time.Now().Add(5 * time.Minute); ; {
 		err := ask()
 		if err == nil || time.Now().After(end) {
 			return err
