@@ -88,7 +88,7 @@ func ExampleWithPriority() {
 			fmt.Println(job)
 			_ = lock.Release()
 		})
-		time.Sleep(200 * time.Millisecond) // far longer than a round trip
+		time.Sleep(time.Second) // far longer than a round trip, on a busy machine too
 	}
 	_ = busy.Release()
 	all.Wait()
