@@ -56,6 +56,7 @@ func (l *line) cover(at int) {
 	s := &l.sets[at]
 	if s.covered {
 		s.Waiter.covered--
+		s.nudge() // it may have to look for itself from now on
 	}
 	if s.covered = at > 0 && l.sets[at-1].covers(s.Waiter); s.covered {
 		s.Waiter.covered++
