@@ -34,7 +34,7 @@ RUN = go run $(RACE) ./test/run $(RACE)
 UNRACED = $(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc (install gcc)')
 
 # Lists the packages whose tests look for servers or containers: to all others it makes no difference what is here.
-served = go list -test -f '{{if .ForTest}}{{.ForTest}} {{.Deps}}{{end}}' work | grep -E '/internal/redisserver|/test/integration/(server|container)' | cut -d' ' -f1 | sort -u
+served = go list -test -f '{{if .ForTest}}{{.ForTest}} {{.Deps}}{{end}}' work | grep -E '/test/redisserver|/test/integration/(server|container)' | cut -d' ' -f1 | sort -u
 
 # CI sets LATER where no server is installed yet: one of those packages shows that their tests are passed over.
 test: ## Run all tests, over whichever real servers are here (5 minutes)
@@ -130,7 +130,7 @@ lint: $(LINT)
 	cd test/deploy && GOWORK=off $(LINT) run
 
 boundaries:
-	@go run ./internal/release -boundaries
+	@go run ./test/release -boundaries
 
 alerts: $(PROMTOOL) ## Check the alerting rules and run their tests (1 s; fetches promtool from Debian)
 	$(PROMTOOL)/bin/promtool check rules docs/observability/alerts.yml
@@ -149,16 +149,16 @@ pages: ## Write the man pages and completions of the packages to build/
 	for shell in bash zsh fish; do go run ./cmd/quorumlock completion $$shell >build/completions/quorumlock.$$shell || exit 1; done
 
 release-check: ## Prove in a copy that a version can be made, got and mixed with the last one (1 minute)
-	go run ./internal/release -check
+	go run ./test/release -check
 
 proxy: ## Serve what is here as a version, to try it in an empty folder as users do
-	go run ./internal/release -serve
+	go run ./test/release -serve
 
 release: ## Make VERSION=vX.Y.Z of all modules: a commit and tags here, and the push to copy
-	go run ./internal/release $(FLAGS) $(VERSION)
+	go run ./test/release $(FLAGS) $(VERSION)
 
 release-published: ## After the push: see that users get VERSION=vX.Y.Z as it was proved
-	go run ./internal/release -published $(VERSION)
+	go run ./test/release -published $(VERSION)
 
 image: ## Build a local container image from the installed redis-server
 	test/tools/make-image $(LOCAL_IMAGE)

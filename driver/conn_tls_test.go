@@ -18,7 +18,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver/internal/framing"
 	"github.com/quorumlock/quorumlock/internal/alert"
-	"github.com/quorumlock/quorumlock/internal/certificates"
+	"github.com/quorumlock/quorumlock/test/certificates"
 )
 
 // Types of records in TLS 1.3.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/certificates"
+	"github.com/quorumlock/quorumlock/test/certificates"
 )
 
 // handshake connects a client to a server, and returns the client's error and whom

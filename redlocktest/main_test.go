@@ -11,7 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/resp"
-	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/test/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/patient"
+	"github.com/quorumlock/quorumlock/test/patient"
 )
 
 func TestASubscriberHears(t *testing.T) {

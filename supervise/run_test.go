@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/patient"
 )
 
 func TestTheResultIsTheProgramsOwn(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/patient"
+	"github.com/quorumlock/quorumlock/test/patient"
 )
 
 // The lease is not renewed: TERM comes at deadline − grace − margin, and SIGKILL to everything at

@@ -11,8 +11,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/inspect"
-	"github.com/quorumlock/quorumlock/internal/certificates"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/test/certificates"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // What servers of a test's own cannot be made to do stands in their answers.

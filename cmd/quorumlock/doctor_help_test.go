@@ -16,8 +16,8 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/inspect"
-	"github.com/quorumlock/quorumlock/internal/patient"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/test/patient"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // A ward is servers under examination.

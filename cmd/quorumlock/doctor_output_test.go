@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock/inspect"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 var update = flag.Bool("update", false, "write the golden screens anew")

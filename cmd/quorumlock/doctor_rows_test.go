@@ -14,10 +14,10 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/inspect"
-	"github.com/quorumlock/quorumlock/internal/certificates"
-	"github.com/quorumlock/quorumlock/internal/patient"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/certificates"
+	"github.com/quorumlock/quorumlock/test/patient"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // A row is one way in which a deployment is unfit, and what mends it.

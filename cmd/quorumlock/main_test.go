@@ -20,8 +20,8 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/leak"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/leak"
 )
 
 func TestMain(m *testing.M) {

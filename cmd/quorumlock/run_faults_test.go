@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/patient"
-	"github.com/quorumlock/quorumlock/internal/proxy"
+	"github.com/quorumlock/quorumlock/test/patient"
+	"github.com/quorumlock/quorumlock/test/proxy"
 )
 
 // These are the faults of other wrappers, by the numbers of docs/run.md.

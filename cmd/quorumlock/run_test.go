@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/patient"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/test/patient"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 func TestWhatRunRefusesIsRefusedBeforeAnythingIsSent(t *testing.T) {

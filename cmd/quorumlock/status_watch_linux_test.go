@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quorumlock/quorumlock/internal/patient"
+	"github.com/quorumlock/quorumlock/test/patient"
 )
 
 // newTerminal is a pseudo terminal: what shows it, and what programs write to.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/test/scripted"
 )
 
 // cannedReply is what the server answers to EVAL with this name as the script, and

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/test/scripted"
 )
 
 // FuzzNotices is [FuzzReplies] for the subscriptions of a driver that is a

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/test/scripted"
 )
 
 // FuzzReplies gives a driver replies outside the protocol: bytes of the fuzzer's choice

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/test/scripted"
 )
 
 // complaints is what hostile replies to a driver of the pool's make.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/test/scripted"
 )
 
 // inbox records the notices of a subscription, and what is wrong with them.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/test/scripted"
 )
 
 var messageCases = []testCase{

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/test/scripted"
 )
 
 // renewerCases are for a driver that is a [driver.Renewer] as well.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/test/scripted"
 )
 
 var replyCases = []testCase{

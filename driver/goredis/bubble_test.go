@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripted"
-	"github.com/quorumlock/quorumlock/internal/servertest"
+	"github.com/quorumlock/quorumlock/test/scripted"
+	"github.com/quorumlock/quorumlock/test/servertest"
 )
 
 // piped returns a client whose connections are pipes to a server that is silent to WAIT, and reads

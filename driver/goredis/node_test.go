@@ -12,8 +12,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
-	"github.com/quorumlock/quorumlock/internal/servertest"
+	"github.com/quorumlock/quorumlock/test/redisserver"
+	"github.com/quorumlock/quorumlock/test/servertest"
 )
 
 func TestNodesRefuses(t *testing.T) {

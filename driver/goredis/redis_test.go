@@ -10,9 +10,9 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/drivertest"
 	"github.com/quorumlock/quorumlock/driver/goredis"
-	"github.com/quorumlock/quorumlock/internal/leak"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
-	"github.com/quorumlock/quorumlock/internal/servertest"
+	"github.com/quorumlock/quorumlock/test/leak"
+	"github.com/quorumlock/quorumlock/test/redisserver"
+	"github.com/quorumlock/quorumlock/test/servertest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/quorumlock/internal/scripted"
+	"github.com/quorumlock/quorumlock/test/scripted"
 )
 
 // inBubble runs a test in virtual time, with a pool whose connections are pipes to

@@ -11,8 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripted"
-	"github.com/quorumlock/quorumlock/internal/servertest"
+	"github.com/quorumlock/quorumlock/test/scripted"
+	"github.com/quorumlock/quorumlock/test/servertest"
 )
 
 // lateConn gets its context's end with the last reply, and is slow to notice.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/redigo"
-	"github.com/quorumlock/quorumlock/internal/scripted"
-	"github.com/quorumlock/quorumlock/internal/servertest"
+	"github.com/quorumlock/quorumlock/test/scripted"
+	"github.com/quorumlock/quorumlock/test/servertest"
 )
 
 // boast announces a string that no memory can hold. redigo panics over it.

@@ -12,8 +12,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/scripted"
-	"github.com/quorumlock/quorumlock/internal/servertest"
+	"github.com/quorumlock/quorumlock/test/scripted"
+	"github.com/quorumlock/quorumlock/test/servertest"
 )
 
 func TestDialThatBlocks(t *testing.T) {

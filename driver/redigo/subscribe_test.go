@@ -15,8 +15,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/redigo"
-	"github.com/quorumlock/quorumlock/internal/scripted"
-	"github.com/quorumlock/quorumlock/internal/servertest"
+	"github.com/quorumlock/quorumlock/test/scripted"
+	"github.com/quorumlock/quorumlock/test/servertest"
 )
 
 func ignore(driver.Notice) {}

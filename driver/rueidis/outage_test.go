@@ -15,9 +15,9 @@ import (
 	client "github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/patient"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
-	"github.com/quorumlock/quorumlock/internal/servertest"
+	"github.com/quorumlock/quorumlock/test/patient"
+	"github.com/quorumlock/quorumlock/test/redisserver"
+	"github.com/quorumlock/quorumlock/test/servertest"
 )
 
 // Calls to a stopped server leave eight behind; the others are not sent.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
-	"github.com/quorumlock/quorumlock/internal/servertest"
+	"github.com/quorumlock/quorumlock/test/redisserver"
+	"github.com/quorumlock/quorumlock/test/servertest"
 )
 
 // rueidis cuts off a leading ERR.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/examples/internal/programtest"
-	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/test/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

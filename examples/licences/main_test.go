@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/examples/internal/programtest"
-	"github.com/quorumlock/quorumlock/internal/leak"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

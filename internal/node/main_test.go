@@ -3,7 +3,7 @@ package node
 import (
 	"testing"
 
-	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/test/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

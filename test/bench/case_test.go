@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/leak"
 	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/test/leak"
 )
 
 // The proxies, the crowds and the services are processes that run this program again: here, the test.

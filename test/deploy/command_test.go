@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // nodes starts five nodes as compose.yaml has them, admits them, and returns a client's

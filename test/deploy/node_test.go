@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/inspect"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // A recipe is how some file starts a node, and with what.

@@ -16,9 +16,9 @@ import (
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
 	"github.com/quorumlock/quorumlock/inspect"
-	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/shards"
+	"github.com/quorumlock/quorumlock/test/patient"
 )
 
 // A clusterClient is a library that can have a Redis Cluster for a node.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/proxy"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/test/proxy"
 )
 
 // longest is the longest lease of these tests: what a quarantine takes.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/patient"
-	"github.com/quorumlock/quorumlock/internal/scripted"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlocktest"
+	"github.com/quorumlock/quorumlock/test/patient"
+	"github.com/quorumlock/quorumlock/test/scripted"
 )
 
 // garbage is what hostile nodes say. None of it is a vote by chance.

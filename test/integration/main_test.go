@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/quorumlock/quorumlock/internal/leak"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/test/leak"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 func TestMain(m *testing.M) {

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/patient"
-	"github.com/quorumlock/quorumlock/internal/proxy"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/test/patient"
+	"github.com/quorumlock/quorumlock/test/proxy"
 )
 
 // moving are three nodes whose addresses lead to other servers from now on, while what is connected

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 	"github.com/quorumlock/quorumlock/test/integration/shards"
+	"github.com/quorumlock/quorumlock/test/patient"
 )
 
 // A held is a lock of any kind.

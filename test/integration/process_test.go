@@ -14,11 +14,11 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/inspect"
-	"github.com/quorumlock/quorumlock/internal/certificates"
-	"github.com/quorumlock/quorumlock/internal/patient"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/certificates"
 	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/test/patient"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // needProcesses skips a test where processes cannot run, and returns their kind.

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/quorumlock/quorumlock/internal/patient"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/test/patient"
 )
 
 // A node's name may lead to another server at any time, and the client connects to that one

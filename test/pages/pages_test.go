@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // root is the repository's.

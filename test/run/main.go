@@ -34,7 +34,7 @@ var lanes = []lane{
 	{packages: regexp.MustCompile(`/integration/fault$`), flags: []string{"-p=1", "-count=1"}, alone: true},
 	{packages: regexp.MustCompile(`/redlock$`), twice: true},
 	// These keep a core busy each.
-	{packages: regexp.MustCompile(`/fault/history$|/internal/release$|/test/mutants$`), flags: []string{"-p=1"}},
+	{packages: regexp.MustCompile(`/fault/history$|/test/release$|/test/mutants$`), flags: []string{"-p=1"}},
 	// These wait for servers and containers, which Go's cache of results does not see.
 	{packages: regexp.MustCompile(`/test/integration`), flags: []string{"-p=3", "-parallel=5", "-count=1"}},
 	// These wait for deadlines.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quorumlock/quorumlock/internal/leak"
 	"github.com/quorumlock/quorumlock/redlocktest"
+	"github.com/quorumlock/quorumlock/test/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

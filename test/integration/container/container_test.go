@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/leak"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/test/leak"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // launch starts a container for one test, or skips the test where none can run: the

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/leak"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/test/integration/fault/cluster"
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
 	"github.com/quorumlock/quorumlock/test/integration/fault/worker"
 	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/test/leak"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // needServers skips a test where its servers cannot run.

@@ -5,7 +5,7 @@ import (
 	"os"
 	"os/exec"
 
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // ErrNoServer says that no server is installed.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 const slots = 16384

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/quorumlock/quorumlock/internal/proxy"
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
 	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/test/proxy"
 )
 
 // A Cluster is a few masters, of which some have replicas. Its methods are safe for

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/fence"
-	"github.com/quorumlock/quorumlock/internal/leak"
+	"github.com/quorumlock/quorumlock/test/leak"
 )
 
 func TestTheRegisterRefusesSmallerFences(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/resp"
-	"github.com/quorumlock/quorumlock/internal/patient"
+	"github.com/quorumlock/quorumlock/test/patient"
 )
 
 // Ask sends one command over a connection of its own, which has nothing to do with what is

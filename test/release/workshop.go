@@ -36,7 +36,7 @@ func newWorkshop(ctx context.Context, root string) (w *workshop, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w = &workshop{root: root, dir: dir, tree: filepath.Join(dir, "tree"), proxy: filepath.Join(dir, "proxy"), program: "internal/release/consumer.go.txt", clients: clients}
+	w = &workshop{root: root, dir: dir, tree: filepath.Join(dir, "tree"), proxy: filepath.Join(dir, "proxy"), program: "test/release/consumer.go.txt", clients: clients}
 	defer func() {
 		if err != nil {
 			_ = os.RemoveAll(dir)

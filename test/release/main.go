@@ -1,11 +1,11 @@
 // Command release makes a version of all modules that users get: one version, one commit,
 // one push. It pushes nothing.
 //
-//	go run ./internal/release -boundaries       # what users of each module carry
-//	go run ./internal/release -check            # a version and its consumers, in a copy that is thrown away
-//	go run ./internal/release v0.1.0            # commit and tags here, and the push to copy
-//	go run ./internal/release -published v0.1.0 # after the push: what users get is what was proved
-//	go run ./internal/release -serve            # a version for trying what is here as users do, until Ctrl-C
+//	go run ./test/release -boundaries       # what users of each module carry
+//	go run ./test/release -check            # a version and its consumers, in a copy that is thrown away
+//	go run ./test/release v0.1.0            # commit and tags here, and the push to copy
+//	go run ./test/release -published v0.1.0 # after the push: what users get is what was proved
+//	go run ./test/release -serve            # a version for trying what is here as users do, until Ctrl-C
 //
 // The modules require each other's versions, whose sums stand in go.sum before anybody can
 // download them. So the tool serves them from files: the core first, then what requires it.

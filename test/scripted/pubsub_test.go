@@ -8,8 +8,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/resp"
-	"github.com/quorumlock/quorumlock/internal/leak"
-	"github.com/quorumlock/quorumlock/internal/patient"
+	"github.com/quorumlock/quorumlock/test/leak"
+	"github.com/quorumlock/quorumlock/test/patient"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -31,7 +31,7 @@ var small = map[string]string{
 	"cmd/tool/main.go": "package main\n\nimport \"example.com/small/driver\"\n\nfunc main() { println(driver.Answer()) }\n",
 	"examples/go.mod":  "module example.com/small/examples\n\ngo 1.25.0\n\nrequire example.com/small v0.0.0\n\nreplace example.com/small => ..\n",
 	"CHANGELOG.md":     "# Changelog\n\n## v0.1.0\n\n- All.\n",
-	"internal/release/consumer.go.txt": `package consumer
+	"test/release/consumer.go.txt": `package consumer
 
 import (
 	"testing"
@@ -242,8 +242,8 @@ func TestWhatUsersCarryIsMeasured(t *testing.T) {
 			"go.mod": small["go.mod"] + asks, "go.sum": string(sums), "client.go": "package small\n" + uses,
 		}, nil, []string{"users of example.com/small carry golang.org/x/mod/semver", "example.com/small requires golang.org/x/mod"}},
 		{"a core with a check for leaks", map[string]string{
-			"internal/leak/leak.go": "package leak\n", "leaks.go": "package small\n\nimport _ \"example.com/small/internal/leak\"\n",
-		}, nil, []string{"example.com/small imports example.com/small/internal/leak outside of tests"}},
+			"test/leak/leak.go": "package leak\n", "leaks.go": "package small\n\nimport _ \"example.com/small/test/leak\"\n",
+		}, nil, []string{"example.com/small imports example.com/small/test/leak outside of tests"}},
 		{"a driver with a package of the core's own", map[string]string{
 			"internal/own/own.go": "package own\n", "driver/own.go": "package driver\n\nimport _ \"example.com/small/internal/own\"\n",
 		}, nil, []string{"example.com/small/driver imports example.com/small/internal/own, which another version may not have"}},

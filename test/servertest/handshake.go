@@ -12,9 +12,9 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/alert"
-	"github.com/quorumlock/quorumlock/internal/certificates"
 	"github.com/quorumlock/quorumlock/internal/fault"
-	"github.com/quorumlock/quorumlock/internal/redisserver"
+	"github.com/quorumlock/quorumlock/test/certificates"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // handshakes are tried often, for over TLS 1.3 a refusal comes behind the client's handshake: what

@@ -25,7 +25,7 @@ func (m *module) tag(version string) string { return path.Join(m.dir, version) }
 
 // private reports whether nobody gets the module in a folder.
 func private(dir string) bool {
-	return inside(dir, "examples") || strings.HasPrefix(dir, "test/") || strings.HasPrefix(dir, "internal/")
+	return inside(dir, "examples") || strings.HasPrefix(dir, "test/")
 }
 
 // readModules returns the modules of the workspace: those that users get, each behind those
