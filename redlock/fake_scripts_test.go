@@ -200,7 +200,8 @@ func (f *fakeNode) take(args []any) driver.Reply {
 	return integer(said)
 }
 
-// leave runs the script of that name: keys and their lines; ticket, channel and token.
+// leave runs the script of that name: keys and their lines; ticket, channel and token; and rank, ticket
+// and milliseconds of the next.
 func (f *fakeNode) leave(args []any) driver.Reply {
 	keys, argv := keysAndRest(args)
 	if argv[2] != "" { // it only releases
@@ -213,6 +214,10 @@ func (f *fakeNode) leave(args []any) driver.Reply {
 	keys, lines := keys[:len(keys)/2], keys[len(keys)/2:]
 	for i, key := range keys {
 		delete(f.lines[lines[i]], argv[0])
+		if len(argv) > 3 {
+			rank, _ := strconv.ParseInt(argv[3], 10, 64)
+			f.ticket(lines[i], argv[4], rank, argv[5])
+		}
 		held, ok := f.get(key)
 		if ok = ok && key != lines[i]; !ok {
 			held.token = ""

@@ -197,15 +197,20 @@ func (h host) Behind(w, other *waiting.Waiter) bool {
 // NewTicket returns the places of a ticket that no node has.
 func (h host) NewTicket() any { return h.board.NewTicket() }
 
-// Leaves takes a waiter's ticket out of the lines of its keys, at the nodes that may have it.
-func (h host) Leaves(w *waiting.Waiter) {
+// Leaves takes a waiter's ticket out of the lines of its keys, at the nodes that may have it, and leaves that of the next
+// of the Locker's waiters there, if there is one.
+func (h host) Leaves(w, next *waiting.Waiter) {
 	r, ticket := w.Call.(*request), w.Places().(*quorum.Ticket)
-	if !ticket.Somewhere() {
+	if next == nil && !ticket.Somewhere() {
 		return
 	}
 	line := *r.line
 	line.Ticket, line.Stays = *h.ticket(w), true
-	ticket.Leave(h.board, r.kind.Kind, w.Key, &line)
+	if next == nil {
+		ticket.Leave(h.board, r.kind.Kind, w.Key, &line, nil, nil)
+	} else {
+		ticket.Leave(h.board, r.kind.Kind, w.Key, &line, next.Places().(*quorum.Ticket), h.ticket(next))
+	}
 }
 
 // learnClock notes how far the nodes' clocks are ahead of ours, in microseconds, by what they have told

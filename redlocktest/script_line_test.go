@@ -73,15 +73,19 @@ func take(t *testing.T, node *Node, q queuer) driver.Reply {
 }
 
 // leave takes a ticket out of the lines of the keys. With a token it releases the key before, and says whether that
-// had it.
-func leave(t *testing.T, node *Node, q queuer) (said int64) {
+// had it. A next one stands there from then on.
+func leave(t *testing.T, node *Node, q queuer, next ...queuer) (said int64) {
 	t.Helper()
 	keys, lines := q.lines()
 	if said = 1; q.token != "" {
 		said = run(t, node, scripts.Leave, 1, keys[0], "", "ql:free:", q.token)
 	}
 	call := append([]string{"EVAL", scripts.Leave.Source, strconv.Itoa(2 * len(keys))}, append(keys, lines...)...)
-	if reply := ask(t, node, append(call, q.ticket, "ql:free:", "")...); reply.Int != 1 {
+	call = append(call, q.ticket, "ql:free:", "")
+	for _, n := range next {
+		call = append(call, strconv.FormatInt(began()+n.rank, 10), n.ticket, "1500")
+	}
+	if reply := ask(t, node, call...); reply.Int != 1 {
 		t.Errorf("the script returned %s, want 1", show(reply))
 	}
 	return said
@@ -424,8 +428,8 @@ func TestTheLeaveScriptTellsWhoIsFirst(t *testing.T) {
 		expect(t, notices, message("ql:free:k ea", says(10, "")))
 		leave(t, node, early)
 		expect(t, notices, message("ql:free:k 1a", says(20, "")))
-		take(t, node, queuer{ticket: "x7:ea", rank: 5})
-		expect(t, notices, message("ql:free:k 1a", says(20, " behind")))
+		leave(t, node, early, queuer{ticket: "x7:ea", rank: 5}) // the next waiter of the same process
+		expect(t, notices, message("ql:free:k ea", says(5, "")))
 		inLine(t, node, "x7:ea", "x0:1a")
 		if said := leave(t, node, queuer{token: "another"}); said != 0 {
 			t.Errorf("a release in line of a token that is not there returned %d", said)

@@ -264,25 +264,28 @@ func (p *Part) Clock() (micros int64, ok bool) {
 var Leave = &Op{Verb: Leaving, decode: anyReply}
 
 // LeaveLine are the commands for that: they take the ask's ticket out of its lines. The first ticket
-// then is told.
-func (a *Ask) LeaveLine() []driver.Command { return a.leave(a.Line.String()) }
+// then is told. Next is the ticket of the Locker's next waiter, which stands there from now on; nil: there is none.
+func (a *Ask) LeaveLine(next *Ticket) []driver.Command { return a.leave(a.Line.String(), next) }
 
 // CallNext makes a release one that tells the first in line that the key is free, in place of all
 // who listen: see leave.lua.
 func (a *Ask) CallNext() {
-	a.Op, a.Loud, a.Cmds = releaseInLine, false, append([]driver.Command{scripts.Leave.One(nil, a.Key, "", WakeChannel, a.Token)}, a.leave("")...)
+	a.Op, a.Loud, a.Cmds = releaseInLine, false, append([]driver.Command{scripts.Leave.One(nil, a.Key, "", WakeChannel, a.Token)}, a.leave("", nil)...)
 }
 
 var releaseInLine = &Op{Verb: Releasing, decode: decodeRelease, unscripted: errScriptlessLine}
 
-func (a *Ask) leave(ticket string) []driver.Command {
+func (a *Ask) leave(ticket string, next *Ticket) []driver.Command {
 	keys, lines := a.keys(), a.lines()
 	if a.Line != nil && a.Line.Pool != nil {
 		keys = lines
 	}
 	all := slices.Concat(keys, lines)
-	args := append(scripts.Leave.Call(make([]any, 0, 7+len(all)), len(all)), all...)
+	args := append(scripts.Leave.Call(make([]any, 0, 9+len(all)), len(all)), all...)
 	args = append(args, ticket, WakeChannel, "")
+	if next != nil {
+		args = append(args, strconv.FormatInt(next.Rank, 10), next.String(), ticketTTL)
+	}
 	return []driver.Command{{Args: args, FirstKey: 3, Keys: len(all)}}
 }
 

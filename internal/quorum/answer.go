@@ -26,7 +26,7 @@ func (op *Operation) Leaves(r *node.Request, now clockdrift.Instant) bool {
 		return false
 	case op.needless() && (v.start == 0 || op.Outcome != Carried || op.Op.Lineless()): // the second sending of a grant teaches the node a script, of which a lock alone has no need
 		return false
-	case op.Op == protocol.Leave && v.start == 0 && !h.Ticket.goes(r.Node.Index):
+	case op.Op == protocol.Leave && v.start == 0 && !h.goes(r.Node.Index):
 		return false
 	case op.Op.Sets:
 		if s.onLeave(now); h.Ticket != nil && op.Op.Tries && op.Line.Stays {

@@ -15,14 +15,15 @@ import (
 // A Hold is what one token has, or is to have: one key, or several. It knows when it ends, and what
 // the token may have left at which node.
 type Hold struct {
-	Board  *Board
-	Kind   *protocol.Kind
-	Key    string         // as the user named it
-	Many   *protocol.Many // its keys, if it is for several
-	Token  string
-	Own    bool           // the token is the user's own
-	Line   *protocol.Line // where its tries heed the tickets in line
-	Ticket *Ticket        // that of the wait whose tries leave it; nil: there is none
+	Board *Board
+	Kind  *protocol.Kind
+	Key   string         // as the user named it
+	Many  *protocol.Many // its keys, if it is for several
+	Token string
+	Own   bool           // the token is the user's own
+	Line  *protocol.Line // where its tries heed the tickets in line
+	// Ticket is that of the wait whose tries leave it; Next, of its end, that of the Locker's next waiter. Nil: there is none.
+	Ticket, Next *Ticket
 	// The key as the nodes know it and the token, boxed once for all commands.
 	key, token any
 	set        protocol.Fence // of its counter, where there are fences

@@ -17,14 +17,15 @@ type Ticket struct {
 // NewTicket returns one that no node has.
 func (b *Board) NewTicket() *Ticket { return &Ticket{at: make([]atomic.Int32, len(b.Nodes))} }
 
-// Leave takes the ticket of a wait for keys of the kind out of the lines of all nodes that may have it.
-func (t *Ticket) Leave(b *Board, kind *protocol.Kind, key string, line *protocol.Line) {
+// Leave takes the ticket of a wait for keys of the kind out of the lines of all nodes that may have it. All nodes leave
+// next as nextIs in its place; nil: none does.
+func (t *Ticket) Leave(b *Board, kind *protocol.Kind, key string, line *protocol.Line, next *Ticket, nextIs *protocol.Ticket) {
 	h := new(Hold)
 	op := &h.Acquire
 	h.Init(b, kind, key, "", b.TTL)
-	h.Line, h.Ticket = line, t
+	h.Line, h.Ticket, h.Next = line, t, next
 	op.Prepare(h, protocol.Leave, b.TTL)
-	op.Cmds = op.LeaveLine()
+	op.Cmds = op.LeaveLine(nextIs)
 	op.AskAll()
 	t.leave.Store(op)
 }
@@ -68,8 +69,15 @@ func (t *Ticket) There() bool {
 	return false
 }
 
-// goes reports whether a node may have the ticket, which is about to be taken away there.
-func (t *Ticket) goes(node int) bool { return t.at[node].Swap(ticketNowhere) != ticketNowhere }
+// goes reports whether the end of a wait has something to do at a node, which is about to be sent there: to take its
+// ticket away, or to leave the next one.
+func (h *Hold) goes(node int) bool {
+	was := h.Ticket.at[node].Swap(ticketNowhere)
+	if h.Next != nil {
+		h.Next.sent(node)
+	}
+	return was != ticketNowhere || h.Next != nil
+}
 
 // recall takes the end of a's wait out of the queues of nodes where the ticket is not, and cannot
 // appear.
@@ -78,7 +86,7 @@ func (h *Hold) recall() {
 		return
 	}
 	op := h.Ticket.leave.Load()
-	if op == nil {
+	if op == nil || op.Hold.Next != nil {
 		return
 	}
 	var needless []*node.Request

@@ -1,5 +1,6 @@
 -- Takes the ticket ARGV[1] out of the lines that are the second half of KEYS, whose keys are the
--- first, or the same if there is none: see line.lua. "" is no ticket.
+-- first, or the same if there is none: see line.lua. "" is no ticket. With a rank in ARGV[4] the
+-- ticket ARGV[5] of the same process stands there from now on, for ARGV[6] milliseconds.
 --
 -- Who is first now is told on the channel ARGV[2] with the key and his name at its end. Where the
 -- key is free all who listen to it are told as well, on the channel with the key at its end, if
@@ -32,6 +33,9 @@ for i = 1, count do
   local key, line = KEYS[i], KEYS[count + i]
   if ARGV[1] ~= '' then
     redis.call('ZREM', line, ARGV[1], '-' .. ARGV[1])
+  end
+  if ARGV[4] then
+    put(line, ARGV[5], ARGV[4], tonumber(ARGV[6]))
   end
   local holder = key ~= line and redis.pcall('GET', key)
   tell(key, line, channel, holder)

@@ -67,7 +67,7 @@ var (
 	Raise   = list(raise, "fbff27c98a70bf99575b46101c2ed63640197a2d")
 	Revoke  = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
 	Take    = list(line+take, "64cdf29cbe0b353f629854dfbe2e73212cefc121")
-	Leave   = list(line+leave, "2e6afc190f462c169fce8309dc42fb00216f2631")
+	Leave   = list(line+leave, "3d45f353b294deb04d65569bd03def11e5410ab1")
 	Waits   = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 	Rights  = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
 )

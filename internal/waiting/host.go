@@ -44,8 +44,9 @@ type Host interface {
 	Behind(w, other *Waiter) bool
 	// NewTicket returns the places of a ticket that no node has.
 	NewTicket() any
-	// Leaves takes the ticket of w, which no waiter uses any longer, out of the lines of its keys.
-	Leaves(w *Waiter)
+	// Leaves takes the ticket of w out of the lines of its keys. Next is the waiter whose ticket stands there from now
+	// on, in the same step; nil: there is none.
+	Leaves(w, next *Waiter)
 	// Outlook says what a failed try means for waiters.
 	Outlook(err error) Outlook
 }

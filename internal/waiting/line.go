@@ -168,16 +168,15 @@ func (ls *Lines) takeOut(w *Waiter, lock Holder) (idle watches) {
 	default:
 		l.holder = lock // nobody works for it yet
 	}
-	stood := w.standing
+	if wasFirst && w.standing && l.waiters.Len() > 0 { // what the nodes have said was of its rank, and what they say of the next is to count
+		l.watches.inLine(l.first().place(), true, l.first().Joins)
+	}
 	w.givesBack()
 	switch {
 	case l.waiters.Len() == 0:
 		idle = l.watches
 		*l = line{sets: l.sets}
 	case wasFirst:
-		if stood { // what the nodes have said was of its rank
-			l.watches.inLine(l.first().place(), true, l.first().Joins)
-		}
 		if l.intent = nil; w.Options.Several && w.given {
 			own := w.intent // it has got a slot of another holder's: whatever else it waited for is as it was
 			l.intent = &own

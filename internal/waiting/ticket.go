@@ -37,21 +37,26 @@ func (w *Waiter) stand() {
 }
 
 // givesBack ends the use that w, which is in the line no longer, makes of its ticket. Where no other waiter uses the
-// ticket, the first in the line takes it over, if that takes turns by the same name and so tries at once; else the
-// nodes take it out of their lines. This follows from who is in the line, and from nothing that has happened: so no
-// ticket stays that is nobody's. Lines.mu is held, so that the nodes are asked before any later try.
+// ticket, the first in the line takes it over, if that takes turns by the same name and so tries at once. One of another
+// name may have lost its own ticket while w stood before it: the nodes replace that of w by it in one step, or others
+// would go before it meanwhile. Else the nodes take the ticket out of their lines. This follows from who is in the line,
+// and from nothing that has happened: so no ticket stays that is nobody's. Lines.mu is held, so that the nodes are asked
+// before any later try.
 func (w *Waiter) givesBack() {
 	if !w.standing {
 		return
 	}
 	w.standing = false
 	w.ticket.users--
-	l := w.line
-	switch {
-	case w.ticket.users > 0:
-	case l != nil && l.waiters.Len() > 0 && l.first().Options.Fair && l.first().ticket == w.ticket:
-		l.first().stand()
-	default:
-		w.Host.Leaves(w)
+	if w.ticket.users > 0 {
+		return
+	}
+	var next *Waiter
+	if l := w.line; l != nil && l.waiters.Len() > 0 && l.first().place() != 0 {
+		next = l.first()
+		next.stand()
+	}
+	if next == nil || next.ticket != w.ticket {
+		w.Host.Leaves(w, next)
 	}
 }
