@@ -271,6 +271,8 @@ func (f *Node) Restart() {
 		clear(f.Keys)
 		clear(f.Fences)
 		clear(f.Readers)
+		clear(f.Waits)
+		clear(f.Lines)
 		clear(f.Loaded)
 	})
 }
