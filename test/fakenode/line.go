@@ -42,9 +42,11 @@ func (f *Node) before(name string, l *asker) (ticket string, left int64, some, p
 		t := f.Lines[name][ticket]
 		number, _ := strconv.Atoi(ticket[1:strings.IndexByte(ticket, ':')])
 		waits := func(held string) bool { return f.Lines[held][ticket] != Ticket{} }
-		if l.rank > 0 && (t.Rank > l.rank || t.Rank == l.rank && ticket > l.own) ||
-			ticket[0] == 's' && (slices.ContainsFunc(l.held, waits) || l.most > 0 && number > l.most) {
+		switch {
+		case l.rank > 0 && (t.Rank > l.rank || t.Rank == l.rank && ticket > l.own):
 			return "", 0, true, passed
+		case ticket[0] == 's' && (slices.ContainsFunc(l.held, waits) || l.most > 0 && number > l.most):
+			return "", 0, true, false
 		}
 		some = true
 		since, soon := int64(0), int64(1<<40)

@@ -105,27 +105,40 @@ func (f *Node) extend(args []any) driver.Reply {
 
 // release runs the script of that name: count, keys, tokens, channel, always.
 func (f *Node) release(args []any) driver.Reply {
-	deleted, heard := int64(0), int64(0)
 	count, _ := strconv.Atoi(args[0].(string))
+	channel := args[1+2*count:]
+	listeners := f.toTell(channel)
+	deleted, heard, refused := listeners<<32, int64(0), false
 	for i := range count {
 		key, token := args[1+i].(string), args[1+count+i].(string)
-		if held, _ := f.Get(key); held.Token == token {
-			delete(f.Keys, key)
-			deleted += 1 << i
-			if len(args) > 1+2*count && !f.Mute && f.publish(args[1+2*count].(string)+key) > 0 {
-				heard += 1 << i
-			}
+		if held, _ := f.Get(key); held.Token != token {
+			continue
+		}
+		delete(f.Keys, key)
+		deleted += 1 << i
+		if refused = listeners > 0 && f.Mute; listeners > 0 && !refused && f.publish(channel[0].(string)+key) > 0 {
+			heard += 1 << i
 		}
 	}
-	if len(args) > 1+2*count {
-		if deleted += f.listening(protocol.WakeChannel) << 32; f.Mute && deleted > 0 {
-			deleted = -1 - deleted
-		}
+	if refused {
+		deleted = -1 - deleted
 	}
 	if heard > 0 {
 		return array(integer(deleted), integer(heard))
 	}
 	return integer(deleted)
+}
+
+// toTell is how many listeners a release counts whose arguments end with the channel, or with that and
+// "always", or with neither. Where the user may not count them the script takes them for one.
+func (f *Node) toTell(channel []any) int64 {
+	switch {
+	case len(channel) == 0:
+		return 0
+	case len(channel) > 1, f.Mute:
+		return 1
+	}
+	return f.listening(channel[0].(string))
 }
 
 // take runs the script of that name: how many keys; keys, sets of counters, lines and lines held;
@@ -159,7 +172,7 @@ func (f *Node) take(args []any) driver.Reply {
 			blocks(i, held.Token, held.Until.Sub(f.Now()).Milliseconds())
 		}
 	}
-	first, left, some := int64(1), int64(0), false
+	first, left, some, free := int64(1), int64(0), false, -1
 	if len(argv) > 4 && !mine {
 		rank, _ := strconv.ParseInt(argv[4], 10, 64)
 		l := &asker{own: argv[5], rank: rank, under: argv[7] == "1", held: lines[count:]}
@@ -173,8 +186,8 @@ func (f *Node) take(args []any) driver.Reply {
 			}
 			if _, ok := f.Get(key); !ok {
 				blocks(i, "ql:line "+ticket, soon)
-				if ticket[0] != 's' {
-					f.tell(key, lines[i], argv[8], "")
+				if free < 0 && ticket[0] != 's' {
+					free = i
 				}
 			}
 		}
@@ -182,15 +195,19 @@ func (f *Node) take(args []any) driver.Reply {
 			for _, line := range lines[:count] {
 				fresh := f.Lines[line][argv[5]].Rank != rank
 				f.AddTicket(line, argv[5], rank, milliseconds(argv[6]))
-				if all := f.Line(line); fresh && count == 1 && len(all) > 1 && all[0] == argv[5] {
-					name, _, _ := strings.Cut(all[1][strings.IndexByte(all[1], ':')+1:], ".")
-					f.publish(argv[8]+keys[0]+" "+name, strconv.FormatInt(f.Lines[line][all[1]].Rank, 10)+" behind")
+				behind := slices.DeleteFunc(f.Line(line), func(ticket string) bool { return f.Lines[line][ticket].Rank < rank })
+				if fresh && some && first == 1 && count == 1 && len(behind) > 1 && behind[0] == argv[5] {
+					name, _, _ := strings.Cut(behind[1][strings.IndexByte(behind[1], ':')+1:], ".")
+					f.publish(argv[8]+keys[0]+" "+name, strconv.FormatInt(f.Lines[line][behind[1]].Rank, 10)+" behind")
 				}
 			}
 			left = 2
 		}
 	}
 	if way != nil {
+		if free >= 0 {
+			f.tell(keys[free], lines[free], argv[8], "")
+		}
 		return array(append(way, integer(first+left))...)
 	}
 	said := 1 + left
@@ -333,6 +350,10 @@ func (f *Node) share(args []any) driver.Reply {
 	if counted {
 		counters, held = held[0], held[1:]
 	}
+	has, ok := f.Get(key)
+	if has.Token == List {
+		return wrongType
+	}
 	ticket, kept := "", int64(0)
 	if mode == "join" {
 		rank, _ := strconv.ParseInt(tokens[0].(string), 10, 64)
@@ -353,7 +374,6 @@ func (f *Node) share(args []any) driver.Reply {
 	if mode == "turn" || mode == "back" {
 		old, tokens = tokens[len(tokens)-1], tokens[:len(tokens)-1]
 	}
-	has, ok := f.Get(key)
 	turns := ok && any(has.Token) == old
 	reply := func(bits int64, number driver.Reply, holder *Key) driver.Reply {
 		who, left := driver.Reply{}, time.Duration(0)
@@ -363,10 +383,8 @@ func (f *Node) share(args []any) driver.Reply {
 		return array(integer(bits), number, who, integer(left.Milliseconds()), integer(kept), integer(f.Now().UnixMicro()))
 	}
 	switch {
-	case has.Token == List:
-		return wrongType
 	case mode == "back" && !ok:
-		return reply(0, driver.Reply{}, nil)
+		return array(integer(0), driver.Reply{}, driver.Reply{}, integer(-2), integer(kept), integer(f.Now().UnixMicro()))
 	case ok && has.Token != protocol.SharedValue && !turns, mode == "back" && !turns:
 		return reply(0, driver.Reply{}, &has)
 	}
@@ -384,8 +402,8 @@ func (f *Node) share(args []any) driver.Reply {
 	}
 	var bits int64
 	for i, token := range tokens {
-		own, there := f.Readers[set][token.(string)]
-		if way != nil && (!there || !own.After(f.Now())) {
+		own := f.Readers[set][token.(string)]
+		if way != nil && !f.reads(own) {
 			continue
 		}
 		if f.Readers[set] == nil {
@@ -412,8 +430,12 @@ func (f *Node) share(args []any) driver.Reply {
 			counter = f.counter([]any{"ZSCORE", counters, ""})
 		}
 	}
-	return reply(bits, counter, nil)
+	return reply(bits, counter, way)
 }
+
+// reads reports whether a reader still does whose lease ends then: scripts count whole milliseconds, and
+// the last one, too.
+func (f *Node) reads(until time.Time) bool { return until.UnixMilli() >= f.Now().UnixMilli() }
 
 // lastReader is when the lease of the last reader ends.
 func (f *Node) lastReader(set string) (last time.Time) {
@@ -438,7 +460,7 @@ func (f *Node) unshare(args []any) driver.Reply {
 		until := f.Readers[set][token.(string)]
 		delete(f.Readers[set], token.(string))
 		switch {
-		case shared && until.After(f.Now()):
+		case shared && f.reads(until):
 			gone |= 1 << i
 		case !shared && held.Token == token:
 			delete(f.Keys, key)
@@ -447,21 +469,20 @@ func (f *Node) unshare(args []any) driver.Reply {
 		}
 	}
 	if last := f.lastReader(set); shared && gone > 0 {
-		if free = !last.After(f.Now()); free {
+		if free = !f.reads(last); free {
 			delete(f.Keys, key)
 			delete(f.Readers, set)
 		} else {
 			f.Keys[key] = Key{protocol.SharedValue, last}
 		}
 	}
-	if len(channel) == 0 {
-		return integer(gone)
-	}
-	gone += f.listening(protocol.WakeChannel) << 32
+	listeners := f.toTell(channel)
+	gone += listeners << 32
 	switch {
-	case free && f.Mute:
+	case !free || listeners == 0:
+	case f.Mute:
 		gone = -1 - gone
-	case free:
+	default:
 		f.publish(channel[0].(string) + key)
 	}
 	return integer(gone)
@@ -472,13 +493,16 @@ func (f *Node) raise(args []any) driver.Reply {
 	key, set := args[1].(string), args[2].(string)
 	reader, writer, ms := args[3].(string), args[4].(string), args[5].(string)
 	held, ok := f.Get(key)
+	if held.Token == List {
+		return wrongType
+	}
 	alive := 0
 	for _, until := range f.Readers[set] {
-		if until.After(f.Now()) {
+		if f.reads(until) {
 			alive++
 		}
 	}
-	alone := held.Token == protocol.SharedValue && alive == 1 && f.Readers[set][reader].After(f.Now())
+	alone := held.Token == protocol.SharedValue && alive == 1 && f.reads(f.Readers[set][reader])
 	if ok && held.Token != writer && !alone {
 		return array(integer(0), bulk(held.Token), integer(held.Until.Sub(f.Now()).Milliseconds()))
 	}
@@ -508,7 +532,7 @@ func (f *Node) Sharers(key string) (tokens []string) {
 		return nil
 	}
 	for token, until := range f.Readers[protocol.Beside(protocol.RoleReaders, key)] {
-		if until.After(f.Now()) {
+		if f.reads(until) {
 			tokens = append(tokens, token)
 		}
 	}
