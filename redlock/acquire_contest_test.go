@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // rounds is how often each scene is played: "-args -rounds 10000" shows the rare ones.
@@ -60,12 +61,12 @@ func (s scene) play(t *testing.T, rounds int) (sum tally) {
 		warm(t, lockers[len(lockers)-1])
 	}
 	for i, f := range fakes {
-		f.change(func(f *fakeNode) { f.delay, f.jitter = s.delay, s.jitter })
+		f.Change(func(f *fakeNode) { f.Delay, f.Jitter = s.delay, s.jitter })
 		switch {
 		case i < s.dead:
-			f.change(refuse)
+			f.Change(refuse)
 		case i < s.dead+s.hung:
-			f.stop()
+			f.Stop()
 		}
 	}
 	stopped := fakes[s.nodes-1]
@@ -76,7 +77,7 @@ func (s scene) play(t *testing.T, rounds int) (sum tally) {
 	}
 	for round := range rounds {
 		if s.stops {
-			stopped.stop()
+			stopped.Stop()
 		}
 		began := time.Now()
 		var mu sync.Mutex
@@ -118,7 +119,7 @@ func (s scene) play(t *testing.T, rounds int) (sum tally) {
 			t.Fatalf("%v, round %d: %d have the lock", s, round+1, len(won))
 		}
 		if s.stops {
-			stopped.resume()
+			stopped.Resume()
 			time.Sleep(2 * time.Second) // until it is reached again
 			for _, l := range lockers {
 				warm(t, l)
@@ -272,7 +273,7 @@ func (sum tally) describe(trip time.Duration) string {
 func rivals(fakes []*fakeNode, tokens ...string) {
 	for i, token := range tokens {
 		if token != "" {
-			fakes[i].plant("k", protocol.TokenMark+token, time.Hour)
+			fakes[i].Plant("k", protocol.TokenMark+token, time.Hour)
 		}
 	}
 }
@@ -283,7 +284,7 @@ const (
 	great = "~"
 )
 
-func leave(f *fakeNode) { delete(f.keys, "k") }
+func leave(f *fakeNode) { delete(f.Keys, "k") }
 
 func TestTheLeaseOfASettledTryCountsFromItsFirstRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -322,8 +323,8 @@ func TestASecondRoundDoesNotCountTheVotesOfTheFirst(t *testing.T) {
 		rivals(fakes, small+"a", small+"b")
 		far(fakes, 20*time.Millisecond)
 		time.AfterFunc(15*time.Millisecond, func() {
-			fakes[0].change(leave)
-			fakes[2].plant("k", protocol.TokenMark+small+"b", time.Hour) // our vote of the first round is gone
+			fakes[0].Change(leave)
+			fakes[2].Plant("k", protocol.TokenMark+small+"b", time.Hour) // our vote of the first round is gone
 		})
 		returns(t, ErrTaken, "one vote in the first round and another one in the second: TryAcquire")(locker.TryAcquire(t.Context(), "k"))
 	})
@@ -336,12 +337,12 @@ func TestASettledLockHasOneFenceAtAQuorum(t *testing.T) {
 		rivals(fakes, small+"a", small+"b")
 		far(fakes, 20*time.Millisecond)
 		time.AfterFunc(15*time.Millisecond, func() {
-			fakes[0].change(leave)
+			fakes[0].Change(leave)
 		})
 		lock := mustAcquire(t, locker, "k")
 		accepted := 0
 		changeAll(fakes, func(f *fakeNode) {
-			if f.fence("k") == lock.Fence() {
+			if f.Fence("k") == lock.Fence() {
 				accepted++
 			}
 		})
@@ -364,11 +365,11 @@ func TestWhoDoesNotLeadASplitLetsGoAtOnce(t *testing.T) {
 			far(fakes, 20*time.Millisecond)
 			result := async(func() error { _, err := locker.TryAcquire(t.Context(), "k"); return err })
 			time.Sleep(35 * time.Millisecond)
-			if token, _ := fakes[len(fakes)-1].token("k"); token != "" {
+			if token, _ := fakes[len(fakes)-1].Token("k"); token != "" {
 				t.Errorf("a rival has %s: half a round trip after the first round our own vote is still there", name)
 			}
 			for _, f := range fakes { // one of them makes it
-				f.plant("k", protocol.TokenMark+great, time.Hour)
+				f.Plant("k", protocol.TokenMark+great, time.Hour)
 			}
 			returns(t, ErrTaken, "a rival has", name, "and then the lock: TryAcquire")(<-result)
 		})
@@ -423,13 +424,13 @@ func TestAHolderWhoseVoteASilentNodeHidesHolds(t *testing.T) {
 		most    time.Duration
 	}{
 		"refuses":         {refuse, defaultNodeTimeout + soon},
-		"does not answer": {func(f *fakeNode) { f.hung = make(chan struct{}) }, 2*defaultNodeTimeout + soon}, // it may be slow
+		"does not answer": {(*fakeNode).Hang, 2*defaultNodeTimeout + soon}, // it may be slow
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 5)
 			warm(t, locker)
 			rivals(fakes, great, great)
-			fakes[2].change(tt.silence) // the third of its votes
+			fakes[2].Change(tt.silence) // the third of its votes
 			far(fakes, time.Millisecond)
 			noError(t, passing(locker.TryAcquire(t.Context(), "other"))) // by now it is known to be silent
 			time.Sleep(defaultNodeTimeout)
@@ -438,7 +439,7 @@ func TestAHolderWhoseVoteASilentNodeHidesHolds(t *testing.T) {
 			if took := time.Since(began); !errors.Is(err, ErrTaken) || took < defaultNodeTimeout || took > tt.most {
 				t.Errorf("with a node that %s, TryAcquire = %v after %v, want ErrTaken after a node time-out, for which no contender keeps its votes", name, err, took)
 			}
-			fakes[2].resume()
+			fakes[2].Resume()
 		})
 	}
 }
@@ -452,8 +453,8 @@ func TestWhoMayHaveMisledOthersTakesNobodysTokenForAHolders(t *testing.T) {
 		far(fakes, time.Millisecond)
 		time.Sleep(time.Second)
 		rivals(fakes, small) // which is left
-		fakes[1].stop()      // they grant it, and nobody hears of that
-		fakes[2].stop()
+		fakes[1].Stop()      // they grant it, and nobody hears of that
+		fakes[2].Stop()
 		_, err := locker.TryAcquire(t.Context(), "k")
 		if !errors.Is(err, ErrContended) || errors.Is(err, ErrTaken) {
 			t.Errorf("TryAcquire whose token has two nodes, and may have two that are silent = %v, want ErrContended and not ErrTaken", err)
@@ -461,8 +462,8 @@ func TestWhoMayHaveMisledOthersTakesNobodysTokenForAHolders(t *testing.T) {
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
 			t.Errorf("the nodes are known to be silent, and were asked for nothing: TryAcquire = %v, want ErrTaken", err)
 		}
-		fakes[1].resume()
-		fakes[2].resume()
+		fakes[1].Resume()
+		fakes[2].Resume()
 	})
 }
 
@@ -476,9 +477,9 @@ func TestATokenThatWasThereForLessThanANodeTimeoutIsNoHolders(t *testing.T) {
 				far(fakes, time.Millisecond)
 				warm(t, locker)
 				rivals(fakes, token)
-				fakes[2].stop()
-				defer fakes[2].resume()
-				time.AfterFunc(stays, func() { fakes[0].change(leave) })
+				fakes[2].Stop()
+				defer fakes[2].Resume()
+				time.AfterFunc(stays, func() { fakes[0].Change(leave) })
 				noError(t, passing(locker.TryAcquire(t.Context(), "k")))
 			})
 		}
@@ -493,7 +494,7 @@ func TestASplitBesideASilentNodeIsSettledWithoutIt(t *testing.T) {
 				far(fakes, time.Millisecond)
 				warm(t, locker)
 				rivals(fakes, []string{small, "", small}[:nodes/2]...)
-				fakes[nodes-1].stop()
+				fakes[nodes-1].Stop()
 				time.AfterFunc(3*time.Millisecond, func() {
 					changeAll(fakes[:nodes/2], leave)
 				})
@@ -505,7 +506,7 @@ func TestASplitBesideASilentNodeIsSettledWithoutIt(t *testing.T) {
 				if want := began.Add(10*time.Second - 102*time.Millisecond); !lock.Until().Equal(want) {
 					t.Errorf("Until = start + %v, want start + TTL − 1%% − 2ms", lock.Until().Sub(began))
 				}
-				fakes[nodes-1].resume()
+				fakes[nodes-1].Resume()
 				mustRelease(t, lock)
 				time.Sleep(time.Second)
 				wantFree(t, fakes, "k", nodes)
@@ -520,7 +521,7 @@ func TestTokensThatNobodyReleasesKeepNobodyFromNodesThatAreFarAway(t *testing.T)
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, 3)
 				far(fakes, time.Millisecond)
-				fakes[2].change(func(f *fakeNode) { f.delay = trip })
+				fakes[2].Change(func(f *fakeNode) { f.Delay = trip })
 				warm(t, locker)
 				time.Sleep(time.Second)
 				rivals(fakes, token)
@@ -545,7 +546,7 @@ func TestTokensThatNobodyReleasesKeepNobodyFromANodeThatHasBecomeSlow(t *testing
 			far(fakes, time.Millisecond)
 			warm(t, locker)
 			rivals(fakes, token)
-			fakes[2].change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+			fakes[2].Change(func(f *fakeNode) { f.Delay = 20 * time.Millisecond })
 			lock, err := locker.TryAcquire(t.Context(), "k")
 			if err != nil {
 				t.Errorf("with a token left at one node and another node that has become slow, TryAcquire = %v", err)
@@ -561,9 +562,9 @@ func TestARivalWhoseVotesASilentNodeMightMakeUpToAQuorumIsAskedForTwice(t *testi
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		rivals(fakes, great)
-		fakes[2].change(refuse)
+		fakes[2].Change(refuse)
 		far(fakes, time.Millisecond)
-		time.AfterFunc(1500*time.Microsecond, func() { fakes[0].change(leave) }) // it gives up
+		time.AfterFunc(1500*time.Microsecond, func() { fakes[0].Change(leave) }) // it gives up
 		noError(t, passing(locker.TryAcquire(t.Context(), "k")))
 	})
 }
@@ -578,7 +579,7 @@ func TestASplitTryWithATokenOfOnesOwnIsRepeated(t *testing.T) {
 			"let go":     {leave, nil},
 			"do nothing": {func(*fakeNode) {}, ErrContended},
 			"have the lock after all": {func(f *fakeNode) {
-				f.keys["k"] = fakeKey{protocol.TokenMark + "holder", time.Now().Add(time.Hour)}
+				f.Put("k", protocol.TokenMark+"holder", time.Hour)
 			}, ErrTaken},
 		} {
 			synctest.Test(t, func(t *testing.T) {
@@ -595,7 +596,7 @@ func TestASplitTryWithATokenOfOnesOwnIsRepeated(t *testing.T) {
 				}
 				if lock != nil {
 					mustRelease(t, lock)
-				} else if token, _ := fakes[2].token("k"); token != "request 42" {
+				} else if token, _ := fakes[2].Token("k"); token != "request 42" {
 					t.Errorf("rivals who %s: at its own node the key holds %q, want the token left to the retry", name, token)
 				}
 			})
@@ -645,7 +646,7 @@ func contenders(t *testing.T, callers, nodes int, trip time.Duration, options ..
 		warm(t, lockers[len(lockers)-1])
 	}
 	far(fakes, trip)
-	changeAll(fakes, func(f *fakeNode) { f.jitter = trip })
+	changeAll(fakes, func(f *fakeNode) { f.Jitter = trip })
 	return lockers, fakes
 }
 
@@ -656,8 +657,8 @@ func TestWhoDoesNotLeadLetsTheOneThatLeadsGoFirst(t *testing.T) {
 		const ttl = 8 * time.Second
 		locker, fakes := newLocker(t, 3, WithTTL(ttl), WithNodeTimeout(250*time.Millisecond))
 		warm(t, locker)
-		fakes[0].plant("k", "leads", time.Hour)
-		fakes[1].plant("k", "a third", time.Second)
+		fakes[0].Plant("k", "leads", time.Hour)
+		fakes[1].Plant("k", "a third", time.Second)
 		try := func() error {
 			return passing(locker.TryAcquire(t.Context(), "k", WithToken("follows")))
 		}
@@ -666,7 +667,7 @@ func TestWhoDoesNotLeadLetsTheOneThatLeadsGoFirst(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		returns(t, ErrContended, "TryAcquire right behind the end of the third's vote")(try())
-		if token, _ := fakes[1].token("k"); token != "" {
+		if token, _ := fakes[1].Token("k"); token != "" {
 			t.Errorf("the vote that has ended went to %q, want it free for the one that leads", token)
 		}
 		time.Sleep(ttl / 4)
@@ -681,8 +682,8 @@ func TestTokensOfOnesOwnThatWaitAreServedOneAfterTheOther(t *testing.T) {
 	for round := range 5 * *rounds {
 		synctest.Test(t, func(t *testing.T) {
 			lockers, fakes := contenders(t, callers, 5, time.Millisecond, WithTTL(ttl), WithNodeTimeout(250*time.Millisecond))
-			fakes[round%5].stop()
-			defer fakes[round%5].resume()
+			fakes[round%5].Stop()
+			defer fakes[round%5].Resume()
 			var all sync.WaitGroup
 			for i, l := range lockers {
 				all.Go(func() {
@@ -707,14 +708,14 @@ func TestAFarNodeIsAskedNothingForTriesThatAreOverWithATokenOfOnesOwn(t *testing
 			const ttl, distance = 2 * time.Second, 200 * time.Millisecond
 			locker, fakes := newLocker(t, 3, WithTTL(ttl))
 			warm(t, locker)
-			fakes[0].plant("k", "one", time.Second)
-			fakes[1].plant("k", "another", time.Second)
+			fakes[0].Plant("k", "one", time.Second)
+			fakes[1].Plant("k", "another", time.Second)
 			var asked []string
 			for i, f := range fakes {
-				f.change(func(f *fakeNode) {
-					if f.delay = time.Millisecond; i == 2 {
-						f.delay = distance
-						f.answer = func(args []any) *driver.Reply {
+				f.Change(func(f *fakeNode) {
+					if f.Delay = time.Millisecond; i == 2 {
+						f.Delay = distance
+						f.Answer = func(args []any) *driver.Reply {
 							asked = append(asked, fmt.Sprint(args))
 							return nil
 						}
@@ -732,7 +733,7 @@ func TestAFarNodeIsAskedNothingForTriesThatAreOverWithATokenOfOnesOwn(t *testing
 			}
 			time.Sleep(2 * distance) // a command of the tries may have been on its way
 			count := func() (asks []string) {
-				fakes[2].change(func(*fakeNode) { asks = slices.Clone(asked) })
+				fakes[2].Change(func(*fakeNode) { asks = slices.Clone(asked) })
 				return asks
 			}
 			before := len(count())
@@ -751,12 +752,12 @@ func TestANodeThatWasNotAskedAnyMoreIsNotSilent(t *testing.T) {
 		locker, fakes := newLocker(t, 5)
 		warm(t, locker)
 		for i, f := range fakes {
-			if f.plant("k", "ql:somebody", time.Minute); i < 2 {
-				f.change(refuse)
+			if f.Plant("k", "ql:somebody", time.Minute); i < 2 {
+				f.Change(refuse)
 			}
 		}
 		far(fakes, time.Millisecond)
-		fakes[4].change(func(f *fakeNode) { f.delay = 200 * time.Millisecond })
+		fakes[4].Change(func(f *fakeNode) { f.Delay = 200 * time.Millisecond })
 		for range 8 {
 			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) && !errors.Is(err, ErrContended) {
 				t.Errorf("TryAcquire of a key that three of five nodes name a holder of = %v, want ErrTaken or ErrContended", err)
@@ -811,7 +812,7 @@ func TestASplitOfTokensOfOnesOwnIsSettledWithinOneTTL(t *testing.T) {
 		for range *rounds {
 			bubble(t, name, func(t *testing.T) {
 				lockers, fakes := contenders(t, tt.callers, tt.nodes, trip, append(tt.options, WithTTL(ttl))...)
-				fakes[tt.nodes-1].change(refuse)
+				fakes[tt.nodes-1].Change(refuse)
 				ctx, end := context.WithTimeout(t.Context(), 3*ttl)
 				defer end()
 				began := time.Now()
@@ -830,7 +831,7 @@ func TestASplitOfTokensOfOnesOwnIsSettledWithinOneTTL(t *testing.T) {
 								held = at
 							}
 							mu.Unlock()
-							sleep(ctx, time.Duration(rand.N(100))*time.Millisecond+1) //nolint:gosec // it is no secret
+							fakenode.Sleep(ctx, time.Duration(rand.N(100))*time.Millisecond+1) //nolint:gosec // it is no secret
 						}
 					})
 				}

@@ -18,7 +18,7 @@ func TestDoTellsOfALossAlthoughTheFunctionReturnsNil(t *testing.T) {
 			err := locker.Do(t.Context(), "k", func(ctx context.Context) error {
 				changeAll(fakes[:3], refuse)
 				<-ctx.Done()
-				changeAll(fakes[:3], func(f *fakeNode) { f.refused = nil })
+				changeAll(fakes[:3], func(f *fakeNode) { f.Refused = nil })
 				return own
 			})
 			if !errors.Is(err, ErrLost) || !errors.Is(err, own) && own != nil {
@@ -94,7 +94,7 @@ func TestAnAcquireOfAKeyThatItsContextHoldsIsRefusedAtOnce(t *testing.T) {
 		inner, err := locker.Acquire(outer.Context(), "inner")
 		must(t, err, "Acquire of another key under a lock's context")
 		type own struct{}
-		start, before := time.Now(), fakes[0].batches()
+		start, before := time.Now(), fakes[0].Batches()
 		for name, ctx := range map[string]context.Context{
 			"its own":            outer.Context(),
 			"one below":          context.WithValue(outer.Context(), own{}, 1),
@@ -111,7 +111,7 @@ func TestAnAcquireOfAKeyThatItsContextHoldsIsRefusedAtOnce(t *testing.T) {
 				}
 			}
 		}
-		if took, sent := time.Since(start), fakes[0].batches()-before; took != 0 || sent != 0 {
+		if took, sent := time.Since(start), fakes[0].Batches()-before; took != 0 || sent != 0 {
 			t.Errorf("that took %v and %d batches, want nothing", took, sent)
 		}
 	})
@@ -208,7 +208,7 @@ func TestReentryGivesAViewOfTheHold(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
 		hold := mustAcquire(t, locker, "k")
 		synctest.Wait()
-		asked := fakes[0].batches()
+		asked := fakes[0].Batches()
 		type mark struct{}
 		caller := context.WithValue(hold.Context(), mark{}, "caller")
 		for _, acquire := range []func(context.Context, string, ...AcquireOption) (*Lock, error){locker.Acquire, locker.TryAcquire} {
@@ -231,7 +231,7 @@ func TestReentryGivesAViewOfTheHold(t *testing.T) {
 			returns(t, ErrReleased, "Extend of a view that was released")(view.Extend(t.Context(), time.Second))
 		}
 		synctest.Wait()
-		if fakes[0].batches() != asked {
+		if fakes[0].Batches() != asked {
 			t.Error("reentry has asked a node")
 		}
 		view, err := locker.Acquire(caller, "k", WithReentry())
@@ -309,13 +309,13 @@ func TestAWriterCoversAReaderAndNotTheOtherWayRound(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		writer := mustAcquire(t, locker, "k")
 		synctest.Wait()
-		asked := fakes[0].batches()
+		asked := fakes[0].Batches()
 		reader, err := locker.AcquireShared(writer.Context(), "k", WithReentry())
 		if err != nil || reader.Token() != writer.Token() {
 			t.Fatalf("AcquireShared under the writer's context = %v, %v, want a view of it", reader, err)
 		}
 		returns(t, ErrOption, "TryUpgrade of a view")(reader.TryUpgrade(t.Context()))
-		if err := reader.Release(); err != nil || !writer.Valid() || fakes[0].batches() != asked {
+		if err := reader.Release(); err != nil || !writer.Valid() || fakes[0].Batches() != asked {
 			t.Errorf("Release of a view = %v, and the writer is valid: %v", err, writer.Valid())
 		}
 		returns(t, ErrDeadlock, "without reentry, TryAcquireShared under the writer's context")(locker.TryAcquireShared(writer.Context(), "k"))
@@ -324,9 +324,9 @@ func TestAWriterCoversAReaderAndNotTheOtherWayRound(t *testing.T) {
 		hold, err := locker.AcquireShared(t.Context(), "k")
 		must(t, err)
 		synctest.Wait()
-		asked = fakes[0].batches()
+		asked = fakes[0].Batches()
 		view, err := locker.TryAcquireShared(hold.Context(), "k", WithReentry())
-		if err != nil || view.Token() != hold.Token() || fakes[0].batches() != asked {
+		if err != nil || view.Token() != hold.Token() || fakes[0].Batches() != asked {
 			t.Errorf("TryAcquireShared under a reader's context = %v, %v, want a view of it", view, err)
 		}
 		says(t, ErrDeadlock, "TryUpgrade")(locker.Acquire(hold.Context(), "k", WithReentry()))

@@ -19,7 +19,7 @@ func TestTwentyThousandTriesASecondCostTheHolderNothing(t *testing.T) {
 		far(fakes, time.Millisecond)
 		const ttl, lasting, pause = 200 * time.Millisecond, time.Second, 50 * time.Microsecond
 		lock := mustAcquire(t, locker, "k", WithTTL(ttl), WithRenewal())
-		before := fakes[0].count("SET")
+		before := fakes[0].Count("SET")
 		var out, most, users atomic.Int64
 		var released atomic.Bool
 		var group sync.WaitGroup
@@ -44,7 +44,7 @@ func TestTwentyThousandTriesASecondCostTheHolderNothing(t *testing.T) {
 			}
 		}()
 		time.Sleep(lasting)
-		if tries, trips := fakes[0].count("SET")-before, int(time.Since(began)/time.Millisecond); tries > trips+5 {
+		if tries, trips := fakes[0].Count("SET")-before, int(time.Since(began)/time.Millisecond); tries > trips+5 {
 			t.Errorf("a node has seen %d tries in %d round trips, want one each", tries, trips)
 		}
 		if !lock.Valid() {
@@ -79,7 +79,7 @@ func newTaken(t *testing.T, trip time.Duration) (*Locker, []*fakeNode) {
 	locker, fakes := newLocker(t, 3)
 	warm(t, locker)
 	for _, f := range fakes {
-		f.plant("k", protocol.TokenMark+"another", time.Hour)
+		f.Plant("k", protocol.TokenMark+"another", time.Hour)
 	}
 	far(fakes, trip)
 	return locker, fakes
@@ -120,7 +120,7 @@ func TestOfThoseWhoShareATryOneGetsTheLock(t *testing.T) {
 		locker, fakes := newTaken(t, 20*time.Millisecond)
 		go func() { _, _ = locker.TryAcquire(t.Context(), "k") }()
 		time.Sleep(15 * time.Millisecond)
-		before := fakes[0].count("SET")
+		before := fakes[0].Count("SET")
 		changeAll(fakes, leave)
 		var mu sync.Mutex
 		var won []*Lock
@@ -157,7 +157,7 @@ func TestOfThoseWhoShareATryOneGetsTheLock(t *testing.T) {
 		if len(won) != 1 {
 			t.Fatalf("%d of 50 have the lock, want one", len(won))
 		}
-		if tries := fakes[0].count("SET") - before; tries != 1 {
+		if tries := fakes[0].Count("SET") - before; tries != 1 {
 			t.Errorf("for 50 callers at the same moment a node has seen %d tries, want one", tries)
 		}
 		mustRelease(t, won[0])
@@ -205,7 +205,7 @@ func TestWhoHasATokenOfHisOwnSharesNothing(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		for _, f := range fakes {
-			f.plant("k", "request 42", time.Hour)
+			f.Plant("k", "request 42", time.Hour)
 		}
 		far(fakes, 10*time.Millisecond)
 		go func() { _, _ = locker.TryAcquire(t.Context(), "k") }()
@@ -224,7 +224,7 @@ func TestThoseWhoShareATryWaitForTheLockInLine(t *testing.T) {
 		far(fakes, time.Millisecond)
 		var group sync.WaitGroup
 		var holders, turns atomic.Int32
-		before := fakes[0].count("SET")
+		before := fakes[0].Count("SET")
 		began := time.Now()
 		for range 30 {
 			group.Go(func() {
@@ -243,7 +243,7 @@ func TestThoseWhoShareATryWaitForTheLockInLine(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if tries := fakes[0].count("SET") - before; turns.Load() != 30 || tries > 15 || time.Since(began) > time.Second {
+		if tries := fakes[0].Count("SET") - before; turns.Load() != 30 || tries > 15 || time.Since(began) > time.Second {
 			t.Errorf("%d of 30 had their turns of 10ms in %v, with %d tries of their own, want all, within a second and mostly by hand-over", turns.Load(), time.Since(began), tries)
 		}
 	})
@@ -266,7 +266,7 @@ func TestNobodyOfAProcessTriesWhileItSettlesASplit(t *testing.T) {
 		changeAll(fakes[:2], leave)
 		noError(t, <-first, "the first")
 		returns(t, ErrTaken, "who came while the first settled it")(<-second)
-		if tries := fakes[0].count("SET"); tries != 4 { // warming, two rounds, one try behind them
+		if tries := fakes[0].Count("SET"); tries != 4 { // warming, two rounds, one try behind them
 			t.Errorf("a node has seen %d tries, want 4", tries)
 		}
 	})

@@ -79,7 +79,7 @@ func namers() []namer {
 
 // arrived is how many commands a node was sent.
 func arrived(f *fakeNode) (count int) {
-	f.change(func(f *fakeNode) { count = len(f.log) })
+	f.Change(func(f *fakeNode) { count = len(f.Log) })
 	return count
 }
 
@@ -246,8 +246,8 @@ func TestTimesAreRoundedUpToMilliseconds(t *testing.T) {
 			must(t, err, name)
 			synctest.Wait()
 			for _, f := range fakes {
-				if _, left := f.token("k"); left != sent {
-					t.Errorf("%s of %v %s has the key for %v, want %v", name, part, f.name, left, sent)
+				if _, left := f.Token("k"); left != sent {
+					t.Errorf("%s of %v %s has the key for %v, want %v", name, part, f.Name(), left, sent)
 				}
 			}
 			if left := time.Until(lock.Until()); left != lasts(sent) {
@@ -291,7 +291,7 @@ func TestBadArgumentsOfAnAcquireSendNothing(t *testing.T) {
 		} {
 			returns(t, ErrOption, "Acquire with", name)(try())
 		}
-		if calls := fakes[0].batches(); calls != 0 {
+		if calls := fakes[0].Batches(); calls != 0 {
 			t.Errorf("%d batches were sent", calls)
 		}
 	})
@@ -316,7 +316,7 @@ func TestTokensOfOthersAreNotInErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		for _, f := range fakes {
-			f.plant("k", "secret-of-another", time.Hour)
+			f.Plant("k", "secret-of-another", time.Hour)
 		}
 		_, err := locker.TryAcquire(t.Context(), "k")
 		if text := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(text, "secret") {
@@ -400,7 +400,7 @@ func TestAnOwnerIsCheckedBeforeAnythingIsSent(t *testing.T) {
 				t.Errorf("New(WithOwner(%.20q)) = %v, want an OptionError", name, err)
 			}
 		}
-		if fakes[0].batches() != 0 {
+		if fakes[0].Batches() != 0 {
 			t.Error("a bad name reached a node")
 		}
 		lock := mustAcquire(t, locker, "k", WithOwner(strings.Repeat("é", 512)))

@@ -43,9 +43,9 @@ func TestAMinorityOfDeadNodesChangesNothing(t *testing.T) {
 			for i, f := range fakes {
 				switch {
 				case i < tt.refused:
-					f.change(refuse)
+					f.Change(refuse)
 				case i < tt.refused+tt.hung:
-					f.stop()
+					f.Stop()
 				}
 			}
 			began := time.Now()
@@ -68,10 +68,8 @@ func TestAMinorityOfDeadNodesChangesNothing(t *testing.T) {
 				t.Errorf("%d nodes, %d refused, %d hung: the dead ones held up the others by %v", tt.nodes, tt.refused, tt.hung, took)
 			}
 			for _, f := range fakes {
-				f.change(func(f *fakeNode) { f.refused = nil })
-				if f.hung != nil {
-					f.resume()
-				}
+				f.Change(func(f *fakeNode) { f.Refused = nil })
+				f.Resume()
 			}
 		})
 	}
@@ -83,16 +81,16 @@ func TestAnAttemptThatCannotSucceedAnyMoreWaitsForNobody(t *testing.T) {
 		want error
 	}{
 		"refuse":           {refuse, ErrNoQuorum},
-		"have another key": {func(f *fakeNode) { f.keys["k"] = fakeKey{"somebody", time.Now().Add(time.Hour)} }, ErrTaken},
+		"have another key": {func(f *fakeNode) { f.Put("k", "somebody", time.Hour) }, ErrTaken},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 5)
 			warm(t, locker)
 			for i, f := range fakes {
 				if i < 3 {
-					f.change(tt.fail)
+					f.Change(tt.fail)
 				} else {
-					f.stop()
+					f.Stop()
 				}
 			}
 			start := time.Now()
@@ -100,7 +98,7 @@ func TestAnAttemptThatCannotSucceedAnyMoreWaitsForNobody(t *testing.T) {
 			if took := time.Since(start); !errors.Is(err, tt.want) || took != 0 {
 				t.Errorf("three of five nodes %s, and two are silent: TryAcquire = %v after %v, want %v at once", name, err, took, tt.want)
 			}
-			forEach(fakes[3:], (*fakeNode).resume)
+			forEach(fakes[3:], (*fakeNode).Resume)
 		})
 	}
 }
@@ -108,8 +106,8 @@ func TestAnAttemptThatCannotSucceedAnyMoreWaitsForNobody(t *testing.T) {
 func TestTheErrorNamesEveryNodeAndWhatToDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		fakes[0].change(refuse)
-		fakes[1].change(func(f *fakeNode) { f.answer = failing("SET", "READONLY You can't write against a read only replica.") })
+		fakes[0].Change(refuse)
+		fakes[1].Change(func(f *fakeNode) { f.Answer = failing("SET", "READONLY You can't write against a read only replica.") })
 		_, err := locker.Acquire(t.Context(), "orders:42", WithMaxOutage(0))
 		for _, want := range []string{"orders:42", "node-1", "connection refused", "node-2", "READONLY", "give the master's address"} {
 			if !strings.Contains(err.Error(), want) {
@@ -131,7 +129,7 @@ func TestAcquireWaitsForTheExpiryOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5)
 		for _, f := range fakes {
-			f.plant("k", "somebody", 3*time.Second)
+			f.Plant("k", "somebody", 3*time.Second)
 		}
 		began := time.Now()
 		if _, err := locker.Acquire(t.Context(), "k"); err != nil {
@@ -155,7 +153,7 @@ func TestWaitingHasItsBounds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 3)
 			for _, f := range fakes {
-				f.plant("k", "somebody", time.Minute)
+				f.Plant("k", "somebody", time.Minute)
 			}
 			began := time.Now()
 			_, err := locker.Acquire(t.Context(), "k", tt.option)
@@ -178,7 +176,7 @@ func TestAnOutageIsWaitedThroughForOneTTL(t *testing.T) {
 		if waited := time.Since(began); waited < 4*time.Second || waited > 4500*time.Millisecond {
 			t.Errorf("Acquire gave up after %v, want one TTL of 4s", waited)
 		}
-		time.AfterFunc(2*time.Second, func() { fakes[0].change(func(f *fakeNode) { f.refused = nil }) })
+		time.AfterFunc(2*time.Second, func() { fakes[0].Change(func(f *fakeNode) { f.Refused = nil }) })
 		returns(t, nil, "Acquire through an outage of 2s")(locker.Acquire(t.Context(), "k"))
 	})
 }
@@ -190,7 +188,7 @@ func TestANodeThatComesBackVotesAgain(t *testing.T) {
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {
 			t.Fatalf("TryAcquire = %v, want ErrNoQuorum", err)
 		}
-		fakes[0].change(func(f *fakeNode) { f.refused = nil })
+		fakes[0].Change(func(f *fakeNode) { f.Refused = nil })
 		time.Sleep(node.MinCooldown)
 		lock, err := locker.TryAcquire(t.Context(), "k")
 		must(t, err, "TryAcquire after the node is back")
@@ -205,7 +203,7 @@ func TestALateVoteStillCountsForTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		fakes[2].change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+		fakes[2].Change(func(f *fakeNode) { f.Delay = 20 * time.Millisecond })
 		lock := mustTry(t, locker, "k")
 		if vote := lock.Votes()[2]; vote.Answer != Pending {
 			t.Errorf("the slow node's vote was waited for: %v", vote)
@@ -222,7 +220,7 @@ func TestCallersAtTheSameTimeShareBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		changeAll(fakes, func(f *fakeNode) { f.delay, f.calls = 100*time.Microsecond, 0 })
+		changeAll(fakes, func(f *fakeNode) { f.Delay, f.Calls = 100*time.Microsecond, 0 })
 		const callers = 1000
 		var group sync.WaitGroup
 		for i := range callers {
@@ -233,8 +231,8 @@ func TestCallersAtTheSameTimeShareBatches(t *testing.T) {
 		group.Wait()
 		synctest.Wait()
 		for _, f := range fakes {
-			if f.batches() > 20 {
-				t.Errorf("%d callers at the same time made %d batches at %s", callers, f.batches(), f.name)
+			if f.Batches() > 20 {
+				t.Errorf("%d callers at the same time made %d batches at %s", callers, f.Batches(), f.Name())
 			}
 		}
 	})
@@ -268,7 +266,7 @@ func TestTheDeadlineIsCountedFromTheFirstOfTheVotes(t *testing.T) {
 		locker, fakes := newLocker(t, 2)
 		warm(t, locker)
 		gate := make(chan struct{})
-		fakes[1].change(func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return gate } })
+		fakes[1].Change(func(f *fakeNode) { f.Hold = func(string) <-chan struct{} { return gate } })
 		go func() { _, _ = locker.TryAcquire(t.Context(), "other") }()
 		synctest.Wait() // and the next one has to wait until this batch is back
 		start := time.Now()
@@ -290,16 +288,16 @@ func TestATryIsNotRefusedByItsOwnPreviousOne(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		for range 200 {
-			fakes[0].plant("k", "somebody", time.Hour)
-			fakes[1].plant("k", "somebody", time.Hour)
+			fakes[0].Plant("k", "somebody", time.Hour)
+			fakes[1].Plant("k", "somebody", time.Hour)
 			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
 				t.Fatalf("TryAcquire = %v, want ErrTaken", err)
 			}
-			fakes[0].change(func(f *fakeNode) { delete(f.keys, "k") })
-			fakes[1].plant("k", "somebody", time.Hour)
+			fakes[0].Change(func(f *fakeNode) { delete(f.Keys, "k") })
+			fakes[1].Plant("k", "somebody", time.Hour)
 			lock, err := locker.TryAcquire(t.Context(), "k")
 			must(t, err, "TryAcquire with one foreign key of three")
-			fakes[1].change(func(f *fakeNode) { delete(f.keys, "k") })
+			fakes[1].Change(func(f *fakeNode) { delete(f.Keys, "k") })
 			mustRelease(t, lock)
 		}
 	})
@@ -361,7 +359,7 @@ func TestAReplyThatWaitsToBeReadCountsWhenItsTimeIsUp(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		changeAll(fakes, func(f *fakeNode) {
-			f.hold = func(string) <-chan struct{} {
+			f.Hold = func(string) <-chan struct{} {
 				read := make(chan struct{})
 				time.AfterFunc(defaultNodeTimeout, func() {
 					runtime.Gosched()
@@ -371,7 +369,7 @@ func TestAReplyThatWaitsToBeReadCountsWhenItsTimeIsUp(t *testing.T) {
 			}
 		})
 		lock := mustTry(t, locker, "k")
-		changeAll(fakes, func(f *fakeNode) { f.hold = nil })
+		changeAll(fakes, func(f *fakeNode) { f.Hold = nil })
 		noError(t, lock.Release(), "Release")
 	})
 }

@@ -57,11 +57,11 @@ func TestARetryWithItsOwnTokenIsNotDeletedByALateExtension(t *testing.T) {
 			ownTokenRetries(t, func(t *testing.T, first, second *Locker, fakes []*fakeNode) {
 				lock := mustAcquire(t, first, "k", options...)
 				if name == "renewal" {
-					changeAll(fakes, func(f *fakeNode) { f.answer = failing("EVALSHA", "BUSY Redis is busy running a script") })
+					changeAll(fakes, func(f *fakeNode) { f.Answer = failing("EVALSHA", "BUSY Redis is busy running a script") })
 				}
 				time.Sleep(1340 * time.Millisecond)
 				for _, f := range fakes {
-					f.change(func(f *fakeNode) { f.delay, f.answer = 300*time.Millisecond, nil }) // it runs after half of that
+					f.Change(func(f *fakeNode) { f.Delay, f.Answer = 300*time.Millisecond, nil }) // it runs after half of that
 				}
 				if name == "renewal" {
 					first.board.Renewals.Set(lock.hold.Renewal, first.clock.Now())
@@ -120,12 +120,12 @@ func TestAReleaseIsNotRepeatedOnceItsTokenMayBeUsedAgain(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
 		warm(t, locker)
 		odd := fakes[0]
-		odd.stop()
+		odd.Stop()
 		mustRelease(t, mustAcquire(t, locker, "k", ownToken)) // whose outcome is unknown at one node
 		time.Sleep(8 * time.Second)
-		odd.change(func(f *fakeNode) { f.hung, f.buffer = nil, nil })
+		odd.Change(func(f *fakeNode) { f.Wake(); f.Buffer = nil })
 		time.Sleep(2 * time.Second)
-		if odd.count("EVALSHA") < 3 {
+		if odd.Count("EVALSHA") < 3 {
 			t.Fatal("the test does not show the fault: the release was not repeated")
 		}
 		retry(t, locker, fakes, nil)
@@ -209,8 +209,8 @@ func TestNoExtensionOfASpentTokenLeaves(t *testing.T) {
 		synctest.Wait() // the third as well
 		var extensions atomic.Int32
 		changeAll(fakes, func(f *fakeNode) {
-			f.delay = 10 * time.Millisecond
-			f.answer = func(args []any) *driver.Reply {
+			f.Delay = 10 * time.Millisecond
+			f.Answer = func(args []any) *driver.Reply {
 				if len(args) > 1 && (args[1] == scripts.Extend.Digest || args[1] == scripts.Hold.Digest) {
 					extensions.Add(1)
 				}

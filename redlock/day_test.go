@@ -17,6 +17,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // A day is hours of several processes on nodes with faults, in virtual time.
@@ -24,6 +25,7 @@ type day struct {
 	t       *testing.T
 	seed    uint64
 	nodes   []*fakeNode
+	away    []time.Duration // how far each node is
 	lockers []*Locker
 	who     *register
 	ends    time.Time
@@ -150,8 +152,8 @@ func liveADay(t *testing.T, seed uint64) time.Duration {
 	}
 	for _, f := range d.nodes {
 		for _, key := range dayKeys {
-			if token, _ := f.token(key); token != "" {
-				t.Errorf("%s still has %q", f.name, key)
+			if token, _ := f.Token(key); token != "" {
+				t.Errorf("%s still has %q", f.Name(), key)
 			}
 		}
 	}
@@ -184,12 +186,11 @@ func seeded(seed, locker uint64) Option {
 func newDay(t *testing.T, seed uint64, size int) *day {
 	fakes, _ := fakeNodes(size)
 	d := &day{t: t, seed: seed, nodes: fakes, who: newRegister(t), ends: time.Now().Add(time.Duration(*dayHours * float64(time.Hour))), sick: make([]time.Time, size)}
-	away := d.distances(rand.New(rand.NewPCG(seed, 2))) //nolint:gosec // it has to be repeatable
+	d.away = d.distances(rand.New(rand.NewPCG(seed, 2))) //nolint:gosec // it has to be repeatable
 	for i, f := range fakes {
-		f.away = time.Millisecond + away[i]
-		f.delay = f.away
+		f.Delay = d.away[i]
 		if *exact {
-			f.ran = &d.ran
+			f.Ran = &d.ran
 		}
 	}
 	for i := range dayLockers {
@@ -202,13 +203,13 @@ func newDay(t *testing.T, seed uint64, size int) *day {
 	return d
 }
 
-// distances are how much farther each node is than the nearest: on half of the days none, and
-// otherwise one or two of them by as much as answers may take in time.
+// distances are how far each node is: on half of the days as far as the nearest, and otherwise
+// one or two of them farther by as much as answers may take in time.
 func (d *day) distances(rng *rand.Rand) []time.Duration {
-	away := make([]time.Duration, len(d.nodes))
+	away := slices.Repeat([]time.Duration{time.Millisecond}, len(d.nodes))
 	if rng.IntN(2) == 0 {
 		for _, i := range rng.Perm(len(away))[:1+rng.IntN((len(away)-1)/2)] {
-			away[i] = []time.Duration{2 * time.Millisecond, 30 * time.Millisecond, 200 * time.Millisecond}[rng.IntN(3)]
+			away[i] += []time.Duration{2 * time.Millisecond, 30 * time.Millisecond, 200 * time.Millisecond}[rng.IntN(3)]
 		}
 	}
 	return away
@@ -251,7 +252,7 @@ func (d *day) faults() {
 				d.note(i, time.Now().Add(lasts+recovers))
 				healing.Go(func() {
 					time.Sleep(lasts)
-					heal(d.nodes[i])
+					heal(d.nodes[i], d.away[i])
 				})
 			}
 			healing.Wait()
@@ -259,7 +260,7 @@ func (d *day) faults() {
 			lasts = time.Second + some(10*time.Second)
 		}
 		time.Sleep(2*dayTTL + some(2*time.Minute)) // all get well before the next ones fall sick
-		changeAll(d.nodes, func(f *fakeNode) { f.log, f.published = nil, nil })
+		changeAll(d.nodes, func(f *fakeNode) { f.Log, f.Published = nil, nil })
 	}
 }
 
@@ -283,8 +284,8 @@ func (d *day) flap(which int, rng *rand.Rand) {
 	// A release that waits for the reply to its acquire takes two trips: from nodes that are so far
 	// away it has no answer in time, and without the one that flaps they are needed for a quorum.
 	lagging := 0
-	for i, f := range d.nodes {
-		if i == which || 2*f.away > defaultNodeTimeout {
+	for i, away := range d.away {
+		if i == which || 2*away > defaultNodeTimeout {
 			lagging++
 		}
 	}
@@ -321,7 +322,7 @@ func (d *day) throng() {
 		had        = map[bool]int{} // by whether others want the key
 	)
 	commands := func(f *fakeNode) (n int) {
-		f.change(func(f *fakeNode) { n = len(f.log) })
+		f.Change(func(f *fakeNode) { n = len(f.Log) })
 		return n
 	}
 	for i, f := range d.nodes {
@@ -359,30 +360,22 @@ func (d *day) throng() {
 	callers.Wait()
 	if had[false] < dayContended || had[true] < dayAlone*dayLockers {
 		d.t.Errorf("in %v there were %d locks of a key that %d callers want, and %d of keys that one wants each, want %d and %d; the nodes are at %v",
-			dayThrong, had[false], dayCrowd*dayLockers, had[true], dayContended, dayAlone*dayLockers, d.away())
+			dayThrong, had[false], dayCrowd*dayLockers, had[true], dayContended, dayAlone*dayLockers, d.away)
 	}
 	time.Sleep(4 * defaultNodeTimeout)
 	for i, f := range d.nodes {
 		count, locks := commands(f)-began[i], had[false]+had[true]
 		if most := dayCommands * locks; count > most {
-			d.t.Errorf("%s, at %v, has run %d commands for %d locks, want at most %d", f.name, f.away, count, locks, most)
+			d.t.Errorf("%s, at %v, has run %d commands for %d locks, want at most %d", f.Name(), d.away[i], count, locks, most)
 		}
 		began[i] += count
 	}
 	time.Sleep(4 * defaultNodeTimeout)
 	for i, f := range d.nodes {
 		if late := commands(f) - began[i]; late > dayIdle {
-			d.t.Errorf("%s, at %v, ran %d commands in the second second after a throng, want at most %d", f.name, f.away, late, dayIdle)
+			d.t.Errorf("%s, at %v, ran %d commands in the second second after a throng, want at most %d", f.Name(), d.away[i], late, dayIdle)
 		}
 	}
-}
-
-// away is how far each node is.
-func (d *day) away() (all []time.Duration) {
-	for _, f := range d.nodes {
-		all = append(all, f.away)
-	}
-	return all
 }
 
 // together has all Lockers ask for new keys at one moment in which a node has just been stopped: by
@@ -390,8 +383,8 @@ func (d *day) away() (all []time.Duration) {
 // of which all have it in turns.
 func (d *day) together(stopped, round int) {
 	d.note(stopped, time.Now().Add(dayTTL+2*node.MaxCooldown+2*dayTTL))
-	d.nodes[stopped].stop()
-	defer heal(d.nodes[stopped])
+	d.nodes[stopped].Stop()
+	defer heal(d.nodes[stopped], d.away[stopped])
 	for i := range dayInstants {
 		var asking sync.WaitGroup
 		errs := make([]error, len(d.lockers)+1) // two of one Locker
@@ -461,46 +454,46 @@ func (d *day) fail(f *fakeNode, rng *rand.Rand) (recovers time.Duration) {
 	skew := 40*time.Millisecond - time.Duration(rng.Int64N(int64(time.Second)))
 	switch rng.IntN(9) {
 	case 0:
-		f.stop()
+		f.Stop()
 		return asksAgain
 	case 1:
-		f.restart()
-		f.hangUp()
+		f.Restart()
+		f.HangUp()
 		return 2 * dayTTL // the quarantine
 	case 2:
-		f.change(func(f *fakeNode) { f.skew = max(f.skew+skew, -2*time.Second) })
+		f.Change(func(f *fakeNode) { f.Skew = max(f.Skew+skew, -2*time.Second) })
 		return 2 * time.Second // a key may live so much longer
 	case 3:
-		f.change(func(f *fakeNode) {
-			f.delay, f.jitter = time.Duration(rng.IntN(400))*time.Millisecond, 50*time.Millisecond
+		f.Change(func(f *fakeNode) {
+			f.Delay, f.Jitter = time.Duration(rng.IntN(400))*time.Millisecond, 50*time.Millisecond
 		})
 		return asksAgain
 	case 4:
-		f.change(func(f *fakeNode) { f.cuts = 1 + rng.IntN(5) })
+		f.Change(func(f *fakeNode) { f.Cuts = 1 + rng.IntN(5) })
 		return asksAgain
 	case 5:
 		own := rand.New(rand.NewPCG(rng.Uint64(), 0)) //nolint:gosec // likewise
-		f.change(func(f *fakeNode) { f.lose = func(string) bool { return own.IntN(4) == 0 } })
+		f.Change(func(f *fakeNode) { f.Lose = func(string) bool { return own.IntN(4) == 0 } })
 		return asksAgain
 	case 6:
-		f.change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+		f.Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 		return asksAgain
 	case 7:
-		f.change(func(f *fakeNode) { f.mute = true })
-		f.hangUp()
+		f.Change(func(f *fakeNode) { f.Mute = true })
+		f.HangUp()
 		return asksAgain
 	default:
-		f.change(func(f *fakeNode) { f.deaf = true })
+		f.Change(func(f *fakeNode) { f.Deaf = true })
 		return asksAgain
 	}
 }
 
-// heal ends all faults of a node.
-func heal(f *fakeNode) {
-	f.change(func(f *fakeNode) {
-		f.delay, f.jitter, f.cuts, f.lose, f.refused, f.mute, f.deaf = f.away, 0, 0, nil, nil, false, false
+// heal ends all faults of a node that is so far away.
+func heal(f *fakeNode, away time.Duration) {
+	f.Change(func(f *fakeNode) {
+		f.Delay, f.Jitter, f.Cuts, f.Lose, f.Refused, f.Mute, f.Deaf = away, 0, 0, nil, nil, false, false
 	})
-	f.resume()
+	f.Resume()
 }
 
 // work takes locks in all ways, until the day ends.
@@ -526,9 +519,9 @@ func (d *day) work(locker *Locker, rng *rand.Rand) {
 		d.who.has(lock, before)
 		switch way {
 		case 0, 2:
-			sleep(lock.Context(), some(dayHold))
+			fakenode.Sleep(lock.Context(), some(dayHold))
 		case 3:
-			sleep(lock.Context(), some(dayTTL))
+			fakenode.Sleep(lock.Context(), some(dayTTL))
 			_ = lock.Extend(d.t.Context(), dayTTL) // a sick majority may not let it
 		case 4:
 			continue // it is never released
@@ -562,8 +555,8 @@ func (d *day) waited(key string, since time.Time, err error) {
 // holders shows who has the key at each node, and for how long.
 func (d *day) holders(key string) (all []string) {
 	for _, f := range d.nodes {
-		token, left := f.token(key)
-		all = append(all, fmt.Sprintf("%s: %.8s %v", f.name, token, left))
+		token, left := f.Token(key)
+		all = append(all, fmt.Sprintf("%s: %.8s %v", f.Name(), token, left))
 	}
 	return all
 }
@@ -584,10 +577,10 @@ func TestAQuietDayLosesNoLockAndGrowsNothing(t *testing.T) {
 			if !lock.Valid() || held.Err() != nil {
 				t.Fatalf("after %d hours the lock is lost: %v", hour+1, context.Cause(held))
 			}
-			if batches := fakes[0].batches(); hour > 0 && (batches < 360 || batches > 480) {
+			if batches := fakes[0].Batches(); hour > 0 && (batches < 360 || batches > 480) {
 				t.Errorf("in hour %d a node was asked %d times, want about 412: one renewal each quarter to third of the TTL", hour+1, batches)
 			}
-			changeAll(fakes, func(f *fakeNode) { f.log, f.published, f.calls = nil, nil, 0 })
+			changeAll(fakes, func(f *fakeNode) { f.Log, f.Published, f.Calls = nil, nil, 0 })
 			if now := heapInUse(); hour == 0 {
 				began = now
 			} else if hour == hours-1 && now-began > 1<<18 {

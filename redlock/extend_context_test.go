@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // napping makes the machine sleep once for a minute, while the answers of all nodes to the
@@ -19,7 +20,7 @@ func (s *sleeper) napping(fakes []*fakeNode, command string) {
 	var arrived atomic.Int32
 	all, count := make(chan struct{}), int32(len(fakes)) //nolint:gosec // some
 	before(fakes, "", func(_ *fakeNode, args []any) {
-		if commandName(args) != command {
+		if fakenode.CommandName(args) != command {
 			return
 		}
 		switch n := arrived.Add(1); {
@@ -38,7 +39,7 @@ func TestAnExtensionDoesNotCountAfterASleepThatTheLastReadingHasNotSeen(t *testi
 		synctest.Test(t, func(t *testing.T) {
 			var machine sleeper
 			locker, fakes := newLocker(t, 3, machine.option())
-			changeAll(fakes, func(f *fakeNode) { f.info += mode })
+			changeAll(fakes, func(f *fakeNode) { f.Info += mode })
 			warm(t, locker)
 			lock := mustAcquire(t, locker, "k")
 			machine.napping(fakes, "EVALSHA")
@@ -71,11 +72,11 @@ func TestAQuarantineDoesNotCountTheSleepBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var machine sleeper
 		locker, fakes := newLocker(t, 1, machine.option(), WithLongestTTL(10*time.Second), WithRestartGuard())
-		fakes[0].change(func(f *fakeNode) { f.info = "role:slave\r\n" })
+		fakes[0].Change(func(f *fakeNode) { f.Info = "role:slave\r\n" })
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(time.Second)
-		fakes[0].restart()
-		fakes[0].put(gate.EpochKey, gate.FormatEpoch(random.Nonce()))
+		fakes[0].Restart()
+		putRecord(fakes[0], gate.EpochKey, gate.FormatEpoch(random.Nonce()))
 		machine.napping(fakes, "SET")
 		for range 3 {
 			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {

@@ -46,11 +46,11 @@ func TestRenewalHealsNodesThatLostTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5)
 		lock := mustAcquire(t, locker, "k", WithRenewal())
-		changeAll(fakes[:2], func(f *fakeNode) { clear(f.keys) })
+		changeAll(fakes[:2], func(f *fakeNode) { clear(f.Keys) })
 		time.Sleep(4 * time.Second)
 		for _, f := range fakes[:2] {
-			if token, _ := f.token("k"); token != lock.Token() {
-				t.Errorf("%s lost the key and did not get it again at the renewal", f.name)
+			if token, _ := f.Token("k"); token != lock.Token() {
+				t.Errorf("%s lost the key and did not get it again at the renewal", f.Name())
 			}
 		}
 	})
@@ -59,8 +59,8 @@ func TestRenewalHealsNodesThatLostTheKey(t *testing.T) {
 // 18. and 19. A renewal that fails or hangs is noticed by nobody.
 func TestPitfall18And19ARenewalThatFailsOrHangsEndsTheContextAtTheDeadline(t *testing.T) {
 	for name, harm := range map[string]func(*fakeNode){
-		"refuse": func(f *fakeNode) { f.change(refuse) },
-		"hang":   func(f *fakeNode) { f.stop() },
+		"refuse": func(f *fakeNode) { f.Change(refuse) },
+		"hang":   func(f *fakeNode) { f.Stop() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 5)
@@ -90,9 +90,9 @@ func TestPitfall18And19ARenewalThatFailsOrHangsEndsTheContextAtTheDeadline(t *te
 				}
 			}
 			for _, f := range fakes[:3] {
-				f.change(func(f *fakeNode) { f.refused = nil })
+				f.Change(func(f *fakeNode) { f.Refused = nil })
 				if name == "hang" {
-					f.resume()
+					f.Resume()
 				}
 			}
 			time.Sleep(15 * time.Second)
@@ -110,7 +110,7 @@ func TestRenewalOutlastsAShortOutage(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		changeAll(fakes, refuse)
 		time.Sleep(5 * time.Second)
-		changeAll(fakes, func(f *fakeNode) { f.refused = nil })
+		changeAll(fakes, func(f *fakeNode) { f.Refused = nil })
 		time.Sleep(20 * time.Second)
 		if !lock.Valid() {
 			t.Error("all nodes were away for half a lease, and the lock was lost")
@@ -140,7 +140,7 @@ func TestRenewalsAreReportedBeforeTheLockIsLost(t *testing.T) {
 			if down == 3 && !errors.Is(last.Err, ErrNoQuorum) {
 				t.Errorf("with 3 of 5 nodes down the report is %v, want ErrNoQuorum", last)
 			}
-			fakes[down].change(refuse)
+			fakes[down].Change(refuse)
 		}
 	})
 }
@@ -232,9 +232,9 @@ func TestARevokedLockEndsAtTheRenewalThatFindsTheTombstones(t *testing.T) {
 				lock := hold()
 				ctx := lock.Context()
 				synctest.Wait()
-				fakes[2].plant("k", "another", time.Minute) // too many refuse in any case
+				fakes[2].Plant("k", "another", time.Minute) // too many refuse in any case
 				for _, f := range fakes[:graves] {
-					f.plant("k", protocol.RevokedPrefix+"0123456789abcdef0123456789abcdef:it hangs", time.Minute)
+					f.Plant("k", protocol.RevokedPrefix+"0123456789abcdef0123456789abcdef:it hangs", time.Minute)
 				}
 				time.Sleep(21 * time.Second) // a third of the TTL, in which a lock is renewed
 				revoked := graves == 3
@@ -260,10 +260,9 @@ func extensions(f *fakeNode) (noted func() []time.Time) {
 			times = append(times, time.Now())
 		}
 	})
-	return func() []time.Time {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return times
+	return func() (all []time.Time) {
+		f.Change(func(*fakeNode) { all = times })
+		return all
 	}
 }
 
@@ -319,9 +318,9 @@ func TestALockerThatRenewsNothingHasNoTimer(t *testing.T) {
 
 // slow makes a node's batches with a command take so long.
 func slow(f *fakeNode, command string, d time.Duration) {
-	f.change(func(f *fakeNode) {
-		before := f.hold
-		f.hold = func(name string) <-chan struct{} {
+	f.Change(func(f *fakeNode) {
+		before := f.Hold
+		f.Hold = func(name string) <-chan struct{} {
 			if name != command && before != nil {
 				return before(name)
 			}
@@ -486,8 +485,8 @@ func TestARenewalThatStandsInAQueueIsNotBegunAnew(t *testing.T) {
 
 func TestFailedRenewalsDoNotFlood(t *testing.T) {
 	for name, harm := range map[string]func(*fakeNode){
-		"refuse": func(f *fakeNode) { f.change(refuse) },
-		"hang":   func(f *fakeNode) { f.stop() },
+		"refuse": func(f *fakeNode) { f.Change(refuse) },
+		"hang":   func(f *fakeNode) { f.Stop() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			const floor = 250 * time.Millisecond / 4
@@ -540,7 +539,7 @@ func TestAttemptsAreCountedFromTheLastThatWasCarried(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		changeAll(fakes, refuse)
 		time.Sleep(4 * time.Second) // longer than a third of the TTL: a renewal falls due
-		changeAll(fakes, func(f *fakeNode) { f.refused = nil })
+		changeAll(fakes, func(f *fakeNode) { f.Refused = nil })
 		time.Sleep(10 * time.Second)
 		mu.Lock()
 		defer mu.Unlock()
@@ -562,7 +561,7 @@ func TestARenewedLockIsKeptWhenItsNodesAreBackInTime(t *testing.T) {
 		{10 * time.Second, 6 * time.Second},
 	} {
 		for name, fail := range map[string]func(*fakeNode, time.Duration){
-			"stopped": func(f *fakeNode, lasts time.Duration) { f.stop(); time.Sleep(lasts); f.resume() },
+			"stopped": func(f *fakeNode, lasts time.Duration) { f.Stop(); time.Sleep(lasts); f.Resume() },
 			"cut off": freeze,
 		} {
 			for i := range time.Duration(moments) {

@@ -16,14 +16,14 @@ func TestAShorterExtensionThatArrivesLateShortensNothing(t *testing.T) {
 		warm(t, locker)
 		lock := mustAcquire(t, locker, "k")
 		until := lock.Until()
-		forEach(fakes, (*fakeNode).stop)
+		forEach(fakes, (*fakeNode).Stop)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		returns(t, context.DeadlineExceeded, "Extend to silent nodes")(lock.Extend(ctx, time.Second))
-		forEach(fakes, (*fakeNode).resume)
+		forEach(fakes, (*fakeNode).Resume)
 		for _, f := range fakes {
-			if _, left := f.token("k"); left < 9*time.Second {
-				t.Errorf("the late extension to 1s has cut the lease at %s to %v", f.name, left)
+			if _, left := f.Token("k"); left < 9*time.Second {
+				t.Errorf("the late extension to 1s has cut the lease at %s to %v", f.Name(), left)
 			}
 		}
 		if !lock.Until().Equal(until) {
@@ -44,7 +44,7 @@ func TestAnExtensionDecidedAfterTheDeadlineDoesNotCountAndIsTakenBack(t *testing
 			}
 			time.Sleep(1340 * time.Millisecond)
 			for _, f := range fakes {
-				f.change(func(f *fakeNode) { f.delay = 300 * time.Millisecond }) // runs after 150ms: the key has not expired
+				f.Change(func(f *fakeNode) { f.Delay = 300 * time.Millisecond }) // runs after 150ms: the key has not expired
 			}
 			err := lock.Extend(t.Context(), 10*time.Second)
 			if !errors.Is(err, ErrLost) {
@@ -67,7 +67,7 @@ func TestAnExtensionThatFailsInTimeLeavesTheDeadline(t *testing.T) {
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		synctest.Wait()
 		ctx, until := lock.Context(), lock.Until()
-		forEach(fakes[:2], (*fakeNode).stop)
+		forEach(fakes[:2], (*fakeNode).Stop)
 		if err := lock.Extend(t.Context(), 8*time.Second); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
 			t.Errorf("Extend with two of three silent = %v, want ErrNoQuorum", err)
 		}
@@ -78,7 +78,7 @@ func TestAnExtensionThatFailsInTimeLeavesTheDeadline(t *testing.T) {
 		if !time.Now().Equal(until) || context.Cause(ctx) != ErrLost {
 			t.Errorf("the context ended %v after the deadline, with %v", time.Since(until), context.Cause(ctx))
 		}
-		forEach(fakes[:2], (*fakeNode).resume)
+		forEach(fakes[:2], (*fakeNode).Resume)
 	})
 }
 
@@ -99,24 +99,24 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 		}, only(ErrLost), []error{ErrLost, ErrNoQuorum}},
 		{"taken over", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
 			for _, f := range fakes {
-				f.plant("k", "another", time.Minute)
+				f.Plant("k", "another", time.Minute)
 			}
 		}, only(ErrLost), only(ErrLost)},
 		{"taken over at a minority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
-			fakes[0].plant("k", "another", time.Minute)
+			fakes[0].Plant("k", "another", time.Minute)
 		}, nil, nil},
 		{"taken over at a minority, unknown at another", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
-			fakes[0].plant("k", "another", time.Minute)
-			fakes[1].change(refuse)
+			fakes[0].Plant("k", "another", time.Minute)
+			fakes[1].Change(refuse)
 		}, only(ErrNoQuorum), nil},
 		{"unknown at a minority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
-			fakes[0].change(refuse)
+			fakes[0].Change(refuse)
 		}, nil, nil},
 		{"unknown at a majority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
 			changeAll(fakes[:2], refuse)
 		}, only(ErrNoQuorum), only(ErrNoQuorum)},
 		{"gone from all nodes", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
-			changeAll(fakes, func(f *fakeNode) { clear(f.keys) })
+			changeAll(fakes, func(f *fakeNode) { clear(f.Keys) })
 		}, nil, only(ErrLost)},
 		{"released", func(t *testing.T, _ *Locker, lock *Lock, _ []*fakeNode) {
 			noError(t, lock.Release())
@@ -164,8 +164,8 @@ func TestAnInterruptedQuestionIsNotHeldByAnother(t *testing.T) {
 		bubble(t, name, func(t *testing.T) {
 			locker, fakes := newLocker(t, 3)
 			lock := mustAcquire(t, locker, "k")
-			fakes[0].plant("k", "another", time.Hour)
-			fakes[2].change(func(f *fakeNode) { f.delay = 200 * time.Millisecond })
+			fakes[0].Plant("k", "another", time.Hour)
+			fakes[2].Change(func(f *fakeNode) { f.Delay = 200 * time.Millisecond })
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			err := do(ctx, lock)
@@ -189,7 +189,7 @@ func TestAnExtendDoesNotPassTheLongestHold(t *testing.T) {
 			time.Sleep(time.Second)
 			noError(t, lock.Extend(t.Context(), time.Hour))
 			synctest.Wait()
-			if _, left := fakes[0].token("k"); left > 14*time.Second || left < 13*time.Second {
+			if _, left := fakes[0].Token("k"); left > 14*time.Second || left < 13*time.Second {
 				t.Errorf("1s after the acquire the node has the key for %v, want what is left of a hold of 15s", left)
 			}
 			err := lock.Extend(t.Context(), time.Hour)
@@ -216,7 +216,7 @@ func TestASlowExtendDoesNotPassTheLongestHold(t *testing.T) {
 		began := time.Now()
 		lock := mustAcquire(t, locker, "k", WithMaxHold(15*time.Second))
 		blocked := make(chan struct{})
-		changeAll(fakes, func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return blocked } })
+		changeAll(fakes, func(f *fakeNode) { f.Hold = func(string) <-chan struct{} { return blocked } })
 		go func() { // one batch is out, so the next one waits
 			_, _ = lock.Confirm(t.Context())
 		}()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,86 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
+
+// The nodes of most tests.
+type (
+	fakeNode  = fakenode.Node
+	proofNode = fakenode.Durable
+)
+
+// fakeNodes returns n nodes, and what [New] wants of them.
+func fakeNodes(n int) ([]*fakeNode, []driver.Node) {
+	fakes := make([]*fakeNode, n)
+	for i := range n {
+		fakes[i] = fakenode.New(fmt.Sprintf("node-%d", i+1))
+	}
+	return fakes, driversOf(fakes)
+}
+
+// newLocker returns a Locker on fake nodes that is closed with the test.
+func newLocker(t *testing.T, n int, options ...Option) (*Locker, []*fakeNode) {
+	t.Helper()
+	fakes, _ := fakeNodes(n)
+	return another(t, fakes, options...), fakes
+}
+
+// driversOf is what [New] wants of nodes.
+func driversOf[N interface {
+	driver.Driver
+	Name() string
+}](fakes []N) (nodes []driver.Node) {
+	for _, f := range fakes {
+		nodes = append(nodes, driver.Node{Name: f.Name(), Driver: f})
+	}
+	return nodes
+}
+
+// another returns one more Locker on the nodes, as another process has.
+func another[N interface {
+	driver.Driver
+	Name() string
+}](t *testing.T, fakes []N, options ...Option) *Locker {
+	t.Helper()
+	locker, err := New(driversOf(fakes), options...)
+	must(t, err)
+	t.Cleanup(func() { _ = locker.Close() })
+	return locker
+}
+
+// stray returns the nodes at which somebody has the key.
+func stray(fakes []*fakeNode, key string) (names []string) {
+	for _, f := range fakes {
+		if token, _ := f.Token(key); token != "" {
+			names = append(names, f.Name())
+		}
+	}
+	return names
+}
+
+// proofNodes returns n nodes on which all is safe at once.
+func proofNodes(n int) []*proofNode {
+	nodes := make([]*proofNode, n)
+	for i := range nodes {
+		nodes[i] = fakenode.NewDurable(fmt.Sprintf("node-%d", i+1))
+	}
+	return nodes
+}
+
+func atoi(arg any) int {
+	n, _ := strconv.Atoi(arg.(string))
+	return n
+}
+
+// plainNodes are the nodes as the helpers of other tests want them.
+func plainNodes(nodes []*proofNode) []*fakeNode {
+	plain := make([]*fakeNode, len(nodes))
+	for i, n := range nodes {
+		plain[i] = n.Node
+	}
+	return plain
+}
 
 // bubble runs a test of that name in virtual time.
 func bubble(t *testing.T, name string, test func(t *testing.T)) {
@@ -106,30 +186,30 @@ func forEach[N any](nodes []N, do func(N)) {
 }
 
 // changeAll changes the settings of all nodes.
-func changeAll[N interface{ change(how func(*fakeNode)) }](nodes []N, how func(f *fakeNode)) {
-	forEach(nodes, func(n N) { n.change(how) })
+func changeAll[N interface{ Change(how func(*fakeNode)) }](nodes []N, how func(f *fakeNode)) {
+	forEach(nodes, func(n N) { n.Change(how) })
 }
 
 // setAll changes how all nodes prove.
 func setAll(nodes []*proofNode, how func(f *proofNode)) {
-	forEach(nodes, func(f *proofNode) { f.set(how) })
+	forEach(nodes, func(f *proofNode) { f.ChangeProofs(how) })
 }
 
 // far puts the nodes at a distance of one round trip of so long.
-func far[N interface{ change(how func(*fakeNode)) }](nodes []N, trip time.Duration) {
-	changeAll(nodes, func(f *fakeNode) { f.delay = trip })
+func far[N interface{ Change(how func(*fakeNode)) }](nodes []N, trip time.Duration) {
+	changeAll(nodes, func(f *fakeNode) { f.Delay = trip })
 }
 
 var errRefused = fmt.Errorf("dial tcp: connection refused: %w", driver.ErrNotSent)
 
-func refuse(f *fakeNode) { f.refused = errRefused }
+func refuse(f *fakeNode) { f.Refused = errRefused }
 
 // before does something at the nodes before each command of that name; "" is any. The node's mutex is
 // held.
 func before(nodes []*fakeNode, command string, do func(f *fakeNode, args []any)) {
 	changeAll(nodes, func(f *fakeNode) {
-		f.answer = func(args []any) *driver.Reply {
-			if command == "" || commandName(args) == command {
+		f.Answer = func(args []any) *driver.Reply {
+			if command == "" || fakenode.CommandName(args) == command {
 				do(f, args)
 			}
 			return nil
@@ -149,7 +229,7 @@ func answering(reply driver.Reply, which func(args []any) bool) func([]any) *dri
 
 // refusing answers all that writes with an error of the server.
 func refusing(text string) func([]any) *driver.Reply {
-	return answering(refusal(text), func(args []any) bool { return slices.Contains([]any{"SET", "EVAL", "EVALSHA"}, args[0]) })
+	return answering(fakenode.Refusal(text), func(args []any) bool { return slices.Contains([]any{"SET", "EVAL", "EVALSHA"}, args[0]) })
 }
 
 // failing answers one command with an error reply.
@@ -287,7 +367,7 @@ func warm(t *testing.T, locker *Locker) {
 }
 
 // sent counts what may have set a key at a node.
-func sent(f *fakeNode) int { return f.count("SET") + f.count("EVALSHA") + f.count("EVAL") }
+func sent(f *fakeNode) int { return f.Count("SET") + f.Count("EVALSHA") + f.Count("EVAL") }
 
 // recorder keeps the events of a Locker; kinds are those of its first node.
 type recorder struct {

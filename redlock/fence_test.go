@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // fenced is the fence of a lock that has one.
@@ -24,22 +25,21 @@ func fenced(t *testing.T, lock *Lock) int64 {
 }
 
 // accepted is the fence that a node has accepted for key "k".
-func (f *fakeNode) accepted() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.fence("k")
+func accepted(f *fakeNode) (number int64) {
+	f.Change(func(f *fakeNode) { number = f.Fence("k") })
+	return number
 }
 
 func setFence(fakes []*fakeNode, number int64) {
-	changeAll(fakes, func(f *fakeNode) { f.setFence("k", "k", number) })
+	changeAll(fakes, func(f *fakeNode) { f.SetFence("k", "k", number) })
 }
 
 func TestNoFenceWithoutTheOption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5)
 		lock := mustAcquire(t, locker, "k")
-		if lock.Fence() != 0 || fakes[0].count("ZADD") != 0 {
-			t.Errorf("without WithFences the fence is %d after %d ZADD, want 0 and none", lock.Fence(), fakes[0].count("ZADD"))
+		if lock.Fence() != 0 || fakes[0].Count("ZADD") != 0 {
+			t.Errorf("without WithFences the fence is %d after %d ZADD, want 0 and none", lock.Fence(), fakes[0].Count("ZADD"))
 		}
 	})
 }
@@ -51,7 +51,7 @@ func TestFencesGrowInOneRoundTripEach(t *testing.T) {
 		mustRelease(t, mustAcquire(t, one, "k"))
 		mustRelease(t, mustAcquire(t, two, "k"))
 		time.Sleep(time.Millisecond)
-		before := fakes[0].batches()
+		before := fakes[0].Batches()
 		var last int64
 		const turns = 20
 		for i := range turns {
@@ -64,7 +64,7 @@ func TestFencesGrowInOneRoundTripEach(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Microsecond) // fences count microseconds, and this time is virtual
 		}
-		if n := fakes[0].batches() - before; n != 2*turns {
+		if n := fakes[0].Batches() - before; n != 2*turns {
 			t.Errorf("%d locks and releases took a node %d batches, want one each", turns, n)
 		}
 	})
@@ -79,7 +79,7 @@ func TestALockerProposesNoNumberTwice(t *testing.T) {
 			mustRelease(t, mustAcquire(t, locker, "k"))
 		}
 		synctest.Wait()
-		if n := fakes[0].count("ZADD"); n != 21 {
+		if n := fakes[0].Count("ZADD"); n != 21 {
 			t.Errorf("21 locks took %d fences: some were too small and had to be raised", n)
 		}
 	})
@@ -92,7 +92,7 @@ func TestFencesGrowOverAnyDeadMinority(t *testing.T) {
 		var last int64
 		for i := range 30 {
 			dead := []*fakeNode{fakes[i%5], fakes[(i*3+1)%5]}
-			changeAll(dead, func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+			changeAll(dead, func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 			lock, err := []*Locker{one, two}[i%2].Acquire(t.Context(), "k")
 			must(t, err)
 			if fence := fenced(t, lock); fence <= last {
@@ -100,7 +100,7 @@ func TestFencesGrowOverAnyDeadMinority(t *testing.T) {
 			}
 			last = lock.Fence()
 			mustRelease(t, lock)
-			changeAll(dead, func(f *fakeNode) { f.refused = nil })
+			changeAll(dead, func(f *fakeNode) { f.Refused = nil })
 			time.Sleep(2 * time.Second) // until the nodes are asked again
 		}
 	})
@@ -113,8 +113,8 @@ func TestAProposalThatIsTooSmallIsRaised(t *testing.T) {
 		ahead := time.Now().Add(time.Hour).UnixMicro()
 		setFence(fakes[1:4], ahead)
 		time.Sleep(time.Millisecond)
-		fakes[2].change(func(f *fakeNode) { f.delay = 2 * time.Millisecond })
-		fakes[3].change(func(f *fakeNode) { f.delay = 2 * time.Millisecond })
+		fakes[2].Change(func(f *fakeNode) { f.Delay = 2 * time.Millisecond })
+		fakes[3].Change(func(f *fakeNode) { f.Delay = 2 * time.Millisecond })
 		start := time.Now()
 		lock := mustAcquire(t, locker, "k")
 		if lock.Fence() <= ahead {
@@ -146,8 +146,8 @@ func TestASecondRoundNeedsAQuorumOfItsOwn(t *testing.T) {
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		setFence(fakes[1:], time.Now().Add(time.Hour).UnixMicro())
 		changeAll([]*fakeNode{fakes[0], fakes[2]}, func(f *fakeNode) {
-			f.answer = func(args []any) *driver.Reply {
-				if args[0] == "ZADD" && f.counted("ZADD") > 2 {
+			f.Answer = func(args []any) *driver.Reply {
+				if args[0] == "ZADD" && f.Counted("ZADD") > 2 {
 					return &driver.Reply{Kind: driver.Failure, Str: "ERR not now"}
 				}
 				return nil
@@ -157,8 +157,8 @@ func TestASecondRoundNeedsAQuorumOfItsOwn(t *testing.T) {
 			t.Errorf("TryAcquire = %v, %v: one node has accepted the number of the second round, want ErrNoQuorum", lock, err)
 		}
 		synctest.Wait()
-		if fakes[0].count("ZADD") != 3 {
-			t.Errorf("the node got %d numbers: the test does not show what it is for", fakes[0].count("ZADD"))
+		if fakes[0].Count("ZADD") != 3 {
+			t.Errorf("the node got %d numbers: the test does not show what it is for", fakes[0].Count("ZADD"))
 		}
 		wantFree(t, fakes, "k")
 	})
@@ -171,8 +171,8 @@ func TestALockWhoseFenceIsOlderThanItsTTLIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, WithFences(), WithTTL(ttl))
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[0].change(func(f *fakeNode) { f.delay = trip })
-		fakes[0].plant("k", "another's", ttl)
+		fakes[0].Change(func(f *fakeNode) { f.Delay = trip })
+		fakes[0].Plant("k", "another's", ttl)
 		var tries []<-chan error // one after the other at the node, for their tokens differ
 		for range 6 {
 			tries = append(tries, async(func() error { _, err := locker.TryAcquire(t.Context(), "k", WithToken(rand.Text())); return err }))
@@ -215,9 +215,9 @@ func TestAClockThatIsYearsOffPoisonsNothing(t *testing.T) {
 	const years = 20 * 365 * 24 * time.Hour
 	synctest.Test(t, func(t *testing.T) {
 		fakes, _ := fakeNodes(5)
-		fakes[0].skew, fakes[4].skew = years, -years
+		fakes[0].Skew, fakes[4].Skew = years, -years
 		for _, f := range fakes[1:4] {
-			f.skew = years / 2 // the nodes agree with each other, and our clock is wrong
+			f.Skew = years / 2 // the nodes agree with each other, and our clock is wrong
 		}
 		locker := another(t, fakes, WithFences())
 		lock := mustAcquire(t, locker, "k")
@@ -234,11 +234,11 @@ func TestTheFirstFenceWaitsForClocksThatOutvoteTheWrongOnes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, n, WithFences())
 			for i, f := range fakes {
-				f.delay = 30 * time.Millisecond
+				f.Delay = 30 * time.Millisecond
 				if i < n/2 {
-					f.skew, f.delay = 20*365*24*time.Hour, time.Millisecond
+					f.Skew, f.Delay = 20*365*24*time.Hour, time.Millisecond
 				} else if i == n/2 {
-					f.delay = time.Millisecond
+					f.Delay = time.Millisecond
 				}
 			}
 			lock := mustAcquire(t, locker, "k")
@@ -255,14 +255,14 @@ func TestProposalsFromWrongClocksAreLetGoOf(t *testing.T) {
 		locker, fakes := newLocker(t, 5, WithFences())
 		for i, f := range fakes {
 			if i < 2 {
-				f.skew = time.Hour
+				f.Skew = time.Hour
 			} else if i > 2 {
-				f.refused = driver.NotSent(errCut)
+				f.Refused = driver.NotSent(fakenode.ErrCut)
 			}
 		}
 		first := mustAcquire(t, locker, "k")
 		mustRelease(t, first)
-		changeAll(fakes[3:], func(f *fakeNode) { f.refused = nil })
+		changeAll(fakes[3:], func(f *fakeNode) { f.Refused = nil })
 		for range 3 { // the nodes are asked for their time once a second
 			time.Sleep(2 * time.Second)
 			mustRelease(t, mustAcquire(t, locker, "other"))
@@ -283,10 +283,10 @@ func TestAHandOverRaisesTheFence(t *testing.T) {
 		first := mustAcquire(t, locker, "k")
 		got := waitFor(t.Context(), locker)
 		synctest.Wait()
-		sets := fakes[0].count("SET")
+		sets := fakes[0].Count("SET")
 		mustRelease(t, first)
 		second := mustGet(t, got)
-		if n := fakes[0].count("SET"); n != sets {
+		if n := fakes[0].Count("SET"); n != sets {
 			t.Fatalf("a hand-over took %d SETs, want none", n-sets)
 		}
 		if second.lock.Fence() <= first.Fence() {
@@ -313,7 +313,7 @@ func TestANodeThatLostTheTokenBehindTheFenceDoesNotVote(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
-		before(fakes[:2], "ZADD", func(f *fakeNode, _ []any) { delete(f.keys, "k") })
+		before(fakes[:2], "ZADD", func(f *fakeNode, _ []any) { delete(f.Keys, "k") })
 		lock, err := locker.TryAcquire(t.Context(), "k")
 		if err == nil {
 			t.Fatalf("the lock is had with the fence %d though two of three nodes lost it before they accepted that", lock.Fence())
@@ -326,7 +326,7 @@ func TestANodeThatLostTheTokenBehindTheFenceDoesNotVote(t *testing.T) {
 func TestARefusedFenceIsNoVoteAndLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
-		changeAll(fakes[:2], func(f *fakeNode) { f.answer = failing("ZADD", "NOPERM this user may not") })
+		changeAll(fakes[:2], func(f *fakeNode) { f.Answer = failing("ZADD", "NOPERM this user may not") })
 		says(t, ErrNoQuorum, "+zadd")(locker.Acquire(t.Context(), "k"))
 		synctest.Wait()
 		wantFree(t, fakes, "k")
@@ -349,8 +349,8 @@ func TestARaiseEndsWithItsContext(t *testing.T) {
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		setFence(fakes, time.Now().Add(time.Hour).UnixMicro())
 		changeAll(fakes, func(f *fakeNode) {
-			f.hold = func(name string) <-chan struct{} {
-				if name == "ZSCORE" && f.log[len(f.log)-2] == "ZSCORE" { // both for a counter and its floor
+			f.Hold = func(name string) <-chan struct{} {
+				if name == "ZSCORE" && f.Log[len(f.Log)-2] == "ZSCORE" { // both for a counter and its floor
 					return make(chan struct{})
 				}
 				return nil
@@ -368,11 +368,11 @@ func TestClocksBeyondTheLastFenceAreAnErrorBeforeAnythingIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fakes, _ := fakeNodes(3)
 		for _, f := range fakes {
-			f.skew = 270 * 365 * 24 * time.Hour
+			f.Skew = 270 * 365 * 24 * time.Hour
 		}
 		locker := another(t, fakes, WithFences())
 		says(t, ErrFence, "2255")(locker.Acquire(t.Context(), "k"))
-		if n := fakes[0].count("ZADD") + fakes[0].count("SET"); n != 0 {
+		if n := fakes[0].Count("ZADD") + fakes[0].Count("SET"); n != 0 {
 			t.Errorf("the node was sent %d commands, want none", n)
 		}
 	})
@@ -407,9 +407,9 @@ func TestACounterThatLiesCostsItsKeyTheFencesAndNoMore(t *testing.T) {
 			first := fenced(t, mustAcquire(t, locker, "other"))
 			ahead := time.Now().Add(time.Minute).UnixMicro()
 			setFence(fakes, ahead)            // so that it takes a raise
-			fakes[2].delay = time.Millisecond // so that the quorum is the node that lies, and one other
-			fakes[0].change(func(f *fakeNode) {
-				f.answer = func(args []any) *driver.Reply {
+			fakes[2].Delay = time.Millisecond // so that the quorum is the node that lies, and one other
+			fakes[0].Change(func(f *fakeNode) {
+				f.Answer = func(args []any) *driver.Reply {
 					if args[0] != "ZSCORE" || args[2] != tt.of {
 						return nil
 					}
@@ -430,7 +430,7 @@ func TestACounterThatLiesCostsItsKeyTheFencesAndNoMore(t *testing.T) {
 				}
 				synctest.Wait()
 			}
-			fakes[0].change(func(f *fakeNode) { f.answer = nil })
+			fakes[0].Change(func(f *fakeNode) { f.Answer = nil })
 			_, err := locker.TryAcquire(t.Context(), "k", WithToken("a"))
 			if ends := errors.Is(err, ErrFence); ends != tt.ends || !ends && err != nil {
 				t.Errorf("after a node has said %q of %q, TryAcquire = %v, want ErrFence: %t", tt.says, tt.of, err, tt.ends)
@@ -443,7 +443,7 @@ func TestACounterThatLiesCostsItsKeyTheFencesAndNoMore(t *testing.T) {
 			if ends := errors.Is(err, ErrFence); ends != tt.ends || !ends && err != nil {
 				t.Errorf("two hours after a node has said %q of %q, TryAcquire = %v, want ErrFence: %t", tt.says, tt.of, err, tt.ends)
 			}
-			changeAll(fakes, func(f *fakeNode) { clear(f.fences); clear(f.keys) })
+			changeAll(fakes, func(f *fakeNode) { clear(f.Fences); clear(f.Keys) })
 			if lock, err := locker.TryAcquire(t.Context(), "k"); err != nil {
 				t.Errorf("after the counter was deleted, TryAcquire = %v, %v", lock, err)
 			}
@@ -457,12 +457,12 @@ func TestReadersShareTheNumberOfTheWriterBefore(t *testing.T) {
 		writer := mustAcquire(t, locker, "k")
 		mustRelease(t, writer)
 		time.Sleep(time.Second)
-		calls := fakes[0].count("EVALSHA") + fakes[0].count("EVAL")
+		calls := fakes[0].Count("EVALSHA") + fakes[0].Count("EVAL")
 		one, two := mustShare(t, locker, "k"), mustShare(t, another(t, fakes, WithFences()), "k")
 		if one.Fence() != writer.Fence() || two.Fence() != writer.Fence() {
 			t.Errorf("readers behind %d have %d and %d", writer.Fence(), one.Fence(), two.Fence())
 		}
-		if more := fakes[0].count("EVALSHA") + fakes[0].count("EVAL") - calls; more > 4 { // twice for want of the source
+		if more := fakes[0].Count("EVALSHA") + fakes[0].Count("EVAL") - calls; more > 4 { // twice for want of the source
 			t.Errorf("two readers took %d calls of a node, want one each", more)
 		}
 		for _, lock := range []*SharedLock{one, two} {
@@ -480,22 +480,22 @@ func TestAReadersNumberIsBroughtToAQuorum(t *testing.T) {
 		locker, fakes := newLocker(t, 5, WithFences())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		const ahead = 1 << 52 // what one node has accepted, of a writer that had no quorum
-		fakes[2].change(func(f *fakeNode) { f.setFence("k", "k", ahead) })
-		forEach(fakes[3:], (*fakeNode).stop)
+		fakes[2].Change(func(f *fakeNode) { f.SetFence("k", "k", ahead) })
+		forEach(fakes[3:], (*fakeNode).Stop)
 		reader, err := locker.TryAcquireShared(t.Context(), "k")
 		if err != nil || reader.Fence() != ahead {
 			t.Fatalf("TryAcquireShared = %v with the number %d, want %d", err, reader.Fence(), int64(ahead))
 		}
 		for _, f := range fakes[:3] {
-			if counter := f.accepted(); counter != ahead {
-				t.Errorf("%s has the counter %d, want %d", f.name, counter, int64(ahead))
+			if counter := accepted(f); counter != ahead {
+				t.Errorf("%s has the counter %d, want %d", f.Name(), counter, int64(ahead))
 			}
 		}
-		forEach(fakes[3:], (*fakeNode).resume)
+		forEach(fakes[3:], (*fakeNode).Resume)
 		_ = reader.Release()
 		time.Sleep(20 * time.Second) // clean-ups of what the stopped nodes ran late
 		// A writer who meets only one of the nodes that had the number in the first round.
-		forEach([]*fakeNode{fakes[1], fakes[2]}, (*fakeNode).stop)
+		forEach([]*fakeNode{fakes[1], fakes[2]}, (*fakeNode).Stop)
 		if writer := mustAcquire(t, locker, "k"); writer.Fence() <= ahead {
 			t.Errorf("a writer behind the reader has %d, want more than %d", writer.Fence(), int64(ahead))
 		}
@@ -506,8 +506,8 @@ func TestAReadersNumberIsNoneThatMayHaveBeenOutrunAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
 		outrun(t, locker, fakes, func(f *fakeNode, old, writer int64) { // and then a late command brings back an older one
-			f.setFence("k", "", writer+1)
-			f.setFence("k", "k", old)
+			f.SetFence("k", "", writer+1)
+			f.SetFence("k", "k", old)
 		})
 	})
 }
@@ -515,7 +515,7 @@ func TestAReadersNumberIsNoneThatMayHaveBeenOutrunAndForgotten(t *testing.T) {
 func TestAReadersNumberIsNoneThatANodeHadBeforeItForgotAGreaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3, WithTTL(time.Second), WithFences(), WithLongestTTL(time.Second), WithRestartGuard())
-		outrun(t, locker, fakes, func(f *fakeNode, old, _ int64) { f.setFence("k", "k", old) }) // one was not in the writer's quorum
+		outrun(t, locker, fakes, func(f *fakeNode, old, _ int64) { f.SetFence("k", "k", old) }) // one was not in the writer's quorum
 	})
 }
 
@@ -542,7 +542,7 @@ func TestManyReadersOfAnIdleKeyAgreeOnTheirNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5, WithFences())
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 5*time.Millisecond })
+		changeAll(fakes, func(f *fakeNode) { f.Delay, f.Jitter = time.Millisecond, 5*time.Millisecond })
 		lockers := []*Locker{locker, another(t, fakes, WithFences()), another(t, fakes, WithFences())}
 		for range 3 {
 			time.Sleep(time.Hour)
@@ -563,7 +563,7 @@ func TestAReaderOfAnIdleKeyHasTheTimeForItsNumber(t *testing.T) {
 		writer := mustAcquire(t, locker, "k")
 		mustRelease(t, writer)
 		for _, f := range fakes { // the counter is forgotten, and the store has the writer's number
-			f.change(func(f *fakeNode) { clear(f.fences); f.setFence("k", "", writer.Fence()+1) })
+			f.Change(func(f *fakeNode) { clear(f.Fences); f.SetFence("k", "", writer.Fence()+1) })
 		}
 		time.Sleep(time.Hour)
 		began := time.Now().UnixMicro()
@@ -573,11 +573,11 @@ func TestAReaderOfAnIdleKeyHasTheTimeForItsNumber(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		for _, f := range fakes {
-			if counter := f.accepted(); counter != reader.Fence() {
-				t.Errorf("%s has the counter %d, want %d", f.name, counter, reader.Fence())
+			if counter := accepted(f); counter != reader.Fence() {
+				t.Errorf("%s has the counter %d, want %d", f.Name(), counter, reader.Fence())
 			}
 		}
-		forEach(fakes, (*fakeNode).restart)
+		forEach(fakes, (*fakeNode).Restart)
 		time.Sleep(time.Second)
 		if next := mustShare(t, locker, "k"); next.Fence() < reader.Fence() {
 			t.Errorf("behind a restart the next reader has %d, want at least %d", next.Fence(), reader.Fence())

@@ -51,14 +51,14 @@ func churn(t *testing.T, locker *Locker, keys int) {
 
 // least is the greatest number that a node has accepted for key {t}:k, as far as it knows.
 func least(f *fakeNode) (number int64) {
-	f.change(func(f *fakeNode) { number = max(f.fence("{t}:k"), f.floor("{t}:k")) })
+	f.Change(func(f *fakeNode) { number = max(f.Fence("{t}:k"), f.Floor("{t}:k")) })
 	return number
 }
 
 // members is how many counters a node has in the set of key {t}:k, and counted whether that has
 // one.
 func members(f *fakeNode) (count int, counted bool) {
-	f.change(func(f *fakeNode) { count, counted = len(f.fences[fenceName("{t}:k")]), f.fence("{t}:k") != 0 })
+	f.Change(func(f *fakeNode) { count, counted = len(f.Fences[fenceName("{t}:k")]), f.Fence("{t}:k") != 0 })
 	return count, counted
 }
 
@@ -71,13 +71,13 @@ func TestPitfall22AnIdleCounterIsForgottenAndOrderStays(t *testing.T) {
 		churn(t, locker, 64)
 		for _, f := range fakes {
 			if _, counted := members(f); !counted {
-				t.Errorf("%s has forgotten one of 65 counters", f.name)
+				t.Errorf("%s has forgotten one of 65 counters", f.Name())
 			}
 		}
 		churn(t, locker, 200)
 		for _, f := range fakes {
 			if count, counted := members(f); counted || count > 64+60+64 {
-				t.Errorf("%s has %d counters, want 64, those of the last minute, and those of two trims at the most", f.name, count)
+				t.Errorf("%s has %d counters, want 64, those of the last minute, and those of two trims at the most", f.Name(), count)
 			}
 		}
 		if second := mustAcquire(t, locker, "{t}:k"); second.Fence() <= first.Fence() || again > 0 {
@@ -128,7 +128,7 @@ func TestTheSetsOfSeveralKeysAndOfPermitsAndReadersAreTrimmed(t *testing.T) {
 			}
 			for _, f := range fakes {
 				if count, _ := members(f); count > 300 {
-					t.Errorf("%s: %s has %d counters", name, f.name, count)
+					t.Errorf("%s: %s has %d counters", name, f.Name(), count)
 				}
 			}
 		})
@@ -147,8 +147,8 @@ func TestKeysOfOneNumberAreForgottenTogether(t *testing.T) {
 		mustRelease(t, lock)
 		churn(t, locker, 200)
 		changeAll(fakes, func(f *fakeNode) {
-			if f.fence("{t}:0") != 0 || f.fence("{t}:127") != 0 {
-				t.Errorf("%s has counters of the lock on many keys", f.name)
+			if f.Fence("{t}:0") != 0 || f.Fence("{t}:127") != 0 {
+				t.Errorf("%s has counters of the lock on many keys", f.Name())
 			}
 		})
 	})
@@ -163,7 +163,7 @@ func TestALockOutlivesItsCounter(t *testing.T) {
 		churn(t, locker, 300)
 		for _, f := range fakes {
 			if _, counted := members(f); counted {
-				t.Errorf("%s has the counter: the test does not show what it is for", f.name)
+				t.Errorf("%s has the counter: the test does not show what it is for", f.Name())
 			}
 		}
 		noError(t, held.Extend(t.Context(), time.Hour))
@@ -182,7 +182,7 @@ func TestACounterThatIsAheadIsKeptUntilTheClocksHavePassedIt(t *testing.T) {
 		again := 0
 		locker, fakes := newLocker(t, 3, WithFences(), allTrims, further(&again))
 		ahead := time.Now().Add(time.Hour).UnixMicro()
-		changeAll(fakes, func(f *fakeNode) { f.setFence("{t}:k", "{t}:k", ahead) })
+		changeAll(fakes, func(f *fakeNode) { f.SetFence("{t}:k", "{t}:k", ahead) })
 		last := mustAcquire(t, locker, "{t}:k")
 		mustRelease(t, last)
 		if last.Fence() <= ahead || again != 1 {
@@ -191,13 +191,13 @@ func TestACounterThatIsAheadIsKeptUntilTheClocksHavePassedIt(t *testing.T) {
 		churn(t, locker, 3500)
 		for _, f := range fakes {
 			if count, counted := members(f); !counted || count > 300 {
-				t.Errorf("%s has %d counters; that which is ahead: %v", f.name, count, counted)
+				t.Errorf("%s has %d counters; that which is ahead: %v", f.Name(), count, counted)
 			}
 		}
 		churn(t, locker, 500)
 		for _, f := range fakes {
 			if _, counted := members(f); counted {
-				t.Errorf("%s has the counter that the clocks have passed", f.name)
+				t.Errorf("%s has the counter that the clocks have passed", f.Name())
 			}
 		}
 		if next := mustAcquire(t, locker, "{t}:k"); next.Fence() <= last.Fence() || again != 1 {
@@ -235,7 +235,7 @@ func TestANumberThatIsNotAboveTheFloorIsRaised(t *testing.T) {
 			locker, fakes := newLocker(t, 5, WithFences())
 			mustRelease(t, mustAcquire(t, locker, "{t}:x"))
 			ahead := time.Now().Add(time.Hour).UnixMicro()
-			changeAll(fakes[1:4], func(f *fakeNode) { f.setFence("{t}:k", "", ahead) })
+			changeAll(fakes[1:4], func(f *fakeNode) { f.SetFence("{t}:k", "", ahead) })
 			if fence, err := use(t, locker); err != nil || fence <= ahead {
 				t.Errorf("%s where a quorum may have forgotten %d: %d, %v", name, ahead, fence, err)
 			}
@@ -248,12 +248,12 @@ func TestANumberThatEqualsTheFloorIsNoVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
 		before(fakes, "ZADD", func(f *fakeNode, args []any) {
-			if f.floor("k") == 0 {
-				f.setFence("k", "", int64(atoi(args[4])))
+			if f.Floor("k") == 0 {
+				f.SetFence("k", "", int64(atoi(args[4])))
 			}
 		})
 		lock := mustAcquire(t, locker, "k")
-		if floor := fakes[0].floor("k"); lock.Fence() <= floor {
+		if floor := fakes[0].Floor("k"); lock.Fence() <= floor {
 			t.Errorf("the fence is %d, and the floor %d", lock.Fence(), floor)
 		}
 	})
@@ -265,7 +265,7 @@ func TestTheFloorIsReadBehindTheNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
 		later := time.Now().Add(time.Minute).UnixMicro()
-		before(fakes, "ZADD", func(f *fakeNode, _ []any) { f.setFence("k", "", later) })
+		before(fakes, "ZADD", func(f *fakeNode, _ []any) { f.SetFence("k", "", later) })
 		if lock := mustAcquire(t, locker, "k"); lock.Fence() <= later {
 			t.Errorf("the fence is %d, and a trim has forgotten numbers up to %d just before the node took it", lock.Fence(), later)
 		}
@@ -279,11 +279,11 @@ func TestALateNumberBelowTheFloorChangesNothing(t *testing.T) {
 		mustRelease(t, first)
 		churn(t, locker, 300)
 		for _, f := range fakes { // what an attempt has sent long ago
-			f.change(func(f *fakeNode) {
-				f.counter([]any{"ZADD", fenceName("{t}:k"), "GT", "CH", fmt.Sprint(first.Fence() - 1), "{t}:k"})
+			f.Change(func(f *fakeNode) {
+				f.RunOne([]any{"ZADD", fenceName("{t}:k"), "GT", "CH", fmt.Sprint(first.Fence() - 1), "{t}:k"})
 			})
 			if number := least(f); number <= first.Fence() {
-				t.Errorf("%s would take %d again", f.name, number+1)
+				t.Errorf("%s would take %d again", f.Name(), number+1)
 			}
 		}
 		reader := mustShare(t, locker, "{t}:k")
@@ -305,19 +305,19 @@ func TestABatchThatBreaksIsNoVoteAndLeavesNoLowerNumber(t *testing.T) {
 			first := mustAcquire(t, locker, "k")
 			mustRelease(t, first)
 			synctest.Wait()
-			changeAll(fakes[:2], func(f *fakeNode) { f.lose = func(name string) bool { return name == command } })
+			changeAll(fakes[:2], func(f *fakeNode) { f.Lose = func(name string) bool { return name == command } })
 			if lock, err := locker.TryAcquire(t.Context(), "k"); err == nil {
 				t.Errorf("with two of three batches broken behind %s, TryAcquire = %v", command, lock)
 			}
 			for _, f := range fakes[:2] {
-				f.change(func(f *fakeNode) { f.lose = nil })
-				if number := f.accepted(); number < first.Fence() {
+				f.Change(func(f *fakeNode) { f.Lose = nil })
+				if number := accepted(f); number < first.Fence() {
 					t.Errorf("broken behind %s, the counter is %d after %d", command, number, first.Fence())
 				}
 			}
 			time.Sleep(time.Minute)
 			wantFree(t, fakes, "k", command)
-			greatest := fakes[0].accepted()
+			greatest := accepted(fakes[0])
 			if next := mustAcquire(t, locker, "k"); next.Fence() <= greatest {
 				t.Errorf("broken behind %s, the next fence is %d after %d", command, next.Fence(), greatest)
 			}
@@ -331,7 +331,7 @@ func TestANodeThatIsOutOfMemoryForgetsNothingAboveItsFloor(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences(), allTrims)
 		mustRelease(t, mustAcquire(t, locker, "{t}:k"))
 		changeAll(fakes, func(f *fakeNode) {
-			f.answer = func(args []any) *driver.Reply {
+			f.Answer = func(args []any) *driver.Reply {
 				if args[0] == "ZADD" && args[len(args)-1] == "" {
 					return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed when used memory > 'maxmemory'"}
 				}
@@ -340,11 +340,11 @@ func TestANodeThatIsOutOfMemoryForgetsNothingAboveItsFloor(t *testing.T) {
 		})
 		churn(t, locker, 300)
 		for _, f := range fakes {
-			if n := f.count("ZREMRANGEBYSCORE"); n == 0 {
-				t.Errorf("%s was asked to remove nothing: the test does not show what it is for", f.name)
+			if n := f.Count("ZREMRANGEBYSCORE"); n == 0 {
+				t.Errorf("%s was asked to remove nothing: the test does not show what it is for", f.Name())
 			}
 			if _, counted := members(f); !counted {
-				t.Errorf("%s has no floor, and has forgotten a counter", f.name)
+				t.Errorf("%s has no floor, and has forgotten a counter", f.Name())
 			}
 		}
 	})
@@ -359,15 +359,15 @@ func TestFencesGrowWhateverBecomesOfTrims(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 25)) //nolint:gosec // it has to be repeatable
 			const year = 365 * 24 * time.Hour
 			fakes, _ := fakeNodes(3)
-			fakes[random.IntN(3)].skew = []time.Duration{0, -year, year}[random.IntN(3)]
+			fakes[random.IntN(3)].Skew = []time.Duration{0, -year, year}[random.IntN(3)]
 			late := make([][]func(), len(fakes)) // what a node runs later, guarded by its mutex
 			for n, f := range fakes {
 				own := rand.New(rand.NewPCG(seed, uint64(100+n))) //nolint:gosec // likewise
-				f.answer = func(args []any) *driver.Reply {
+				f.Answer = func(args []any) *driver.Reply {
 					if args[0] != "ZREMRANGEBYSCORE" && (args[0] != "ZADD" || args[len(args)-1] != "") {
 						return nil
 					}
-					again := func() { f.counter(args) }
+					again := func() { f.RunOne(args) }
 					switch own.IntN(5) {
 					case 0:
 						return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed"}
@@ -405,12 +405,12 @@ func TestFencesGrowWhateverBecomesOfTrims(t *testing.T) {
 				for n, f := range fakes {
 					number := least(f)
 					if number < lows[n] {
-						t.Fatalf("seed %d: %s would take numbers above %d, after it had %d", seed, f.name, number, lows[n])
+						t.Fatalf("seed %d: %s would take numbers above %d, after it had %d", seed, f.Name(), number, lows[n])
 					}
 					lows[n] = number
 				}
 				n := random.IntN(len(fakes))
-				fakes[n].change(func(*fakeNode) {
+				fakes[n].Change(func(*fakeNode) {
 					if some := len(late[n]); some > 0 && random.IntN(2) == 0 {
 						next := random.IntN(some)
 						late[n][next]()
@@ -418,7 +418,7 @@ func TestFencesGrowWhateverBecomesOfTrims(t *testing.T) {
 					}
 				})
 			}
-			forgets := func(f *fakeNode) bool { return len(f.fences[fenceName("{t}:k")]) < 300 }
+			forgets := func(f *fakeNode) bool { return len(f.Fences[fenceName("{t}:k")]) < 300 }
 			if !slices.ContainsFunc(fakes, forgets) { // one may have a clock that is years behind
 				t.Errorf("seed %d: nothing is forgotten", seed)
 			}
@@ -435,7 +435,7 @@ func TestClocksThatAreYearsOffMakeNoFloorThatIsAhead(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			fakes, _ := fakeNodes(3)
 			for i, f := range fakes {
-				f.skew = skews[i]
+				f.Skew = skews[i]
 			}
 			locker := another(t, fakes, WithFences(), allTrims)
 			last := mustAcquire(t, locker, "{t}:k")
@@ -443,9 +443,9 @@ func TestClocksThatAreYearsOffMakeNoFloorThatIsAhead(t *testing.T) {
 			churn(t, locker, 300)
 			for _, f := range fakes {
 				var floor int64
-				f.change(func(f *fakeNode) { floor = f.floor("{t}:k") })
+				f.Change(func(f *fakeNode) { floor = f.Floor("{t}:k") })
 				if floor > time.Now().UnixMicro() {
-					t.Errorf("%s: %s has the floor %d, ahead of our clock", name, f.name, floor)
+					t.Errorf("%s: %s has the floor %d, ahead of our clock", name, f.Name(), floor)
 				}
 			}
 			if next := mustAcquire(t, locker, "{t}:k"); next.Fence() <= last.Fence() {
@@ -462,22 +462,22 @@ func TestATrimLeavesTheFloor(t *testing.T) {
 		locker, fakes := newLocker(t, 1, WithFences(), allTrims)
 		churn(t, locker, 300)
 		var floor int64
-		fakes[0].change(func(f *fakeNode) {
-			floor = f.floor("{t}:k")
-			f.answer = func(args []any) *driver.Reply {
+		fakes[0].Change(func(f *fakeNode) {
+			floor = f.Floor("{t}:k")
+			f.Answer = func(args []any) *driver.Reply {
 				if args[0] == "ZADD" && args[len(args)-1] == "" {
 					return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed when used memory > 'maxmemory'"}
 				}
 				return nil
 			}
 		})
-		removed := fakes[0].count("ZREMRANGEBYSCORE")
+		removed := fakes[0].Count("ZREMRANGEBYSCORE")
 		churn(t, locker, 100)
-		if more := fakes[0].count("ZREMRANGEBYSCORE") - removed; floor == 0 || more == 0 {
+		if more := fakes[0].Count("ZREMRANGEBYSCORE") - removed; floor == 0 || more == 0 {
 			t.Fatalf("the floor was %d, and %d trims came: the test does not show what it is for", floor, more)
 		}
-		fakes[0].change(func(f *fakeNode) {
-			if left := f.floor("{t}:k"); left != floor {
+		fakes[0].Change(func(f *fakeNode) {
+			if left := f.Floor("{t}:k"); left != floor {
 				t.Errorf("the floor is %d, want %d as before the node was out of memory", left, floor)
 			}
 		})
@@ -490,7 +490,7 @@ func TestATrimLowersNoFloor(t *testing.T) {
 		floor := time.Now().Add(time.Hour).UnixMicro()
 		before(fakes[:1], "ZADD", func(f *fakeNode, args []any) {
 			if args[len(args)-1] == "" {
-				f.setFence("{t}:k", "", floor)
+				f.SetFence("{t}:k", "", floor)
 			}
 		})
 		churn(t, locker, 300)
@@ -505,8 +505,8 @@ func TestANodeThatForbidsTrimsWorksAndIsReportedOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var seen recorder
 			locker, fakes := newLocker(t, 3, WithFences(), allTrims, seen.option())
-			fakes[1].change(func(f *fakeNode) {
-				f.answer = failing(command, "NOPERM this user has no permissions to run the '"+strings.ToLower(command)+"' command")
+			fakes[1].Change(func(f *fakeNode) {
+				f.Answer = failing(command, "NOPERM this user has no permissions to run the '"+strings.ToLower(command)+"' command")
 			})
 			churn(t, locker, 300)
 			limits := seen.of(NodeLimited)
@@ -526,16 +526,16 @@ func TestATrimThatFailsIsNotRepeated(t *testing.T) {
 		asks := true
 		locker, fakes := newLocker(t, 1, WithFences(), trimming(func() bool { return asks }))
 		churn(t, locker, 100)
-		fakes[0].change(func(f *fakeNode) { f.lose = func(name string) bool { return name == "ZREMRANGEBYSCORE" } })
+		fakes[0].Change(func(f *fakeNode) { f.Lose = func(name string) bool { return name == "ZREMRANGEBYSCORE" } })
 		churn(t, locker, 1)
-		before := fakes[0].count("ZREMRANGEBYSCORE")
+		before := fakes[0].Count("ZREMRANGEBYSCORE")
 		asks = false
-		fakes[0].change(func(f *fakeNode) { f.lose = nil })
+		fakes[0].Change(func(f *fakeNode) { f.Lose = nil })
 		if _, err := locker.TryAcquire(t.Context(), "k"); err != nil && !errors.Is(err, ErrNoQuorum) {
 			t.Errorf("TryAcquire = %v", err)
 		}
 		time.Sleep(time.Minute)
-		if n := fakes[0].count("ZREMRANGEBYSCORE"); n != before || before == 0 {
+		if n := fakes[0].Count("ZREMRANGEBYSCORE"); n != before || before == 0 {
 			t.Errorf("a trim whose reply was lost was sent %d times in all, want %d", n, before)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // A namesNode is a fake node that notes the names that it is sent.
@@ -66,10 +67,10 @@ func FuzzKeys(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, prefix, key, token string, cluster bool) {
 		synctest.Test(t, func(t *testing.T) {
-			node := &namesNode{fakeNode: newFakeNode("node-1")}
+			node := &namesNode{fakeNode: fakenode.New("node-1")}
 			options := []Option{WithKeyPrefix(prefix), WithFences()}
 			if cluster {
-				node.info += "redis_mode:cluster\r\n"
+				node.Info += "redis_mode:cluster\r\n"
 			} else {
 				options = append(options, WithLongestTTL(defaults().acquire.ttl), WithRestartGuard())
 			}
@@ -93,7 +94,7 @@ func FuzzKeys(f *testing.F) {
 				case err != nil:
 					t.Fatalf("TryAcquire of a free key = %v", err)
 				}
-				if has, _ := node.token(prefix + key); lock.Key() != key || has != lock.Token() || option != nil && lock.Token() != token {
+				if has, _ := node.Token(prefix + key); lock.Key() != key || has != lock.Token() || option != nil && lock.Token() != token {
 					t.Fatalf("the lock of key %q is that of %q, and the node has %q", key, lock.Key(), has)
 				}
 				mustRelease(t, lock)
@@ -108,7 +109,7 @@ func FuzzKeys(f *testing.F) {
 					t.Errorf("a cluster was asked for %q, which is on another server than %q", name, prefix+key)
 				}
 			}
-			if channels := node.published; len(channels) > 0 && channels[0] != protocol.WakeChannel+prefix+key {
+			if channels := node.Published; len(channels) > 0 && channels[0] != protocol.WakeChannel+prefix+key {
 				t.Errorf("the release was announced on %q", channels[0])
 			}
 		})

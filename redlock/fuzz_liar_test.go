@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/scripts"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // A liar is a fake node that answers as the bytes of a fuzzer say, and otherwise as it
@@ -53,12 +54,12 @@ var told = []string{
 const mostLiars = 5
 
 // liars returns n nodes that tell these lies.
-func liars(n int, kind fakeKind, scriptless bool, w *witness, data []byte) []*liar {
+func liars(n int, kind fakenode.Kind, scriptless bool, w *witness, data []byte) []*liar {
 	nodes := make([]*liar, n)
 	for i, node := range proofNodes(n) {
-		node.kind, node.scriptless = kind, scriptless
+		node.Kind, node.Scriptless = kind, scriptless
 		nodes[i] = &liar{proofNode: node, index: i, witness: w, lies: map[string][]lie{}}
-		node.answer = nodes[i].answers
+		node.Answer = nodes[i].answers
 	}
 	for ; len(data) >= 3; data = data[3:] {
 		node, about := nodes[int(data[0])%mostLiars%n], told[int(data[0])/mostLiars%len(told)]
@@ -103,7 +104,7 @@ func (n *liar) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, e
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	if !sleep(ctx, 100*time.Microsecond) {
+	if !fakenode.Sleep(ctx, 100*time.Microsecond) {
 		return nil, ctx.Err()
 	}
 	replies, err := n.batch(ctx, cmds)
@@ -123,13 +124,13 @@ func (n *liar) batch(ctx context.Context, cmds []driver.Command) ([]driver.Reply
 	}
 	switch l.kind % 16 {
 	case 0:
-		return nil, errCut
+		return nil, fakenode.ErrCut
 	case 1:
-		return nil, driver.NotSent(errCut)
+		return nil, driver.NotSent(fakenode.ErrCut)
 	case 2:
-		return replies[:len(replies)/2], errCut
+		return replies[:len(replies)/2], fakenode.ErrCut
 	case 3:
-		return replies, errCut
+		return replies, fakenode.ErrCut
 	case 4:
 		return nil, nil
 	case 5:
@@ -151,11 +152,11 @@ func (n *liar) batch(ctx context.Context, cmds []driver.Command) ([]driver.Reply
 	case 10: // the server runs it when nobody waits any more
 		<-ctx.Done()
 		time.AfterFunc(time.Duration(l.detail)*10*time.Millisecond, func() {
-			n.change(func(f *fakeNode) { f.run(cmds) })
+			n.Change(func(f *fakeNode) { f.Run(cmds) })
 		})
 		return nil, ctx.Err()
 	default:
-		if !sleep(ctx, time.Duration(l.detail)*4*time.Millisecond) {
+		if !fakenode.Sleep(ctx, time.Duration(l.detail)*4*time.Millisecond) {
 			return replies, ctx.Err()
 		}
 		if replies == nil {
@@ -168,7 +169,7 @@ func (n *liar) batch(ctx context.Context, cmds []driver.Command) ([]driver.Reply
 // truth runs the commands, about each of which there may be a lie.
 func (n *liar) truth(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	replies, err := n.proofNode.Do(ctx, cmds)
-	if at := slices.IndexFunc(cmds, waits); err == nil && at >= 0 {
+	if at := slices.IndexFunc(cmds, fakenode.IsProof); err == nil && at >= 0 {
 		if l, ok := n.next(cmds[at].Args[0].(string)); ok && !n.fair {
 			replies[at] = l.about(cmds[at].Args, replies[at])
 		}
@@ -178,13 +179,13 @@ func (n *liar) truth(ctx context.Context, cmds []driver.Command) ([]driver.Reply
 
 // answers is asked before a command is run. The node's mutex is held.
 func (n *liar) answers(args []any) *driver.Reply {
-	l, ok := n.next(commandName(args))
+	l, ok := n.next(fakenode.CommandName(args))
 	if !ok {
 		return nil
 	}
 	var honest driver.Reply
 	if l.kind&lieRuns != 0 {
-		honest = n.one(args)
+		honest = n.RunOne(args)
 	} else {
 		honest = driver.Reply{Kind: driver.Failure, Str: "ERR not run"}
 	}
@@ -276,9 +277,9 @@ func (l lie) about(args []any, honest driver.Reply) driver.Reply {
 func (n *liar) Subscribe(ctx context.Context, hear func(driver.Notice)) (driver.Subscription, error) {
 	l, ok := n.next("ear")
 	if ok && l.kind%16 == 0 {
-		return nil, errCut
+		return nil, fakenode.ErrCut
 	}
-	open, err := n.fakeNode.Subscribe(ctx, hear)
+	open, err := n.Node.Subscribe(ctx, hear)
 	if err != nil || !ok {
 		return open, err
 	}
@@ -287,9 +288,9 @@ func (n *liar) Subscribe(ctx context.Context, hear func(driver.Notice)) (driver.
 		notice.Channel = protocol.WakeChannel + "k"
 	}
 	if l.kind%4 < 2 {
-		notice.Err = errCut
+		notice.Err = fakenode.ErrCut
 	}
-	open.(*fakeSubscription).put(notice)
+	open.(*fakenode.Subscription).Put(notice)
 	return open, nil
 }
 
@@ -299,10 +300,10 @@ func (n *liar) check(t *testing.T) {
 	n.liarMu.Lock()
 	defer n.liarMu.Unlock()
 	if n.calls > mostCalls {
-		t.Errorf("%s was asked more than %d times", n.name, mostCalls)
+		t.Errorf("%s was asked more than %d times", n.Name(), mostCalls)
 	}
 	if n.late > 0 {
-		t.Errorf("%s was asked %d times after the Locker was closed", n.name, n.late)
+		t.Errorf("%s was asked %d times after the Locker was closed", n.Name(), n.late)
 	}
 }
 
@@ -357,9 +358,9 @@ func (w *witness) see(node int, cmds []driver.Command, replies []driver.Reply) {
 		// Without scripts a key of one's own is prolonged by a second batch, and that one
 		// says whether all of it counts.
 		half = half || args[0] == "SET" && len(args) > 3 && reply.Kind == driver.String && reply.Str == args[2]
-		switch name := commandName(args); {
+		switch name := fakenode.CommandName(args); {
 		case !counts && !half:
-		case name == "GET" && i >= 2 && commandName(cmds[i-2].Args) == "ZADD":
+		case name == "GET" && i >= 2 && fakenode.CommandName(cmds[i-2].Args) == "ZADD":
 			zadd, floor := cmds[i-2].Args[4].(string), replies[i-1]
 			least, err := strconv.ParseFloat(floor.Str, 64)
 			told := floor.Kind == driver.Nil || floor.Kind == driver.String && err == nil
@@ -368,7 +369,7 @@ func (w *witness) see(node int, cmds []driver.Command, replies []driver.Reply) {
 				w.fenced[fence] = w.fenced[fence] || replies[i-2].Int == 1 && int64(least) < int64(atoi(zadd))
 			}
 		case !counts:
-		case name == "GET" && i >= 1 && commandName(cmds[i-1].Args) == "PEXPIRE":
+		case name == "GET" && i >= 1 && fakenode.CommandName(cmds[i-1].Args) == "PEXPIRE":
 			if replies[i-1].Kind != driver.Failure && reply.Kind == driver.String {
 				w.granted[vow{node, reply.Str, ""}] = time.Now()
 			}
@@ -409,7 +410,7 @@ func (w *witness) counts(cmds []driver.Command, replies []driver.Reply) bool {
 		}
 	}
 	if w.wait != "" {
-		at := slices.IndexFunc(cmds, waits)
+		at := slices.IndexFunc(cmds, fakenode.IsProof)
 		if at < 0 || len(replies) <= at || cmds[at].Args[0] != w.wait {
 			return false
 		}
@@ -497,7 +498,7 @@ func tokensOf(args []any) []any {
 // grants reports whether the answer to a command has the form of one that gives the asking
 // token the key, or its number a place.
 func grants(args []any, reply driver.Reply) bool {
-	switch commandName(args) {
+	switch fakenode.CommandName(args) {
 	case "SET":
 		return len(args) > 3 && (reply.Kind == driver.Nil || reply.Kind == driver.String && reply.Str == args[2])
 	case "SET IFEQ":

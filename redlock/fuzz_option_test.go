@@ -122,8 +122,8 @@ func FuzzOptions(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			nodes := make([]driver.Node, 3)
 			for i, n := range proofNodes(3) {
-				n.replicas = math.MaxInt64
-				nodes[i] = driver.Node{Name: n.name, Driver: n}
+				n.Replicas = math.MaxInt64
+				nodes[i] = driver.Node{Name: n.Name(), Driver: n}
 			}
 			s := tape(chosen)
 			locker, err := New(nodes, s.chosen()...)
@@ -138,7 +138,7 @@ func FuzzOptions(f *testing.F) {
 			o := &locker.options
 			lock, err := locker.Acquire(t.Context(), "k")
 			if err != nil {
-				refused(t, err, nodes[0].Driver.(*proofNode).count("SET")-min(1, int(o.guard())))
+				refused(t, err, nodes[0].Driver.(*proofNode).Count("SET")-min(1, int(o.guard())))
 				return
 			}
 			within := func(what string, ttl time.Duration) {

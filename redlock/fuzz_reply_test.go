@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // FuzzClockGuard sets a node's clock, and lets it tell anything instead of its time. Under
@@ -29,7 +30,7 @@ func FuzzClockGuard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			const longest = 10 * time.Second
-			odd := liars(1, redis7, false, &witness{}, nil)[0]
+			odd := liars(1, fakenode.Redis7, false, &witness{}, nil)[0]
 			locker := another(t, []*liar{odd}, WithLongestTTL(longest), WithClockGuard())
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			seen := time.Now()     // when the clock was last told
@@ -45,7 +46,7 @@ func FuzzClockGuard(f *testing.F) {
 				if by > 0 {
 					set = time.Now()
 				}
-				odd.change(func(f *fakeNode) { f.skew += by })
+				odd.Change(func(f *fakeNode) { f.Skew += by })
 				told, l := steps[2] == 0, lie{steps[2] - 1, steps[1]}
 				if !told {
 					odd.tells("TIME", lie{l.kind | lieForever, l.detail}) // an idle Locker may hear it, too
@@ -53,7 +54,7 @@ func FuzzClockGuard(f *testing.F) {
 				}
 				hides := time.Duration(2*clockdrift.DefaultRate*float64(time.Since(seen))) + time.Millisecond
 				readable := func() (ok bool) { // what is made of the time depends on the time
-					odd.change(func(f *fakeNode) { _, ok = protocol.ReadTime(l.about([]any{"TIME"}, f.one([]any{"TIME"}))) })
+					odd.Change(func(f *fakeNode) { _, ok = protocol.ReadTime(l.about([]any{"TIME"}, f.RunOne([]any{"TIME"}))) })
 					return ok
 				}
 				before := readable()
@@ -160,7 +161,7 @@ func about(few byte, lies []byte) []byte {
 // near their end, where they stay until they have been idle.
 func (tr *trial) poisoned() bool {
 	for _, n := range tr.nodes {
-		if n.accepted() > protocol.MaxFence/2 {
+		if accepted(n.Node) > protocol.MaxFence/2 {
 			return true
 		}
 	}
@@ -282,8 +283,8 @@ func newTrial(t *testing.T, size, settings, kind byte, lies []byte) *trial {
 		tr.options = append(tr.options, WithDurability(Durability{Disk: true, Replicas: 1}))
 	}
 	w.nodes = 1 + int(size)%mostLiars
-	server := fakeKind(kind % 5)
-	tr.nodes = liars(w.nodes, server, kind/5%2 == 1 && server != redis7, w, lies) // which would give no locks
+	server := fakenode.Kind(kind % 5)
+	tr.nodes = liars(w.nodes, server, kind/5%2 == 1 && server != fakenode.Redis7, w, lies) // which would give no locks
 	tr.locker = tr.another()
 	return tr
 }
@@ -542,7 +543,7 @@ func TestRepliesThatNoServerGivesAreNoVotes(t *testing.T) {
 	for i, reply := range odd {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 1, WithMaxOutage(0))
-			fakes[0].answer = func(args []any) *driver.Reply {
+			fakes[0].Answer = func(args []any) *driver.Reply {
 				if args[0] != "SET" {
 					return nil
 				}
@@ -558,8 +559,8 @@ func TestRepliesThatNoServerGivesAreNoVotes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 1)
 			lock := mustAcquire(t, locker, "k")
-			fakes[0].change(func(f *fakeNode) {
-				f.answer = func(args []any) *driver.Reply {
+			fakes[0].Change(func(f *fakeNode) {
+				f.Answer = func(args []any) *driver.Reply {
 					if args[0] != "EVALSHA" {
 						return nil
 					}
@@ -569,7 +570,7 @@ func TestRepliesThatNoServerGivesAreNoVotes(t *testing.T) {
 			if err := lock.Extend(t.Context(), time.Minute); !errors.Is(err, ErrNoQuorum) {
 				t.Errorf("reply %d (%+v) to an extension: Extend = %v, want ErrNoQuorum", i, reply, err)
 			}
-			fakes[0].change(func(f *fakeNode) { f.answer = nil })
+			fakes[0].Change(func(f *fakeNode) { f.Answer = nil })
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // guard10 is the guard of most of these tests.
@@ -20,28 +21,28 @@ func guard10() Option {
 	return option(func(o *lockerOptions) { o.longest, o.bounded, o.guards = 10*time.Second, true, true })
 }
 
-// records returns the guard's keys at a node.
-func (f *fakeNode) records() map[string]string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// recordsAt returns the guard's keys at a node.
+func recordsAt(f *fakeNode) map[string]string {
 	found := map[string]string{}
-	for _, key := range gate.RecordKeys {
-		if held, ok := f.get(key); ok {
-			found[key] = held.token
+	f.Change(func(f *fakeNode) {
+		for _, key := range gate.RecordKeys {
+			if held, ok := f.Get(key); ok {
+				found[key] = held.Token
+			}
 		}
-	}
+	})
 	return found
 }
 
-// put sets a record.
-func (f *fakeNode) put(key, text string) { f.plant(key, text, 1000*time.Hour) }
+// putRecord sets a record.
+func putRecord(f *fakeNode, key, text string) { f.Plant(key, text, 1000*time.Hour) }
 
 // admitTo gives a node records that admit it as it is.
-func (f *fakeNode) admitTo(ms int64, set string) {
-	m := gate.Marker{Replid: protocol.Field(f.info, "master_replid:"), Nonce: random.Nonce(), Ms: ms}
-	f.put(gate.EpochKey, gate.FormatEpoch(m.Nonce))
-	f.put(gate.MarkerKey, m.String())
-	f.put(gate.SetKey, set)
+func admitTo(f *fakeNode, ms int64, set string) {
+	m := gate.Marker{Replid: protocol.Field(f.Info, "master_replid:"), Nonce: random.Nonce(), Ms: ms}
+	putRecord(f, gate.EpochKey, gate.FormatEpoch(m.Nonce))
+	putRecord(f, gate.MarkerKey, m.String())
+	putRecord(f, gate.SetKey, set)
 }
 
 func TestAdmitLetsNewNodesVoteAtOnceAndChangesNothingAtTheNextStart(t *testing.T) {
@@ -53,12 +54,12 @@ func TestAdmitLetsNewNodesVoteAtOnceAndChangesNothingAtTheNextStart(t *testing.T
 			t.Errorf("the events of Admit are %v", seen.events)
 		}
 		lock := mustAcquire(t, locker, "k")
-		before := fakes[0].records()
+		before := recordsAt(fakes[0])
 		next := another(t, fakes, guard10())
 		if err := next.AdmitNewNodes(t.Context()); !errors.Is(err, ErrAdmitted) || errors.Is(err, ErrNoQuorum) {
 			t.Errorf("a second Admit = %v, want ErrAdmitted", err)
 		}
-		if after := fakes[0].records(); !maps.Equal(before, after) {
+		if after := recordsAt(fakes[0]); !maps.Equal(before, after) {
 			t.Errorf("a second Admit has made %v of %v", after, before)
 		}
 		mustRelease(t, lock)
@@ -70,16 +71,16 @@ func TestAdmitLetsNewNodesVoteAtOnceAndChangesNothingAtTheNextStart(t *testing.T
 func TestAdmitAdmitsNobodyWhereANodeDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, guard10())
-		fakes[1].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+		fakes[1].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 		err := locker.AdmitNewNodes(t.Context())
 		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "node-2") || strings.Contains(err.Error(), "node-1") {
 			t.Errorf("Admit = %v, want an error that names node-2 alone", err)
 		}
 		synctest.Wait()
-		if found := fakes[0].records(); len(found) > 0 {
+		if found := recordsAt(fakes[0]); len(found) > 0 {
 			t.Errorf("Admit has failed and left %v", found)
 		}
-		fakes[1].change(func(f *fakeNode) { f.refused = nil })
+		fakes[1].Change(func(f *fakeNode) { f.Refused = nil })
 		time.Sleep(time.Second)
 		admit(t, locker)
 		mustAcquire(t, locker, "k")
@@ -90,16 +91,16 @@ func TestAdmitAdmitsNobodyWhereANodeDoesNotAnswer(t *testing.T) {
 // Of whatever version, age and type: somebody has used these nodes.
 func TestAdmitAdmitsNobodyWhereANodeHoldsAKeyOfTheGuards(t *testing.T) {
 	for _, key := range gate.RecordKeys {
-		for _, text := range []string{"v1 " + someNonce, "v2 new", "", aList} {
+		for _, text := range []string{"v1 " + someNonce, "v2 new", "", fakenode.List} {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, 3, guard10(), WithKeyPrefix("p:"))
-				fakes[2].put(key+":p:", text)
+				putRecord(fakes[2], key+":p:", text)
 				err := locker.AdmitNewNodes(t.Context())
 				if !errors.Is(err, ErrAdmitted) || !strings.Contains(err.Error(), `node-3 holds "`+key+`:p:"`) || strings.Contains(err.Error(), "node-1") {
 					t.Errorf("Admit where node-3 holds %q under %q = %v, want ErrAdmitted that names both", text, key, err)
 				}
 				synctest.Wait()
-				if found := fakes[0].keys; len(found) > 0 {
+				if found := fakes[0].Keys; len(found) > 0 {
 					t.Errorf("Admit has failed and left %v", found)
 				}
 			})
@@ -113,12 +114,12 @@ func TestAdmitGivesUpWhereAnotherIsFaster(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10())
 		before(fakes[:1], "SET", func(f *fakeNode, args []any) {
 			if args[1] == gate.EpochKey {
-				f.answer = nil
-				f.keys[gate.EpochKey] = fakeKey{"v1 " + someNonce, f.now().Add(time.Hour)}
+				f.Answer = nil
+				f.Put(gate.EpochKey, "v1 "+someNonce, time.Hour)
 			}
 		})
 		says(t, ErrAdmitted, "meanwhile")(locker.AdmitNewNodes(t.Context()))
-		if found := fakes[0].records(); found[gate.MarkerKey] != "" || found[gate.EpochKey] != "v1 "+someNonce {
+		if found := recordsAt(fakes[0]); found[gate.MarkerKey] != "" || found[gate.EpochKey] != "v1 "+someNonce {
 			t.Errorf("the records are %v, want the other's epoch and no marker", found)
 		}
 	})
@@ -130,7 +131,7 @@ func TestAdmitNamesANodeThatIsStartedAnewMeanwhile(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10())
 		before(fakes[:1], "SET", func(f *fakeNode, args []any) {
 			if args[1] == gate.MarkerKey && len(args) == 4 { // no probe
-				f.answer = nil
+				f.Answer = nil
 				anotherHistory(f)
 			}
 		})
@@ -141,9 +142,11 @@ func TestAdmitNamesANodeThatIsStartedAnewMeanwhile(t *testing.T) {
 func TestAdmitTakesNoServerTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, guard10())
-		fakes[2].change(func(f *fakeNode) { f.info = strings.Replace(f.info, fakeHistory("node-3"), fakeHistory("node-1"), 1) })
+		fakes[2].Change(func(f *fakeNode) {
+			f.Info = strings.Replace(f.Info, fakenode.History("node-3"), fakenode.History("node-1"), 1)
+		})
 		says(t, ErrNode, "node node-3", "of node node-1")(locker.AdmitNewNodes(t.Context()))
-		if found := fakes[0].records(); len(found) > 0 {
+		if found := recordsAt(fakes[0]); len(found) > 0 {
 			t.Errorf("Admit has failed and left %v", found)
 		}
 	})
@@ -153,9 +156,9 @@ func TestAForcedAdmissionAdmitsWhatAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := admittedLocker(t, 5)
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		forEach(fakes[:2], (*fakeNode).restart)
-		fakes[2].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
-		fakes[3].put(gate.SetKey, "v1 0:7@1")
+		forEach(fakes[:2], (*fakeNode).Restart)
+		fakes[2].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
+		putRecord(fakes[3], gate.SetKey, "v1 0:7@1")
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
 			t.Fatalf("TryAcquire = %v, want ErrQuarantine", err)
 		}
@@ -166,7 +169,7 @@ func TestAForcedAdmissionAdmitsWhatAnswers(t *testing.T) {
 			}
 		}
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		if got := fakes[3].records()[gate.SetKey]; got != "v1 0:7@1" {
+		if got := recordsAt(fakes[3])[gate.SetKey]; got != "v1 0:7@1" {
 			t.Errorf("a forced Admit has set %q to %q", gate.SetKey, got)
 		}
 	})
@@ -184,8 +187,8 @@ func TestAnAdmissionThatIsNoneIsRefused(t *testing.T) {
 func TestAClientOfLongerLeasesThanTheMarkersSayIsRefusedAndRaisesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, fakes := admittedLocker(t, 3)
-		fakes[2].restart() // with nothing that says otherwise
-		before := fakes[0].records()
+		fakes[2].Restart() // with nothing that says otherwise
+		before := recordsAt(fakes[0])
 		longer := another(t, fakes, WithLongestTTL(30*time.Second), WithRestartGuard())
 		for range 10 {
 			_, err := longer.Acquire(t.Context(), "k")
@@ -194,10 +197,10 @@ func TestAClientOfLongerLeasesThanTheMarkersSayIsRefusedAndRaisesNothing(t *test
 			}
 			time.Sleep(7 * time.Second)
 		}
-		if after := fakes[0].records(); !maps.Equal(before, after) {
+		if after := recordsAt(fakes[0]); !maps.Equal(before, after) {
 			t.Errorf("who was refused has made %v of %v", after, before)
 		}
-		if found := fakes[2].records()[gate.MarkerKey]; found != "" {
+		if found := recordsAt(fakes[2])[gate.MarkerKey]; found != "" {
 			t.Errorf("who was refused has admitted another node: %q", found)
 		}
 	})
@@ -209,10 +212,10 @@ func TestAMarkerForShorterLeasesThanAnothersOfTheQuorumIsNoVote(t *testing.T) {
 	for _, slow := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
 			_, fakes := newLocker(t, 3)
-			fakes[0].admitTo(10_000, "v1 0:3@1")
-			fakes[1].admitTo(30_000, "v1 0:3@1")
-			fakes[2].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
-			fakes[slow].change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+			admitTo(fakes[0], 10_000, "v1 0:3@1")
+			admitTo(fakes[1], 30_000, "v1 0:3@1")
+			fakes[2].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
+			fakes[slow].Change(func(f *fakeNode) { f.Delay = 20 * time.Millisecond })
 			locker := another(t, fakes, guard10())
 			says(t, ErrNodeSet, "10s", "30s")(locker.TryAcquire(t.Context(), "k"))
 		})
@@ -224,16 +227,16 @@ func TestAQuarantineTakesTheLongestTimeThatAnyMarkerNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, fakes := newLocker(t, 3)
 		for _, f := range fakes {
-			f.admitTo(30_000, "v1 0:3@1")
+			admitTo(f, 30_000, "v1 0:3@1")
 		}
 		locker := another(t, fakes, guard10())
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[0].restart()
+		fakes[0].Restart()
 		var admitted time.Duration
 		for start := time.Now(); admitted == 0; {
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			synctest.Wait()
-			if fakes[0].records()[gate.MarkerKey] != "" {
+			if recordsAt(fakes[0])[gate.MarkerKey] != "" {
 				admitted = time.Since(start)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -241,7 +244,7 @@ func TestAQuarantineTakesTheLongestTimeThatAnyMarkerNames(t *testing.T) {
 		if admitted < 30*time.Second+clockAllowance(locker, 30*time.Second) || admitted > 32*time.Second {
 			t.Errorf("the node was admitted after %v, want 30s and what clocks run apart", admitted)
 		}
-		if m, err := gate.ParseMarker(fakes[0].records()[gate.MarkerKey]); err != nil || m.Ms != 30_000 {
+		if m, err := gate.ParseMarker(recordsAt(fakes[0])[gate.MarkerKey]); err != nil || m.Ms != 30_000 {
 			t.Errorf("the marker is %v, want one for 30s", m)
 		}
 	})
@@ -253,11 +256,11 @@ func clockAllowance(l *Locker, d time.Duration) time.Duration {
 
 // mergeNodes makes the third of three nodes silent, and the second two addresses with the first.
 func mergeNodes(fakes []*fakeNode) {
-	fakes[2].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
-	fakes[1].change(func(f *fakeNode) {
-		f.info = strings.Replace(f.info, fakeHistory("node-2"), fakeHistory("node-1"), 1)
+	fakes[2].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
+	fakes[1].Change(func(f *fakeNode) {
+		f.Info = strings.Replace(f.Info, fakenode.History("node-2"), fakenode.History("node-1"), 1)
 		for _, key := range gate.RecordKeys {
-			f.keys[key] = fakes[0].keys[key]
+			f.Keys[key] = fakes[0].Keys[key]
 		}
 	})
 }
@@ -314,9 +317,9 @@ func TestANodeRefusesClientsThatItDoesNotList(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, fakes := newLocker(t, tt.nodes)
 			for _, f := range fakes {
-				f.admitTo(10_000, tt.set)
+				admitTo(f, 10_000, tt.set)
 			}
-			before := fakes[0].records()
+			before := recordsAt(fakes[0])
 			locker := another(t, fakes, append(tt.options, guard10())...)
 			_, err := locker.Acquire(t.Context(), "k")
 			if listed := tt.want == nil; listed != (err == nil) || !listed && !errors.Is(err, ErrNodeSet) {
@@ -327,12 +330,12 @@ func TestANodeRefusesClientsThatItDoesNotList(t *testing.T) {
 					t.Errorf("%d nodes that say %q: %v, want %q in it", tt.nodes, tt.set, err, want)
 				}
 			}
-			changeAll(fakes, func(f *fakeNode) { delete(f.keys, gate.MarkerKey) })
+			changeAll(fakes, func(f *fakeNode) { delete(f.Keys, gate.MarkerKey) })
 			for range 5 {
 				time.Sleep(5 * time.Second)
 				_, _ = locker.TryAcquire(t.Context(), "k")
 			}
-			if after := fakes[0].records(); tt.want != nil && after[gate.MarkerKey] != "" {
+			if after := recordsAt(fakes[0]); tt.want != nil && after[gate.MarkerKey] != "" {
 				t.Errorf("who is not listed has made %v of %v", after, before)
 			}
 		})
@@ -349,17 +352,17 @@ func TestWhoEndsAQuarantineListsItsOwnConfigurationIfAnAdmittedNodeDoes(t *testi
 		synctest.Test(t, func(t *testing.T) {
 			_, fakes := newLocker(t, 3)
 			for _, f := range fakes {
-				f.admitTo(10_000, tt.set)
+				admitTo(f, 10_000, tt.set)
 			}
 			locker := another(t, fakes, guard10(), WithNodeSet(7))
 			_, _ = locker.TryAcquire(t.Context(), "k")
-			fakes[0].restart()
+			fakes[0].Restart()
 			for range 8 {
 				time.Sleep(3 * time.Second)
 				_, _ = locker.TryAcquire(t.Context(), "k")
 				synctest.Wait()
 			}
-			if set := fakes[0].records()[gate.SetKey]; set != tt.want {
+			if set := recordsAt(fakes[0])[gate.SetKey]; set != tt.want {
 				t.Errorf("where others say %q the node that came back is given %q, want %q", tt.set, set, tt.want)
 			}
 		})
@@ -372,7 +375,7 @@ func TestTheFirstClientListsItsOwnConfiguration(t *testing.T) {
 		locker := another(t, fakes, guard10(), WithNodeSet(42), WithKeyPrefix("p:"))
 		admit(t, locker)
 		mustAcquire(t, locker, "k")
-		if set, _ := fakes[0].token(gate.SetKey + ":p:"); set != "v1 42:3@1" {
+		if set, _ := fakes[0].Token(gate.SetKey + ":p:"); set != "v1 42:3@1" {
 			t.Errorf("the node set is %q, want that of the client", set)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // Two batches are out at once: the clock is set between the two, and the reply of the first
@@ -21,20 +22,20 @@ func TestAStepBetweenTwoBatchesThatOverlapIsSeen(t *testing.T) {
 		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithClockGuard())
 		holder := mustAcquire(t, another(t, fakes), "k")
 		for range node.WindowPeriod { // so that it knows how far the node is
-			fakes[0].change(func(f *fakeNode) { f.delay = 10 * time.Millisecond })
+			fakes[0].Change(func(f *fakeNode) { f.Delay = 10 * time.Millisecond })
 			mustRelease(t, mustAcquire(t, locker, "warm"))
 		}
 		go func() { _, _ = locker.TryAcquire(t.Context(), "another") }()
 		time.Sleep(4 * time.Millisecond)
 		go func() {
 			time.Sleep(2 * time.Millisecond)
-			fakes[0].change(func(f *fakeNode) { f.skew = time.Minute })
+			fakes[0].Change(func(f *fakeNode) { f.Skew = time.Minute })
 		}()
-		before := fakes[0].count("TIME") // none of the two has reached the node
+		before := fakes[0].Count("TIME") // none of the two has reached the node
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
 			t.Errorf("TryAcquire = %v, want ErrQuarantine; the holder is valid: %v", err, holder.Valid())
 		}
-		if got := fakes[0].count("TIME") - before; got != 2 {
+		if got := fakes[0].Count("TIME") - before; got != 2 {
 			t.Errorf("the clock was read %d times, want once by each batch: this test does not show what it is for", got)
 		}
 	})
@@ -49,14 +50,14 @@ func TestAStepThatIdleTimeCouldHideIsSeen(t *testing.T) {
 			time.Sleep(idle)
 			holder := mustAcquire(t, another(t, fakes), "k")
 			time.Sleep(time.Second)
-			fakes[0].change(func(f *fakeNode) { f.skew = idle / 1000 }) // what drift may come to
+			fakes[0].Change(func(f *fakeNode) { f.Skew = idle / 1000 }) // what drift may come to
 			f := fakes[0]
-			if f.skew < 110*time.Millisecond {
-				f.change(func(f *fakeNode) { f.skew = 110 * time.Millisecond })
+			if f.Skew < 110*time.Millisecond {
+				f.Change(func(f *fakeNode) { f.Skew = 110 * time.Millisecond })
 			}
-			time.Sleep(8890*time.Millisecond - min(f.skew-110*time.Millisecond, 8*time.Second))
+			time.Sleep(8890*time.Millisecond - min(f.Skew-110*time.Millisecond, 8*time.Second))
 			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
-				t.Errorf("after %v the clock was set forward by %v: TryAcquire = %v, want ErrQuarantine; the holder is valid: %v", idle, f.skew, err, holder.Valid())
+				t.Errorf("after %v the clock was set forward by %v: TryAcquire = %v, want ErrQuarantine; the holder is valid: %v", idle, f.Skew, err, holder.Valid())
 			}
 		})
 	}
@@ -72,9 +73,9 @@ func TestAnIdleLockerReadsTheClocksWithTheClockGuardAlone(t *testing.T) {
 			locker, fakes := newLocker(t, 3, options...)
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			time.Sleep(time.Minute)
-			before := fakes[0].count("TIME")
+			before := fakes[0].Count("TIME")
 			time.Sleep(time.Hour)
-			switch got := fakes[0].count("TIME") - before; {
+			switch got := fakes[0].Count("TIME") - before; {
 			case guarded && (got < 3600/13 || got > 3600/12):
 				t.Errorf("the clock was read %d times in an hour, want once in 12.6s", got)
 			case !guarded && got > 0:
@@ -93,9 +94,9 @@ func TestANodeWhoseClockWasNotReadForTooLongDoesNotVoteForTheLongestTTL(t *testi
 	for name, away := range map[string]func(machine *sleeper, f *fakeNode){
 		"the machine slept": func(machine *sleeper, _ *fakeNode) { machine.sleep(5 * time.Minute) },
 		"the node was down": func(_ *sleeper, f *fakeNode) {
-			f.change(func(f *fakeNode) { f.refused = errCut })
+			f.Change(func(f *fakeNode) { f.Refused = fakenode.ErrCut })
 			time.Sleep(5 * time.Minute)
-			f.change(func(f *fakeNode) { f.refused = nil })
+			f.Change(func(f *fakeNode) { f.Refused = nil })
 		},
 	} {
 		bubble(t, name, func(t *testing.T) {
@@ -104,9 +105,9 @@ func TestANodeWhoseClockWasNotReadForTooLongDoesNotVoteForTheLongestTTL(t *testi
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			time.Sleep(time.Second)
 			away(&machine, fakes[0])
-			fakes[0].change(func(f *fakeNode) {
+			fakes[0].Change(func(f *fakeNode) {
 				if machine.slept.Load() > 0 {
-					f.skew += 5 * time.Minute // it went on meanwhile
+					f.Skew += 5 * time.Minute // it went on meanwhile
 				}
 			})
 			time.Sleep(2 * time.Second)
@@ -131,11 +132,11 @@ func TestAClockThatWasReadTooBlurredIsReadOnceMore(t *testing.T) {
 			time.AfterFunc(120*time.Millisecond, func() { close(late) })
 			return late
 		}
-		fakes[0].change(func(f *fakeNode) { f.hold = slow })
+		fakes[0].Change(func(f *fakeNode) { f.Hold = slow })
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[0].change(func(f *fakeNode) { f.hold, f.delay = nil, 200*time.Millisecond })
+		fakes[0].Change(func(f *fakeNode) { f.Hold, f.Delay = nil, 200*time.Millisecond })
 		says(t, ErrNoQuorum, "may hide")(locker.TryAcquire(t.Context(), "k"))
-		fakes[0].change(func(f *fakeNode) { f.delay = 0 })
+		fakes[0].Change(func(f *fakeNode) { f.Delay = 0 })
 		mustAcquire(t, locker, "k")
 	})
 }
@@ -196,8 +197,8 @@ func TestNoVoteThatCountedHidesAStep(t *testing.T) {
 				}
 			})
 			step := func(by time.Duration) {
-				f.change(func(f *fakeNode) {
-					f.skew += by
+				f.Change(func(f *fakeNode) {
+					f.Skew += by
 					o.mu.Lock()
 					defer o.mu.Unlock()
 					o.turns = append(o.turns, turn{clock.Fresh(), o.turns[len(o.turns)-1].off + by})
@@ -225,16 +226,16 @@ func TestNoVoteThatCountedHidesAStep(t *testing.T) {
 				case 0: // idle
 					time.Sleep(pause)
 				case 1: // down
-					f.change(func(f *fakeNode) { f.refused = errCut })
+					f.Change(func(f *fakeNode) { f.Refused = fakenode.ErrCut })
 					time.Sleep(pause)
 					if steps {
 						step(by)
 					}
-					f.change(func(f *fakeNode) { f.refused = nil })
+					f.Change(func(f *fakeNode) { f.Refused = nil })
 					time.Sleep(node.MaxCooldown)
 				case 2: // asleep, while the node's clock goes on
-					f.change(func(f *fakeNode) { // at one moment for whoever reads the clock
-						f.skew += pause
+					f.Change(func(f *fakeNode) { // at one moment for whoever reads the clock
+						f.Skew += pause
 						machine.sleep(pause)
 					})
 					clock.Fresh()
@@ -242,9 +243,9 @@ func TestNoVoteThatCountedHidesAStep(t *testing.T) {
 						step(by)
 					}
 				case 3: // as far as that
-					f.change(func(f *fakeNode) {
-						f.delay = time.Duration(rng.IntN(10)) * time.Millisecond
-						f.jitter = time.Duration(rng.IntN(5)) * time.Millisecond
+					f.Change(func(f *fakeNode) {
+						f.Delay = time.Duration(rng.IntN(10)) * time.Millisecond
+						f.Jitter = time.Duration(rng.IntN(5)) * time.Millisecond
 					})
 				}
 				if steps && how != 1 && how != 2 {

@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
-
-var errNotBlocking = errors.New("a command that may take its time is not marked so")
 
 // slowly makes the nodes take so long until what was written is safe.
 func slowly(nodes []*proofNode, d time.Duration) {
-	setAll(nodes, func(f *proofNode) { f.sync = d })
+	setAll(nodes, func(f *proofNode) { f.Sync = d })
 }
 
 func TestOneProofServesABatchOfMany(t *testing.T) {
@@ -29,7 +28,7 @@ func TestOneProofServesABatchOfMany(t *testing.T) {
 			warm(t, locker)
 			slowly(fakes, 500*time.Millisecond)
 			for _, f := range fakes {
-				f.proofs()
+				f.Proofs()
 			}
 			began := time.Now()
 			const callers = 1000
@@ -43,16 +42,16 @@ func TestOneProofServesABatchOfMany(t *testing.T) {
 			wantWithin(t, time.Second, began, callers, "callers at the same time took")
 			synctest.Wait()
 			for _, f := range fakes {
-				seen := f.proofs()
+				seen := f.Proofs()
 				writes := 0
 				for _, p := range seen {
-					writes += p.behind
+					writes += p.Behind
 				}
 				if len(seen) > 10 || writes != callers {
-					t.Errorf("%s got %d proofs behind %d commands, want a few behind %d", f.name, len(seen), writes, callers)
+					t.Errorf("%s got %d proofs behind %d commands, want a few behind %d", f.Name(), len(seen), writes, callers)
 				}
-				if f.most > node.MaxDurable {
-					t.Errorf("%d batches with proofs were out at %s at once", f.most, f.name)
+				if f.Most > node.MaxDurable {
+					t.Errorf("%d batches with proofs were out at %s at once", f.Most, f.Name())
 				}
 			}
 		})
@@ -79,13 +78,13 @@ func TestTheProofSaysWhatIsAskedFor(t *testing.T) {
 				t.Errorf("%s: Held = %v", name, err)
 			}
 			noError(t, lock.Release(), name)
-			seen := fakes[0].proofs() // the extension was sent twice: the script was not there
+			seen := fakes[0].Proofs() // the extension was sent twice: the script was not there
 			if len(seen) != 3 {
 				t.Errorf("%s: %d proofs, want one each for the acquire and the two sendings of the extension", name, len(seen))
 			}
 			for _, p := range seen {
-				if !slices.Equal(p.args, tt.want) {
-					t.Errorf("%s: the proof is %v, want %v", name, p.args, tt.want)
+				if !slices.Equal(p.Args, tt.want) {
+					t.Errorf("%s: the proof is %v, want %v", name, p.Args, tt.want)
 				}
 			}
 		})
@@ -99,30 +98,30 @@ func TestAVoteThatIsNotSafeIsNoVote(t *testing.T) {
 		says   []string
 	}{
 		"too few replicas": {
-			WithDurability(Durability{Replicas: 2}), func(f *proofNode) { f.replicas = 1 },
+			WithDurability(Durability{Replicas: 2}), func(f *proofNode) { f.Replicas = 1 },
 			[]string{"1 of 2 replicas had it within 2s", "connected"},
 		},
 		"not on the node's disk": {
-			WithDurability(Durability{Disk: true}), func(f *proofNode) { f.local = 0 },
+			WithDurability(Durability{Disk: true}), func(f *proofNode) { f.Local = 0 },
 			[]string{"not synced to the node's disk within 2s", "appendfsync always"},
 		},
 		"too slow a disk": {
-			WithDurability(Durability{Disk: true}), func(f *proofNode) { f.sync = 3 * time.Second },
+			WithDurability(Durability{Disk: true}), func(f *proofNode) { f.Sync = 3 * time.Second },
 			[]string{"not synced to the node's disk within 2s"},
 		},
 		"not on the replicas' disks": {
-			WithDurability(Durability{Disk: true, Replicas: 1}), func(f *proofNode) { f.replicas = 0 },
+			WithDurability(Durability{Disk: true, Replicas: 1}), func(f *proofNode) { f.Replicas = 0 },
 			[]string{"0 of 1 replicas", "on disk"},
 		},
 		"refused": {
 			WithDurability(Durability{Disk: true}), func(f *proofNode) {
-				f.says = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+				f.Says = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 			},
 			[]string{"UNBLOCKED"},
 		},
 		"the append-only file was turned off": {
 			WithDurability(Durability{Disk: true}), func(f *proofNode) {
-				f.says = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
+				f.Says = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
 			},
 			[]string{"unfit node", "set appendonly yes"},
 		},
@@ -143,7 +142,7 @@ func TestAVoteThatIsNotSafeIsNoVote(t *testing.T) {
 			synctest.Wait()
 			wantFree(t, plainNodes(fakes), "k", name)
 
-			fakes[2].set(tt.how)
+			fakes[2].ChangeProofs(tt.how)
 			_, err = locker.TryAcquire(t.Context(), "k")
 			if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) {
 				t.Errorf("%s: TryAcquire with two safe votes of five = %v, want ErrNoQuorum", name, err)
@@ -185,8 +184,8 @@ func TestAReleaseDoesNotWaitBehindAProof(t *testing.T) {
 		group.Wait()
 		synctest.Wait()
 		for _, f := range fakes {
-			if f.most != 2 {
-				t.Errorf("%d batches with proofs were out at %s at once, want 2", f.most, f.name)
+			if f.Most != 2 {
+				t.Errorf("%d batches with proofs were out at %s at once, want 2", f.Most, f.Name())
 			}
 		}
 		for _, n := range locker.board.Nodes {
@@ -208,19 +207,19 @@ func TestAReleaseInItsLaneOutwaitsTheVote(t *testing.T) {
 		fakes := proofNodes(3)
 		locker := another(t, fakes, WithDurability(Durability{Disk: true}), events.option())
 		warm(t, locker)
-		fakes[0].set(func(f *proofNode) { f.sync = 1900 * time.Millisecond })
-		calls := fakes[0].count("EVALSHA")
+		fakes[0].ChangeProofs(func(f *proofNode) { f.Sync = 1900 * time.Millisecond })
+		calls := fakes[0].Count("EVALSHA")
 		lock := mustTry(t, locker, "k")
 		synctest.Wait() // or the vote would not be asked for any more
 		noError(t, lock.Release())
 		time.Sleep(1899 * time.Millisecond)
-		if token, _ := fakes[0].token("k"); token != lock.Token() {
+		if token, _ := fakes[0].Token("k"); token != lock.Token() {
 			t.Errorf("the slow node has %q: the release has overtaken its acquire", token)
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		wantFree(t, plainNodes(fakes), "k")
-		if n := fakes[0].count("EVALSHA") - calls; n != 1 {
+		if n := fakes[0].Count("EVALSHA") - calls; n != 1 {
 			t.Errorf("the slow node got %d releases", n)
 		}
 		if kinds := events.kinds(); slices.Contains(kinds, NodeDown) {
@@ -236,7 +235,7 @@ func TestAnExtensionThatIsNotSafeDoesNotProlong(t *testing.T) {
 		warm(t, locker)
 		lock := mustAcquire(t, locker, "k")
 		until := lock.Until()
-		setAll(fakes[:2], func(f *proofNode) { f.local = 0 })
+		setAll(fakes[:2], func(f *proofNode) { f.Local = 0 })
 		if err := lock.Extend(t.Context(), 20*time.Second); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
 			t.Errorf("Extend with one safe vote of three = %v, want ErrNoQuorum", err)
 		}
@@ -244,7 +243,7 @@ func TestAnExtensionThatIsNotSafeDoesNotProlong(t *testing.T) {
 			t.Errorf("the extension that failed moved the deadline by %v", lock.Until().Sub(until))
 		}
 		// This one is safe one second after the deadline.
-		setAll(fakes, func(f *proofNode) { f.local, f.sync = 1, 1500*time.Millisecond })
+		setAll(fakes, func(f *proofNode) { f.Local, f.Sync = 1, 1500*time.Millisecond })
 		time.Sleep(time.Until(until) - 500*time.Millisecond)
 		returns(t, ErrLost, "Extend that is safe after the deadline")(lock.Extend(t.Context(), 20*time.Second))
 		time.Sleep(5 * time.Second)
@@ -279,17 +278,17 @@ func TestOnesOwnTokenIsWrittenBeforeItCounts(t *testing.T) {
 		mustAcquire(t, first, "k", WithToken("mine"), WithTTL(time.Minute))
 		second := another(t, fakes, WithDurability(Durability{Disk: true}))
 		for _, f := range fakes {
-			f.proofs()
-			f.set(func(f *proofNode) { f.local = 0 })
+			f.Proofs()
+			f.ChangeProofs(func(f *proofNode) { f.Local = 0 })
 		}
 		returns(t, ErrNoQuorum, "TryAcquire of what is there and not safe")(second.TryAcquire(t.Context(), "k", WithToken("mine")))
 		for _, f := range fakes {
-			f.set(func(f *proofNode) { f.local = 1 })
-			if !slices.ContainsFunc(f.proofs(), func(p proofSeen) bool { return p.wrote }) {
-				t.Errorf("%s was asked for a proof of nothing", f.name)
+			f.ChangeProofs(func(f *proofNode) { f.Local = 1 })
+			if !slices.ContainsFunc(f.Proofs(), func(p fakenode.Proof) bool { return p.Wrote }) {
+				t.Errorf("%s was asked for a proof of nothing", f.Name())
 			}
-			if _, left := f.token("k"); left < 50*time.Second {
-				t.Errorf("the retry has cut the lease at %s to %v", f.name, left)
+			if _, left := f.Token("k"); left < 50*time.Second {
+				t.Errorf("the retry has cut the lease at %s to %v", f.Name(), left)
 			}
 		}
 		returns(t, nil, "TryAcquire once it is safe")(second.TryAcquire(t.Context(), "k", WithToken("mine")))
@@ -301,25 +300,25 @@ func TestOnesOwnTokenIsWrittenBeforeItCounts(t *testing.T) {
 func TestAHoldWithoutScriptsThatHasWrittenNothingIsNoVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fakes := proofNodes(3)
-		changeAll(fakes, func(f *fakeNode) { f.kind, f.scriptless = valkey9, true })
+		changeAll(fakes, func(f *fakeNode) { f.Kind, f.Scriptless = fakenode.Valkey9, true })
 		first := another(t, fakes, WithDurability(Durability{Disk: true}))
 		held := mustAcquire(t, first, "k", WithToken("mine"), WithTTL(time.Minute))
 		for _, f := range fakes {
-			f.proofs()
-			f.set(func(f *proofNode) { f.local = 0 })
+			f.Proofs()
+			f.ChangeProofs(func(f *proofNode) { f.Local = 0 })
 		}
 		second := another(t, fakes, WithDurability(Durability{Disk: true}))
 		says(t, ErrNoQuorum, "longer TTL")(second.TryAcquire(t.Context(), "k", WithToken("mine")))
 		returns(t, ErrNoQuorum, "Extend to less than what is left")(held.Extend(t.Context(), 20*time.Second))
 		for _, f := range fakes {
-			for _, p := range f.proofs() {
-				if p.wrote {
-					t.Errorf("%s has written: the test does not show what it is for", f.name)
+			for _, p := range f.Proofs() {
+				if p.Wrote {
+					t.Errorf("%s has written: the test does not show what it is for", f.Name())
 				}
 			}
-			f.set(func(f *proofNode) { f.local = 1 })
-			if _, left := f.token("k"); left < 50*time.Second {
-				t.Errorf("%s has the key for %v, want the minute of the first lock", f.name, left)
+			f.ChangeProofs(func(f *proofNode) { f.Local = 1 })
+			if _, left := f.Token("k"); left < 50*time.Second {
+				t.Errorf("%s has the key for %v, want the minute of the first lock", f.Name(), left)
 			}
 		}
 		time.Sleep(time.Second)
@@ -334,33 +333,33 @@ func TestABatchThatIsSentOnceMoreIsProvedOnceMore(t *testing.T) {
 		locker := another(t, fakes, WithDurability(Durability{Disk: true}))
 		warm(t, locker)
 		for _, f := range fakes {
-			f.proofs()
-			f.change(func(f *fakeNode) { f.cuts = 1 }) // an idle connection turns out dead
+			f.Proofs()
+			f.Change(func(f *fakeNode) { f.Cuts = 1 }) // an idle connection turns out dead
 		}
 		lock := mustAcquire(t, locker, "k")
 		for _, f := range fakes {
-			if seen := f.proofs(); len(seen) != 1 || !seen[0].wrote {
-				t.Errorf("%s got %v, want one proof behind a write", f.name, seen)
+			if seen := f.Proofs(); len(seen) != 1 || !seen[0].Wrote {
+				t.Errorf("%s got %v, want one proof behind a write", f.Name(), seen)
 			}
 		}
 
 		// The connections break while the nodes sync: a hold is written again.
-		setAll(fakes, func(f *proofNode) { f.breaks, f.sync = 1, time.Second })
+		setAll(fakes, func(f *proofNode) { f.Breaks, f.Sync = 1, time.Second })
 		noError(t, lock.Extend(t.Context(), time.Minute))
 		synctest.Wait()
 		for _, f := range fakes {
-			seen := f.proofs()
-			if len(seen) != 2 || !seen[1].wrote || seen[1].timeout != 1500*time.Millisecond {
-				t.Errorf("%s got %v, want a second proof behind a write, with the 1.5s that are left", f.name, seen)
+			seen := f.Proofs()
+			if len(seen) != 2 || !seen[1].Wrote || seen[1].Timeout != 1500*time.Millisecond {
+				t.Errorf("%s got %v, want a second proof behind a write, with the 1.5s that are left", f.Name(), seen)
 			}
 		}
 
 		// A SET is not: it finds what the first one has set, and answers for nothing.
-		setAll(fakes, func(f *proofNode) { f.breaks = 1 })
+		setAll(fakes, func(f *proofNode) { f.Breaks = 1 })
 		says(t, ErrNoQuorum, "the connection broke behind the vote")(locker.TryAcquire(t.Context(), "other"))
 		empty := 0
 		for _, f := range fakes {
-			if seen := f.proofs(); len(seen) == 2 && !seen[1].wrote {
+			if seen := f.Proofs(); len(seen) == 2 && !seen[1].Wrote {
 				empty++
 			}
 		}
@@ -380,7 +379,7 @@ func TestANodeThatIsSlowToProveIsNotTakenForDead(t *testing.T) {
 		warm(t, locker)
 		slowly(fakes, 2*time.Second)
 		for _, f := range fakes {
-			f.change(func(f *fakeNode) { f.delay = 200 * time.Millisecond }) // of 250
+			f.Change(func(f *fakeNode) { f.Delay = 200 * time.Millisecond }) // of 250
 		}
 		began := time.Now()
 		lock, err := locker.TryAcquire(t.Context(), "k")
@@ -398,7 +397,7 @@ func TestANodeThatIsSlowToProveIsNotTakenForDead(t *testing.T) {
 		// But one that says nothing at all is.
 		time.Sleep(10 * time.Second) // until nothing is to be cleaned up
 		slowly(fakes, 0)
-		fakes[0].stop()
+		fakes[0].Stop()
 		began = time.Now()
 		_, _ = locker.TryAcquire(t.Context(), "third")
 		time.Sleep(time.Until(began.Add(2250 * time.Millisecond)))
@@ -406,7 +405,7 @@ func TestANodeThatIsSlowToProveIsNotTakenForDead(t *testing.T) {
 		if !slices.ContainsFunc(events.events, func(e Event) bool { return e.Kind == NodeDown && strings.Contains(e.Err.Error(), "2.25s") }) {
 			t.Errorf("a silent node is thought to be slow after 2.25s: %v", events.events)
 		}
-		fakes[0].resume()
+		fakes[0].Resume()
 	})
 }
 
@@ -424,14 +423,14 @@ func TestAHandOverThatIsNotSafeIsStillARelease(t *testing.T) {
 			got <- next
 		}()
 		time.Sleep(100 * time.Millisecond)
-		setAll(fakes, func(f *proofNode) { f.replicas = 0 })
+		setAll(fakes, func(f *proofNode) { f.Replicas = 0 })
 		noError(t, lock.Release())
 		select {
 		case <-got:
 			t.Errorf("the waiter has a lock that no replica has")
 		default:
 		}
-		setAll(fakes, func(f *proofNode) { f.replicas = 1 })
+		setAll(fakes, func(f *proofNode) { f.Replicas = 1 })
 		if next := <-got; next != nil {
 			noError(t, next.Release())
 		}
@@ -471,8 +470,8 @@ func TestNodesThatCannotProveAreRefusedInWords(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			fakes := proofNodes(3)
 			for _, f := range fakes[:2] {
-				f.info += tt.info
-				f.says = tt.says
+				f.Info += tt.info
+				f.Says = tt.says
 			}
 			locker := another(t, fakes, tt.option)
 			began := time.Now()

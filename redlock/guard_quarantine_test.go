@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // A copy of an epoch that runs behind a FLUSHALL would bring back what was admitted.
@@ -16,20 +17,20 @@ func TestAnEpochIsNeverSentTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10())
 		sent := map[string]int{}
-		fakes[0].change(func(f *fakeNode) {
-			f.answer = func(args []any) *driver.Reply {
+		fakes[0].Change(func(f *fakeNode) {
+			f.Answer = func(args []any) *driver.Reply {
 				if args[0] == "SET" && args[1] == gate.EpochKey {
 					sent[args[2].(string)]++
 				}
 				return nil
 			}
-			f.lose = func(name string) bool {
-				return name == "SET" && len(sent) < 3 && f.log[len(f.log)-1] == "SET" && f.keys[gate.EpochKey].token != ""
+			f.Lose = func(name string) bool {
+				return name == "SET" && len(sent) < 3 && f.Log[len(f.Log)-1] == "SET" && f.Keys[gate.EpochKey].Token != ""
 			}
 		})
 		for range 100 {
 			_, _ = locker.TryAcquire(t.Context(), "k")
-			fakes[0].change(func(f *fakeNode) { delete(f.keys, gate.EpochKey) })
+			fakes[0].Change(func(f *fakeNode) { delete(f.Keys, gate.EpochKey) })
 			time.Sleep(100 * time.Millisecond)
 		}
 		if len(sent) < 3 {
@@ -49,8 +50,8 @@ func TestAMarkerThatRunsBehindAFlushAdmitsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, fakes := newLocker(t, 1, guard10())
 		var late []any
-		fakes[0].change(func(f *fakeNode) {
-			f.answer = func(args []any) *driver.Reply {
+		fakes[0].Change(func(f *fakeNode) {
+			f.Answer = func(args []any) *driver.Reply {
 				if args[0] == "SET" && args[1] == gate.MarkerKey && len(args) == 4 && late == nil {
 					late = args
 					return &driver.Reply{} // it is still on its way
@@ -66,12 +67,12 @@ func TestAMarkerThatRunsBehindAFlushAdmitsNobody(t *testing.T) {
 			}
 		}
 		must(t, err)
-		fakes[0].change(flushed)
+		fakes[0].Change(flushed)
 		two := another(t, fakes, guard10())
 		_, _ = two.TryAcquire(t.Context(), "k")
-		synctest.Wait()                                 // there is an epoch again
-		fakes[0].put(gate.SetKey, gate.FormatSet(0, 1)) // that runs late as well
-		fakes[0].change(func(f *fakeNode) { f.one(late) })
+		synctest.Wait()                                        // there is an epoch again
+		putRecord(fakes[0], gate.SetKey, gate.FormatSet(0, 1)) // that runs late as well
+		fakes[0].Change(func(f *fakeNode) { f.RunOne(late) })
 		if second, err := two.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
 			t.Errorf("behind a FLUSHALL and a late marker TryAcquire = %v, %v, want ErrQuarantine: the first is valid: %t", second, err, lock.Valid())
 		}
@@ -88,26 +89,26 @@ func TestARecordThatCannotBeReadClosesTheNodeAndIsLeftAlone(t *testing.T) {
 		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " 10000 X=1", "extension"},
 		{gate.SetKey, "v1 0:1@", "no record"},
 		{gate.SetKey, "v3", "newer version"},
-		{gate.EpochKey, aList, "no record"},
-		{gate.MarkerKey, aList, "no record"},
-		{gate.SetKey, aList, "no record"},
+		{gate.EpochKey, fakenode.List, "no record"},
+		{gate.MarkerKey, fakenode.List, "no record"},
+		{gate.SetKey, fakenode.List, "no record"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var seen recorder
 			locker, fakes := newLocker(t, 1, guard10(), seen.option())
-			fakes[0].put(tt.key, tt.text)
+			putRecord(fakes[0], tt.key, tt.text)
 			var err error
 			for range 10 {
 				_, err = locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second))
 				synctest.Wait()
 			}
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `"`+tt.key+`"`) || strings.Contains(err.Error(), tt.text) && tt.text != aList {
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `"`+tt.key+`"`) || strings.Contains(err.Error(), tt.text) && tt.text != fakenode.List {
 				t.Errorf("%q holds %q: Acquire = %v, want an error that names the key and says %q", tt.key, tt.text, err, tt.want)
 			}
-			if got := fakes[0].records()[tt.key]; got != tt.text {
+			if got := recordsAt(fakes[0])[tt.key]; got != tt.text {
 				t.Errorf("%q held %q and holds %q", tt.key, tt.text, got)
 			}
-			if m := fakes[0].records()[gate.MarkerKey]; tt.key != gate.MarkerKey && m != "" {
+			if m := recordsAt(fakes[0])[gate.MarkerKey]; tt.key != gate.MarkerKey && m != "" {
 				t.Errorf("%q holds %q, and the node was admitted: %q", tt.key, tt.text, m)
 			}
 			if seen.of(NodeQuarantined, tt.want) == nil {
@@ -126,8 +127,8 @@ func TestANodeThatCameBackEmptyIsNotToBeAdmitted(t *testing.T) {
 			admit(t, locker)
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			time.Sleep(time.Second)
-			fakes[0].restart()
-			fakes[1].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+			fakes[0].Restart()
+			fakes[1].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 			if fresh { // another process, which has seen nothing of it
 				locker = another(t, fakes, guard10(), seen.option())
 			}
@@ -168,8 +169,8 @@ func TestARecordThatMayNotBeSetIsNamedAndTriedAgain(t *testing.T) {
 				var seen recorder
 				locker, fakes := newLocker(t, 1, guard10(), seen.option())
 				tries := 0
-				fakes[0].change(func(f *fakeNode) {
-					f.answer = func(args []any) *driver.Reply {
+				fakes[0].Change(func(f *fakeNode) {
+					f.Answer = func(args []any) *driver.Reply {
 						if args[0] != "SET" || args[1] != key {
 							return nil
 						}
@@ -193,7 +194,7 @@ func TestARecordThatMayNotBeSetIsNamedAndTriedAgain(t *testing.T) {
 				if _, err := locker.Acquire(t.Context(), "k"); err == nil || errors.Is(err, ErrTaken) {
 					t.Errorf("Acquire = %v, want it to fail at once, for waiting mends nothing", err)
 				}
-				fakes[0].change(func(f *fakeNode) { f.answer = nil })
+				fakes[0].Change(func(f *fakeNode) { f.Answer = nil })
 				for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 					if _, err = locker.TryAcquire(t.Context(), "k"); err == nil {
 						break
@@ -213,7 +214,7 @@ func TestAQuarantineEndsWhileNobodyAsks(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10())
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(11 * time.Second)
-		if fakes[0].records()[gate.MarkerKey] == "" {
+		if recordsAt(fakes[0])[gate.MarkerKey] == "" {
 			t.Error("11s after one try the node is not admitted")
 		}
 		mustAcquire(t, locker, "k")
@@ -223,9 +224,9 @@ func TestAQuarantineEndsWhileNobodyAsks(t *testing.T) {
 func TestWhereRecordsMayNotBeReadTheErrorSaysWhatToAllow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10(), WithKeyPrefix("app:"))
-		fakes[0].change(func(f *fakeNode) { f.answer = failing("MGET", "NOPERM this user may not") })
+		fakes[0].Change(func(f *fakeNode) { f.Answer = failing("MGET", "NOPERM this user may not") })
 		says(t, ErrNode, "allow +mget ~ql:epoch:app: ~ql:admitted:app: ~ql:set:app:: ")(locker.TryAcquire(t.Context(), "k"))
-		fakes[0].change(func(f *fakeNode) { f.answer = failing("GET", "NOPERM this user may not") })
+		fakes[0].Change(func(f *fakeNode) { f.Answer = failing("GET", "NOPERM this user may not") })
 		if err := locker.AdmitNewNodes(t.Context()); err == nil || !strings.Contains(err.Error(), "allow ~ql:* with +set +get") {
 			t.Errorf("Admit where records may not be read = %v, want an error that says what to allow", err)
 		}
@@ -239,7 +240,7 @@ func TestARecordThatAppearsDuringAQuarantineIsTold(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10(), seen.option())
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		synctest.Wait()
-		fakes[0].put(gate.MarkerKey, "v2 new")
+		putRecord(fakes[0], gate.MarkerKey, "v2 new")
 		for range 3 {
 			_, _ = locker.TryAcquire(t.Context(), "k")
 		}
@@ -256,9 +257,9 @@ func TestAQuarantineBeginsAnewWithAFlush(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10())
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(6 * time.Second)
-		fakes[0].change(flushed)
-		fakes[0].put(gate.EpochKey, gate.FormatEpoch(random.Nonce())) // another client's
-		fakes[0].put(gate.SetKey, "v1 0:1@1")
+		fakes[0].Change(flushed)
+		putRecord(fakes[0], gate.EpochKey, gate.FormatEpoch(random.Nonce())) // another client's
+		putRecord(fakes[0], gate.SetKey, "v1 0:1@1")
 		for range 9 {
 			if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
 				t.Fatalf("less than the longest TTL after FLUSHALL: TryAcquire = %v, %v, want ErrQuarantine", lock, err)
@@ -278,22 +279,22 @@ func TestAClientOfOtherNodesDoesNotEndAQuarantine(t *testing.T) {
 		old := another(t, fakes[:3], guard10())
 		admit(t, old)
 		young := another(t, fakes, guard10())
-		fakes[0].restart()
+		fakes[0].Restart()
 		for range 30 {
 			time.Sleep(time.Second)
 			if got, err := young.TryAcquire(t.Context(), "other"); err == nil {
 				mustRelease(t, got)
 			}
 		}
-		fakes[0].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+		fakes[0].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 		first := mustAcquire(t, old, "k")
 		synctest.Wait()
-		fakes[0].change(func(f *fakeNode) { f.refused = nil })
+		fakes[0].Change(func(f *fakeNode) { f.Refused = nil })
 		time.Sleep(time.Second)
 		if second, err := young.TryAcquire(t.Context(), "k"); err == nil && first.Valid() {
 			t.Errorf("a client of three nodes and one of five both hold the key; a node has %v", second)
 		}
-		if set := fakes[0].records()[gate.SetKey]; set != "" {
+		if set := recordsAt(fakes[0])[gate.SetKey]; set != "" {
 			t.Errorf("the node that came back empty was listed as %q by a client of five nodes", set)
 		}
 		time.Sleep(time.Minute) // looked at now and then
@@ -301,7 +302,7 @@ func TestAClientOfOtherNodesDoesNotEndAQuarantine(t *testing.T) {
 		time.Sleep(time.Minute)
 		mustRelease(t, mustAcquire(t, old, "k2"))
 		synctest.Wait()
-		if set := fakes[0].records()[gate.SetKey]; set != gate.FormatSet(0, 3) {
+		if set := recordsAt(fakes[0])[gate.SetKey]; set != gate.FormatSet(0, 3) {
 			t.Errorf("the node that came back empty is listed as %q, want %q", set, gate.FormatSet(0, 3))
 		}
 	})
@@ -316,15 +317,15 @@ func TestAClientOfShorterLeasesEndsNoQuarantineByItself(t *testing.T) {
 		admit(t, long)
 		hang := func(nodes ...int) {
 			for _, n := range nodes {
-				fakes[n].change(func(f *fakeNode) { f.hung = make(chan struct{}) })
+				fakes[n].Stop()
 			}
 		}
 		resume := func(nodes ...int) {
 			for _, n := range nodes {
-				fakes[n].change(func(f *fakeNode) { close(f.hung); f.hung = nil })
+				fakes[n].Change((*fakeNode).Wake)
 			}
 		}
-		fakes[1].restart()
+		fakes[1].Restart()
 		hang(0, 2)
 		short := another(t, fakes, guard10())
 		var told string
@@ -334,10 +335,10 @@ func TestAClientOfShorterLeasesEndsNoQuarantineByItself(t *testing.T) {
 				told = err.Error()
 			}
 		}
-		if m := fakes[1].records()[gate.MarkerKey]; m != "" {
+		if m := recordsAt(fakes[1])[gate.MarkerKey]; m != "" {
 			t.Errorf("the node was admitted, %q, by a client that has heard of no other node", m)
 		}
-		for _, text := range []string{"no node that is admitted", fakes[0].name + ", " + fakes[2].name, "ForceAdmission"} {
+		for _, text := range []string{"no node that is admitted", fakes[0].Name() + ", " + fakes[2].Name(), "ForceAdmission"} {
 			if !strings.Contains(told, text) {
 				t.Errorf("the last error is %q, want one that says %q", told, text)
 			}
@@ -349,7 +350,7 @@ func TestAClientOfShorterLeasesEndsNoQuarantineByItself(t *testing.T) {
 			mustRelease(t, mustAcquire(t, long, "other"))
 			synctest.Wait()
 		}
-		if m, err := gate.ParseMarker(fakes[1].records()[gate.MarkerKey]); err != nil || m.Ms != 30_000 {
+		if m, err := gate.ParseMarker(recordsAt(fakes[1])[gate.MarkerKey]); err != nil || m.Ms != 30_000 {
 			t.Errorf("the node is admitted for %d ms, %v, want 30000", m.Ms, err)
 		}
 	})
@@ -361,11 +362,11 @@ func TestNewNodesAreAdmittedThoughEachAnswerOfTwoTakesMostOfATimeOut(t *testing.
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5, guard10(), WithClockGuard())
 		for _, f := range fakes[3:] {
-			f.change(func(f *fakeNode) { f.refused = errCut })
+			f.Change(func(f *fakeNode) { f.Refused = fakenode.ErrCut })
 		}
 		_, _ = locker.TryAcquire(t.Context(), "down") // the next probe is not a node's first, which may take longer
 		for _, f := range fakes[3:] {
-			f.change(func(f *fakeNode) { f.delay, f.refused = 200*time.Millisecond, nil })
+			f.Change(func(f *fakeNode) { f.Delay, f.Refused = 200*time.Millisecond, nil })
 		}
 		time.Sleep(12 * time.Second)
 		_, _ = locker.TryAcquire(t.Context(), "probe")
@@ -384,23 +385,23 @@ func TestANodeThatComesUpIsLookedAtByItsProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5, guard10())
 		for _, f := range fakes[3:] {
-			f.change(func(f *fakeNode) { f.refused = errCut })
+			f.Change(func(f *fakeNode) { f.Refused = fakenode.ErrCut })
 		}
 		time.Sleep(time.Second) // the clock shows more than nothing
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(5 * time.Second)
 		for _, f := range fakes[3:] {
-			f.change(func(f *fakeNode) {
-				f.refused = nil
-				f.hold = func(string) <-chan struct{} { // it answers once
-					f.refused = errCut
+			f.Change(func(f *fakeNode) {
+				f.Refused = nil
+				f.Hold = func(string) <-chan struct{} { // it answers once
+					f.Refused = fakenode.ErrCut
 					return nil
 				}
 			})
 		}
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(7 * time.Second)
-		if fakes[0].records()[gate.MarkerKey] == "" {
+		if recordsAt(fakes[0])[gate.MarkerKey] == "" {
 			t.Error("a node was not admitted although the others had answered while it sat out")
 		}
 	})
@@ -411,8 +412,8 @@ func TestTheFirstProbeOfAFarNodeHasTimeForAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, guard10())
 		connected := time.Now().Add(7 * 240 * time.Millisecond)
-		fakes[0].change(func(f *fakeNode) {
-			f.hold = func(string) <-chan struct{} {
+		fakes[0].Change(func(f *fakeNode) {
+			f.Hold = func(string) <-chan struct{} {
 				late := make(chan struct{})
 				time.AfterFunc(time.Until(connected), func() { close(late) })
 				return late
@@ -433,7 +434,7 @@ func TestTheEndOfAWatchDoesNotUndoAnAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fakes, _ := fakeNodes(3)
 		admit(t, another(t, fakes, guard10()))
-		changeAll(fakes, func(f *fakeNode) { delete(f.keys, gate.MarkerKey) })
+		changeAll(fakes, func(f *fakeNode) { delete(f.Keys, gate.MarkerKey) })
 		short := another(t, fakes, guard10())
 		_, _ = short.TryAcquire(t.Context(), "k")
 		synctest.Wait() // it watches all of them
@@ -441,8 +442,8 @@ func TestTheEndOfAWatchDoesNotUndoAnAdmission(t *testing.T) {
 		must(t, long.ForceAdmission(t.Context()))
 		time.Sleep(15 * time.Second) // its watches are over
 		for _, f := range fakes {
-			if m, err := gate.ParseMarker(f.records()[gate.MarkerKey]); err != nil || m.Ms != 30_000 {
-				t.Errorf("%s is admitted for %d ms, %v, want 30000", f.name, m.Ms, err)
+			if m, err := gate.ParseMarker(recordsAt(f)[gate.MarkerKey]); err != nil || m.Ms != 30_000 {
+				t.Errorf("%s is admitted for %d ms, %v, want 30000", f.Name(), m.Ms, err)
 			}
 		}
 	})
@@ -455,9 +456,9 @@ func TestNodesThatComeBackWithTheirFilesNeedNoOthers(t *testing.T) {
 		fakes, _ := fakeNodes(5)
 		admit(t, another(t, fakes, guard10()))
 		for i, f := range fakes {
-			f.change(anotherHistory)
+			f.Change(anotherHistory)
 			if i > 2 {
-				f.change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+				f.Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 			}
 		}
 		locker := another(t, fakes, guard10())

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // admittedLocker returns a Locker with a guard of 10s on nodes that it has admitted.
@@ -45,12 +46,12 @@ func TestANodeThatComesBackEmptyMakesTwoHoldersWithoutTheGuardAndNoneWithIt(t *t
 				if guarded {
 					admit(t, one)
 				}
-				fakes[0].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+				fakes[0].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 				first, err := take(t, one) // at nodes 2 and 3
 				must(t, err)
 				time.Sleep(time.Second) // node 1 is not asked again
-				fakes[0].change(func(f *fakeNode) { f.refused = nil })
-				fakes[1].restart()
+				fakes[0].Change(func(f *fakeNode) { f.Refused = nil })
+				fakes[1].Restart()
 				time.Sleep(2 * time.Second)
 				second, err := take(t, two)
 				switch both := err == nil && first.Valid() && second.Valid(); {
@@ -83,8 +84,8 @@ func TestAnUnadmittedNodeDoesNotVote(t *testing.T) {
 
 // anotherHistory gives a node that has kept its keys another master_replid.
 func anotherHistory(f *fakeNode) {
-	old := protocol.Field(f.info, "master_replid:")
-	f.info = strings.Replace(f.info, old, fakeHistory(old), 1)
+	old := protocol.Field(f.Info, "master_replid:")
+	f.Info = strings.Replace(f.Info, old, fakenode.History(old), 1)
 }
 
 // It may have forgotten a greater number.
@@ -108,7 +109,7 @@ func TestAQuarantineEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen recorder
 		locker, fakes := admittedLocker(t, 3, seen.option())
-		fakes[0].restart()
+		fakes[0].Restart()
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
 		lock := mustAcquire(t, locker, "k")
@@ -136,7 +137,7 @@ func TestAQuarantineBeginsAnewWithEachRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
 		for range 3 {
-			fakes[0].restart()
+			fakes[0].Restart()
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			synctest.Wait()
 			mustRelease(t, mustAcquire(t, locker, "k"))
@@ -158,7 +159,7 @@ func TestAQuarantineBeginsAnewWithEachRestart(t *testing.T) {
 func TestAFreshProcessDoesNotEndAQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, fakes := admittedLocker(t, 1)
-		fakes[0].restart()
+		fakes[0].Restart()
 		time.Sleep(time.Hour)
 		two := another(t, fakes, WithLongestTTL(10*time.Second), WithRestartGuard())
 		_, _ = two.TryAcquire(t.Context(), "k")
@@ -170,7 +171,7 @@ func TestWaitersOutlastAQuarantineOfAllNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		forEach(fakes, (*fakeNode).restart)
+		forEach(fakes, (*fakeNode).Restart)
 		start := time.Now()
 		lock, err := locker.Acquire(t.Context(), "k")
 		if err != nil {
@@ -190,7 +191,7 @@ func TestAWaitOnNewNodesSaysAtOnceWhatToDo(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, 3, WithLongestTTL(time.Minute), WithRestartGuard(), WithFences())
 				far(fakes, time.Millisecond)
-				forEach(fakes[:silent], (*fakeNode).stop)
+				forEach(fakes[:silent], (*fakeNode).Stop)
 				start := time.Now()
 				_, err := acquire(locker, t.Context())
 				if took := time.Since(start); took > most || !errors.Is(err, ErrQuarantine) || !errors.Is(err, ErrNoQuorum) {
@@ -201,7 +202,7 @@ func TestAWaitOnNewNodesSaysAtOnceWhatToDo(t *testing.T) {
 						t.Errorf("an acquire of %s on new nodes = %v, want an error with %q, and no advice to admit them", name, err, want)
 					}
 				}
-				forEach(fakes[:silent], (*fakeNode).resume)
+				forEach(fakes[:silent], (*fakeNode).Resume)
 				time.Sleep(2 * time.Second) // they are asked again
 				says(t, ErrAdmitted, "once a Locker was open for the longest TTL")(locker.AdmitNewNodes(t.Context()))
 				says(t, ErrQuarantine, "a client was faster")(locker.AdmitNewNodes(t.Context()))
@@ -218,7 +219,7 @@ func TestAWaitOnNewNodesSaysAtOnceWhatToDo(t *testing.T) {
 func TestANewProcessOutlastsAQuarantineOfMostNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, fakes := admittedLocker(t, 3)
-		forEach(fakes[:2], (*fakeNode).restart)
+		forEach(fakes[:2], (*fakeNode).Restart)
 		far(fakes[2:], 100*time.Millisecond)
 		start := time.Now()
 		lock, err := another(t, fakes, guard10()).Acquire(t.Context(), "k", WithMaxOutage(time.Second))
@@ -234,7 +235,7 @@ func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
 		mustRelease(t, mustAcquire(t, locker, "warm"))
 		synctest.Wait()
-		changeAll(fakes, func(f *fakeNode) { f.log, f.calls = nil, 0 })
+		changeAll(fakes, func(f *fakeNode) { f.Log, f.Calls = nil, 0 })
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
@@ -245,7 +246,7 @@ func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 		}
 		all.Wait()
 		synctest.Wait()
-		looks, markers, sets, batches := fakes[0].count("INFO"), fakes[0].count("MGET"), fakes[0].count("SET"), fakes[0].batches()
+		looks, markers, sets, batches := fakes[0].Count("INFO"), fakes[0].Count("MGET"), fakes[0].Count("SET"), fakes[0].Batches()
 		if sets != 64 || looks != batches || markers != batches || batches == sets {
 			t.Errorf("%d grants came in %d batches with %d looks at the history and %d at the marker, want 64 in fewer batches, and one of each a batch",
 				sets, batches, looks, markers)
@@ -261,7 +262,7 @@ func TestANodeInQuarantineCountsForNobody(t *testing.T) {
 		lock := mustAcquire(t, locker, "k")
 		got := waitFor(t.Context(), locker)
 		for _, f := range fakes[:2] { // their marker is gone, their keys are not
-			f.change(func(f *fakeNode) { delete(f.keys, gate.MarkerKey) })
+			f.Change(func(f *fakeNode) { delete(f.Keys, gate.MarkerKey) })
 		}
 		time.Sleep(time.Second)
 		until := lock.Until()
@@ -332,7 +333,7 @@ func TestTheGuardBoundsLeases(t *testing.T) {
 
 func TestNodesThatTheGuardCannotJudgeAreRefused(t *testing.T) {
 	cluster := func(name string) func(f *fakeNode) {
-		return func(f *fakeNode) { f.info += name + ":cluster\r\n" }
+		return func(f *fakeNode) { f.Info += name + ":cluster\r\n" }
 	}
 	for _, tt := range []struct {
 		guard  Option
@@ -343,12 +344,12 @@ func TestNodesThatTheGuardCannotJudgeAreRefused(t *testing.T) {
 		{WithRestartGuard(), "Redis Cluster", cluster("server_mode")}, // of Valkey
 		{WithRestartGuard(), "Redis Cluster", cluster("redict_mode")},
 		{WithClockGuard(), "Redis Cluster", cluster("server_mode")},
-		{WithRestartGuard(), "master_replid", func(f *fakeNode) { f.info = strings.ReplaceAll(f.info, "master_replid", "other") }},
-		{WithClockGuard(), "+time", func(f *fakeNode) { f.answer = failing("TIME", "NOPERM this user may not") }},
+		{WithRestartGuard(), "master_replid", func(f *fakeNode) { f.Info = strings.ReplaceAll(f.Info, "master_replid", "other") }},
+		{WithClockGuard(), "+time", func(f *fakeNode) { f.Answer = failing("TIME", "NOPERM this user may not") }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), tt.guard)
-			fakes[0].change(tt.change)
+			fakes[0].Change(tt.change)
 			says(t, ErrNode, tt.what)(locker.TryAcquire(t.Context(), "k"))
 		})
 	}
@@ -359,7 +360,7 @@ func TestNodesThatTheGuardCannotJudgeAreRefused(t *testing.T) {
 func TestAReplicaIsNoVoteWhateverItsMarker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := admittedLocker(t, 1)
-		fakes[0].change(func(f *fakeNode) { f.info = strings.ReplaceAll(f.info, "role:master", "role:slave") })
+		fakes[0].Change(func(f *fakeNode) { f.Info = strings.ReplaceAll(f.Info, "role:master", "role:slave") })
 		returns(t, ErrNode)(locker.TryAcquire(t.Context(), "k"))
 	})
 }
@@ -378,7 +379,7 @@ func TestAStepOfANodesClock(t *testing.T) {
 			var seen recorder
 			locker, fakes := newLocker(t, 3, append(tt.options, seen.option())...)
 			lock := mustAcquire(t, locker, "k")
-			fakes[0].change(func(f *fakeNode) { f.skew = tt.step })
+			fakes[0].Change(func(f *fakeNode) { f.Skew = tt.step })
 			time.Sleep(1500 * time.Millisecond)
 			noError(t, lock.Extend(t.Context(), 10*time.Second), "a clock was stepped by", tt.step)
 			mustRelease(t, lock)
@@ -403,7 +404,7 @@ func TestAStepBetweenTwoBatchesSpoilsTheSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithClockGuard())
 		holder := mustAcquire(t, locker, "k")
-		fakes[0].change(func(f *fakeNode) { f.skew = time.Minute })
+		fakes[0].Change(func(f *fakeNode) { f.Skew = time.Minute })
 		two := another(t, fakes, WithLongestTTL(10*time.Second), WithClockGuard())
 		_ = two // it knows nothing of the time before
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
@@ -417,7 +418,7 @@ func TestADriftingClockIsReported(t *testing.T) {
 		var seen recorder
 		locker, fakes := newLocker(t, 3, seen.option())
 		for range 60 { // 800 ppm
-			fakes[0].change(func(f *fakeNode) { f.skew += 1600 * time.Microsecond })
+			fakes[0].Change(func(f *fakeNode) { f.Skew += 1600 * time.Microsecond })
 			time.Sleep(2 * time.Second)
 			lock, err := locker.TryAcquire(context.WithoutCancel(t.Context()), "k")
 			must(t, err)
@@ -435,12 +436,12 @@ func TestANodeThatDoesNotTellItsTimeHasNoVoteWithTheClockGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithClockGuard())
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[0].change(func(f *fakeNode) { f.answer = failing("TIME", "BUSY Redis is busy running a script") })
+		fakes[0].Change(func(f *fakeNode) { f.Answer = failing("TIME", "BUSY Redis is busy running a script") })
 		for range 2 {
 			says(t, ErrNoQuorum, "its time")(locker.TryAcquire(t.Context(), "k"))
 			synctest.Wait()
 		}
-		fakes[0].change(func(f *fakeNode) { f.answer = nil })
+		fakes[0].Change(func(f *fakeNode) { f.Answer = nil })
 		mustRelease(t, mustAcquire(t, locker, "k"))
 	})
 }
@@ -450,8 +451,8 @@ func TestAQuarantineEndsUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard())
 		sets := 0
-		fakes[0].change(func(f *fakeNode) {
-			f.answer = func(args []any) *driver.Reply {
+		fakes[0].Change(func(f *fakeNode) {
+			f.Answer = func(args []any) *driver.Reply {
 				if args[0] == "SET" && args[1] == gate.MarkerKey {
 					if sets++; sets < 3 {
 						return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed"}
@@ -477,13 +478,13 @@ func TestAQuarantineEndsUnderLoad(t *testing.T) {
 
 // shows lets a node show these records.
 func shows(f *fakeNode, records ...driver.Reply) {
-	f.change(func(f *fakeNode) {
-		f.answer = answering(driver.Reply{Kind: driver.Array, Elems: records}, func(args []any) bool { return args[0] == "MGET" })
+	f.Change(func(f *fakeNode) {
+		f.Answer = answering(driver.Reply{Kind: driver.Array, Elems: records}, func(args []any) bool { return args[0] == "MGET" })
 	})
 }
 
 func TestOnlyAStringIsARecord(t *testing.T) {
-	m := gate.Marker{Replid: fakeHistory("node-1"), Nonce: random.Nonce(), Ms: 10000}
+	m := gate.Marker{Replid: fakenode.History("node-1"), Nonce: random.Nonce(), Ms: 10000}
 	for odd := -1; odd < len(gate.RecordKeys); odd++ {
 		for _, kind := range []driver.Kind{driver.Nil, driver.Integer, driver.Array, driver.Failure, 99} {
 			synctest.Test(t, func(t *testing.T) {
@@ -518,11 +519,11 @@ func TestTheGuardsKeysAreNoKeysOfLocks(t *testing.T) {
 
 // changeBefore lets a node lose its history in front of the next command that is about
 // the key, with no client cut off: so it is where it is demoted and promoted, or flushed,
-// between two commands of a batch. f.mu is not held.
-func (f *fakeNode) changeBefore(key string, how func(f *fakeNode)) {
+// between two commands of a batch. The node's mutex is not held.
+func changeBefore(f *fakeNode, key string, how func(f *fakeNode)) {
 	before([]*fakeNode{f}, "", func(f *fakeNode, args []any) {
 		if len(args) > 1 && args[1] == key {
-			f.answer = nil
+			f.Answer = nil
 			how(f)
 		}
 	})
@@ -532,17 +533,17 @@ func (f *fakeNode) changeBefore(key string, how func(f *fakeNode)) {
 // in between.
 func resynced(f *fakeNode) {
 	anotherHistory(f)
-	for key := range f.keys {
+	for key := range f.Keys {
 		if !slices.Contains(gate.RecordKeys[:], key) {
-			delete(f.keys, key)
+			delete(f.Keys, key)
 		}
 	}
 }
 
 // flushed is a node after FLUSHALL.
 func flushed(f *fakeNode) {
-	clear(f.keys)
-	clear(f.fences)
+	clear(f.Keys)
+	clear(f.Fences)
 }
 
 // A batch is not atomic. What the node loses in front of a grant is seen by the look
@@ -556,11 +557,11 @@ func TestANodeThatForgetsInFrontOfAGrantIsSeenBehindIt(t *testing.T) {
 			one, fakes := admittedLocker(t, 3)
 			two := another(t, fakes, WithLongestTTL(10*time.Second), WithRestartGuard())
 			mustRelease(t, mustAcquire(t, two, "warm")) // it knows the nodes
-			fakes[0].change(func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+			fakes[0].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 			first := mustAcquire(t, one, "k") // at nodes 2 and 3
-			fakes[0].change(func(f *fakeNode) { f.refused = nil })
+			fakes[0].Change(func(f *fakeNode) { f.Refused = nil })
 			time.Sleep(2 * time.Second)
-			fakes[1].changeBefore("k", loss)
+			changeBefore(fakes[1], "k", loss)
 			second, err := two.TryAcquire(t.Context(), "k")
 			if err == nil && first.Valid() && second.Valid() {
 				t.Errorf("%s between two commands of a batch made two holders", what)
@@ -578,7 +579,7 @@ func TestANodeThatIsPromotedInFrontOfAGrantHasNoVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := admittedLocker(t, 1)
 		mustRelease(t, mustAcquire(t, locker, "warm"))
-		fakes[0].changeBefore("k", anotherHistory)
+		changeBefore(fakes[0], "k", anotherHistory)
 		returns(t, ErrQuarantine, "TryAcquire at a node that was promoted in front of the grant")(locker.TryAcquire(t.Context(), "k"))
 	})
 }
@@ -593,16 +594,16 @@ func TestTheLookStandsBehindAllThatMakesAVote(t *testing.T) {
 		}
 		mustRelease(t, lock)
 		synctest.Wait()
-		fakes[0].change(func(f *fakeNode) { f.log = nil })
+		fakes[0].Change(func(f *fakeNode) { f.Log = nil })
 		lock = mustAcquire(t, locker, "k")
 		synctest.Wait()
 		var log []string
-		fakes[0].change(func(f *fakeNode) { log, f.log = f.log, nil })
+		fakes[0].Change(func(f *fakeNode) { log, f.Log = f.Log, nil })
 		if want := []string{"SET", "ZADD", "ZSCORE", "GET", "INFO", "MGET", "TIME"}; !slices.Equal(log, want) {
 			t.Errorf("an acquire is %v, want %v", log, want)
 		}
 		must(t, lock.Extend(t.Context(), 10*time.Second))
-		fakes[0].change(func(f *fakeNode) { log = f.log })
+		fakes[0].Change(func(f *fakeNode) { log = f.Log })
 		if want := []string{"EVALSHA", "INFO", "MGET", "TIME"}; !slices.Equal(log, want) {
 			t.Errorf("an extension is %v, want %v", log, want)
 		}
@@ -615,9 +616,9 @@ func TestAGrantWhoseLookIsLostIsNoVote(t *testing.T) {
 		locker, fakes := admittedLocker(t, 1)
 		mustRelease(t, mustAcquire(t, locker, "warm"))
 		synctest.Wait()
-		fakes[0].change(func(f *fakeNode) { f.lose = func(name string) bool { return name == "INFO" } })
+		fakes[0].Change(func(f *fakeNode) { f.Lose = func(name string) bool { return name == "INFO" } })
 		returns(t, ErrNoQuorum, "TryAcquire whose look is lost")(locker.TryAcquire(t.Context(), "k"))
-		fakes[0].change(func(f *fakeNode) { f.lose = nil })
+		fakes[0].Change(func(f *fakeNode) { f.Lose = nil })
 		synctest.Wait()
 		wantFree(t, []*fakeNode{fakes[0]}, "k")
 	})
@@ -654,11 +655,11 @@ func TestBothHalvesOfAHoldAreLookedAt(t *testing.T) {
 	}{
 		"nothing": {func(*fakeNode, *sleeper) {}, nil},
 		"a marker that is away for the first half": {func(f *fakeNode, _ *sleeper) {
-			marker := f.keys[gate.MarkerKey]
-			delete(f.keys, gate.MarkerKey)
-			f.answer = func(args []any) *driver.Reply {
+			marker := f.Keys[gate.MarkerKey]
+			delete(f.Keys, gate.MarkerKey)
+			f.Answer = func(args []any) *driver.Reply {
 				if args[0] == "PEXPIRE" {
-					f.keys[gate.MarkerKey] = marker
+					f.Keys[gate.MarkerKey] = marker
 				}
 				return nil
 			}
@@ -668,12 +669,12 @@ func TestBothHalvesOfAHoldAreLookedAt(t *testing.T) {
 		bubble(t, what, func(t *testing.T) {
 			machine := new(sleeper)
 			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard(), machine.option())
-			fakes[0].change(func(f *fakeNode) { f.scriptless, f.kind = true, valkey9 })
+			fakes[0].Change(func(f *fakeNode) { f.Scriptless, f.Kind = true, fakenode.Valkey9 })
 			admit(t, locker)
 			lock := mustAcquire(t, locker, "k")
 			time.Sleep(time.Second)
 			before(fakes[:1], "INFO", func(f *fakeNode, _ []any) {
-				f.answer = nil
+				f.Answer = nil
 				tt.between(f, machine)
 			})
 			if err := lock.Extend(t.Context(), 10*time.Second); tt.fails == nil && err != nil || !errors.Is(err, tt.fails) {

@@ -107,14 +107,14 @@ func TestEveryKindKeepsThePromisesOfALock(t *testing.T) {
 		held := lock.Context()
 		time.Sleep(5 * time.Second)
 		keys := 0
-		fakes[0].change(func(f *fakeNode) {
-			keys = len(f.keys)
-			clear(f.keys)
-			clear(f.readers)
+		fakes[0].Change(func(f *fakeNode) {
+			keys = len(f.Keys)
+			clear(f.Keys)
+			clear(f.Readers)
 		})
 		noError(t, lock.Extend(t.Context(), 10*time.Second))
 		synctest.Wait()
-		if got := len(fakes[0].keys); got != keys {
+		if got := len(fakes[0].Keys); got != keys {
 			t.Errorf("after an extension a node that had lost its %d keys has %d", keys, got)
 		}
 		time.Sleep(8 * time.Second)
@@ -142,7 +142,7 @@ func TestPitfall19OfEveryKindARenewalThatHangsEndsTheContextAtTheDeadline(t *tes
 		if !lock.Valid() {
 			t.Fatalf("a lock that is renewed is lost: %v", context.Cause(lock.Context()))
 		}
-		forEach(fakes, (*fakeNode).stop)
+		forEach(fakes, (*fakeNode).Stop)
 		time.Sleep(time.Millisecond) // a renewal may be under way
 		until := lock.Until()
 		held := lock.Context()
@@ -159,9 +159,9 @@ func TestPitfall21OfEveryKindNoRenewalLengthensALease(t *testing.T) {
 		for range 20 {
 			time.Sleep(7 * time.Second)
 			changeAll(fakes, func(f *fakeNode) {
-				for key, held := range f.keys {
-					if left := held.until.Sub(f.now()); left > 10*time.Second && key != "ql:permits:{k}" {
-						t.Errorf("%s keeps %q for %v, the lease is 10s", f.name, key, left)
+				for key, held := range f.Keys {
+					if left := held.Until.Sub(f.Now()); left > 10*time.Second && key != "ql:permits:{k}" {
+						t.Errorf("%s keeps %q for %v, the lease is 10s", f.Name(), key, left)
 					}
 				}
 			})
@@ -206,7 +206,7 @@ func TestWhatNeedsScriptsSaysSoAtOnce(t *testing.T) {
 				options = append(options, WithFairness()) // others do without scripts
 			}
 			locker, fakes := newLocker(t, 3, options...)
-			changeAll(fakes, func(f *fakeNode) { f.scriptless = true })
+			changeAll(fakes, func(f *fakeNode) { f.Scriptless = true })
 			began := time.Now()
 			for range 2 {
 				_, err := take(locker, t.Context())

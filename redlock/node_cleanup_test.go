@@ -15,11 +15,11 @@ import (
 
 // freeze makes the way to a node stall for some time. What is sent meanwhile gets lost.
 func freeze(f *fakeNode, lasts time.Duration) {
-	f.stop()
+	f.Stop()
 	time.Sleep(lasts)
-	f.change(func(f *fakeNode) {
-		close(f.hung)
-		f.hung, f.buffer = nil, nil
+	f.Change(func(f *fakeNode) {
+		f.Wake()
+		f.Buffer = nil
 	})
 }
 
@@ -71,7 +71,7 @@ func releasedWithout(t *testing.T, locker *Locker, f *fakeNode, fail func(*fakeN
 	for _, lock := range locks {
 		mustRelease(t, lock)
 	}
-	if left := len(f.keys); left != count {
+	if left := len(f.Keys); left != count {
 		t.Fatalf("the test does not show the fault: the node has %d keys, want %d", left, count)
 	}
 }
@@ -82,7 +82,7 @@ func TestCleanUpsWaitTogetherForANodeThatIsDown(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
 		warm(t, locker)
 		n := locker.board.Nodes[0]
-		releasedWithout(t, locker, fakes[0], (*fakeNode).stop, count)
+		releasedWithout(t, locker, fakes[0], (*fakeNode).Stop, count)
 		time.Sleep(2 * time.Second) // the releases themselves have failed
 		for range 10 * 60 * 10 {    // ten minutes
 			time.Sleep(100 * time.Millisecond)
@@ -91,10 +91,10 @@ func TestCleanUpsWaitTogetherForANodeThatIsDown(t *testing.T) {
 				t.Fatalf("%d clean-ups wait for the next question to a node that is down, want one", asked)
 			}
 		}
-		fakes[0].resume()
+		fakes[0].Resume()
 		time.Sleep(node.MaxCooldown + 2*quorum.LastPause)
 		synctest.Wait()
-		if left := len(fakes[0].keys); left > 0 {
+		if left := len(fakes[0].Keys); left > 0 {
 			t.Errorf("the node has woken up, and %d of %d keys are left", left, count)
 		}
 	})
@@ -104,7 +104,7 @@ func TestWhatMustHaveExpiredAtANodeThatIsDownIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const count, ttl = 100, 10 * time.Second
 		locker, fakes := newLocker(t, 3, WithTTL(ttl))
-		releasedWithout(t, locker, fakes[0], func(f *fakeNode) { f.change(refuse) }, count)
+		releasedWithout(t, locker, fakes[0], func(f *fakeNode) { f.Change(refuse) }, count)
 		time.Sleep(ttl + 2*quorum.LastPause)
 		if left := outstanding(locker); left != 0 {
 			t.Errorf("%d clean-ups wait for keys that have expired, at a node that is down", left)
@@ -118,8 +118,8 @@ func cleanedSoon(t *testing.T, fakes []*fakeNode) {
 	time.Sleep(wakeCheck + 2*quorum.LastPause) // a lock without a context is looked at once a second
 	synctest.Wait()
 	for _, f := range fakes {
-		if token, left := f.token("k"); token != "" {
-			t.Errorf("the lock is lost, and %s keeps its key for %v", f.name, left)
+		if token, left := f.Token("k"); token != "" {
+			t.Errorf("the lock is lost, and %s keeps its key for %v", f.Name(), left)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestWhatAnExtendThatWasGivenUpHasSetGoesWithTheLock(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond) // it runs after 50ms
 			defer cancel()
 			returns(t, context.DeadlineExceeded)(lock.Extend(ctx, 2*time.Hour))
-			if _, left := fakes[0].token("k"); left < time.Hour {
+			if _, left := fakes[0].Token("k"); left < time.Hour {
 				t.Fatalf("the test does not show the fault: the lease at the node is %v", left)
 			}
 			time.Sleep(time.Until(lock.Until()))
@@ -151,10 +151,10 @@ func TestAnExtensionThatRunsAfterItsLockIsLostIsTakenBack(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
 		warm(t, locker)
 		lock := mustAcquire(t, locker, "k")
-		forEach(fakes, (*fakeNode).stop)
+		forEach(fakes, (*fakeNode).Stop)
 		returns(t, ErrNoQuorum, "Extend over silent nodes")(lock.Extend(t.Context(), time.Minute))
 		time.Sleep(10 * time.Second)
-		forEach(fakes, (*fakeNode).resume)
+		forEach(fakes, (*fakeNode).Resume)
 		if names := stray(fakes, "k"); len(names) != 3 {
 			t.Fatalf("the test does not show the fault: the late extension has set the key at %v", names)
 		}
@@ -170,7 +170,7 @@ func TestWhatFailedRenewalsHaveSetGoesWithTheLock(t *testing.T) {
 		lock := mustAcquire(t, locker, "k", WithRenewal())
 		changeAll(fakes[:3], refuse)
 		time.Sleep(time.Until(lock.Until()))
-		if _, left := fakes[4].token("k"); left < 2*time.Second {
+		if _, left := fakes[4].Token("k"); left < 2*time.Second {
 			t.Fatalf("the test does not show the fault: the lease at the node is %v", left)
 		}
 		cleanedSoon(t, fakes[3:])
@@ -185,9 +185,9 @@ func TestALockThatRunsOutCostsTheNodesNothing(t *testing.T) {
 		noError(t, lock.Extend(t.Context(), 8*time.Second))
 		mustAcquire(t, locker, "l").Context()
 		synctest.Wait()
-		before := fakes[0].batches()
+		before := fakes[0].Batches()
 		time.Sleep(20 * time.Second)
-		if after := fakes[0].batches(); after != before {
+		if after := fakes[0].Batches(); after != before {
 			t.Errorf("two locks ran out, and a node was sent %d batches for that", after-before)
 		}
 	})
@@ -198,7 +198,7 @@ func TestCleanUpsAreTriedAsSoonAsTheirNodeAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		releasedWithout(t, locker, fakes[0], (*fakeNode).stop, 2*node.MaxBatch)
+		releasedWithout(t, locker, fakes[0], (*fakeNode).Stop, 2*node.MaxBatch)
 		time.Sleep(defaultNodeTimeout)
 		freeze(fakes[0], defaultNodeTimeout)
 		for !locker.board.Nodes[0].Up() {
@@ -207,7 +207,7 @@ func TestCleanUpsAreTriedAsSoonAsTheirNodeAnswersAgain(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 		synctest.Wait()
-		if left := len(fakes[0].keys); left > 0 {
+		if left := len(fakes[0].Keys); left > 0 {
 			t.Errorf("the node has answered 50 ms ago, and has the keys of %d released locks", left)
 		}
 	})
@@ -227,19 +227,19 @@ func TestWhatANodeHasAnsweredIsNotTriedEachTimeThatItIsBack(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		fakes[0].change(func(f *fakeNode) { f.lose = func(name string) bool { return name == "SET" } })
+		fakes[0].Change(func(f *fakeNode) { f.Lose = func(name string) bool { return name == "SET" } })
 		for i := range count {
 			noError(t, passing(locker.TryAcquire(t.Context(), fmt.Sprint("lost", i))))
 			back()
 		}
-		fakes[0].change(func(f *fakeNode) { f.lose = nil })
+		fakes[0].Change(func(f *fakeNode) { f.Lose = nil })
 		back()
 		var asked strings.Builder
-		fakes[0].change(func(f *fakeNode) { f.ran = &asked })
+		fakes[0].Change(func(f *fakeNode) { f.Ran = &asked })
 		for range flaps {
-			fakes[0].change(refuse)
+			fakes[0].Change(refuse)
 			noError(t, passing(locker.TryAcquire(t.Context(), "other")))
-			fakes[0].change(func(f *fakeNode) { f.refused = nil })
+			fakes[0].Change(func(f *fakeNode) { f.Refused = nil })
 			back()
 		}
 		synctest.Wait()

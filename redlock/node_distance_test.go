@@ -72,11 +72,11 @@ func (j journey) churn(t *testing.T, locker *Locker, key string, end time.Time, 
 func (j journey) travel(t *testing.T) (cycles int64) {
 	locker, fakes := newLocker(t, j.nodes)
 	for i, f := range fakes {
-		f.change(func(f *fakeNode) {
-			if f.delay = near; i >= j.nodes-j.far && j.farther == dead {
+		f.Change(func(f *fakeNode) {
+			if f.Delay = near; i >= j.nodes-j.far && j.farther == dead {
 				refuse(f)
 			} else if i >= j.nodes-j.far {
-				f.delay += j.farther
+				f.Delay += j.farther
 			}
 		})
 	}
@@ -168,9 +168,9 @@ func TestATryThatKnowsTheHolderWaitsForNoNodeThatIsALittleFarther(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		for i, f := range fakes {
-			f.change(func(f *fakeNode) {
-				if f.delay = near; i == 2 {
-					f.delay = 3 * near
+			f.Change(func(f *fakeNode) {
+				if f.Delay = near; i == 2 {
+					f.Delay = 3 * near
 				}
 			})
 		}
@@ -180,8 +180,8 @@ func TestATryThatKnowsTheHolderWaitsForNoNodeThatIsALittleFarther(t *testing.T) 
 		reader := mustShare(t, locker, "k")
 		began := time.Now()
 		var tries []time.Duration // the first, and in line: to hear of the time, and from then on to be seen there
-		fakes[0].change(func(f *fakeNode) {
-			f.lose = func(name string) bool {
+		fakes[0].Change(func(f *fakeNode) {
+			f.Lose = func(name string) bool {
 				if name == "SET" || name == "EVAL" || name == "EVALSHA" {
 					tries = append(tries, time.Since(began))
 				}
@@ -213,7 +213,7 @@ func TestAFarNodeGetsFewBatchesAsLongAsAQuorumIsNear(t *testing.T) {
 		far(fakes[3:], away)
 		warm(t, locker)
 		travel := func() (batches int, locked []time.Duration) {
-			before := fakes[4].batches()
+			before := fakes[4].Batches()
 			var mu sync.Mutex
 			var group sync.WaitGroup
 			end := time.Now().Add(lasts)
@@ -236,12 +236,12 @@ func TestAFarNodeGetsFewBatchesAsLongAsAQuorumIsNear(t *testing.T) {
 			}
 			group.Wait()
 			slices.Sort(locked)
-			return fakes[4].batches() - before, locked
+			return fakes[4].Batches() - before, locked
 		}
 		if batches, _ := travel(); batches > 2*int(lasts/away)+10 {
 			t.Errorf("a node that is %v away gets %d batches in %v, want two in the time of a round trip", away, batches, lasts)
 		}
-		fakes[0].change(refuse)
+		fakes[0].Change(refuse)
 		if _, locked := travel(); locked[len(locked)*9/10] > away+away/2 {
 			t.Errorf("when the node is needed, nine in ten locks are had within %v, want %v and not much more", locked[len(locked)*9/10], away)
 		}
@@ -254,7 +254,7 @@ func TestTriesThatFailGatherAtNoFarNode(t *testing.T) {
 		warm(t, locker)
 		other := another(t, fakes)
 		lock := mustAcquire(t, other, "k", WithTTL(time.Hour))
-		fakes[2].change(func(f *fakeNode) { f.delay = 200 * time.Millisecond })
+		fakes[2].Change(func(f *fakeNode) { f.Delay = 200 * time.Millisecond })
 		for i := range 200 {
 			var err error
 			if i%2 == 0 {
@@ -306,13 +306,13 @@ func TestWhatIsAbandonedComesToAFarNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		fakes[2].change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+		fakes[2].Change(func(f *fakeNode) { f.Delay = 20 * time.Millisecond })
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		lock, err := locker.TryAcquire(t.Context(), "k") // behind the first at the far node
 		must(t, err)
 		noError(t, lock.Abandon())
 		time.Sleep(100 * time.Millisecond)
-		if token, _ := fakes[2].token("k"); token != lock.Token() {
+		if token, _ := fakes[2].Token("k"); token != lock.Token() {
 			t.Errorf("the far node has %q, want the token of the lock that was abandoned", token)
 		}
 	})
@@ -322,7 +322,7 @@ func TestStatsCountWhatWaitsBehindAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		fakes[2].change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+		fakes[2].Change(func(f *fakeNode) { f.Delay = 20 * time.Millisecond })
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		mustAcquire(t, locker, "k")
 		if n := locker.Stats().Nodes[2]; n.Behind != 2 || n.Queue != 0 || n.InFlight != 1 {
@@ -366,7 +366,7 @@ func TestASlowMinorityTakesNoRenewedLockAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(2*time.Second), WithNodeTimeout(time.Second), WithRenewal())
 		renewEach(t, locker, some(5000), func() {
-			fakes[2].change(func(f *fakeNode) { f.delay = 800 * time.Millisecond })
+			fakes[2].Change(func(f *fakeNode) { f.Delay = 800 * time.Millisecond })
 		})
 	})
 }
@@ -377,7 +377,7 @@ func TestAMinorityThatSyncsSlowlyTakesNoRenewedLockAway(t *testing.T) {
 		fakes := proofNodes(3)
 		locker := another(t, fakes, WithDurability(Durability{Disk: true}), WithTTL(2*time.Second), WithRenewal())
 		renewEach(t, locker, some(5000), func() {
-			fakes[2].set(func(f *proofNode) { f.sync = 1900 * time.Millisecond })
+			fakes[2].ChangeProofs(func(f *proofNode) { f.Sync = 1900 * time.Millisecond })
 		})
 	})
 }
@@ -388,13 +388,13 @@ func TestAnExtensionIsRecalledOnlyByOneThatAsksForAsMuch(t *testing.T) {
 		warm(t, locker)
 		lock := mustAcquire(t, locker, "k")
 		noted := extensions(fakes[2])
-		fakes[2].change(func(f *fakeNode) { f.delay = 100 * time.Millisecond })
+		fakes[2].Change(func(f *fakeNode) { f.Delay = 100 * time.Millisecond })
 		for _, ttl := range []time.Duration{10 * time.Second, 20 * time.Second, time.Minute, 30 * time.Second} {
 			noError(t, lock.Extend(t.Context(), ttl), "Extend to", ttl)
 			synctest.Wait()
 		}
 		time.Sleep(time.Second)
-		if _, left := fakes[2].token("k"); left < 55*time.Second {
+		if _, left := fakes[2].Token("k"); left < 55*time.Second {
 			t.Errorf("the far node has the key for %v, want the minute of the longest extension", left)
 		}
 		if sent := len(noted()); sent != 3 {
@@ -419,7 +419,7 @@ func TestNoExtensionIsRefusedBecauseManyWait(t *testing.T) {
 		synctest.Wait()
 		far(fakes, 240*time.Millisecond)
 		time.Sleep(4 * time.Second)
-		forEach(fakes, (*fakeNode).stop)
+		forEach(fakes, (*fakeNode).Stop)
 		time.Sleep(240 * time.Millisecond)
 		for _, lock := range locks {
 			locker.board.Renewals.Set(lock.hold.Renewal, locker.clock.Now())
@@ -428,7 +428,7 @@ func TestNoExtensionIsRefusedBecauseManyWait(t *testing.T) {
 		for _, lock := range locks {
 			locker.board.Renewals.Set(lock.hold.Renewal, locker.clock.Now())
 		}
-		forEach(fakes, (*fakeNode).resume)
+		forEach(fakes, (*fakeNode).Resume)
 		time.Sleep(time.Second)
 		if n := busy.Load(); n > 0 {
 			t.Errorf("%d votes of renewals were refused because too many wait", n)
@@ -444,8 +444,8 @@ func contendOver(t *testing.T, away []time.Duration, options ...Option) (locks i
 	locker, fakes := newLocker(t, len(away), options...)
 	lockers := []*Locker{locker, another(t, fakes, options...), another(t, fakes, options...)}
 	for i, f := range fakes {
-		f.change(func(f *fakeNode) {
-			if f.delay, f.jitter = max(0, away[i]), time.Millisecond; away[i] == dead {
+		f.Change(func(f *fakeNode) {
+			if f.Delay, f.Jitter = max(0, away[i]), time.Millisecond; away[i] == dead {
 				refuse(f)
 			}
 		})

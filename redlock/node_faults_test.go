@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/test/certificates"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // driverFunc is a driver that breaks its contract.
@@ -65,7 +66,7 @@ func TestADriverThatIgnoresItsContextHoldsUpNobody(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		release := make(chan struct{})
-		fakes[0].change(func(f *fakeNode) { f.block = release })
+		fakes[0].Change(func(f *fakeNode) { f.Block = release })
 		began := time.Now()
 		for range 100 {
 			lock := mustTry(t, locker, "k")
@@ -75,7 +76,7 @@ func TestADriverThatIgnoresItsContextHoldsUpNobody(t *testing.T) {
 		if took := time.Since(began); took != 5*time.Second {
 			t.Errorf("100 cycles took %v, want the 5s of the pauses", took)
 		}
-		if calls := fakes[0].batches(); calls > 2+node.MaxWindow {
+		if calls := fakes[0].Batches(); calls > 2+node.MaxWindow {
 			t.Errorf("%d calls hang in the driver, want at most %d", calls, node.MaxWindow)
 		}
 		close(release)
@@ -89,10 +90,10 @@ func TestTheScriptsSourceIsSentOnce(t *testing.T) {
 			lock := mustTry(t, locker, "k")
 			noError(t, lock.Release())
 		}
-		if evals, shas := fakes[0].count("EVAL"), fakes[0].count("EVALSHA"); evals != 1 || shas != 3 {
+		if evals, shas := fakes[0].Count("EVAL"), fakes[0].Count("EVALSHA"); evals != 1 || shas != 3 {
 			t.Errorf("3 releases made %d EVAL and %d EVALSHA, want 1 and 3", evals, shas)
 		}
-		fakes[0].change(func(f *fakeNode) { clear(f.loaded) }) // SCRIPT FLUSH, or a restart
+		fakes[0].Change(func(f *fakeNode) { clear(f.Loaded) }) // SCRIPT FLUSH, or a restart
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		noError(t, lock.Release(), "Release after SCRIPT FLUSH")
 	})
@@ -102,8 +103,8 @@ func TestAServerThatNeverKnowsItsScriptIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1)
 		lock, _ := locker.TryAcquire(t.Context(), "k")
-		fakes[0].change(func(f *fakeNode) {
-			f.answer = func(args []any) *driver.Reply {
+		fakes[0].Change(func(f *fakeNode) {
+			f.Answer = func(args []any) *driver.Reply {
 				if args[0] == "EVAL" || args[0] == "EVALSHA" {
 					return &driver.Reply{Kind: driver.Failure, Str: "NOSCRIPT No matching script."}
 				}
@@ -111,7 +112,7 @@ func TestAServerThatNeverKnowsItsScriptIsAnError(t *testing.T) {
 			}
 		})
 		returns(t, ErrNoQuorum)(lock.Release())
-		fakes[0].change(func(f *fakeNode) { f.answer = nil })
+		fakes[0].Change(func(f *fakeNode) { f.Answer = nil })
 	})
 }
 
@@ -121,13 +122,13 @@ func TestABatchOnADeadConnectionIsSentOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		changeAll(fakes, func(f *fakeNode) { f.cuts = 1 })
+		changeAll(fakes, func(f *fakeNode) { f.Cuts = 1 })
 		lock, err := locker.TryAcquire(t.Context(), "k")
 		must(t, err, "TryAcquire over connections that were closed while idle")
-		changeAll(fakes, func(f *fakeNode) { f.cuts = 1 })
+		changeAll(fakes, func(f *fakeNode) { f.Cuts = 1 })
 		noError(t, lock.Release(), "Release over connections that were closed while idle")
-		changeAll(fakes, func(f *fakeNode) { f.cuts = 5 })
-		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) || !errors.Is(err, errCut) {
+		changeAll(fakes, func(f *fakeNode) { f.Cuts = 5 })
+		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) || !errors.Is(err, fakenode.ErrCut) {
 			t.Errorf("TryAcquire over connections that break twice = %v, want ErrNoQuorum and the cause", err)
 		}
 	})
@@ -225,13 +226,13 @@ func TestALossIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		err := locker.Do(t.Context(), "k", func(ctx context.Context) error {
-			changeAll(fakes, func(f *fakeNode) { f.refused = driver.NotSent(errCut) })
+			changeAll(fakes, func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 			<-ctx.Done()
-			changeAll(fakes, func(f *fakeNode) { f.refused = nil })
+			changeAll(fakes, func(f *fakeNode) { f.Refused = nil })
 			time.Sleep(2 * time.Second) // the nodes are asked again
 			return context.Cause(ctx)
 		})
-		if !errors.Is(err, ErrLost) || strings.Count(err.Error(), "lock lost") != 1 || strings.Count(err.Error(), fakes[0].name) != 1 {
+		if !errors.Is(err, ErrLost) || strings.Count(err.Error(), "lock lost") != 1 || strings.Count(err.Error(), fakes[0].Name()) != 1 {
 			t.Errorf("Do = %v, want an error that tells the loss once", err)
 		}
 	})
@@ -242,7 +243,7 @@ func TestAConnectionThatIsResetAtTheFirstContactMayWantTLS(t *testing.T) {
 	for _, cut := range []error{io.EOF, &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 1)
-			fakes[0].change(func(f *fakeNode) { f.refused = cut })
+			fakes[0].Change(func(f *fakeNode) { f.Refused = cut })
 			says(t, cut, "rediss://")(locker.TryAcquire(t.Context(), "k"))
 		})
 	}
@@ -252,7 +253,7 @@ func TestAMissingRightIsOneEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen recorder
 		fakes, _ := fakeNodes(1)
-		fakes[0].answer = failing("INFO", "NOPERM this user has no permissions to run the 'info' command")
+		fakes[0].Answer = failing("INFO", "NOPERM this user has no permissions to run the 'info' command")
 		locker := another(t, fakes, seen.option())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()

@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 func TestCheckNamesTheNodesThatHaveNoVote(t *testing.T) {
@@ -25,10 +26,10 @@ func TestCheckNamesTheNodesThatHaveNoVote(t *testing.T) {
 		option Option
 	}{
 		{"nothing", func(*fakeNode) {}, "", nil, WithTTL(10 * time.Second)},
-		{"a replica", func(f *fakeNode) { f.info = "role:slave\r\nmaster_host:h\r\nmaster_port:1\r\n" }, "replica", ErrNode, WithTTL(10 * time.Second)},
-		{"evicts", func(f *fakeNode) { f.info = "role:master\r\nmaxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n" }, "noeviction", ErrNode, WithTTL(10 * time.Second)},
-		{"cut off", func(f *fakeNode) { f.refused = driver.NotSent(errCut) }, errCut.Error(), nil, WithTTL(10 * time.Second)},
-		{"silent", func(f *fakeNode) { f.hung = make(chan struct{}) }, "no answer within", nil, WithTTL(10 * time.Second)},
+		{"a replica", func(f *fakeNode) { f.Info = "role:slave\r\nmaster_host:h\r\nmaster_port:1\r\n" }, "replica", ErrNode, WithTTL(10 * time.Second)},
+		{"evicts", func(f *fakeNode) { f.Info = "role:master\r\nmaxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n" }, "noeviction", ErrNode, WithTTL(10 * time.Second)},
+		{"cut off", func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) }, fakenode.ErrCut.Error(), nil, WithTTL(10 * time.Second)},
+		{"silent", (*fakeNode).Hang, "no answer within", nil, WithTTL(10 * time.Second)},
 		{"not admitted", func(*fakeNode) {}, "in quarantine", ErrQuarantine, guard10()},
 	} {
 		for down := range 4 {
@@ -38,26 +39,21 @@ func TestCheckNamesTheNodesThatHaveNoVote(t *testing.T) {
 					admit(t, locker)
 				}
 				for _, f := range fakes[:down] {
-					f.change(tt.harm)
+					f.Change(tt.harm)
 					if tt.name == "not admitted" {
-						f.restart()
+						f.Restart()
 					}
 				}
 				err := locker.Check(t.Context())
 				for _, f := range fakes[:down] { // the Locker is to be closed
-					f.change(func(f *fakeNode) {
-						if f.hung != nil {
-							close(f.hung)
-							f.hung = nil
-						}
-					})
+					f.Change((*fakeNode).Wake)
 				}
 				var unfit *CheckError
 				switch {
 				case tt.says == "" || down == 0:
 					noError(t, err, tt.name)
 				case !errors.As(err, &unfit) || len(unfit.Unfit) != down || !strings.Contains(err.Error(), tt.says) ||
-					!strings.Contains(err.Error(), fakes[0].name) || strings.Contains(err.Error(), fakes[2].name) != (down == 3):
+					!strings.Contains(err.Error(), fakes[0].Name()) || strings.Contains(err.Error(), fakes[2].Name()) != (down == 3):
 					t.Errorf("%s, at %d of 3: Check = %v, want an error that names them and says %q", tt.name, down, err, tt.says)
 				case errors.Is(err, ErrNoQuorum) != (down > 1) || tt.also != nil && !errors.Is(err, tt.also):
 					t.Errorf("%s, at %d of 3: Check = %v, want ErrNoQuorum: %t, and %v", tt.name, down, err, down > 1, tt.also)
@@ -72,7 +68,7 @@ func TestCheckAsksANodeThatOthersDoNotAskYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		fakes[0].stop()
+		fakes[0].Stop()
 		for range 2 {
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			time.Sleep(300 * time.Millisecond)
@@ -85,7 +81,7 @@ func TestCheckAsksANodeThatOthersDoNotAskYet(t *testing.T) {
 		if took := time.Since(begun); took < 250*time.Millisecond {
 			t.Errorf("Check of a silent node took %v, so it has not asked", took)
 		}
-		fakes[0].resume()
+		fakes[0].Resume()
 		synctest.Wait() // the probe is over, and the node cools down
 		noError(t, locker.Check(t.Context()), "Check of a node that answers again")
 	})
@@ -97,7 +93,7 @@ func TestAnErrorSaysForHowLongTheNodeWasAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		for i := range 2 {
-			fakes[i].stop()
+			fakes[i].Stop()
 		}
 		early := 0
 		for i := range 40 {
@@ -122,7 +118,7 @@ func TestAnErrorSaysForHowLongTheNodeWasAsked(t *testing.T) {
 			t.Error("each request has asked the nodes, so this test shows nothing")
 		}
 		for i := range 2 {
-			fakes[i].resume()
+			fakes[i].Resume()
 		}
 	})
 }
@@ -131,13 +127,13 @@ func TestCheckEndsWithItsContextAndTheLocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		must(t, locker.Check(t.Context()))
-		fakes[1].change(func(f *fakeNode) { f.hung = make(chan struct{}) })
+		fakes[1].Stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := locker.Check(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), fakes[1].name) {
-			t.Errorf("Check = %v, want the end of its context and %s", err, fakes[1].name)
+		if err := locker.Check(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), fakes[1].Name()) {
+			t.Errorf("Check = %v, want the end of its context and %s", err, fakes[1].Name())
 		}
-		fakes[1].change(func(f *fakeNode) { close(f.hung); f.hung = nil })
+		fakes[1].Change((*fakeNode).Wake)
 		_ = locker.Close()
 		returns(t, ErrClosed, "Check of a Locker that was closed")(locker.Check(t.Context()))
 	})
@@ -172,7 +168,7 @@ func TestNodesThatMayNotVoteAreRefusedInWords(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			fakes, _ := fakeNodes(2)
-			fakes[0].info = tt.info
+			fakes[0].Info = tt.info
 			var seen recorder
 			options := []Option{seen.option()}
 			if tt.option != nil {
@@ -193,7 +189,7 @@ func TestNodesThatMayNotVoteAreRefusedInWords(t *testing.T) {
 			if tt.event != 0 && !slices.Contains(seen.kinds(), tt.event) {
 				t.Errorf("%s: events of node-1 are %v, want %v among them", name, seen.kinds(), tt.event)
 			}
-			if n := fakes[0].count("SET"); !tt.fit && fakes[0].count("SET")+fakes[1].count("SET") > 1 {
+			if n := fakes[0].Count("SET"); !tt.fit && fakes[0].Count("SET")+fakes[1].Count("SET") > 1 {
 				t.Errorf("%s: it got %d SET commands", name, n)
 			}
 		})
@@ -208,7 +204,7 @@ func TestANodeThatRefusesTheUserSaysSo(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 1, WithMaxOutage(0))
-			fakes[0].answer = func([]any) *driver.Reply { return &driver.Reply{Kind: driver.Failure, Str: text} }
+			fakes[0].Answer = func([]any) *driver.Reply { return &driver.Reply{Kind: driver.Failure, Str: text} }
 			_, err := locker.Acquire(t.Context(), "k")
 			var server *driver.ServerError
 			if !errors.As(err, &server) || !strings.HasPrefix(text, server.Code) || !errors.Is(err, ErrNoQuorum) {
@@ -222,16 +218,16 @@ func TestADeadNodeIsAskedAgainOnlyAfterARest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen recorder
 		locker, fakes := newLocker(t, 3, seen.option())
-		fakes[0].stop()
+		fakes[0].Stop()
 		for range 100 {
 			lock := mustTry(t, locker, "k")
 			mustRelease(t, lock)
 			time.Sleep(20 * time.Millisecond)
 		}
-		if fakes[0].batches() > 3 {
-			t.Errorf("a silent node was asked %d times in 2s", fakes[0].batches())
+		if fakes[0].Batches() > 3 {
+			t.Errorf("a silent node was asked %d times in 2s", fakes[0].Batches())
 		}
-		fakes[0].resume()
+		fakes[0].Resume()
 		time.Sleep(node.MaxCooldown)
 		if lock, err := locker.TryAcquire(t.Context(), "k"); err != nil {
 			t.Errorf("TryAcquire = %v", err)
@@ -250,13 +246,13 @@ func TestADeadNodeIsAskedAgainOnlyAfterARest(t *testing.T) {
 func TestAnIdleLockerStartsNoTimersAndSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		fakes[0].stop()
+		fakes[0].Stop()
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		noError(t, lock.Release())
 		time.Sleep(time.Minute)
-		calls := fakes[0].batches() + fakes[1].batches()
+		calls := fakes[0].Batches() + fakes[1].Batches()
 		time.Sleep(time.Hour)
-		if after := fakes[0].batches() + fakes[1].batches(); after != calls {
+		if after := fakes[0].Batches() + fakes[1].Batches(); after != calls {
 			t.Errorf("an idle Locker sent %d batches", after-calls)
 		}
 		for _, n := range locker.board.Nodes {
@@ -264,7 +260,7 @@ func TestAnIdleLockerStartsNoTimersAndSendsNothing(t *testing.T) {
 				t.Errorf("the timer of %s still ticks", n.Name())
 			}
 		}
-		fakes[0].resume()
+		fakes[0].Resume()
 	})
 }
 
@@ -279,9 +275,9 @@ func TestANodesEventsAreToldOneAtATime(t *testing.T) {
 			told.Add(1)
 			telling.Add(-1)
 		}))
-		fakes[0].change(func(f *fakeNode) {
-			f.delay = 2 * time.Millisecond // so that a second batch may be out
-			f.lose = func(name string) bool { return name == "SET" }
+		fakes[0].Change(func(f *fakeNode) {
+			f.Delay = 2 * time.Millisecond // so that a second batch may be out
+			f.Lose = func(name string) bool { return name == "SET" }
 		})
 		returns(t, ErrNoQuorum, "TryAcquire whose replies are lost twice")(locker.TryAcquire(t.Context(), "k"))
 		time.Sleep(5 * time.Second)
@@ -291,18 +287,14 @@ func TestANodesEventsAreToldOneAtATime(t *testing.T) {
 	})
 }
 
-// leads makes the way to a node lead to another node's server, as a name does that resolves
-// anew, or back to its own.
-func (f *fakeNode) leads(to *fakeNode) { f.change(func(f *fakeNode) { f.instead = to }) }
-
 func TestAServerThatANameLeadsToAnewDoesNotVoteTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen recorder
 		locker, fakes := newLocker(t, 3, seen.option())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
-		fakes[0].leads(fakes[1]) // nothing breaks
-		fakes[2].change(func(f *fakeNode) { f.refused = errCut })
+		fakes[0].LeadTo(fakes[1]) // nothing breaks
+		fakes[2].Change(func(f *fakeNode) { f.Refused = fakenode.ErrCut })
 		time.Sleep(time.Second)
 		for range 3 {
 			_, err := locker.TryAcquire(t.Context(), "k")
@@ -314,7 +306,7 @@ func TestAServerThatANameLeadsToAnewDoesNotVoteTwice(t *testing.T) {
 		if !slices.Contains(seen.kinds(), NodeDown) {
 			t.Errorf("the events are %v, want NodeDown", seen.events)
 		}
-		fakes[0].leads(nil)
+		fakes[0].LeadTo(nil)
 		time.Sleep(11 * time.Second) // what it has set as another node ends with its TTL
 		mustAcquire(t, locker, "k")
 	})
@@ -325,11 +317,11 @@ func TestABatchThatIsSentOnceMoreAsksWhoseConnectionItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[2].change(func(f *fakeNode) { f.refused = errCut })
+		fakes[2].Change(func(f *fakeNode) { f.Refused = fakenode.ErrCut })
 		_, _ = locker.TryAcquire(t.Context(), "warm")
 		synctest.Wait()
-		fakes[0].leads(fakes[1])
-		fakes[0].change(func(f *fakeNode) { f.cuts = 1 })
+		fakes[0].LeadTo(fakes[1])
+		fakes[0].Change(func(f *fakeNode) { f.Cuts = 1 })
 		returns(t, ErrNoQuorum, "TryAcquire with one server of three, in the first second")(locker.TryAcquire(t.Context(), "k"))
 	})
 }
@@ -338,9 +330,9 @@ func TestABatchThatIsSentOnceMoreIsNoVoteIfNobodySaysWhoseConnectionItIs(t *test
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1)
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[0].change(func(f *fakeNode) {
-			f.cuts = 1
-			f.lose = func(name string) bool { return name == "INFO" }
+		fakes[0].Change(func(f *fakeNode) {
+			f.Cuts = 1
+			f.Lose = func(name string) bool { return name == "INFO" }
 		})
 		returns(t, ErrNoQuorum)(locker.TryAcquire(t.Context(), "k"))
 	})
@@ -350,8 +342,8 @@ func TestNodesThatHaveChangedPlacesVoteAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 2)
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[0].leads(fakes[1])
-		fakes[1].leads(fakes[0])
+		fakes[0].LeadTo(fakes[1])
+		fakes[1].LeadTo(fakes[0])
 		for range 10 {
 			time.Sleep(time.Second)
 			_, _ = locker.TryAcquire(t.Context(), "k")
@@ -367,17 +359,17 @@ func TestAServerThatHasVotedAsAnotherNodeIsNoSecondVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[2].change(func(f *fakeNode) { f.refused = errCut })
+		fakes[2].Change(func(f *fakeNode) { f.Refused = fakenode.ErrCut })
 		_, _ = locker.TryAcquire(t.Context(), "warm")
 		synctest.Wait()
-		fakes[0].change(func(f *fakeNode) {
-			f.delay = 20 * time.Millisecond
-			f.answer = func(args []any) *driver.Reply {
+		fakes[0].Change(func(f *fakeNode) {
+			f.Delay = 20 * time.Millisecond
+			f.Answer = func(args []any) *driver.Reply {
 				if args[0] == "SET" { // while it is under way the other one is found to be elsewhere
-					fakes[0].mu.Unlock() // the node gives its connections up
-					defer fakes[0].mu.Lock()
-					noError(t, locker.board.Nodes[1].OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:elsewhere\r\n"}}, 0))
-					noError(t, locker.board.Nodes[0].OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:node-2\r\n"}}, 0))
+					fakes[0].Unlocked(func() { // the node gives its connections up
+						noError(t, locker.board.Nodes[1].OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:elsewhere\r\n"}}, 0))
+						noError(t, locker.board.Nodes[0].OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:node-2\r\n"}}, 0))
+					})
 				}
 				return nil
 			}
@@ -404,7 +396,7 @@ func TestWhatMakesANodeUnfitAtRunTimeIsSeenInASecond(t *testing.T) {
 			var seen recorder
 			locker, fakes := newLocker(t, 1, append(tt.options, seen.option())...)
 			mustRelease(t, mustAcquire(t, locker, "k"))
-			fakes[0].change(func(f *fakeNode) { f.info = tt.info })
+			fakes[0].Change(func(f *fakeNode) { f.Info = tt.info })
 			for range 3 {
 				time.Sleep(time.Second)
 				lock, err := locker.TryAcquire(t.Context(), "k")
@@ -429,12 +421,12 @@ func TestANodeIsAskedOnceASecondWhetherItIsFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1)
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		before := fakes[0].count("INFO")
+		before := fakes[0].Count("INFO")
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
 			mustRelease(t, mustAcquire(t, locker, "k"))
 		}
-		if got := fakes[0].count("INFO") - before; got != 10*len(protocol.AskFitness) {
+		if got := fakes[0].Count("INFO") - before; got != 10*len(protocol.AskFitness) {
 			t.Errorf("in 10s the node got %d INFO, want %d", got, 10*len(protocol.AskFitness))
 		}
 	})
@@ -445,8 +437,8 @@ func TestANodeWhoseUserMayNoLongerAskIsReportedOnce(t *testing.T) {
 		var seen recorder
 		locker, fakes := newLocker(t, 1, seen.option())
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[0].change(func(f *fakeNode) {
-			f.answer = failing("INFO", "NOPERM this user has no permissions to run the 'info' command")
+		fakes[0].Change(func(f *fakeNode) {
+			f.Answer = failing("INFO", "NOPERM this user has no permissions to run the 'info' command")
 		})
 		for range 5 {
 			time.Sleep(time.Second)
@@ -464,7 +456,7 @@ func TestANodeThatIsDownIsAskedAgainWhileStatsAreRead(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
-		fakes[2].change(func(f *fakeNode) { f.refused = driver.ErrNotSent }) // so there is nothing to clean up
+		fakes[2].Change(func(f *fakeNode) { f.Refused = driver.ErrNotSent }) // so there is nothing to clean up
 		for range 2 {
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			time.Sleep(2 * time.Second)
@@ -472,7 +464,7 @@ func TestANodeThatIsDownIsAskedAgainWhileStatsAreRead(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		calls := func() (calls int) {
-			changeAll(fakes, func(f *fakeNode) { calls += f.calls })
+			changeAll(fakes, func(f *fakeNode) { calls += f.Calls })
 			return calls
 		}
 		before := calls()
@@ -486,15 +478,15 @@ func TestANodeThatIsDownIsAskedAgainWhileStatsAreRead(t *testing.T) {
 		if asked := calls() - before; asked < 1 || asked > seconds/5 {
 			t.Errorf("in a minute of readings the nodes were asked %d times, want at most once in 5s, and only the one that is down", asked)
 		}
-		fakes[2].change(func(f *fakeNode) { f.refused = nil })
-		fakes[2].stop()
+		fakes[2].Change(func(f *fakeNode) { f.Refused = nil })
+		fakes[2].Stop()
 		time.Sleep(time.Minute)
 		began := time.Now()
 		locker.Stats()
 		if took := time.Since(began); took != 0 {
 			t.Errorf("Stats has waited %v for a node that hangs", took)
 		}
-		fakes[2].resume()
+		fakes[2].Resume()
 		time.Sleep(time.Minute)
 		locker.Stats()
 		synctest.Wait()

@@ -12,33 +12,34 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // natives are the servers that can do without scripts, and the command by which each
 // deletes where the user may run none.
 var natives = []struct {
 	name    string
-	kind    fakeKind
+	kind    fakenode.Kind
 	deletes string
 }{
-	{"Valkey 8.1", valkey8, "SET IFEQ"},
-	{"Valkey 9", valkey9, "DELIFEQ"},
-	{"Redis 8.4", redis84, "DELEX"},
-	{"Tair", tair, "CAD"},
+	{"Valkey 8.1", fakenode.Valkey8, "SET IFEQ"},
+	{"Valkey 9", fakenode.Valkey9, "DELIFEQ"},
+	{"Redis 8.4", fakenode.Redis84, "DELEX"},
+	{"Tair", fakenode.Tair, "CAD"},
 }
 
 // native returns a Locker on fake nodes of a kind.
-func native(t *testing.T, n int, kind fakeKind, scriptless bool, options ...Option) (*Locker, []*fakeNode) {
+func native(t *testing.T, n int, kind fakenode.Kind, scriptless bool, options ...Option) (*Locker, []*fakeNode) {
 	t.Helper()
 	locker, fakes := newLocker(t, n, options...)
-	changeAll(fakes, func(f *fakeNode) { f.kind, f.scriptless = kind, scriptless })
+	changeAll(fakes, func(f *fakeNode) { f.Kind, f.Scriptless = kind, scriptless })
 	return locker, fakes
 }
 
 // onNatives runs the test on each kind, with scripts allowed and forbidden.
-func onNatives(t *testing.T, test func(t *testing.T, kind fakeKind, scriptless bool)) {
+func onNatives(t *testing.T, test func(t *testing.T, kind fakenode.Kind, scriptless bool)) {
 	t.Helper()
-	bubble(t, "scripts alone", func(t *testing.T) { test(t, redis7, false) })
+	bubble(t, "scripts alone", func(t *testing.T) { test(t, fakenode.Redis7, false) })
 	for _, n := range natives {
 		for _, scriptless := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s scriptless=%v", n.name, scriptless), func(t *testing.T) {
@@ -50,26 +51,26 @@ func onNatives(t *testing.T, test func(t *testing.T, kind fakeKind, scriptless b
 
 func TestANodeIsAskedForItsDialectAndNothingChanges(t *testing.T) {
 	for _, tt := range []struct {
-		kind       fakeKind
+		kind       fakenode.Kind
 		scriptless bool
 		want       protocol.Dialect
 		event      bool
 	}{
-		{redis7, false, protocol.Dialect{}, false},
-		{redis7, true, protocol.Dialect{Scriptless: true}, true},
-		{valkey8, false, protocol.Dialect{Swaps: protocol.BySetIf}, false},
-		{valkey8, true, protocol.Dialect{Deletes: protocol.BySET, Swaps: protocol.BySetIf, Scriptless: true}, false},
-		{valkey9, false, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: protocol.BySetIf, Scriptless: false}, false},
-		{valkey9, true, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: protocol.BySetIf, Scriptless: true}, false},
-		{redis84, true, protocol.Dialect{Deletes: protocol.ByDELEX, Swaps: protocol.BySetIf, Scriptless: true}, false},
-		{tair, true, protocol.Dialect{Deletes: protocol.ByCAD, Swaps: protocol.ByCAS, Scriptless: true}, false},
+		{fakenode.Redis7, false, protocol.Dialect{}, false},
+		{fakenode.Redis7, true, protocol.Dialect{Scriptless: true}, true},
+		{fakenode.Valkey8, false, protocol.Dialect{Swaps: protocol.BySetIf}, false},
+		{fakenode.Valkey8, true, protocol.Dialect{Deletes: protocol.BySET, Swaps: protocol.BySetIf, Scriptless: true}, false},
+		{fakenode.Valkey9, false, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: protocol.BySetIf, Scriptless: false}, false},
+		{fakenode.Valkey9, true, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: protocol.BySetIf, Scriptless: true}, false},
+		{fakenode.Redis84, true, protocol.Dialect{Deletes: protocol.ByDELEX, Swaps: protocol.BySetIf, Scriptless: true}, false},
+		{fakenode.Tair, true, protocol.Dialect{Deletes: protocol.ByCAD, Swaps: protocol.ByCAS, Scriptless: true}, false},
 	} {
 		for _, holder := range []string{"", "another", "a list"} {
 			synctest.Test(t, func(t *testing.T) {
 				var seen recorder
 				locker, fakes := native(t, 1, tt.kind, tt.scriptless, seen.option())
 				if holder != "" {
-					fakes[0].plant("k", holder, time.Minute)
+					fakes[0].Plant("k", holder, time.Minute)
 				}
 				lock, err := locker.TryAcquire(t.Context(), "k")
 				if gives := holder == "" && !tt.event; (err == nil) != gives {
@@ -83,7 +84,7 @@ func TestANodeIsAskedForItsDialectAndNothingChanges(t *testing.T) {
 				if got.Forbidden = 0; got != tt.want {
 					t.Errorf("kind %d, scriptless %v, %q has the key: the dialect is %+v, want %+v", tt.kind, tt.scriptless, holder, got, tt.want)
 				}
-				if token, left := fakes[0].token("k"); holder != "" && (token != holder || left != time.Minute) ||
+				if token, left := fakes[0].Token("k"); holder != "" && (token != holder || left != time.Minute) ||
 					lock != nil && (token != lock.Token() || left != 10*time.Second) || holder == "" && lock == nil && token != "" {
 					t.Errorf("kind %d, scriptless %v: after the first contact the key of %q holds %q for %v", tt.kind, tt.scriptless, holder, token, left)
 				}
@@ -105,11 +106,11 @@ func TestAReleaseByCommandIsARelease(t *testing.T) {
 		}{
 			{"held", func(*fakeNode, *Lock) {}, nil, ""},
 			{"reply lost", func(f *fakeNode, _ *Lock) {
-				f.change(func(f *fakeNode) { f.lose = once(n.deletes) })
+				f.Change(func(f *fakeNode) { f.Lose = once(n.deletes) })
 			}, nil, ""},
-			{"missing", func(f *fakeNode, _ *Lock) { f.change(func(f *fakeNode) { delete(f.keys, "k") }) }, ErrLost, ""},
-			{"taken over", func(f *fakeNode, _ *Lock) { f.plant("k", "another", time.Minute) }, ErrLost, "another"},
-			{"no lock", func(f *fakeNode, _ *Lock) { f.plant("k", "a list", time.Minute) }, ErrLost, "a list"},
+			{"missing", func(f *fakeNode, _ *Lock) { f.Change(func(f *fakeNode) { delete(f.Keys, "k") }) }, ErrLost, ""},
+			{"taken over", func(f *fakeNode, _ *Lock) { f.Plant("k", "another", time.Minute) }, ErrLost, "another"},
+			{"no lock", func(f *fakeNode, _ *Lock) { f.Plant("k", "a list", time.Minute) }, ErrLost, "a list"},
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := native(t, 3, n.kind, true)
@@ -121,11 +122,11 @@ func TestAReleaseByCommandIsARelease(t *testing.T) {
 				returns(t, tt.want, n.name, tt.name)(lock.Release())
 				synctest.Wait()
 				for _, f := range fakes {
-					if token, _ := f.token("k"); token != tt.left {
+					if token, _ := f.Token("k"); token != tt.left {
 						t.Errorf("%s, %s: after Release the key holds %q, want %q", n.name, tt.name, token, tt.left)
 					}
-					if f.count(n.deletes) == 0 || f.count("EVALSHA")+f.count("EVAL") > 0 {
-						t.Errorf("%s, %s: the node got %v, want %s and no scripts", n.name, tt.name, f.log, n.deletes)
+					if f.Count(n.deletes) == 0 || f.Count("EVALSHA")+f.Count("EVAL") > 0 {
+						t.Errorf("%s, %s: the node got %v, want %s and no scripts", n.name, tt.name, f.Log, n.deletes)
 					}
 				}
 			})
@@ -147,37 +148,37 @@ func once(name string) func(string) bool {
 
 func TestOnlyWhereItIsFasterACommandReleasesInsteadOfTheScript(t *testing.T) {
 	for _, tt := range []struct {
-		kind    fakeKind
+		kind    fakenode.Kind
 		command string
-	}{{redis7, "EVAL"}, {valkey8, "EVAL"}, {valkey9, "DELIFEQ"}, {redis84, "DELEX"}, {tair, "CAD"}} {
+	}{{fakenode.Redis7, "EVAL"}, {fakenode.Valkey8, "EVAL"}, {fakenode.Valkey9, "DELIFEQ"}, {fakenode.Redis84, "DELEX"}, {fakenode.Tair, "CAD"}} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := native(t, 3, tt.kind, false)
 			noError(t, mustAcquire(t, locker, "k").Release())
 			synctest.Wait()
-			if fakes[0].count(tt.command) == 0 {
-				t.Errorf("kind %d, where scripts may run, got %v, want %s", tt.kind, fakes[0].log, tt.command)
+			if fakes[0].Count(tt.command) == 0 {
+				t.Errorf("kind %d, where scripts may run, got %v, want %s", tt.kind, fakes[0].Log, tt.command)
 			}
 		})
 	}
 }
 
 func TestAnnouncementsFollowAReleaseByCommandWhereSomebodyListens(t *testing.T) {
-	onNatives(t, func(t *testing.T, kind fakeKind, scriptless bool) {
+	onNatives(t, func(t *testing.T, kind fakenode.Kind, scriptless bool) {
 		ours, fakes := native(t, 3, kind, scriptless)
 		theirs := another(t, fakes)
 		warm(t, theirs) // a first release, which nobody has looked before
-		published := fakes[0].count("PUBLISH")
+		published := fakes[0].Count("PUBLISH")
 		mustRelease(t, mustAcquire(t, theirs, "k"))
-		if more := fakes[0].count("PUBLISH") - published; more > 0 {
+		if more := fakes[0].Count("PUBLISH") - published; more > 0 {
 			t.Errorf("a release that nobody waits for made %d announcements", more)
 		}
 		for round, known := range []bool{false, true} {
 			lock := mustAcquire(t, theirs, "k")
 			next := waitFor(t.Context(), ours)
 			time.Sleep(500 * time.Millisecond)
-			batches := fakes[0].batches()
-			probes := fakes[0].count("PROBE") // two, once a second, whether scripts are still forbidden
-			taught := fakes[0].count("EVAL")  // a script that a try before has not reached
+			batches := fakes[0].Batches()
+			probes := fakes[0].Count("PROBE") // two, once a second, whether scripts are still forbidden
+			taught := fakes[0].Count("EVAL")  // a script that a try before has not reached
 			released := time.Now()
 			mustRelease(t, lock)
 			got := <-next
@@ -185,8 +186,8 @@ func TestAnnouncementsFollowAReleaseByCommandWhereSomebodyListens(t *testing.T) 
 				t.Errorf("round %d: Acquire = %v, %v after the release, want it at once", round+1, got.err, got.at.Sub(released))
 			}
 			synctest.Wait()
-			if scripted := kind == redis7 || kind == valkey8 && !scriptless; !scripted { // the release, and what follows it late; and the acquire
-				sent := fakes[0].batches() - batches - (fakes[0].count("PROBE")-probes)/2 - (fakes[0].count("EVAL") - taught)
+			if scripted := kind == fakenode.Redis7 || kind == fakenode.Valkey8 && !scriptless; !scripted { // the release, and what follows it late; and the acquire
+				sent := fakes[0].Batches() - batches - (fakes[0].Count("PROBE")-probes)/2 - (fakes[0].Count("EVAL") - taught)
 				if known && sent != 2 || !known && sent != 3 {
 					t.Errorf("round %d: %d batches", round+1, sent)
 				}
@@ -200,12 +201,12 @@ func TestAnnouncementsFollowAReleaseByCommandWhereSomebodyListens(t *testing.T) 
 func TestAnnouncementsOutliveLostReplies(t *testing.T) {
 	for _, lost := range []string{"DELIFEQ", "PUBSUB", "PUBLISH"} {
 		synctest.Test(t, func(t *testing.T) {
-			ours, fakes := native(t, 3, valkey9, false)
+			ours, fakes := native(t, 3, fakenode.Valkey9, false)
 			theirs := another(t, fakes)
 			warm(t, theirs)
 			lock := mustAcquire(t, theirs, "k")
 			next := waitFor(t.Context(), ours)
-			changeAll(fakes, func(f *fakeNode) { f.lose = once(lost) })
+			changeAll(fakes, func(f *fakeNode) { f.Lose = once(lost) })
 			released := time.Now()
 			noError(t, lock.Release(), "the reply to", lost, "is lost: Release")
 			if got := <-next; got.err != nil || got.at.Sub(released) > 0 {
@@ -217,7 +218,7 @@ func TestAnnouncementsOutliveLostReplies(t *testing.T) {
 
 func TestCloseWaitsForAnnouncements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ours, fakes := native(t, 3, valkey9, false)
+		ours, fakes := native(t, 3, fakenode.Valkey9, false)
 		theirs := another(t, fakes)
 		warm(t, theirs)
 		lock := mustAcquire(t, theirs, "k")
@@ -233,13 +234,13 @@ func TestCloseWaitsForAnnouncements(t *testing.T) {
 
 func TestInAClusterAnnouncementsComeAfterTheReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := native(t, 1, valkey9, false)
-		fakes[0].info += "redis_mode:cluster\r\n"
+		locker, fakes := native(t, 1, fakenode.Valkey9, false)
+		fakes[0].Info += "redis_mode:cluster\r\n"
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
-		got := fakes[0].log
-		if want := []string{"SET", "DELIFEQ", "PUBLISH"}; !slices.Equal(got[len(got)-3:], want) || fakes[0].batches() != 4 {
-			t.Errorf("the node got %v in %d batches, want %v at the end, each by itself", got, fakes[0].batches(), want)
+		got := fakes[0].Log
+		if want := []string{"SET", "DELIFEQ", "PUBLISH"}; !slices.Equal(got[len(got)-3:], want) || fakes[0].Batches() != 4 {
+			t.Errorf("the node got %v in %d batches, want %v at the end, each by itself", got, fakes[0].Batches(), want)
 		}
 	})
 }
@@ -247,13 +248,13 @@ func TestInAClusterAnnouncementsComeAfterTheReleases(t *testing.T) {
 func TestWhereChannelsAreForbiddenReleasesByCommandAreMuted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen recorder
-		locker, fakes := native(t, 3, valkey9, true, seen.option())
-		changeAll(fakes, func(f *fakeNode) { f.mute = true })
+		locker, fakes := native(t, 3, fakenode.Valkey9, true, seen.option())
+		changeAll(fakes, func(f *fakeNode) { f.Mute = true })
 		for range 5 {
 			noError(t, mustAcquire(t, locker, "k").Release())
 			synctest.Wait()
 		}
-		if tries := fakes[0].count("PUBLISH"); tries != 1 {
+		if tries := fakes[0].Count("PUBLISH"); tries != 1 {
 			t.Errorf("where it is forbidden, %d of 5 releases were announced, want that the first finds out", tries)
 		}
 		if !slices.Contains(seen.kinds(), NodeMuted) {
@@ -263,10 +264,10 @@ func TestWhereChannelsAreForbiddenReleasesByCommandAreMuted(t *testing.T) {
 }
 
 func TestAWholeHoldWithoutScripts(t *testing.T) {
-	onNatives(t, func(t *testing.T, kind fakeKind, scriptless bool) {
+	onNatives(t, func(t *testing.T, kind fakenode.Kind, scriptless bool) {
 		locker, fakes := native(t, 3, kind, scriptless)
 		lock := mustAcquire(t, locker, "k")
-		fakes[0].change(func(f *fakeNode) { delete(f.keys, "k") })
+		fakes[0].Change(func(f *fakeNode) { delete(f.Keys, "k") })
 		must(t, lock.Extend(t.Context(), time.Minute))
 		until := lock.Until()
 		must(t, lock.Extend(t.Context(), time.Second), "a shorter Extend")
@@ -275,26 +276,26 @@ func TestAWholeHoldWithoutScripts(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, f := range fakes {
-			if token, left := f.token("k"); token != lock.Token() || left != time.Minute {
-				t.Errorf("after extensions to 1m and 1s %s has %q for %v", f.name, token, left)
+			if token, left := f.Token("k"); token != lock.Token() || left != time.Minute {
+				t.Errorf("after extensions to 1m and 1s %s has %q for %v", f.Name(), token, left)
 			}
 		}
 		for _, f := range fakes[:2] {
-			f.plant("k", "another", time.Second)
+			f.Plant("k", "another", time.Second)
 		}
 		returns(t, ErrLost, "Extend of a key that two of three nodes have given to another")(lock.Extend(t.Context(), time.Hour))
 		synctest.Wait()
-		if _, left := fakes[0].token("k"); left != time.Second {
+		if _, left := fakes[0].Token("k"); left != time.Second {
 			t.Errorf("another's lease is %v after our extension, want 1s still", left)
 		}
-		if scriptless && fakes[0].count("EVALSHA")+fakes[0].count("EVAL") > 0 {
-			t.Errorf("a node that forbids scripts got %v", fakes[0].log)
+		if scriptless && fakes[0].Count("EVALSHA")+fakes[0].Count("EVAL") > 0 {
+			t.Errorf("a node that forbids scripts got %v", fakes[0].Log)
 		}
 	})
 }
 
 func TestALateExtensionWithoutScriptsCutsNothing(t *testing.T) {
-	onNatives(t, func(t *testing.T, kind fakeKind, scriptless bool) {
+	onNatives(t, func(t *testing.T, kind fakenode.Kind, scriptless bool) {
 		locker, fakes := native(t, 3, kind, scriptless)
 		warm(t, locker)
 		lock := mustAcquire(t, locker, "k")
@@ -302,10 +303,10 @@ func TestALateExtensionWithoutScriptsCutsNothing(t *testing.T) {
 		if !scriptless {
 			name = "EVALSHA"
 		}
-		fakes[0].change(func(f *fakeNode) { // from the second sending on it is silent
-			f.answer = func(args []any) *driver.Reply {
-				if args[0] == name && f.hung == nil {
-					f.hung = make(chan struct{})
+		fakes[0].Change(func(f *fakeNode) { // from the second sending on it is silent
+			f.Answer = func(args []any) *driver.Reply {
+				if args[0] == name {
+					f.Hang()
 				}
 				return nil
 			}
@@ -314,14 +315,14 @@ func TestALateExtensionWithoutScriptsCutsNothing(t *testing.T) {
 			must(t, lock.Extend(t.Context(), ttl), "Extend to", ttl)
 			time.Sleep(time.Second)
 		}
-		fakes[0].change(func(f *fakeNode) { f.answer = nil })
-		fakes[0].resume()
+		fakes[0].Change(func(f *fakeNode) { f.Answer = nil })
+		fakes[0].Resume()
 		time.Sleep(2 * time.Second)
 		noError(t, lock.Extend(t.Context(), 58*time.Second))
 		synctest.Wait()
 		for _, f := range fakes {
-			if _, left := f.token("k"); left < 55*time.Second {
-				t.Errorf("%s has the key for %v more, and the holder believes in %v", f.name, left, time.Until(lock.Until()))
+			if _, left := f.Token("k"); left < 55*time.Second {
+				t.Errorf("%s has the key for %v more, and the holder believes in %v", f.Name(), left, time.Until(lock.Until()))
 			}
 		}
 	})
@@ -329,24 +330,24 @@ func TestALateExtensionWithoutScriptsCutsNothing(t *testing.T) {
 
 func TestAKeyThatChangesHandsBetweenTheTwoSendingsIsNotProlonged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := native(t, 1, valkey9, true)
+		locker, fakes := native(t, 1, fakenode.Valkey9, true)
 		lock := mustAcquire(t, locker, "k")
-		before(fakes[:1], "PEXPIRE", func(f *fakeNode, _ []any) { f.keys["k"] = fakeKey{"another", time.Now().Add(time.Hour)} })
+		before(fakes[:1], "PEXPIRE", func(f *fakeNode, _ []any) { f.Put("k", "another", time.Hour) })
 		returns(t, ErrLost)(lock.Extend(t.Context(), time.Minute))
-		if token, left := fakes[0].token("k"); token != "another" || left != time.Hour {
+		if token, left := fakes[0].Token("k"); token != "another" || left != time.Hour {
 			t.Errorf("the key holds %q for %v, want another's lease as it was", token, left)
 		}
 	})
 }
 
 func TestAHandOverWithoutScripts(t *testing.T) {
-	onNatives(t, func(t *testing.T, kind fakeKind, scriptless bool) {
+	onNatives(t, func(t *testing.T, kind fakenode.Kind, scriptless bool) {
 		locker, fakes := native(t, 5, kind, scriptless)
 		lock := mustAcquire(t, locker, "k")
 		next := waitFor(t.Context(), locker)
-		fakes[0].change(func(f *fakeNode) { delete(f.keys, "k") })
-		fakes[1].plant("k", "another", time.Minute)
-		fakes[2].change(func(f *fakeNode) { f.lose = once("SET") })
+		fakes[0].Change(func(f *fakeNode) { delete(f.Keys, "k") })
+		fakes[1].Plant("k", "another", time.Minute)
+		fakes[2].Change(func(f *fakeNode) { f.Lose = once("SET") })
 		mustRelease(t, lock)
 		got := <-next
 		synctest.Wait()
@@ -358,8 +359,8 @@ func TestAHandOverWithoutScripts(t *testing.T) {
 			if i == 1 {
 				want, ttl = "another", time.Minute
 			}
-			if token, left := f.token("k"); token != want || left != ttl {
-				t.Errorf("after the hand-over %s has %q for %v, want %q for %v", f.name, token, left, want, ttl)
+			if token, left := f.Token("k"); token != want || left != ttl {
+				t.Errorf("after the hand-over %s has %q for %v, want %q for %v", f.Name(), token, left, want, ttl)
 			}
 		}
 		noError(t, got.lock.Release(), "Release by the heir")
@@ -369,7 +370,7 @@ func TestAHandOverWithoutScripts(t *testing.T) {
 }
 
 func TestATokenOfOnesOwnWithoutScripts(t *testing.T) {
-	onNatives(t, func(t *testing.T, kind fakeKind, scriptless bool) {
+	onNatives(t, func(t *testing.T, kind fakenode.Kind, scriptless bool) {
 		locker, fakes := native(t, 3, kind, scriptless)
 		for _, tt := range []struct{ ttl, left time.Duration }{
 			{20 * time.Second, 20 * time.Second},
@@ -377,7 +378,7 @@ func TestATokenOfOnesOwnWithoutScripts(t *testing.T) {
 			{time.Minute, time.Minute},
 		} {
 			mustAcquire(t, another(t, fakes), "k", WithToken("my own"), WithTTL(tt.ttl))
-			if _, left := fakes[0].token("k"); left != tt.left {
+			if _, left := fakes[0].Token("k"); left != tt.left {
 				t.Errorf("an acquire of %v with the same token leaves %v, want %v", tt.ttl, left, tt.left)
 			}
 		}
@@ -388,7 +389,7 @@ func TestATokenOfOnesOwnWithoutScripts(t *testing.T) {
 func TestWithoutScriptsAndCommandsANodeGivesNoLocksAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen recorder
-		locker, fakes := native(t, 3, redis7, true, seen.option())
+		locker, fakes := native(t, 3, fakenode.Redis7, true, seen.option())
 		for name, take := range map[string]func() (*Lock, error){
 			"TryAcquire": func() (*Lock, error) { return locker.TryAcquire(t.Context(), "k") },
 			"Acquire":    func() (*Lock, error) { return locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute)) },
@@ -403,7 +404,7 @@ func TestWithoutScriptsAndCommandsANodeGivesNoLocksAndSaysSo(t *testing.T) {
 		}
 		synctest.Wait()
 		for i, f := range fakes {
-			if token, _ := f.token("k"); token != "" {
+			if token, _ := f.Token("k"); token != "" {
 				t.Errorf("node %d, which deletes no lock, was given %q", i+1, token)
 			}
 		}
@@ -411,7 +412,7 @@ func TestWithoutScriptsAndCommandsANodeGivesNoLocksAndSaysSo(t *testing.T) {
 			t.Errorf("events are %v, want NodeLimited once of each node", limits)
 		}
 
-		changeAll(fakes, func(f *fakeNode) { f.scriptless = false })
+		changeAll(fakes, func(f *fakeNode) { f.Scriptless = false })
 		time.Sleep(time.Second)
 		lock, err := locker.TryAcquire(t.Context(), "k")
 		if err != nil { // and the nodes were asked again
@@ -424,19 +425,19 @@ func TestWithoutScriptsAndCommandsANodeGivesNoLocksAndSaysSo(t *testing.T) {
 
 func TestANodeThatComesBackAsAnotherVersionIsAskedAgain(t *testing.T) {
 	for _, tt := range []struct {
-		from, to fakeKind
+		from, to fakenode.Kind
 		want     protocol.Deletion
-	}{{valkey9, redis7, protocol.ByScript}, {redis7, valkey9, protocol.ByDELIFEQ}, {tair, redis84, protocol.ByDELEX}} {
+	}{{fakenode.Valkey9, fakenode.Redis7, protocol.ByScript}, {fakenode.Redis7, fakenode.Valkey9, protocol.ByDELIFEQ}, {fakenode.Tair, fakenode.Redis84, protocol.ByDELEX}} {
 		for _, noticed := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := native(t, 3, tt.from, false)
 				lock := mustAcquire(t, locker, "k")
 				if noticed {
-					changeAll(fakes, func(f *fakeNode) { f.refused = errCut })
+					changeAll(fakes, func(f *fakeNode) { f.Refused = fakenode.ErrCut })
 					_ = locker.Check(t.Context()) // an acquire may be decided before all were asked
 					synctest.Wait()
 				}
-				changeAll(fakes, func(f *fakeNode) { f.kind, f.refused = tt.to, nil })
+				changeAll(fakes, func(f *fakeNode) { f.Kind, f.Refused = tt.to, nil })
 				time.Sleep(node.MaxCooldown)
 				noError(t, lock.Release(), "from kind", tt.from, "to", tt.to, "noticed", noticed)
 				synctest.Wait()
@@ -455,11 +456,11 @@ func TestANumberIsNoAnswerOfWhatStandsInForTheScript(t *testing.T) {
 	for _, command := range []string{"SET", "GET", "SET IFEQ"} {
 		for number := range int64(4) {
 			synctest.Test(t, func(t *testing.T) {
-				locker, fakes := native(t, 1, valkey9, true, WithFences())
+				locker, fakes := native(t, 1, fakenode.Valkey9, true, WithFences())
 				lock := mustAcquire(t, locker, "k")
-				fakes[0].change(func(f *fakeNode) {
-					f.answer = func(args []any) *driver.Reply {
-						if commandName(args) != command {
+				fakes[0].Change(func(f *fakeNode) {
+					f.Answer = func(args []any) *driver.Reply {
+						if fakenode.CommandName(args) != command {
 							return nil
 						}
 						return &driver.Reply{Kind: driver.Integer, Int: number}

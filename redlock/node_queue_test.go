@@ -23,21 +23,21 @@ func TestReleasesOfOneBatchGoTogether(t *testing.T) {
 		synctest.Wait()
 		lost := locks[7]
 		for _, f := range fakes {
-			f.change(func(f *fakeNode) { delete(f.keys, lost.Key()) })
-			f.plant(locks[40].Key(), "another", time.Minute)
+			f.Change(func(f *fakeNode) { delete(f.Keys, lost.Key()) })
+			f.Plant(locks[40].Key(), "another", time.Minute)
 		}
 		block := make(chan struct{})
-		fakes[0].change(func(f *fakeNode) { // a first batch keeps node 1 busy while the releases gather
-			f.hold = func(string) <-chan struct{} { return block }
+		fakes[0].Change(func(f *fakeNode) { // a first batch keeps node 1 busy while the releases gather
+			f.Hold = func(string) <-chan struct{} { return block }
 		})
 		go func() { _, _ = locks[0].Confirm(t.Context()) }()
 		synctest.Wait()
-		before := fakes[0].count("EVALSHA")
+		before := fakes[0].Count("EVALSHA")
 		var errs []error
 		done := make(chan struct{})
 		go func() { errs = releaseAll(t, locks); close(done) }()
 		time.Sleep(time.Millisecond)
-		fakes[0].change(func(f *fakeNode) { f.hold = nil })
+		fakes[0].Change(func(f *fakeNode) { f.Hold = nil })
 		close(block)
 		<-done
 		synctest.Wait()
@@ -47,14 +47,14 @@ func TestReleasesOfOneBatchGoTogether(t *testing.T) {
 			}
 		}
 		for _, lock := range locks {
-			if token, _ := fakes[0].token(lock.Key()); token == lock.Token() {
+			if token, _ := fakes[0].Token(lock.Key()); token == lock.Token() {
 				t.Fatalf("after Release node-1 has %s still", lock)
 			}
 		}
-		if token, _ := fakes[0].token(locks[40].Key()); token != "another" {
+		if token, _ := fakes[0].Token(locks[40].Key()); token != "another" {
 			t.Errorf("a release in a batch took another's key away: it holds %q", token)
 		}
-		if sent := fakes[0].count("EVALSHA") - before; sent > count/protocol.MaxGroup+2 {
+		if sent := fakes[0].Count("EVALSHA") - before; sent > count/protocol.MaxGroup+2 {
 			t.Errorf("%d releases that waited together went as %d commands", count, sent)
 		}
 	})
@@ -73,7 +73,7 @@ func TestANodeThatDoesNotTakeReleasesTogetherGetsThemOneByOne(t *testing.T) {
 			locker, fakes := newLocker(t, 3)
 			warm(t, locker)
 			changeAll(fakes, func(f *fakeNode) {
-				f.answer = answering(refusal, func(args []any) bool { return args[0] == "EVALSHA" && args[2] != "1" })
+				f.Answer = answering(refusal, func(args []any) bool { return args[0] == "EVALSHA" && args[2] != "1" })
 			})
 			for round := range 2 {
 				locks := acquireAll(t, locker, 20)
@@ -93,7 +93,7 @@ func TestReleasesGoTogetherWithTheSourceOfAScriptThatIsMissing(t *testing.T) {
 		locks := acquireAll(t, locker, 40)
 		synctest.Wait()
 		for _, f := range fakes {
-			f.change(func(f *fakeNode) { clear(f.loaded) }) // SCRIPT FLUSH
+			f.Change(func(f *fakeNode) { clear(f.Loaded) }) // SCRIPT FLUSH
 		}
 		for i, err := range releaseAll(t, locks) {
 			noError(t, err, i, "after SCRIPT FLUSH")
@@ -111,7 +111,7 @@ func TestReleasesGoTogetherWithTheSourceOfAScriptThatIsMissing(t *testing.T) {
 func extendAll(t *testing.T, locks []*Lock, busy *fakeNode, ttl func(i int) time.Duration) []error {
 	t.Helper()
 	block := make(chan struct{})
-	busy.change(func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return block } })
+	busy.Change(func(f *fakeNode) { f.Hold = func(string) <-chan struct{} { return block } })
 	go func() { _, _ = locks[0].Confirm(t.Context()) }()
 	synctest.Wait()
 	errs := make([]error, len(locks))
@@ -120,7 +120,7 @@ func extendAll(t *testing.T, locks []*Lock, busy *fakeNode, ttl func(i int) time
 		group.Go(func() { errs[i] = lock.Extend(t.Context(), ttl(i)) })
 	}
 	synctest.Wait()
-	busy.change(func(f *fakeNode) { f.hold = nil })
+	busy.Change(func(f *fakeNode) { f.Hold = nil })
 	close(block)
 	group.Wait()
 	synctest.Wait()
@@ -135,16 +135,16 @@ func TestExtensionsOfOneBatchGoTogether(t *testing.T) {
 		warm(t, locker)
 		locks := acquireAll(t, locker, count)
 		synctest.Wait()
-		node.change(func(f *fakeNode) { delete(f.keys, locks[7].Key()) })
-		node.plant(locks[40].Key(), "another", time.Minute)
-		node.plant(locks[70].Key(), "a list", time.Minute)
+		node.Change(func(f *fakeNode) { delete(f.Keys, locks[7].Key()) })
+		node.Plant(locks[40].Key(), "another", time.Minute)
+		node.Plant(locks[70].Key(), "a list", time.Minute)
 		ttl := func(i int) time.Duration { // below what is left, and above
 			return time.Duration(1+i%30) * time.Second
 		}
-		before := node.count("EVALSHA")
+		before := node.Count("EVALSHA")
 		errs := extendAll(t, locks, node, ttl)
 		for i, err := range errs {
-			token, left := node.token(locks[i].Key())
+			token, left := node.Token(locks[i].Key())
 			want := max(ttl(i), 10*time.Second)
 			switch {
 			case i == 40 && (!errors.Is(err, ErrLost) || token != "another"):
@@ -161,13 +161,13 @@ func TestExtensionsOfOneBatchGoTogether(t *testing.T) {
 			}
 		}
 		// One group has a key in it that is no lock, and goes one by one.
-		if sent := node.count("EVALSHA") - before; sent > count/protocol.MaxGroup+1+protocol.MaxGroup {
+		if sent := node.Count("EVALSHA") - before; sent > count/protocol.MaxGroup+1+protocol.MaxGroup {
 			t.Errorf("%d extensions that waited together went as %d commands", count, sent)
 		}
-		before = node.count("EVALSHA")
-		node.plant(locks[70].Key(), "another", time.Minute)
+		before = node.Count("EVALSHA")
+		node.Plant(locks[70].Key(), "another", time.Minute)
 		extendAll(t, locks, node, ttl)
-		if sent := node.count("EVALSHA") - before; sent > count/protocol.MaxGroup+1 {
+		if sent := node.Count("EVALSHA") - before; sent > count/protocol.MaxGroup+1 {
 			t.Errorf("when that key is none any more, %d extensions go as %d commands", count, sent)
 		}
 	})
@@ -180,7 +180,7 @@ func TestExtensionsGoTogetherWithTheSourceOfAScriptThatIsMissing(t *testing.T) {
 		locks := acquireAll(t, locker, 40)
 		synctest.Wait()
 		for _, f := range fakes {
-			f.change(func(f *fakeNode) { clear(f.loaded) }) // SCRIPT FLUSH
+			f.Change(func(f *fakeNode) { clear(f.Loaded) }) // SCRIPT FLUSH
 		}
 		for i, err := range extendAll(t, locks, fakes[0], func(int) time.Duration { return time.Minute }) {
 			noError(t, err, i, "after SCRIPT FLUSH")
@@ -204,8 +204,8 @@ func TestANodeThatDoesNotTakeExtensionsTogetherGetsThemOneByOne(t *testing.T) {
 			locker, fakes := newLocker(t, 1)
 			warm(t, locker)
 			together := 0
-			fakes[0].change(func(f *fakeNode) {
-				f.answer = func(args []any) *driver.Reply {
+			fakes[0].Change(func(f *fakeNode) {
+				f.Answer = func(args []any) *driver.Reply {
 					if args[0] == "EVALSHA" && args[1] == scripts.Extend.Digest {
 						together++
 						return &refusal
@@ -237,20 +237,20 @@ func TestExtensionsCarryAlongFencesThatAreAheadOfTheClocks(t *testing.T) {
 		warm(t, locker)
 		locks := acquireAll(t, locker, 20)
 		ahead := time.Now().Add(time.Hour).UnixMicro()
-		fakes[0].change(func(f *fakeNode) { f.setFence("ahead", "ahead", ahead) })
+		fakes[0].Change(func(f *fakeNode) { f.SetFence("ahead", "ahead", ahead) })
 		locks = append(locks, mustAcquire(t, locker, "ahead"))
-		fakes[0].change(func(f *fakeNode) { clear(f.fences) })
-		before, calls := fakes[0].count("ZADD"), fakes[0].count("EVALSHA")
+		fakes[0].Change(func(f *fakeNode) { clear(f.Fences) })
+		before, calls := fakes[0].Count("ZADD"), fakes[0].Count("EVALSHA")
 		for i, err := range extendAll(t, locks, fakes[0], func(int) time.Duration { return time.Minute }) {
 			noError(t, err, i, "with a fence")
 		}
-		if carried := fakes[0].count("ZADD") - before; carried != 1 {
+		if carried := fakes[0].Count("ZADD") - before; carried != 1 {
 			t.Errorf("%d extensions carried their fence along, want the one that is ahead", carried)
 		}
-		if called := fakes[0].count("EVALSHA") - calls; called != 2 {
+		if called := fakes[0].Count("EVALSHA") - calls; called != 2 {
 			t.Errorf("%d extensions took %d calls of the script, want one for all that carry nothing", len(locks), called)
 		}
-		if got := fakes[0].fence("ahead"); got <= ahead {
+		if got := fakes[0].Fence("ahead"); got <= ahead {
 			t.Errorf("the node that forgot has the counter %d, want the lock's fence", got)
 		}
 	})
@@ -317,19 +317,19 @@ func TestATryThatHasNotLeftMakesWayInTheQueueItself(t *testing.T) {
 		locker, fakes := newLocker(t, 1)
 		lock, other := mustAcquire(t, locker, "k"), mustAcquire(t, locker, "other")
 		block := make(chan struct{})
-		fakes[0].change(func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return block } })
+		fakes[0].Change(func(f *fakeNode) { f.Hold = func(string) <-chan struct{} { return block } })
 		go func() { _, _ = other.Confirm(t.Context()) }() // keeps the only batch out
 		synctest.Wait()
 		ask(t, locker, "k")
 		released := async(func() error { return lock.Release() })
 		synctest.Wait()
-		fakes[0].change(func(f *fakeNode) { f.hold, f.log = nil, nil })
+		fakes[0].Change(func(f *fakeNode) { f.Hold, f.Log = nil, nil })
 		close(block)
 		noError(t, <-released)
 		synctest.Wait()
-		fakes[0].change(func(f *fakeNode) {
-			if len(f.log) < 2 || f.log[0] != "EVALSHA" && f.log[0] != "EVAL" {
-				t.Errorf("the node got %v, want the release before the try that was in the queue", f.log)
+		fakes[0].Change(func(f *fakeNode) {
+			if len(f.Log) < 2 || f.Log[0] != "EVALSHA" && f.Log[0] != "EVAL" {
+				t.Errorf("the node got %v, want the release before the try that was in the queue", f.Log)
 			}
 		})
 	})
@@ -340,7 +340,7 @@ func TestRequestsWithOneTokenStayInOrder(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		block := make(chan struct{})
-		fakes[2].change(func(f *fakeNode) { f.hold = func(string) <-chan struct{} { return block } })
+		fakes[2].Change(func(f *fakeNode) { f.Hold = func(string) <-chan struct{} { return block } })
 		first := (*lease)(ask(t, locker, "k").Hold.Keeper.(*keeper)) // it has the key, and the turn at the third node
 		synctest.Wait()
 		noError(t, first.Release())
@@ -354,10 +354,10 @@ func TestRequestsWithOneTokenStayInOrder(t *testing.T) {
 			tokens = append(tokens, lock.Token())
 			noError(t, lock.Release())
 		}
-		fakes[2].change(func(f *fakeNode) { f.hold = nil })
+		fakes[2].Change(func(f *fakeNode) { f.Hold = nil })
 		close(block)
 		synctest.Wait()
-		if token, _ := fakes[2].token("k"); token != "" {
+		if token, _ := fakes[2].Token("k"); token != "" {
 			t.Errorf("at the node that was late the key is held by %q of %q, whose releases ran before their acquires", token, tokens)
 		}
 	})

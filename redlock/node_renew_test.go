@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 const (
@@ -19,17 +20,17 @@ const (
 
 // unfits are ways in which the server behind an address becomes unfit to vote.
 var unfits = map[string]func(f *fakeNode){
-	"a replica": func(f *fakeNode) { f.info = "run_id:" + f.name + "\r\n" + aReplica },
-	"evicts":    func(f *fakeNode) { f.info = "run_id:" + f.name + "\r\n" + evicting },
-	"loads":     func(f *fakeNode) { f.answer = failing("INFO", "LOADING Redis is loading the dataset in memory") },
+	"a replica": func(f *fakeNode) { f.Info = "run_id:" + f.Name() + "\r\n" + aReplica },
+	"evicts":    func(f *fakeNode) { f.Info = "run_id:" + f.Name() + "\r\n" + evicting },
+	"loads":     func(f *fakeNode) { f.Answer = failing("INFO", "LOADING Redis is loading the dataset in memory") },
 	"wants to log in": func(f *fakeNode) {
-		f.answer = answering(refusal("NOAUTH Authentication required."), func([]any) bool { return true })
+		f.Answer = answering(fakenode.Refusal("NOAUTH Authentication required."), func([]any) bool { return true })
 	},
-	"silent": func(f *fakeNode) { f.hung = make(chan struct{}) },
+	"silent": (*fakeNode).Hang,
 	"a replica, and the user may not ask": func(f *fakeNode) {
-		f.answer = func(args []any) *driver.Reply {
+		f.Answer = func(args []any) *driver.Reply {
 			text := map[string]string{"INFO": "NOPERM no permissions to run the 'info' command", "SET": "READONLY You can't write against a read only replica."}
-			if reply := refusal(text[commandName(args)]); reply.Str != "" {
+			if reply := fakenode.Refusal(text[fakenode.CommandName(args)]); reply.Str != "" {
 				return &reply
 			}
 			return nil
@@ -46,15 +47,15 @@ func TestANodeWhoseAddressHasMovedOnIsFoundAgain(t *testing.T) {
 				synctest.Wait()
 				others, _ := fakeNodes(3)
 				for i, f := range fakes[:moved] {
-					others[i].change(func(o *fakeNode) { o.info = fakeInfo("new " + o.name) })
-					f.change(harm)
-					f.moves(others[i])
+					others[i].Change(func(o *fakeNode) { o.Info = fakenode.Info("new " + o.Name()) })
+					f.Change(harm)
+					f.MoveTo(others[i])
 				}
 				began := time.Now()
 				for {
 					lock, err := locker.TryAcquire(t.Context(), "moved")
 					synctest.Wait()
-					if err == nil && !slices.ContainsFunc(others[:moved], func(o *fakeNode) bool { return o.count("SET") == 0 }) {
+					if err == nil && !slices.ContainsFunc(others[:moved], func(o *fakeNode) bool { return o.Count("SET") == 0 }) {
 						mustRelease(t, lock)
 						break
 					}
@@ -78,22 +79,22 @@ func TestAnUnfitNodeIsRenewedOnceAProbeAndAFitOneNever(t *testing.T) {
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			time.Sleep(100 * time.Millisecond)
 		}
-		fakes[0].change(unfits["a replica"])
+		fakes[0].Change(unfits["a replica"])
 		time.Sleep(time.Second)
 		mustRelease(t, mustAcquire(t, locker, "k")) // and the node is found unfit
 		synctest.Wait()
-		asked, renewed := fakes[0].count("INFO"), fakes[0].renewals()
+		asked, renewed := fakes[0].Count("INFO"), fakes[0].Renewals()
 		for range 300 {
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			time.Sleep(7 * time.Millisecond)
 		}
 		synctest.Wait()
-		probes := (fakes[0].count("INFO") - asked) / len(protocol.AskFitness)
-		if got := fakes[0].renewals() - renewed; probes < 10 || got != probes {
+		probes := (fakes[0].Count("INFO") - asked) / len(protocol.AskFitness)
+		if got := fakes[0].Renewals() - renewed; probes < 10 || got != probes {
 			t.Errorf("a node that was probed %d times was renewed %d times, want once each", probes, got)
 		}
 		for _, f := range fakes[1:] {
-			if got := f.renewals(); got != 0 {
+			if got := f.Renewals(); got != 0 {
 				t.Errorf("a node that is well was renewed %d times", got)
 			}
 		}
@@ -106,15 +107,15 @@ func TestANodeThatIsSilentIsRenewedOnce(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
-		fakes[0].stop()
+		fakes[0].Stop()
 		for range 100 {
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			time.Sleep(100 * time.Millisecond)
 		}
-		if got := fakes[0].renewals(); got != 1 {
+		if got := fakes[0].Renewals(); got != 1 {
 			t.Errorf("in 10s of silence the node was renewed %d times, want once", got)
 		}
-		fakes[0].resume()
+		fakes[0].Resume()
 	})
 }
 
@@ -124,24 +125,24 @@ func TestATwinIsRenewedAndItsOtherHalfOnce(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
-		fakes[0].leads(fakes[1])
+		fakes[0].LeadTo(fakes[1])
 		for range 50 {
 			time.Sleep(100 * time.Millisecond)
 			mustRelease(t, mustAcquire(t, locker, "k"))
 		}
 		synctest.Wait()
-		renewed := [2]int{fakes[0].renewals(), fakes[1].renewals()}
+		renewed := [2]int{fakes[0].Renewals(), fakes[1].Renewals()}
 		if renewed[0] < 3 || renewed[1] != 1 {
 			t.Errorf("the twin was renewed %d times and its other half %d times, want before each probe and once", renewed[0], renewed[1])
 		}
-		other := newFakeNode("other")
-		fakes[0].moves(other)
+		other := fakenode.New("other")
+		fakes[0].MoveTo(other)
 		time.Sleep(2 * time.Second)
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		time.Sleep(time.Second)
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
-		if other.count("SET") == 0 {
+		if other.Count("SET") == 0 {
 			t.Error("the new server behind the address of the twin was not asked for its vote")
 		}
 	})
@@ -153,8 +154,8 @@ func TestNodesThatHaveChangedPlacesAreFoundThoughOneKeepsItsConnections(t *testi
 		locker, fakes := newLocker(t, 2)
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
-		fakes[0].leads(fakes[1])
-		fakes[1].moves(fakes[0])
+		fakes[0].LeadTo(fakes[1])
+		fakes[1].MoveTo(fakes[0])
 		time.Sleep(time.Second)
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(12 * time.Second) // what was set as another node ends with its TTL
@@ -170,9 +171,9 @@ func TestAServerThatIsAnotherThanBeforeHasItsSubscriptionsOpenedAnew(t *testing.
 		lock := mustAcquire(t, another(t, fakes), "k", WithRenewal())
 		waits := waitFor(t.Context(), locker)
 		synctest.Wait()
-		fakes[0].change(func(f *fakeNode) { f.info = fakeInfo("another") })
+		fakes[0].Change(func(f *fakeNode) { f.Info = fakenode.Info("another") })
 		time.Sleep(10 * time.Second)
-		if renewed, subscribed := fakes[0].renewals(), fakes[0].subscribed; renewed != 2 || subscribed != 2 {
+		if renewed, subscribed := fakes[0].Renewals(), fakes[0].Subscribed; renewed != 2 || subscribed != 2 {
 			t.Errorf("a node that has become another server was renewed %d times by two Lockers and subscribed to %d times, want twice each", renewed, subscribed)
 		}
 		if muted := seen.of(NodeMuted); len(muted) != 0 {
@@ -190,13 +191,13 @@ func TestANodeThatIsFitAgainIsSubscribedToAtOnce(t *testing.T) {
 		lock := mustAcquire(t, another(t, fakes), "k", WithRenewal())
 		waits := waitFor(t.Context(), locker)
 		synctest.Wait()
-		fakes[0].change(unfits["a replica"])
+		fakes[0].Change(unfits["a replica"])
 		for range 200 {
 			time.Sleep(100 * time.Millisecond)
 			mustRelease(t, mustAcquire(t, locker, "other"))
 		}
-		fakes[0].change(func(f *fakeNode) { f.info = fakeInfo(f.name) })
-		for fakes[0].listeners(protocol.WakeChannel) > 0 { // until the probe that finds it fit
+		fakes[0].Change(func(f *fakeNode) { f.Info = fakenode.Info(f.Name()) })
+		for fakes[0].Listeners(protocol.WakeChannel) > 0 { // until the probe that finds it fit
 			time.Sleep(10 * time.Millisecond)
 			mustRelease(t, mustAcquire(t, locker, "other"))
 		}
@@ -205,7 +206,7 @@ func TestANodeThatIsFitAgainIsSubscribedToAtOnce(t *testing.T) {
 			mustRelease(t, mustAcquire(t, locker, "other"))
 		}
 		synctest.Wait()
-		if fakes[0].listeners(protocol.WakeChannel) == 0 {
+		if fakes[0].Listeners(protocol.WakeChannel) == 0 {
 			t.Error("the node is up, and nobody listens there")
 		}
 		mustRelease(t, lock)
@@ -218,11 +219,11 @@ func TestAVoteOfTheServerThatWasThereBeforeDoesNotCount(t *testing.T) {
 		locker, fakes := newLocker(t, 1)
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
-		fakes[0].change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+		fakes[0].Change(func(f *fakeNode) { f.Delay = 20 * time.Millisecond })
 		result := async(func() error { return passing(locker.TryAcquire(t.Context(), "k")) })
 		time.Sleep(5 * time.Millisecond)
 		n := locker.board.Nodes[0]
-		noError(t, n.OnFitness([]driver.Reply{bulk("run_id:elsewhere\r\n")}, locker.clock.Now()))
+		noError(t, n.OnFitness([]driver.Reply{{Kind: driver.String, Str: "run_id:elsewhere\r\n"}}, locker.clock.Now()))
 		if err := <-result; !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "another server") {
 			t.Errorf("TryAcquire = %v, want that the address leads to another server", err)
 		}

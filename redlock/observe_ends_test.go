@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // A ledger is told by hooks what Lockers do, and finds starts and ends that do not match.
@@ -255,7 +257,7 @@ func (s *randomSchedule) work(ctx context.Context, l *Locker, rng *rand.Rand, de
 		held := lock.Context()
 		switch rng.IntN(6) {
 		case 0, 1:
-			sleep(held, some(3*time.Second)) //nolint:contextcheck // it descends from ctx
+			fakenode.Sleep(held, some(3*time.Second)) //nolint:contextcheck // it descends from ctx
 		case 2:
 			_ = lock.Extend(ctx, time.Duration(rng.IntN(3))*time.Second) // 0 is refused
 		case 3:
@@ -310,7 +312,7 @@ func endsOfOneSchedule(t *testing.T, seed uint64) map[string]int {
 	const workers, rounds, lockers, size = 8, 25, 2, 3
 	fakes, _ := fakeNodes(size)
 	for _, f := range fakes {
-		f.delay = time.Millisecond
+		f.Delay = time.Millisecond
 	}
 	all := newLedger(t)
 	s := &randomSchedule{fakes: fakes}
@@ -327,13 +329,13 @@ func endsOfOneSchedule(t *testing.T, seed uint64) map[string]int {
 	faults.Go(func() {
 		rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // it has to be repeatable
 		for ctx.Err() == nil {
-			sleep(ctx, time.Duration(rng.Int64N(int64(5*time.Second))))
+			fakenode.Sleep(ctx, time.Duration(rng.Int64N(int64(5*time.Second))))
 			for _, i := range rng.Perm(size)[:rng.IntN(size)] {
 				new(day).fail(fakes[i], rng)
 			}
-			sleep(ctx, time.Duration(rng.Int64N(int64(2*time.Second))))
+			fakenode.Sleep(ctx, time.Duration(rng.Int64N(int64(2*time.Second))))
 			for _, f := range fakes {
-				heal(f)
+				heal(f, 0)
 			}
 		}
 	})

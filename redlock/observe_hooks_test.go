@@ -72,7 +72,7 @@ func busy(t *testing.T, locker *Locker, fakes []*fakeNode) (renewed *Lock) {
 	renewed = mustAcquire(t, locker, "renewed", WithRenewal())
 	for range 30 {
 		mustRelease(t, mustAcquire(t, locker, "another"))
-		fakes[2].change(func(f *fakeNode) { f.cuts = 2 })
+		fakes[2].Change(func(f *fakeNode) { f.Cuts = 2 })
 		time.Sleep(time.Second)
 	}
 	if !renewed.Valid() {
@@ -232,9 +232,9 @@ func TestAPanicAtTheEndOfAnAcquireLeavesTheLockToNobody(t *testing.T) {
 			}()
 			synctest.Wait()
 			changeAll(fakes, func(f *fakeNode) {
-				delete(f.keys, "ql:permits:{k}") // how many there are, for whoever comes next
-				if len(f.keys) != 0 || len(f.readers) != 0 {
-					t.Errorf("%s has %v %v", f.name, f.keys, f.readers)
+				delete(f.Keys, "ql:permits:{k}") // how many there are, for whoever comes next
+				if len(f.Keys) != 0 || len(f.Readers) != 0 {
+					t.Errorf("%s has %v %v", f.Name(), f.Keys, f.Readers)
 				}
 			})
 			if stats := locker.Stats(); stats.Locks != 0 || told == 0 {
@@ -280,7 +280,7 @@ func TestACallbackMayClose(t *testing.T) {
 			if err != nil {
 				break
 			}
-			fakes[2].change(func(f *fakeNode) { f.cuts = 2 })
+			fakes[2].Change(func(f *fakeNode) { f.Cuts = 2 })
 			time.Sleep(2 * time.Second)
 			_ = lock.Release()
 		}
@@ -427,7 +427,7 @@ func TestALostLockAndRenewalsThatAreShortOfVotesAreLoggedWithoutTokens(t *testin
 		lock := mustAcquire(t, locker, "k", WithRenewal())
 		short := mustAcquire(t, locker, "released")
 		mustRelease(t, short)
-		fakes[2].change(func(f *fakeNode) { f.answer = failing("EVALSHA", "LOADING it loads") })
+		fakes[2].Change(func(f *fakeNode) { f.Answer = failing("EVALSHA", "LOADING it loads") })
 		time.Sleep(2500 * time.Millisecond)
 		synctest.Wait()
 		warned := 0
@@ -435,7 +435,7 @@ func TestALostLockAndRenewalsThatAreShortOfVotesAreLoggedWithoutTokens(t *testin
 			if r["msg"] == "a renewal is short of votes" && r["level"] == "WARN" {
 				warned++
 				votes, _ := json.Marshal(r["renewal"])
-				if text := string(votes); !strings.Contains(text, fakes[2].name) || strings.Contains(text, fakes[0].name) {
+				if text := string(votes); !strings.Contains(text, fakes[2].Name()) || strings.Contains(text, fakes[0].Name()) {
 					t.Errorf("the renewal's record is %s, want the node that has not granted it alone", text)
 				}
 			}
@@ -443,7 +443,7 @@ func TestALostLockAndRenewalsThatAreShortOfVotesAreLoggedWithoutTokens(t *testin
 		if warned == 0 {
 			t.Errorf("no renewal was logged:\n%s", &log)
 		}
-		changeAll(fakes[:2], func(f *fakeNode) { f.answer = failing("EVALSHA", "LOADING it loads") })
+		changeAll(fakes[:2], func(f *fakeNode) { f.Answer = failing("EVALSHA", "LOADING it loads") })
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		lost := 0
@@ -496,7 +496,7 @@ func TestTheSummaryOfAnErrorIsItsBeginningAndTheSameWhateverTheNodesTake(t *test
 		mustAcquire(t, other, "k", WithTTL(time.Hour))
 		summaries := make(map[string]int)
 		for i := range 5 {
-			changeAll(fakes, func(f *fakeNode) { f.delay = time.Duration(i) * time.Millisecond })
+			changeAll(fakes, func(f *fakeNode) { f.Delay = time.Duration(i) * time.Millisecond })
 			_, once := locker.TryAcquire(t.Context(), "k")
 			_, often := locker.Acquire(t.Context(), "k", WithMaxWait(time.Duration(i)*time.Second))
 			for _, err := range []error{once, often} {
@@ -517,7 +517,7 @@ func TestTheSummariesOfCheckAndCloseNameNoNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		mustAcquire(t, locker, "k")
-		forEach(fakes, (*fakeNode).stop)
+		forEach(fakes, (*fakeNode).Stop)
 		for want, err := range map[string]error{
 			"redlock: check: 3 of 3 nodes have no vote, and 2 must have one":   locker.Check(t.Context()),
 			"redlock: close: no quorum has confirmed the release of some keys": locker.Close(),
@@ -535,7 +535,7 @@ func TestALogHasNoAddressesForKeysNoBareDurationsAndNoZeroes(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(3*time.Second), WithHooks(LogTo(slog.New(slog.NewJSONHandler(&log, nil)))))
 		mustAcquire(t, locker, "k", WithRenewal())
 		synctest.Wait()
-		forEach(fakes[1:], (*fakeNode).stop)
+		forEach(fakes[1:], (*fakeNode).Stop)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		_, err := another(t, fakes).Acquire(t.Context(), "k", WithMaxWait(time.Second))
@@ -551,7 +551,7 @@ func TestALogHasNoAddressesForKeysNoBareDurationsAndNoZeroes(t *testing.T) {
 				t.Errorf("the log has %s:\n%s", wrong, text)
 			}
 		}
-		forEach(fakes[1:], (*fakeNode).resume)
+		forEach(fakes[1:], (*fakeNode).Resume)
 	})
 }
 

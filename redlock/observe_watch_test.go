@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 func TestInspectShowsWhoHoldsTheKeyAtEachNode(t *testing.T) {
@@ -15,10 +17,10 @@ func TestInspectShowsWhoHoldsTheKeyAtEachNode(t *testing.T) {
 		other := another(t, fakes, WithKeyPrefix("app:"))
 		lock := mustAcquire(t, locker, "k")
 		synctest.Wait()
-		fakes[1].change(func(f *fakeNode) { delete(f.keys, "app:k") })
-		fakes[2].change(func(f *fakeNode) { f.keys["app:k"] = fakeKey{"somebody else's", time.Now().Add(time.Second)} })
-		fakes[3].change(func(f *fakeNode) { f.keys["app:k"] = fakeKey{aList, time.Now().Add(time.Second)} })
-		fakes[4].stop()
+		fakes[1].Change(func(f *fakeNode) { delete(f.Keys, "app:k") })
+		fakes[2].Change(func(f *fakeNode) { f.Put("app:k", "somebody else's", time.Second) })
+		fakes[3].Change(func(f *fakeNode) { f.Put("app:k", fakenode.List, time.Second) })
+		fakes[4].Stop()
 
 		states, err := locker.Inspect(t.Context(), "k")
 		if err != nil || len(states) != 5 {
@@ -44,7 +46,7 @@ func TestInspectShowsWhoHoldsTheKeyAtEachNode(t *testing.T) {
 			t.Errorf("another Locker inspects %+v, %v, want the owner and not Own", states[0], err)
 		}
 		for _, f := range fakes {
-			heal(f)
+			heal(f, 0)
 		}
 		_ = lock.Release()
 	})
@@ -150,7 +152,7 @@ func TestAWatchTakesATombstoneForNobody(t *testing.T) {
 		}
 		for i, f := range fakes { // by several revocations
 			tombstone := "ql:revoked:0123456789abcdef0123456789abcde" + string(rune('0'+i)) + ":it hangs"
-			f.change(func(f *fakeNode) { f.keys["k"] = fakeKey{tombstone, time.Now().Add(5 * time.Second)} })
+			f.Change(func(f *fakeNode) { f.Put("k", tombstone, 5*time.Second) })
 		}
 		if s := next(t, all, 1100*time.Millisecond); s.err != nil || s.holder != (Holder{}) {
 			t.Errorf("of a key that was taken from its holder the watch shows %+v, want nobody", s)
@@ -170,7 +172,7 @@ func TestAWatchDoesNotGoBackToAHolderThatWasReplaced(t *testing.T) {
 		if s := next(t, all, time.Second); s.holder.Held {
 			t.Fatalf("after the release the watch shows %+v", s)
 		}
-		changeAll(fakes, func(f *fakeNode) { f.keys["k"] = fakeKey{first.Token(), time.Now().Add(10 * time.Second)} })
+		changeAll(fakes, func(f *fakeNode) { f.Put("k", first.Token(), 10*time.Second) })
 		time.Sleep(9 * time.Second)
 		if len(all) > 0 {
 			t.Errorf("a holder that was replaced comes back: %+v", <-all)
@@ -192,12 +194,12 @@ func TestAWatchGoesOnWithoutAQuorumAndSaysSo(t *testing.T) {
 		if s := next(t, all, time.Second); s.holder.Owner != "a" {
 			t.Fatalf("the watch shows %+v", s)
 		}
-		forEach(fakes[:2], (*fakeNode).stop)
+		forEach(fakes[:2], (*fakeNode).Stop)
 		time.Sleep(20 * time.Second)
 		if len(all) > 0 {
 			t.Errorf("with a majority well the watch shows %+v", <-all)
 		}
-		fakes[2].stop()
+		fakes[2].Stop()
 		if s := next(t, all, 20*time.Second); !errors.Is(s.err, ErrNoQuorum) {
 			t.Errorf("without a quorum the watch shows %+v, want ErrNoQuorum", s)
 		}
@@ -206,7 +208,7 @@ func TestAWatchGoesOnWithoutAQuorumAndSaysSo(t *testing.T) {
 			t.Errorf("one outage is shown again: %+v", <-all)
 		}
 		for _, f := range fakes {
-			heal(f)
+			heal(f, 0)
 		}
 		if s := next(t, all, 5*time.Second); s.err != nil || s.holder.Owner != "a" {
 			t.Errorf("after the outage the watch shows %+v, want the holder", s)

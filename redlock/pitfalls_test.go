@@ -46,13 +46,13 @@ func TestPitfall02ASilentNodeHoldsUpNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		fakes[0].stop()
+		fakes[0].Stop()
 		began := time.Now()
 		lock := mustTry(t, locker, "k")
 		noError(t, lock.Extend(t.Context(), time.Minute))
 		noError(t, lock.Release())
 		wantWithin(t, 0, began, "one silent node of three held up the others by")
-		fakes[0].resume()
+		fakes[0].Resume()
 	})
 }
 
@@ -62,12 +62,12 @@ func TestPitfall04StragglersAreNotCancelled(t *testing.T) {
 		locker, fakes := newLocker(t, 5)
 		warm(t, locker)
 		for i, f := range fakes {
-			f.change(func(f *fakeNode) { f.delay = time.Duration(i) * 20 * time.Millisecond })
+			f.Change(func(f *fakeNode) { f.Delay = time.Duration(i) * 20 * time.Millisecond })
 		}
 		for i := range 20 {
 			key := fmt.Sprint("k", i)
 			for _, f := range fakes[:3] {
-				f.plant(key, "somebody", time.Second)
+				f.Plant(key, "somebody", time.Second)
 			}
 			if _, err := locker.TryAcquire(t.Context(), key); !errors.Is(err, ErrTaken) {
 				t.Fatalf("TryAcquire = %v, want ErrTaken", err)
@@ -86,7 +86,7 @@ func TestPitfall05UntilAndValidTellTheTruth(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(time.Second))
 		warm(t, locker)
 		lock, _ := locker.TryAcquire(t.Context(), "k")
-		forEach(fakes, (*fakeNode).stop)
+		forEach(fakes, (*fakeNode).Stop)
 		time.Sleep(800 * time.Millisecond)
 		if err := lock.Extend(t.Context(), 10*time.Second); err == nil {
 			t.Error("Extend over silent nodes succeeded")
@@ -94,7 +94,7 @@ func TestPitfall05UntilAndValidTellTheTruth(t *testing.T) {
 		if lock.Valid() || lock.Until().After(time.Now()) {
 			t.Errorf("after the lost extension: valid %v, until %v from now", lock.Valid(), time.Until(lock.Until()))
 		}
-		forEach(fakes, (*fakeNode).resume)
+		forEach(fakes, (*fakeNode).Resume)
 		time.Sleep(node.MaxCooldown)
 		lock, err := locker.Acquire(t.Context(), "k2")
 		must(t, err)
@@ -142,7 +142,7 @@ func TestPitfall07OurOwnTokenCountsAsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		changeAll(fakes, func(f *fakeNode) { f.delay, f.lose = 100*time.Millisecond, once("SET") })
+		changeAll(fakes, func(f *fakeNode) { f.Delay, f.Lose = 100*time.Millisecond, once("SET") })
 		time.Sleep(time.Second) // a Locker's clock begins at 0, which would say that nothing has left
 		start := time.Now()
 		lock, err := locker.TryAcquire(t.Context(), "k")
@@ -159,7 +159,7 @@ func TestPitfall08TheEndOfWaitingSaysBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		for _, f := range fakes {
-			f.plant("k", "somebody", time.Hour)
+			f.Plant("k", "somebody", time.Hour)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(errShutdown) })
@@ -182,13 +182,13 @@ func TestPitfall09ATTLBelowTheMinimumIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		lock := mustAcquire(t, locker, "k")
-		calls := fakes[0].batches()
+		calls := fakes[0].Batches()
 		for _, ttl := range []time.Duration{-1, 0, 1, time.Microsecond, time.Millisecond, minTTL - 1, 999500 * time.Nanosecond, 1500 * time.Microsecond, maxTTL + 1, 1 << 62} {
 			returns(t, ErrOption, "Extend to", ttl)(lock.Extend(t.Context(), ttl))
 			returns(t, ErrOption, "TryAcquire for", ttl)(locker.TryAcquire(t.Context(), "k2", WithTTL(ttl)))
 		}
 		synctest.Wait()
-		if fakes[0].batches() != calls || !lock.Valid() {
+		if fakes[0].Batches() != calls || !lock.Valid() {
 			t.Error("a refused TTL was sent, or cost the lock")
 		}
 	})
@@ -201,7 +201,7 @@ func TestPitfall10TheContextEndsAtTheOldDeadline(t *testing.T) {
 		warm(t, locker)
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		ctx, until := lock.Context(), lock.Until()
-		forEach(fakes, (*fakeNode).stop)
+		forEach(fakes, (*fakeNode).Stop)
 		time.Sleep(500 * time.Millisecond)
 		go func() {
 			returns(t, ErrLost)(lock.Extend(t.Context(), 10*time.Second))
@@ -211,7 +211,7 @@ func TestPitfall10TheContextEndsAtTheOldDeadline(t *testing.T) {
 			t.Errorf("with an extension under way on a silent link the context ended %v after the deadline", time.Since(until))
 		}
 		time.Sleep(time.Second)
-		forEach(fakes, (*fakeNode).resume)
+		forEach(fakes, (*fakeNode).Resume)
 	})
 }
 
@@ -219,12 +219,12 @@ func TestPitfall10TheContextEndsAtTheOldDeadline(t *testing.T) {
 func TestPitfall11AForeignKeyAtAMinorityChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5)
-		fakes[0].plant("k", "foreign", time.Hour)
-		fakes[4].plant("k", "foreign", time.Hour)
+		fakes[0].Plant("k", "foreign", time.Hour)
+		fakes[4].Plant("k", "foreign", time.Hour)
 		lock := mustTry(t, locker, "k")
 		noError(t, lock.Extend(t.Context(), time.Minute))
 		noError(t, lock.Release())
-		if token, _ := fakes[0].token("k"); token != "foreign" {
+		if token, _ := fakes[0].Token("k"); token != "foreign" {
 			t.Error("the foreign key was deleted")
 		}
 	})
@@ -234,13 +234,13 @@ func TestPitfall11AForeignKeyAtAMinorityChangesNothing(t *testing.T) {
 func TestPitfall12WaitingDoesNotHideWhatWaitingCannotMend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		changeAll(fakes[:2], func(f *fakeNode) { f.answer = refusing("WRONGPASS invalid username-password pair") })
+		changeAll(fakes[:2], func(f *fakeNode) { f.Answer = refusing("WRONGPASS invalid username-password pair") })
 		began := time.Now()
 		_, err := locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute))
 		if !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrTaken) || time.Since(began) > 0 {
 			t.Errorf("Acquire = %v after %v, want ErrNoQuorum at once", err, time.Since(began))
 		}
-		changeAll(fakes[:2], func(f *fakeNode) { f.answer = refusing("READONLY You can't write against a read only replica.") })
+		changeAll(fakes[:2], func(f *fakeNode) { f.Answer = refusing("READONLY You can't write against a read only replica.") })
 		_, err = locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute), WithMaxOutage(3*time.Second))
 		says(t, ErrNoQuorum, "node-1", "node-2", "READONLY", "give the master's address")(err)
 		wantWithin(t, 4*time.Second, began, "Acquire against replicas, which may be promoted, with WithMaxOutage(3s)")
@@ -286,7 +286,7 @@ func TestPitfall15ARetryWithOnesOwnTokenNeverHarmsTheLock(t *testing.T) {
 		// A retry that fails: two of three nodes are down meanwhile.
 		changeAll(fakes[:2], refuse)
 		returns(t, ErrNoQuorum, "the retry")(locker.TryAcquire(t.Context(), "k", WithToken("request-42")))
-		changeAll(fakes[:2], func(f *fakeNode) { f.refused = nil })
+		changeAll(fakes[:2], func(f *fakeNode) { f.Refused = nil })
 		time.Sleep(node.MaxCooldown)
 		synctest.Wait()
 		if names := stray(fakes, "k"); len(names) != 3 {
@@ -296,7 +296,7 @@ func TestPitfall15ARetryWithOnesOwnTokenNeverHarmsTheLock(t *testing.T) {
 		second, err := locker.TryAcquire(t.Context(), "k", WithToken("request-42"), WithTTL(time.Second))
 		must(t, err, "the retry")
 		synctest.Wait()
-		if _, left := fakes[2].token("k"); left < 8*time.Second {
+		if _, left := fakes[2].Token("k"); left < 8*time.Second {
 			t.Errorf("the retry with a shorter TTL has cut the lease to %v", left)
 		}
 		noError(t, second.Release())
@@ -311,10 +311,10 @@ func TestPitfall15ARetryWithOnesOwnTokenNeverHarmsTheLock(t *testing.T) {
 func TestPitfall16FourFailuresAreFourErrors(t *testing.T) {
 	all := map[string]error{"held": ErrTaken, "no quorum": ErrNoQuorum, "expired": ErrExpired, "context": context.DeadlineExceeded}
 	for name, prepare := range map[string]func(f *fakeNode){
-		"held":      func(f *fakeNode) { f.keys["k"] = fakeKey{"somebody", time.Now().Add(time.Hour)} },
+		"held":      func(f *fakeNode) { f.Put("k", "somebody", time.Hour) },
 		"no quorum": refuse,
-		"expired":   func(f *fakeNode) { f.delay = 989 * time.Millisecond },
-		"context":   func(f *fakeNode) { f.delay = 989 * time.Millisecond },
+		"expired":   func(f *fakeNode) { f.Delay = 989 * time.Millisecond },
+		"context":   func(f *fakeNode) { f.Delay = 989 * time.Millisecond },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 3, WithTTL(time.Second), WithNodeTimeout(995*time.Millisecond))
@@ -362,10 +362,10 @@ func TestPitfall20ALateReleaseDoesNotDeleteTheNextHoldersKey(t *testing.T) {
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		synctest.Wait()
 		late := fakes[0]
-		late.stop()
+		late.Stop()
 		noError(t, lock.Release())
 		next := mustTry(t, locker, "k")
-		late.resume()
+		late.Resume()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		wantHeld(t, next, true)
@@ -412,10 +412,10 @@ func TestPitfall21NoTryAndNoRenewalLengthensALease(t *testing.T) {
 		seen := 0
 		for range 600 {
 			changeAll(fakes, func(f *fakeNode) {
-				f.cuts = 1 // and that renewals are sent once more
-				held, ok := f.get("k")
-				if left := time.Until(held.until); ok && left > ttl {
-					t.Errorf("%s has the key for %v, and the lease is %v", f.name, left, ttl)
+				f.Cuts = 1 // and that renewals are sent once more
+				held, ok := f.Get("k")
+				if left := time.Until(held.Until); ok && left > ttl {
+					t.Errorf("%s has the key for %v, and the lease is %v", f.Name(), left, ttl)
 				} else if ok {
 					seen++
 				}
@@ -452,8 +452,8 @@ func TestPitfall23AReaderThatHasCrashedAndAStreamOfOthersKeepNoWriterOut(t *test
 			t.Errorf("the writer has the key %v after a reader of %v has crashed, want it when that lease is over", took, ttl)
 		}
 		for _, f := range fakes {
-			if slices.Contains(f.sharers(), crashed.Token()) {
-				t.Errorf("%s still has the reader that has crashed", f.name)
+			if slices.Contains(f.Sharers("k"), crashed.Token()) {
+				t.Errorf("%s still has the reader that has crashed", f.Name())
 			}
 		}
 		mustRelease(t, writer)

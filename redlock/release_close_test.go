@@ -22,17 +22,17 @@ func TestCloseDoesNotWaitForWhatAMinorityHas(t *testing.T) {
 		leave func(t *testing.T, f *fakeNode, lock func() *Lock)
 	}{
 		{"an unknown outcome", func(t *testing.T, f *fakeNode, lock func() *Lock) {
-			f.stop()
+			f.Stop()
 			mustRelease(t, lock())
 		}},
 		{"a key that the node has", func(t *testing.T, f *fakeNode, lock func() *Lock) {
 			held := lock()
-			f.change(refuse)
+			f.Change(refuse)
 			mustRelease(t, held)
 		}},
 		{"the key of a lock that is held", func(_ *testing.T, f *fakeNode, lock func() *Lock) {
 			lock()
-			f.change(refuse)
+			f.Change(refuse)
 		}},
 	} {
 		bubble(t, tt.name, func(t *testing.T) {
@@ -53,11 +53,11 @@ func TestCloseWaitsUntilAQuorumIsCleanOfAFailedAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
 		warm(t, locker)
-		forEach(fakes, (*fakeNode).stop)
+		forEach(fakes, (*fakeNode).Stop)
 		returns(t, ErrNoQuorum, "TryAcquire over silent nodes")(locker.TryAcquire(t.Context(), "k"))
 		go func() {
 			time.Sleep(time.Second)
-			forEach(fakes[:2], (*fakeNode).resume)
+			forEach(fakes[:2], (*fakeNode).Resume)
 		}()
 		began := time.Now()
 		if err := locker.Close(); err != nil || time.Since(began) < time.Second {
@@ -127,7 +127,7 @@ func TestLockersMayShareNodesAndTheLastOneClosesThem(t *testing.T) {
 			}
 			for i, n := range owners {
 				if n.closed.Load() != want[i] {
-					t.Errorf("the driver of %s was closed %d times, want %d", n.name, n.closed.Load(), want[i])
+					t.Errorf("the driver of %s was closed %d times, want %d", n.Name(), n.closed.Load(), want[i])
 				}
 			}
 		}
@@ -141,7 +141,7 @@ func TestLockersMayShareNodesAndTheLastOneClosesThem(t *testing.T) {
 		defer users.mu.Unlock()
 		for _, n := range owners {
 			if count, there := users.of[n]; there {
-				t.Errorf("%s is remembered with %d users when all have closed", n.name, count)
+				t.Errorf("%s is remembered with %d users when all have closed", n.Name(), count)
 			}
 		}
 	})
@@ -173,8 +173,8 @@ func TestCloseLeavesNothingOfAcquiresAndReleasesThatItMeets(t *testing.T) {
 			noError(t, locker.Close())
 			work.Wait()
 			changeAll(fakes, func(f *fakeNode) {
-				if len(f.keys) != 0 {
-					t.Errorf("%s has %v", f.name, f.keys)
+				if len(f.Keys) != 0 {
+					t.Errorf("%s has %v", f.Name(), f.Keys)
 				}
 			})
 		})
@@ -186,7 +186,7 @@ func TestCloseIsBoundedOverSilentNodesAndSaysWhatIsLeft(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		mustAcquire(t, locker, "k")
-		forEach(fakes[:2], (*fakeNode).stop)
+		forEach(fakes[:2], (*fakeNode).Stop)
 		began := time.Now()
 		err := locker.Close()
 		var left *CloseError
@@ -207,7 +207,7 @@ func TestCloseSaysWhatIsLeftWhateverItsBound(t *testing.T) {
 			locker, fakes := newLocker(t, 3, WithTTL(time.Hour), WithCloseTimeout(bound))
 			warm(t, locker)
 			mustAcquire(t, locker, "k")
-			forEach(fakes[:2], (*fakeNode).stop)
+			forEach(fakes[:2], (*fakeNode).Stop)
 			if err := locker.Close(); err == nil {
 				t.Errorf("with a bound of %v Close says nothing, and %v still has the key", bound, stray(fakes, "k"))
 			}
@@ -222,7 +222,7 @@ func TestCloseGivesUpOnADriverThatNeverReturns(t *testing.T) {
 		must(t, err)
 		warm(t, locker)
 		forever := make(chan struct{})
-		fakes[0].change(func(f *fakeNode) { f.block = forever })
+		fakes[0].Change(func(f *fakeNode) { f.Block = forever })
 		mustTry(t, locker, "k")
 		synctest.Wait() // it is called
 		if err := locker.Close(); err == nil || !strings.Contains(err.Error(), "did not return") {
@@ -256,8 +256,8 @@ func TestCloseEndsAllWaiting(t *testing.T) {
 				}
 			}
 			for _, f := range fakes {
-				if left := f.listeners(protocol.WakeChannel); left != 0 {
-					t.Errorf("%d subscriptions to %s outlive Close", left, f.name)
+				if left := f.Listeners(protocol.WakeChannel); left != 0 {
+					t.Errorf("%d subscriptions to %s outlive Close", left, f.Name())
 				}
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/scripts"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 func TestReleaseEndsTheContextBeforeItsFirstByteLeaves(t *testing.T) {
@@ -25,7 +26,7 @@ func TestReleaseEndsTheContextBeforeItsFirstByteLeaves(t *testing.T) {
 		ctx := lock.Context()
 		before(fakes, "EVALSHA", func(f *fakeNode, _ []any) {
 			if ctx.Err() == nil {
-				t.Errorf("%s got the release while the holder's context was alive", f.name)
+				t.Errorf("%s got the release while the holder's context was alive", f.Name())
 			}
 		})
 		noError(t, lock.Release())
@@ -37,14 +38,14 @@ func TestAReleaseDoesNotOvertakeItsAcquire(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		slow := fakes[2]
-		slow.change(func(f *fakeNode) { f.delay, f.log = 100*time.Millisecond, nil })
+		slow.Change(func(f *fakeNode) { f.Delay, f.Log = 100*time.Millisecond, nil })
 		lock := mustTry(t, locker, "k")
 		synctest.Wait() // or it would not be sent there any more
 		noError(t, lock.Release())
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if want := []string{"SET", "EVALSHA"}; !slices.Equal(slow.log, want) {
-			t.Errorf("the slow node got %v, want %v", slow.log, want)
+		if want := []string{"SET", "EVALSHA"}; !slices.Equal(slow.Log, want) {
+			t.Errorf("the slow node got %v, want %v", slow.Log, want)
 		}
 		wantFree(t, fakes, "k")
 	})
@@ -57,13 +58,13 @@ func TestAnAcquireThatAStoppedServerRunsAfterItsReleaseIsTakenBack(t *testing.T)
 		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
 		warm(t, locker)
 		stopped := fakes[1]
-		stopped.stop()
+		stopped.Stop()
 		lock := mustTry(t, locker, "k")
 		synctest.Wait() // or it would not be sent there any more
 		noError(t, lock.Release())
 		time.Sleep(20 * time.Second)
-		stopped.resume()
-		if token, _ := stopped.token("k"); token != lock.Token() {
+		stopped.Resume()
+		if token, _ := stopped.Token("k"); token != lock.Token() {
 			t.Fatalf("the test does not show the fault: the acquire did not run on resume")
 		}
 		time.Sleep(node.MaxCooldown + quorum.LastPause)
@@ -80,8 +81,8 @@ func TestAnUnknownOutcomeIsNotEndedByAnAnswerThatTheTokenIsNotThere(t *testing.T
 			odd := fakes[1]
 			if restarted {
 				time.Sleep(time.Minute)
-				odd.restart()
-				odd.change(func(f *fakeNode) { f.cuts = 2 }) // so it is asked again what it is
+				odd.Restart()
+				odd.Change(func(f *fakeNode) { f.Cuts = 2 }) // so it is asked again what it is
 				warm(t, locker)
 				time.Sleep(2 * time.Minute) // until nothing is owed for that
 				warm(t, locker)
@@ -91,22 +92,22 @@ func TestAnUnknownOutcomeIsNotEndedByAnAnswerThatTheTokenIsNotThere(t *testing.T
 			}
 			// The acquire is lost on its way and runs only after the node has answered
 			// a release on another connection.
-			odd.stop()
+			odd.Stop()
 			lock := mustTry(t, locker, "k")
 			time.Sleep(300 * time.Millisecond)
-			odd.change(func(f *fakeNode) { f.hung, f.log = nil, nil })
+			odd.Change(func(f *fakeNode) { f.Wake(); f.Log = nil })
 			noError(t, lock.Release())
 			time.Sleep(3 * time.Second)
-			if odd.count("EVALSHA") == 0 {
+			if odd.Count("EVALSHA") == 0 {
 				t.Fatalf("the test does not show the fault: no release has reached the node")
 			}
-			odd.resume() // now the acquire runs
+			odd.Resume() // now the acquire runs
 			time.Sleep(quorum.LastPause)
 			synctest.Wait()
 			wantFree(t, fakes, "k")
-			before := odd.count("EVALSHA")
+			before := odd.Count("EVALSHA")
 			time.Sleep(time.Minute)
-			if after := odd.count("EVALSHA"); after != before {
+			if after := odd.Count("EVALSHA"); after != before {
 				t.Errorf("after the node said that it deleted the key it got %d more releases", after-before)
 			}
 		})
@@ -125,7 +126,7 @@ func TestADeletionDoesNotEndTheReleasesOfAKeyThatWasAskedForTwice(t *testing.T) 
 				for _, cmd := range cmds {
 					late = append(late, driver.Command{Args: slices.Clone(cmd.Args)})
 				}
-				return nil, errCut
+				return nil, fakenode.ErrCut
 			}
 			return odd.Do(ctx, cmds)
 		})
@@ -133,13 +134,13 @@ func TestADeletionDoesNotEndTheReleasesOfAKeyThatWasAskedForTwice(t *testing.T) 
 		must(t, err)
 		defer locker.Close()
 		lock := mustAcquire(t, locker, "k")
-		if token, _ := odd.token("k"); token != lock.Token() {
+		if token, _ := odd.Token("k"); token != lock.Token() {
 			t.Fatalf("the test does not show the fault: the second sending has not set the key")
 		}
 		mustRelease(t, lock)
 		synctest.Wait()
-		odd.change(func(f *fakeNode) { f.run(late) })
-		if token, _ := odd.token("k"); token != lock.Token() {
+		odd.Change(func(f *fakeNode) { f.Run(late) })
+		if token, _ := odd.Token("k"); token != lock.Token() {
 			t.Fatalf("the test does not show the fault: the first sending has not set the key")
 		}
 		time.Sleep(2 * quorum.LastPause)
@@ -153,18 +154,18 @@ func TestReleasesForAnUnknownOutcomeEndOneTTLAfterTheNodeAnswersAgain(t *testing
 		locker, fakes := newLocker(t, 3, WithTTL(2*time.Second))
 		warm(t, locker)
 		lossy := fakes[0]
-		lossy.stop()
+		lossy.Stop()
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		time.Sleep(time.Second)
-		lossy.change(func(f *fakeNode) { f.hung, f.buffer = nil, nil }) // it died, and came back
+		lossy.Change(func(f *fakeNode) { f.Wake(); f.Buffer = nil }) // it died, and came back
 		noError(t, lock.Release())
 		time.Sleep(2500 * time.Millisecond)
-		before := lossy.count("EVALSHA") + lossy.count("EVAL")
+		before := lossy.Count("EVALSHA") + lossy.Count("EVAL")
 		if before < 3 {
 			t.Errorf("%d releases in one TTL: an unknown outcome wants more", before)
 		}
 		time.Sleep(time.Minute)
-		if after := lossy.count("EVALSHA") + lossy.count("EVAL"); after > before+1 {
+		if after := lossy.Count("EVALSHA") + lossy.Count("EVAL"); after > before+1 {
 			t.Errorf("%d releases came later than one TTL", after-before)
 		}
 	})
@@ -175,20 +176,21 @@ func TestWhatAServerTookWithItIsNotOwedARelease(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		killed := fakes[0]
-		killed.stop()
+		killed.Stop()
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		time.Sleep(time.Second)
-		killed.change(func(f *fakeNode) { // and started again, empty
-			f.hung, f.buffer, f.info = nil, nil, strings.Replace(f.info, "run_id:", "run_id:new-", 1)
+		killed.Change(func(f *fakeNode) { // and started again, empty
+			f.Wake()
+			f.Buffer, f.Info = nil, strings.Replace(f.Info, "run_id:", "run_id:new-", 1)
 		})
 		noError(t, lock.Release())
 		time.Sleep(2 * quorum.LastPause)
-		before := killed.count("EVALSHA") + killed.count("EVAL")
+		before := killed.Count("EVALSHA") + killed.Count("EVAL")
 		if before == 0 {
 			t.Error("the new server got no release at all")
 		}
 		time.Sleep(time.Minute)
-		if after := killed.count("EVALSHA") + killed.count("EVAL"); after != before {
+		if after := killed.Count("EVALSHA") + killed.Count("EVAL"); after != before {
 			t.Errorf("the new server got %d more releases for what the old one took with it", after-before)
 		}
 		began := time.Now()
@@ -214,14 +216,14 @@ func TestAReleaseWaitsForNoMoreThanANodeTimeout(t *testing.T) {
 			warm(t, locker)
 			lock := mustAcquire(t, locker, "k")
 			synctest.Wait()
-			forEach(fakes, (*fakeNode).stop)
+			forEach(fakes, (*fakeNode).Stop)
 			go before(t.Context(), lock)
 			time.Sleep(defaultNodeTimeout / 2)
 			began := time.Now()
 			if err := lock.Release(); !errors.Is(err, ErrNoQuorum) || time.Since(began) > defaultNodeTimeout {
 				t.Errorf("%s over silent nodes, Release = %v after %v, want ErrNoQuorum within %v", name, err, time.Since(began), defaultNodeTimeout)
 			}
-			forEach(fakes, (*fakeNode).resume)
+			forEach(fakes, (*fakeNode).Resume)
 			time.Sleep(5 * time.Second)
 			wantFree(t, fakes, "k", name)
 		})
@@ -234,7 +236,7 @@ func TestAReleaseWhoseReplyIsLostIsNotALostLock(t *testing.T) {
 		warm(t, locker)
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		synctest.Wait()
-		changeAll(fakes, func(f *fakeNode) { f.lose = once("EVALSHA") })
+		changeAll(fakes, func(f *fakeNode) { f.Lose = once("EVALSHA") })
 		noError(t, lock.Release(), "Release whose first replies were lost")
 	})
 }
@@ -246,19 +248,19 @@ func TestACleanUpStandsBehindTheWholeAttempt(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
 		for i := range 2 {
-			fakes[i].change(refuse)
+			fakes[i].Change(refuse)
 		}
 		for range 2 { // the first try finds the nodes down, and the second begins their cooldown
 			_, _ = locker.TryAcquire(t.Context(), "another")
 			synctest.Wait()
 		}
-		fakes[2].change(func(f *fakeNode) { f.log = nil })
+		fakes[2].Change(func(f *fakeNode) { f.Log = nil })
 		r, err := locker.prepare(t.Context(), "k", exclusive, nil)
 		must(t, err)
 		returns(t, ErrNoQuorum)(locker.try(t.Context(), r, true, new(clockdrift.Instant)))
 		synctest.Wait()
-		if want := []string{"SET", "PTTL", "EVALSHA"}; !slices.Equal(fakes[2].log, want) {
-			t.Errorf("the node got %v, want %v", fakes[2].log, want)
+		if want := []string{"SET", "PTTL", "EVALSHA"}; !slices.Equal(fakes[2].Log, want) {
+			t.Errorf("the node got %v, want %v", fakes[2].Log, want)
 		}
 	})
 }

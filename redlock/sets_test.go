@@ -35,7 +35,7 @@ func TestAllKeysOrNone(t *testing.T) {
 		}
 		for _, key := range lock.Keys() {
 			returns(t, ErrTaken, "TryAcquire of", key, "in a held set")(locker.TryAcquire(t.Context(), key))
-			if token, left := fakes[0].token(key); token != lock.Token() || left <= 9*time.Second {
+			if token, left := fakes[0].Token(key); token != lock.Token() || left <= 9*time.Second {
 				t.Errorf("a node has %q for %q, for %v", token, key, left)
 			}
 		}
@@ -74,7 +74,7 @@ func TestBadKeysAreRefusedBeforeAnythingIsSent(t *testing.T) {
 				}
 			}
 		}
-		if fakes[0].batches() > 0 {
+		if fakes[0].Batches() > 0 {
 			t.Error("a bad call reached a node")
 		}
 	})
@@ -101,7 +101,7 @@ func TestASetIsTakenWhenItsLastKeyIsReleased(t *testing.T) {
 			})
 			time.Sleep(1500 * time.Millisecond)
 			for _, key := range []string{"a", "b", "c"} {
-				if token, _ := fakes[2].token(key); token != "" && token != b.Token() && token != c.Token() {
+				if token, _ := fakes[2].Token(key); token != "" && token != b.Token() && token != c.Token() {
 					t.Errorf("a waiting set holds %q", key)
 				}
 			}
@@ -126,13 +126,13 @@ func TestALostKeyLosesTheWholeLockAtItsDeadline(t *testing.T) {
 			t.Fatal("a lock on several keys is not renewed")
 		}
 		for _, f := range fakes[:2] {
-			f.plant("b", "another", time.Hour)
+			f.Plant("b", "another", time.Hour)
 		}
 		time.Sleep(3 * time.Second)
 		if !lock.Valid() {
 			t.Error("a key that a minority has lost has ended the lock")
 		}
-		fakes[2].plant("b", "another", time.Hour)
+		fakes[2].Plant("b", "another", time.Hour)
 		says(t, ErrLost, `"b" taken by another`)(lock.Extend(t.Context(), time.Second))
 		if !lock.Valid() {
 			t.Error("the lock ends before its deadline")
@@ -150,12 +150,12 @@ func TestAnExtensionSetsLostKeysAgainAndShortensNone(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		lock := mustAcquireAll(t, locker, []string{"a", "b"})
 		synctest.Wait()
-		fakes[0].change(func(f *fakeNode) { delete(f.keys, "b") })
+		fakes[0].Change(func(f *fakeNode) { delete(f.Keys, "b") })
 		must(t, lock.Extend(t.Context(), time.Minute))
 		must(t, lock.Extend(t.Context(), time.Second))
 		synctest.Wait()
 		for _, key := range lock.Keys() {
-			if token, left := fakes[0].token(key); token != lock.Token() || left < 59*time.Second {
+			if token, left := fakes[0].Token(key); token != lock.Token() || left < 59*time.Second {
 				t.Errorf("after extensions for a minute and a second a node has %q for %q, for %v", token, key, left)
 			}
 		}
@@ -171,7 +171,7 @@ func TestAReleaseNamesTheKeyThatIsGoneEverywhere(t *testing.T) {
 		}
 		lock := mustAcquireAll(t, locker, keys)
 		synctest.Wait()
-		changeAll(fakes, func(f *fakeNode) { delete(f.keys, "key66") })
+		changeAll(fakes, func(f *fakeNode) { delete(f.Keys, "key66") })
 		says(t, ErrLost, `no node had "key66"`)(lock.Release())
 		synctest.Wait()
 		for _, key := range keys {
@@ -195,7 +195,7 @@ func TestOneFenceIsAboveThoseOfEveryKey(t *testing.T) {
 		noError(t, set.Extend(t.Context(), time.Minute))
 		noError(t, set.Release())
 		for _, f := range fakes { // a client whose clock reads more was here
-			f.change(func(f *fakeNode) { f.setFence("b", "b", set.Fence()+1_000_000_000) })
+			f.Change(func(f *fakeNode) { f.SetFence("b", "b", set.Fence()+1_000_000_000) })
 		}
 		raised := mustAcquireAll(t, locker, []string{"a", "b"})
 		if raised.Fence() <= set.Fence()+1_000_000_000 {
@@ -227,7 +227,7 @@ func TestSeveralKeysAreOnOneServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		cluster, fakes := newLocker(t, 3)
-		changeAll(fakes, func(f *fakeNode) { f.info += "redis_mode:cluster\r\n" })
+		changeAll(fakes, func(f *fakeNode) { f.Info += "redis_mode:cluster\r\n" })
 		if _, err := cluster.AcquireAll(t.Context(), []string{"a", "b"}); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "hash tag") {
 			t.Errorf("on a Cluster AcquireAll of untagged keys = %v, want ErrNode that asks for a hash tag", err)
 		}
@@ -307,7 +307,7 @@ func TestANodeThatForgotHasNoVoteForSeveralKeys(t *testing.T) {
 		locker, fakes := admittedLocker(t, 3)
 		lock := mustAcquireAll(t, locker, []string{"a", "b"})
 		synctest.Wait()
-		forEach(fakes[:2], (*fakeNode).restart)
+		forEach(fakes[:2], (*fakeNode).Restart)
 		returns(t, ErrQuarantine, "Extend where two of three nodes have forgotten")(lock.Extend(t.Context(), 10*time.Second))
 		if _, err := locker.TryAcquireAll(t.Context(), []string{"c", "d"}); !errors.Is(err, ErrQuarantine) {
 			t.Errorf("TryAcquireAll where two of three nodes have forgotten = %v, want ErrQuarantine", err)

@@ -68,7 +68,7 @@ func TestADowngradeThatNoNodeAnswersKeepsTheLease(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
 		writer := mustAcquire(t, locker, "k")
 		until := writer.Until()
-		forEach(fakes, (*fakeNode).stop)
+		forEach(fakes, (*fakeNode).Stop)
 		reader, err := writer.Downgrade(t.Context())
 		if !errors.Is(err, ErrNoQuorum) || reader == nil || !reader.Valid() || writer.Valid() {
 			t.Fatalf("Downgrade of silent nodes = %v, %v; want ErrNoQuorum and a reader that is held", reader, err)
@@ -76,11 +76,11 @@ func TestADowngradeThatNoNodeAnswersKeepsTheLease(t *testing.T) {
 		if d := reader.Until().Sub(until).Abs(); d > time.Millisecond {
 			t.Errorf("the lease ends %v off that of the writer", d)
 		}
-		forEach(fakes, (*fakeNode).resume)
+		forEach(fakes, (*fakeNode).Resume)
 		time.Sleep(2 * time.Second) // what the nodes did not answer is done by clean-ups
 		for _, f := range fakes {
-			if token, _ := f.token("k"); token != protocol.SharedValue {
-				t.Errorf("%s has not turned the writer into a reader", f.name)
+			if token, _ := f.Token("k"); token != protocol.SharedValue {
+				t.Errorf("%s has not turned the writer into a reader", f.Name())
 			}
 		}
 		noError(t, reader.Release())
@@ -94,7 +94,7 @@ func TestTheReleaseOfADowngradeThatCameToNothingDeletesTheWriter(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
 		writer := mustAcquire(t, locker, "k")
 		changeAll(fakes, func(f *fakeNode) {
-			f.answer = func(args []any) *driver.Reply {
+			f.Answer = func(args []any) *driver.Reply {
 				if len(args) > 1 && (args[1] == scripts.Share.Digest || args[1] == scripts.Share.Source) {
 					return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed when used memory > 'maxmemory'."}
 				}
@@ -149,8 +149,8 @@ func TestAnUpgradeAmongReadersFailsAndLeavesTheLockShared(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, f := range fakes {
-			if got := f.sharers(); len(got) == 0 {
-				t.Errorf("%s has no reader any more", f.name)
+			if got := f.Sharers("k"); len(got) == 0 {
+				t.Errorf("%s has no reader any more", f.Name())
 			}
 		}
 		if held, err := reader.Confirm(t.Context()); !held || err != nil || !reader.Valid() {
@@ -184,18 +184,18 @@ func TestAnUpgradeIsRefusedUntilTheLastOneIsCleanedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		reader := mustShare(t, locker, "k")
-		forEach(fakes, (*fakeNode).stop)
+		forEach(fakes, (*fakeNode).Stop)
 		if _, err := reader.TryUpgrade(t.Context()); !errors.Is(err, ErrNoQuorum) {
 			t.Fatalf("TryUpgrade of silent nodes = %v, want ErrNoQuorum", err)
 		}
 		if _, err := reader.TryUpgrade(t.Context()); !errors.Is(err, ErrContended) {
 			t.Fatalf("the next TryUpgrade = %v, want ErrContended", err)
 		}
-		forEach(fakes, (*fakeNode).resume)
+		forEach(fakes, (*fakeNode).Resume)
 		time.Sleep(3 * time.Second)
 		for _, f := range fakes {
-			if got := f.sharers(); len(got) != 1 || got[0] != reader.Token() {
-				t.Errorf("%s has the readers %v, want the one", f.name, got)
+			if got := f.Sharers("k"); len(got) != 1 || got[0] != reader.Token() {
+				t.Errorf("%s has the readers %v, want the one", f.Name(), got)
 			}
 		}
 		noError(t, reader.Release())
@@ -276,7 +276,7 @@ func TestAHoldIsNotLostToItsOwnUpgradeThatRunsLate(t *testing.T) {
 		upgradeGivenUp(t, reader)
 		time.Sleep(time.Second)
 		for _, f := range fakes {
-			f.plant("k", reader.hold.Others()[0].Token, time.Minute)
+			f.Plant("k", reader.hold.Others()[0].Token, time.Minute)
 		}
 		if err := reader.Extend(t.Context(), time.Minute); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
 			t.Errorf("Extend at nodes that have the writer = %v, want ErrNoQuorum and not ErrLost", err)
@@ -329,7 +329,7 @@ func TestADowngradeOfALockThatOthersHaveIsALoss(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		writer := mustAcquire(t, locker, "k")
 		for _, f := range fakes {
-			f.plant("k", "another", time.Minute)
+			f.Plant("k", "another", time.Minute)
 		}
 		reader, err := writer.Downgrade(t.Context())
 		if !errors.Is(err, ErrLost) || errors.Is(err, ErrTaken) || reader == nil {
@@ -348,11 +348,11 @@ func TestADowngradeOfSeveralKeysOrPermitsIsRefused(t *testing.T) {
 			"redlock: Downgrade: readers share one key, and this lock has 2: release it, and AcquireShared the keys one by one":               set,
 			`redlock: Downgrade: readers do not share permits, and this lock has some of "s": release it, and AcquireShared a key of its own`: mustTake(t, newSemaphore(t, locker, 2)),
 		} {
-			before := fakes[0].batches()
+			before := fakes[0].Batches()
 			if reader, err := lock.Downgrade(t.Context()); reader != nil || !errors.Is(err, ErrOption) || err.Error() != text {
 				t.Errorf("Downgrade of %v = %v, %v, want %q", lock, reader, err, text)
 			}
-			if after := fakes[0].batches(); after != before || !lock.Valid() {
+			if after := fakes[0].Batches(); after != before || !lock.Valid() {
 				t.Errorf("a Downgrade that is refused has sent %d batches, and %v is valid: %v", after-before, lock, lock.Valid())
 			}
 		}
@@ -366,22 +366,22 @@ var conversionRounds = flag.Int("conversion.rounds", 8, "how many random rounds 
 func leftAt(fakes []*fakeNode, prefix string) (left []string) {
 	begins := regexp.MustCompile(`^(ql:\w+[:=])?\{?` + prefix).MatchString
 	changeAll(fakes, func(f *fakeNode) {
-		for key := range f.keys {
-			if held, ok := f.get(key); ok && begins(key) {
-				left = append(left, fmt.Sprintf("%s has %q for %v: %s", f.name, key, held.until.Sub(f.now()), held.token))
+		for key := range f.Keys {
+			if held, ok := f.Get(key); ok && begins(key) {
+				left = append(left, fmt.Sprintf("%s has %q for %v: %s", f.Name(), key, held.Until.Sub(f.Now()), held.Token))
 			}
 		}
-		for set, readers := range f.readers {
+		for set, readers := range f.Readers {
 			for token, until := range readers {
-				if until.After(f.now()) && begins(set) {
-					left = append(left, fmt.Sprintf("%s has the reader %s in %q", f.name, token, set))
+				if until.After(f.Now()) && begins(set) {
+					left = append(left, fmt.Sprintf("%s has the reader %s in %q", f.Name(), token, set))
 				}
 			}
 		}
-		for line, tickets := range f.lines {
+		for line, tickets := range f.Lines {
 			for name, ticket := range tickets {
-				if ticket.until.After(f.now()) && begins(line) {
-					left = append(left, fmt.Sprintf("%s has %s in %q", f.name, name, line))
+				if ticket.Until.After(f.Now()) && begins(line) {
+					left = append(left, fmt.Sprintf("%s has %s in %q", f.Name(), name, line))
 				}
 			}
 		}
@@ -394,7 +394,7 @@ func leftAt(fakes []*fakeNode, prefix string) (left []string) {
 func TestReadersWhoseUpgradesFailLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, fakes := newLocker(t, 3)
-		changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 2*time.Millisecond })
+		changeAll(fakes, func(f *fakeNode) { f.Delay, f.Jitter = time.Millisecond, 2*time.Millisecond })
 		var all sync.WaitGroup
 		for range 2 {
 			locker := another(t, fakes, WithTTL(time.Minute))
@@ -457,7 +457,7 @@ func convertsAtRandom(t *testing.T, seed uint64, size int, fences bool) {
 	random := func(which uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, which)) } //nolint:gosec // it has to be repeatable
 	chaos := random(0)
 	changeAll(fakes, func(f *fakeNode) {
-		f.delay, f.jitter = time.Millisecond, time.Duration(1+chaos.IntN(4))*time.Millisecond
+		f.Delay, f.Jitter = time.Millisecond, time.Duration(1+chaos.IntN(4))*time.Millisecond
 	})
 	var all sync.WaitGroup
 	var lockers []*Locker
@@ -485,18 +485,18 @@ func (r *conversions) faults(rng *rand.Rand) {
 		f := r.fakes[rng.IntN(len(r.fakes))]
 		switch rng.IntN(4) {
 		case 0:
-			f.stop() // and what it was sent it runs in another order
+			f.Stop() // and what it was sent it runs in another order
 			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
-			f.resume()
+			f.Resume()
 		case 1:
 			loses := 1 + rng.IntN(4)
-			f.change(func(f *fakeNode) { f.lose = func(string) bool { loses--; return loses >= 0 } })
+			f.Change(func(f *fakeNode) { f.Lose = func(string) bool { loses--; return loses >= 0 } })
 		case 2:
-			f.change(func(f *fakeNode) { f.cuts = 1 + rng.IntN(3) })
+			f.Change(func(f *fakeNode) { f.Cuts = 1 + rng.IntN(3) })
 		case 3:
-			f.change(func(f *fakeNode) { f.delay = 20 * time.Millisecond })
+			f.Change(func(f *fakeNode) { f.Delay = 20 * time.Millisecond })
 			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
-			f.change(func(f *fakeNode) { f.delay = time.Millisecond })
+			f.Change(func(f *fakeNode) { f.Delay = time.Millisecond })
 		}
 	}
 }
@@ -584,7 +584,7 @@ func (r *conversions) abandon(held handle) {
 	time.Sleep(conversionSettles)
 	count := 0
 	for _, f := range r.fakes {
-		if token, _ := f.token(held.Key()); token == held.Token() || token == protocol.SharedValue {
+		if token, _ := f.Token(held.Key()); token == held.Token() || token == protocol.SharedValue {
 			count++
 		}
 	}
@@ -601,23 +601,23 @@ func TestADowngradeThatRunsAfterTheReleaseIsCleanedUp(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(20*time.Second))
 		writer := mustAcquire(t, locker, "k")
 		odd := fakes[:2]
-		forEach(odd, (*fakeNode).stop)
+		forEach(odd, (*fakeNode).Stop)
 		reader, err := writer.Downgrade(t.Context())
 		t.Log("Downgrade:", err)
 		if reader == nil {
 			t.Fatal("no reader")
 		}
-		changeAll(odd, func(f *fakeNode) { f.hung = nil }) // it answers, and has not run what is in its buffers
+		changeAll(odd, (*fakeNode).Wake) // it answers, and has not run what is in its buffers
 		time.Sleep(2 * time.Second)
 		for _, f := range odd {
-			if token, _ := f.token("k"); token != "ql:shared" {
-				t.Fatalf("the test does not show the fault: the clean-up has not made %s shared, but %q", f.name, token)
+			if token, _ := f.Token("k"); token != "ql:shared" {
+				t.Fatalf("the test does not show the fault: the clean-up has not made %s shared, but %q", f.Name(), token)
 			}
 		}
 		noError(t, reader.Release())
 		synctest.Wait()
 		wantFree(t, fakes, "k", "after the release")
-		forEach(odd, (*fakeNode).resume) // now the downgrade runs
+		forEach(odd, (*fakeNode).Resume) // now the downgrade runs
 		time.Sleep(4 * quorum.LastPause)
 		t.Log("clean-ups that wait:", locker.board.Outstanding())
 		wantFree(t, fakes, "k", "2 s after the downgrade has run late")

@@ -78,8 +78,8 @@ func inLineOf(fakes []*fakeNode, name string) string {
 	count := map[string]int{}
 	for _, f := range fakes {
 		class := ""
-		f.change(func(f *fakeNode) {
-			for _, ticket := range f.line(name) {
+		f.Change(func(f *fakeNode) {
+			for _, ticket := range f.Line(name) {
 				class += ticket[:1]
 			}
 		})
@@ -185,7 +185,7 @@ func TestAStormOfReadersCostsANodeLittle(t *testing.T) {
 		_ = mustShare(t, locker, "k").Release() // the scripts are there from now on
 		_ = mustShare(t, locker, "k").Release()
 		synctest.Wait()
-		before := fakes[0].count("EVALSHA")
+		before := fakes[0].Count("EVALSHA")
 		var group sync.WaitGroup
 		locks := make([]*SharedLock, storm)
 		for i := range locks {
@@ -198,14 +198,14 @@ func TestAStormOfReadersCostsANodeLittle(t *testing.T) {
 		}
 		group.Wait()
 		time.Sleep(time.Second) // the last nodes answer
-		calls := fakes[0].count("EVALSHA") - before
+		calls := fakes[0].Count("EVALSHA") - before
 		if most := storm/protocol.MaxGroup + 100; calls > most {
 			t.Errorf("%d readers took %d calls of a node, want no more than %d", storm, calls, most)
 		}
-		if got := len(fakes[0].sharers()); got != storm {
+		if got := len(fakes[0].Sharers("k")); got != storm {
 			t.Errorf("a node has %d readers, want %d", got, storm)
 		}
-		before = fakes[0].count("EVALSHA")
+		before = fakes[0].Count("EVALSHA")
 		for _, lock := range locks {
 			group.Go(func() {
 				noError(t, lock.Release())
@@ -213,7 +213,7 @@ func TestAStormOfReadersCostsANodeLittle(t *testing.T) {
 		}
 		group.Wait()
 		time.Sleep(time.Second) // the last nodes answer
-		if most, calls := storm/protocol.MaxGroup+100, fakes[0].count("EVALSHA")-before; calls > most {
+		if most, calls := storm/protocol.MaxGroup+100, fakes[0].Count("EVALSHA")-before; calls > most {
 			t.Errorf("%d releases took %d calls of a node, want no more than %d", storm, calls, most)
 		}
 		wantFree(t, fakes, "k")
@@ -275,7 +275,7 @@ func TestScriptsThatAreAllowedLaterAreUsed(t *testing.T) {
 		var seen recorder
 		locker, fakes := newLocker(t, 3, seen.option())
 		forbid := func(yes bool) {
-			changeAll(fakes, func(f *fakeNode) { f.scriptless = yes })
+			changeAll(fakes, func(f *fakeNode) { f.Scriptless = yes })
 		}
 		forbid(true)
 		if _, err := locker.AcquireShared(t.Context(), "k"); !errors.Is(err, ErrNode) {
@@ -306,7 +306,7 @@ func TestReservedTokensAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		for _, token := range []string{protocol.SharedValue, "ql:", "ql:mine"} {
-			calls := fakes[0].batches()
+			calls := fakes[0].Batches()
 			_, err1 := locker.TryAcquire(t.Context(), "k", WithToken(token))
 			_, err2 := locker.TryAcquireShared(t.Context(), "k", WithToken(token))
 			for _, err := range []error{err1, err2} {
@@ -315,7 +315,7 @@ func TestReservedTokensAreRefused(t *testing.T) {
 					t.Errorf("an acquire with the token %q = %v, want an OptionError", token, err)
 				}
 			}
-			if fakes[0].batches() != calls {
+			if fakes[0].Batches() != calls {
 				t.Error("something was sent")
 			}
 		}
@@ -327,7 +327,7 @@ func TestAReaderWithATokenOfItsOwnFindsItsLock(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		first := mustShare(t, locker, "k", WithToken("request-42"))
 		again := mustShare(t, another(t, fakes), "k", WithToken("request-42"))
-		if got := fakes[0].sharers(); len(got) != 1 {
+		if got := fakes[0].Sharers("k"); len(got) != 1 {
 			t.Errorf("the readers are %v", got)
 		}
 		noError(t, again.Release())
@@ -415,8 +415,8 @@ func TestReadersShareAKeyAndKeepWritersOut(t *testing.T) {
 		one, two, three := mustShare(t, locker, "k"), mustShare(t, locker, "k"), mustShare(t, other, "k")
 		synctest.Wait()
 		for _, f := range fakes {
-			if got := f.sharers(); len(got) != 3 {
-				t.Errorf("%s has %d readers, want 3", f.name, len(got))
+			if got := f.Sharers("k"); len(got) != 3 {
+				t.Errorf("%s has %d readers, want 3", f.Name(), len(got))
 			}
 		}
 		for _, l := range []*Locker{locker, other} {
@@ -448,7 +448,7 @@ func TestAWriterKeepsReadersOut(t *testing.T) {
 		mustRelease(t, writer)
 		mustShare(t, locker, "k")
 		for _, f := range fakes {
-			f.plant("foreign", "", time.Minute) // even with an empty value
+			f.Plant("foreign", "", time.Minute) // even with an empty value
 		}
 		returns(t, ErrTaken, "beside a foreign lock")(locker.TryAcquireShared(t.Context(), "foreign"))
 	})

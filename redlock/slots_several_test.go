@@ -56,17 +56,17 @@ func TestSeveralPermitsAreOneLock(t *testing.T) {
 		must(t, p.Extend(t.Context(), time.Hour))
 		synctest.Wait()
 		for _, slot := range p.Slots() {
-			if _, left := fakes[0].token(fmt.Sprintf("ql:slot:{s}%d", slot)); left != time.Hour {
+			if _, left := fakes[0].Token(fmt.Sprintf("ql:slot:{s}%d", slot)); left != time.Hour {
 				t.Errorf("after an extension to an hour slot %d is held for %v", slot, left)
 			}
 		}
-		if _, left := fakes[0].token("ql:permits:{s}"); left != 2*time.Hour {
+		if _, left := fakes[0].Token("ql:permits:{s}"); left != 2*time.Hour {
 			t.Errorf("the number of permits is kept for %v, want two hours", left)
 		}
 		wantHeld(t, p, true)
 		// One of the slots is lost at a majority: no extension succeeds.
 		for _, f := range fakes[:2] {
-			f.plant(fmt.Sprintf("ql:slot:{s}%d", p.Slots()[1]), "theirs", 3*time.Hour)
+			f.Plant(fmt.Sprintf("ql:slot:{s}%d", p.Slots()[1]), "theirs", 3*time.Hour)
 		}
 		wantHeld(t, p, false)
 		returns(t, ErrLost, "with a slot lost Extend")(p.Extend(t.Context(), 2*time.Hour))
@@ -77,8 +77,8 @@ func TestSeveralPermitsAreOneLock(t *testing.T) {
 		synctest.Wait()
 		for _, slot := range p.Slots() {
 			for _, f := range fakes {
-				if token, _ := f.token(fmt.Sprintf("ql:slot:{s}%d", slot)); token == p.Token() {
-					t.Errorf("after the release slot %d is held at %s", slot, f.name)
+				if token, _ := f.Token(fmt.Sprintf("ql:slot:{s}%d", slot)); token == p.Token() {
+					t.Errorf("after the release slot %d is held at %s", slot, f.Name())
 				}
 			}
 		}
@@ -129,7 +129,7 @@ func TestAWrongNumberOfPermitsIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			}
 		}
 		returns(t, ErrOption, "with a token of one's own")(s.AcquireN(t.Context(), 2, WithToken("mine")))
-		if sent := fakes[0].count("EVAL") + fakes[0].count("EVALSHA"); sent != 0 {
+		if sent := fakes[0].Count("EVAL") + fakes[0].Count("EVALSHA"); sent != 0 {
 			t.Errorf("%d scripts were sent", sent)
 		}
 	})
@@ -179,7 +179,7 @@ func TestNobodyHoldsPermitsWhileItWaitsForMore(t *testing.T) {
 		for i := range 4 {
 			key := fmt.Sprintf("ql:slot:{s}%d", i)
 			for _, f := range fakes {
-				if token, _ := f.token(key); token != "" && token != held[0].Token() && token != held[1].Token() {
+				if token, _ := f.Token(key); token != "" && token != held[0].Token() && token != held[1].Token() {
 					t.Errorf("who waits for three permits holds %s", key)
 				}
 			}

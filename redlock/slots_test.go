@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/scripts"
 	"github.com/quorumlock/quorumlock/internal/waiting"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 // newSemaphore returns a semaphore of the key "s".
@@ -71,8 +72,8 @@ func TestVotesForDifferentSlotsAreNotCountedTogether(t *testing.T) {
 		mustTake(t, s)
 		synctest.Wait()
 		// One place is free for each slot, at different nodes.
-		fakes[0].change(func(f *fakeNode) { delete(f.keys, "ql:slot:{s}0") })
-		fakes[1].change(func(f *fakeNode) { delete(f.keys, "ql:slot:{s}1") })
+		fakes[0].Change(func(f *fakeNode) { delete(f.Keys, "ql:slot:{s}0") })
+		fakes[1].Change(func(f *fakeNode) { delete(f.Keys, "ql:slot:{s}1") })
 		for range 10 {
 			if p, err := newSemaphore(t, another(t, fakes), 2).TryAcquire(t.Context()); !errors.Is(err, ErrTaken) {
 				t.Fatalf("with no quorum for any slot TryAcquire = %v, %v; want ErrTaken", p, err)
@@ -89,10 +90,10 @@ func TestAnUncontendedPermitIsOneRoundTrip(t *testing.T) {
 		mustTake(t, s) // and the script is loaded
 		for range permits - 1 {
 			synctest.Wait()
-			before := fakes[0].count("EVALSHA")
+			before := fakes[0].Count("EVALSHA")
 			mustTake(t, s)
 			synctest.Wait()
-			if sent := fakes[0].count("EVALSHA") - before; sent != 1 {
+			if sent := fakes[0].Count("EVALSHA") - before; sent != 1 {
 				t.Errorf("with a permit free an acquire took %d tries at a node, want 1", sent)
 			}
 		}
@@ -106,12 +107,12 @@ func TestATryAsksForTheSlotThatTheNodesSayIsFree(t *testing.T) {
 		for i := range 50 {
 			if i != 17 {
 				for _, f := range fakes {
-					f.plant(fmt.Sprintf("ql:slot:{s}%d", i), "another", time.Hour)
+					f.Plant(fmt.Sprintf("ql:slot:{s}%d", i), "another", time.Hour)
 				}
 			}
 		}
 		p := mustTake(t, s)
-		if sent := fakes[0].count("EVAL") + fakes[0].count("EVALSHA"); p.Slots()[0] != 17 || sent > 3 { // the first brings the script along
+		if sent := fakes[0].Count("EVAL") + fakes[0].Count("EVALSHA"); p.Slots()[0] != 17 || sent > 3 { // the first brings the script along
 			t.Errorf("with slot 17 alone free the permit has slot %d, after %d commands at a node; want 17 after at most 3", p.Slots()[0], sent)
 		}
 	})
@@ -127,7 +128,7 @@ func TestAReleasedPermitIsHandedDownTheLine(t *testing.T) {
 			line = append(line, waitForPermit(t, s))
 		}
 		for i, result := range line {
-			before := fakes[0].count("EVALSHA")
+			before := fakes[0].Count("EVALSHA")
 			old := held[i]
 			mustRelease(t, old)
 			next := <-result
@@ -135,7 +136,7 @@ func TestAReleasedPermitIsHandedDownTheLine(t *testing.T) {
 			if next.Slots()[0] != old.Slots()[0] || next.Token() == old.Token() {
 				t.Fatalf("waiter %d has %v; want slot %d, with another token", i, next, old.Slots()[0])
 			}
-			if sent := fakes[0].count("EVALSHA") - before; i > 0 && sent != 2 {
+			if sent := fakes[0].Count("EVALSHA") - before; i > 0 && sent != 2 {
 				t.Errorf("hand-over %d took %d commands at a node, want one for the slot and one for the count", i, sent)
 			}
 			held = append(held, next)
@@ -148,7 +149,7 @@ func TestAWaiterTakesThePermitThatExpires(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		for i := range 3 {
 			for _, f := range fakes {
-				f.plant(fmt.Sprintf("ql:slot:{s}%d", i), "of a dead process", time.Hour-time.Duration(i)*20*time.Minute)
+				f.Plant(fmt.Sprintf("ql:slot:{s}%d", i), "of a dead process", time.Hour-time.Duration(i)*20*time.Minute)
 			}
 		}
 		began := time.Now()
@@ -193,7 +194,7 @@ func TestANumberOfPermitsLivesAsLongAsAnyPermit(t *testing.T) {
 		q := mustTake(t, newSemaphore(t, locker, 3))
 		must(t, q.Extend(t.Context(), time.Hour))
 		synctest.Wait()
-		if _, left := fakes[0].token("ql:permits:{s}"); left < 2*time.Hour {
+		if _, left := fakes[0].Token("ql:permits:{s}"); left < 2*time.Hour {
 			t.Errorf("after an extension to an hour the number is kept for %v, want two hours", left)
 		}
 		mustRelease(t, q)
@@ -210,15 +211,15 @@ func TestAnExtensionFindsOutThatOthersCountAnotherNumber(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		p := mustTake(t, newSemaphore(t, locker, 3))
 		for _, f := range fakes[:2] {
-			f.change(func(f *fakeNode) { delete(f.keys, "ql:permits:{s}") }) // evicted
-			f.plant("ql:permits:{s}", "7", time.Hour)
+			f.Change(func(f *fakeNode) { delete(f.Keys, "ql:permits:{s}") }) // evicted
+			f.Plant("ql:permits:{s}", "7", time.Hour)
 		}
 		says(t, ErrPermits, "counts 3, and others another number")(p.Extend(t.Context(), time.Minute))
-		changeAll(fakes[:2], func(f *fakeNode) { delete(f.keys, "ql:permits:{s}") })
+		changeAll(fakes[:2], func(f *fakeNode) { delete(f.Keys, "ql:permits:{s}") })
 		noError(t, p.Extend(t.Context(), time.Minute), "Extend where nobody counts")
 		synctest.Wait()
 		for i, f := range fakes[:2] {
-			if count, _ := f.token("ql:permits:{s}"); count != "3" {
+			if count, _ := f.Token("ql:permits:{s}"); count != "3" {
 				t.Errorf("an extension left node %d counting %q, want 3", i, count)
 			}
 		}
@@ -229,7 +230,7 @@ func TestASlotThatHoldsSomethingElseIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		for _, f := range fakes {
-			f.plant("ql:slot:{s}1", aList, time.Hour)
+			f.Plant("ql:slot:{s}1", fakenode.List, time.Hour)
 		}
 		s := newSemaphore(t, locker, 3)
 		if a, b := mustTake(t, s), mustTake(t, s); a.Slots()[0] == 1 || b.Slots()[0] == 1 {
@@ -237,8 +238,8 @@ func TestASlotThatHoldsSomethingElseIsLeftAlone(t *testing.T) {
 		}
 		returns(t, ErrTaken, "TryAcquire with a list at the last slot")(s.TryAcquire(t.Context()))
 		for _, f := range fakes {
-			if token, _ := f.token("ql:slot:{s}1"); token != aList {
-				t.Errorf("%s has %q there, want the list", f.name, token)
+			if token, _ := f.Token("ql:slot:{s}1"); token != fakenode.List {
+				t.Errorf("%s has %q there, want the list", f.Name(), token)
 			}
 		}
 	})
@@ -249,7 +250,7 @@ func TestAPermitIsALockInAllElse(t *testing.T) {
 		locker, fakes := newLocker(t, 5, WithFences())
 		s := newSemaphore(t, locker, 1)
 		lock := mustTake(t, s)
-		forEach(fakes[:3], (*fakeNode).restart)
+		forEach(fakes[:3], (*fakeNode).Restart)
 		noError(t, lock.Extend(t.Context(), 20*time.Second))
 		wantHeld(t, lock, true)
 		if text, want := fmt.Sprint(lock), `slot 0 of "s", valid for `; !strings.HasPrefix(text, want) {
@@ -267,7 +268,7 @@ func TestAFailedTryLeavesNoSlotBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5)
 		for _, f := range fakes[:3] {
-			f.refused = errors.New("no route to host")
+			f.Refused = errors.New("no route to host")
 		}
 		if _, err := newSemaphore(t, locker, 4).TryAcquire(t.Context()); !errors.Is(err, ErrNoQuorum) {
 			t.Fatalf("TryAcquire with three of five nodes down = %v, want ErrNoQuorum", err)
@@ -295,7 +296,7 @@ func TestASemaphoreRefusesWhatCannotWork(t *testing.T) {
 		} {
 			returns(t, ErrOption, "Acquire with", name)(s.Acquire(t.Context(), options...))
 		}
-		if fakes[0].batches() > 0 {
+		if fakes[0].Batches() > 0 {
 			t.Error("something was sent")
 		}
 	})
@@ -498,7 +499,7 @@ func TestAPermitThatIsNotOnTheDisksIsNone(t *testing.T) {
 		s := newSemaphore(t, locker, 2)
 		p := mustTake(t, s)
 		noError(t, p.Extend(t.Context(), 20*time.Second), "Extend with all disks well")
-		setAll(fakes[:2], func(f *proofNode) { f.local = 0 })
+		setAll(fakes[:2], func(f *proofNode) { f.Local = 0 })
 		returns(t, ErrNoQuorum, "TryAcquire with two of three disks out of order")(s.TryAcquire(t.Context()))
 		returns(t, ErrNoQuorum, "Extend with two of three disks out of order")(p.Extend(t.Context(), 30*time.Second))
 		noError(t, p.Release())
@@ -557,7 +558,7 @@ func TestProcessesTakeTurnsForPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const permits, processes, callers, long = 10, 20, 5, 6 * time.Second
 		_, fakes := newLocker(t, 3)
-		changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 500*time.Microsecond })
+		changeAll(fakes, func(f *fakeNode) { f.Delay, f.Jitter = time.Millisecond, 500*time.Microsecond })
 		ctx, cancel := context.WithTimeout(t.Context(), long)
 		defer cancel()
 		var served [processes]atomic.Int32

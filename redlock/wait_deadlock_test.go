@@ -79,7 +79,7 @@ func TestADeadlockIsFoundWhenTheHolderIsSeenToChange(t *testing.T) {
 		foreign := mustAcquire(t, other, "b")
 		first := work(t, mustAcquire(t, locker, "a"), "b") // waits for a lock of another Locker
 		for _, f := range fakes {                          // nobody is told of the release
-			f.change(func(f *fakeNode) { f.deaf = true })
+			f.Change(func(f *fakeNode) { f.Deaf = true })
 		}
 		mustRelease(t, foreign)
 		second := work(t, mustAcquire(t, locker, "b"), "a")

@@ -32,7 +32,7 @@ func TestAReleasedLockIsHandedDownTheLine(t *testing.T) {
 			if got.lock.Token() == lock.Token() {
 				t.Error("a lock was handed over with its old token")
 			}
-			if token, left := fakes[4].token("k"); token != got.lock.Token() || left < 9*time.Second {
+			if token, left := fakes[4].Token("k"); token != got.lock.Token() || left < 9*time.Second {
 				t.Errorf("after hand-over %d a node has another token, or %v left; want the waiter's and a fresh lease", i+1, left)
 			}
 			lock = got.lock
@@ -60,7 +60,7 @@ func TestAHandOverEndsTheContextBeforeItsFirstByteLeaves(t *testing.T) {
 			t.Errorf("the heir: %v", got.err)
 		}
 		synctest.Wait()
-		fakes[0].change(func(*fakeNode) {
+		fakes[0].Change(func(*fakeNode) {
 			if !handed {
 				t.Error("the lock was not handed over: the test proves nothing")
 			}
@@ -116,7 +116,7 @@ func TestAHandOverDoesNotHideThatTheLockWasLost(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		lock := mustAcquire(t, locker, "k")
 		next := waitFor(t.Context(), locker)
-		changeAll(fakes, func(f *fakeNode) { clear(f.keys) })
+		changeAll(fakes, func(f *fakeNode) { clear(f.Keys) })
 		returns(t, ErrLost, "Release of a lock that no node has", "whoever takes over")(lock.Release())
 		if got := <-next; got.err != nil {
 			t.Errorf("the waiter: %v", got.err)
@@ -129,7 +129,7 @@ func TestAHandOverPastHungNodesLeavesNothingThere(t *testing.T) {
 		locker, fakes := newLocker(t, 5, WithTTL(time.Minute))
 		lock := mustAcquire(t, locker, "k")
 		next := waitFor(t.Context(), locker)
-		forEach(fakes[:2], (*fakeNode).stop)
+		forEach(fakes[:2], (*fakeNode).Stop)
 		began := time.Now()
 		noError(t, lock.Release(), "Release with two of five nodes hung")
 		got := <-next
@@ -138,7 +138,7 @@ func TestAHandOverPastHungNodesLeavesNothingThere(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		noError(t, got.lock.Release())
-		forEach(fakes[:2], (*fakeNode).resume)
+		forEach(fakes[:2], (*fakeNode).Resume)
 		time.Sleep(5 * time.Second)
 		wantFree(t, fakes, "k")
 	})
@@ -149,7 +149,7 @@ func TestAHandOverThatFailsLeavesTheWaiterWaiting(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		lock := mustAcquire(t, locker, "k")
 		next := waitFor(t.Context(), locker)
-		changeAll(fakes[:2], func(f *fakeNode) { f.cuts = 4 })
+		changeAll(fakes[:2], func(f *fakeNode) { f.Cuts = 4 })
 		if err := lock.Release(); err != nil && !errors.Is(err, ErrNoQuorum) {
 			t.Errorf("Release = %v", err)
 		}
@@ -195,7 +195,7 @@ func TestAHeirWhoLeavesUponThePromiseLeavesNothing(t *testing.T) {
 		heir, _ := locker.lines.Next("k", waiting.Row{})
 		cancel()
 		synctest.Wait()
-		changeAll(fakes, func(f *fakeNode) { clear(f.keys) })
+		changeAll(fakes, func(f *fakeNode) { clear(f.Keys) })
 		gift, err := locker.newLock(heir.Context, *heir.Call.(*request), false)
 		must(t, err)
 		gift.hold.Acquire.AskAll()
@@ -219,7 +219,7 @@ func TestATokenOfOnesOwnCanBeHandedTheLock(t *testing.T) {
 			t.Fatalf("Acquire with a token of my own = %v", got.err)
 		}
 		synctest.Wait()
-		if token, _ := fakes[0].token("k"); token != "my own" {
+		if token, _ := fakes[0].Token("k"); token != "my own" {
 			t.Errorf("a node has %q, want the token that was asked for", token)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 func TestAPriorityIsRefusedWhereNobodyStandsInLine(t *testing.T) {
@@ -75,7 +76,7 @@ const streetHold = 50 * time.Millisecond
 
 func newStreet(t *testing.T, options ...Option) *street {
 	fakes, _ := fakeNodes(3)
-	changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 200*time.Microsecond })
+	changeAll(fakes, func(f *fakeNode) { f.Delay, f.Jitter = time.Millisecond, 200*time.Microsecond })
 	return &street{T: t, fakes: fakes, options: options, done: make(chan struct{})}
 }
 
@@ -197,7 +198,7 @@ func TestASetIsServedBesideWhoNestsWithoutContexts(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStreet(t, WithTTL(time.Minute))
 			for i, f := range s.fakes {
-				f.change(func(f *fakeNode) { f.skew = time.Duration(i) * skew })
+				f.Change(func(f *fakeNode) { f.Skew = time.Duration(i) * skew })
 			}
 			s.beside(s.nests([]string{"b", "d"}, []string{"a", "c"}))
 			s.served("beside "+name+" a set", 20, 3*time.Second, on("a", "b"))
@@ -278,9 +279,9 @@ func TestNobodyLeavesATicket(t *testing.T) {
 func wantNobodyInLine(t *testing.T, fakes []*fakeNode) {
 	t.Helper()
 	for i, f := range fakes {
-		f.change(func(f *fakeNode) {
-			for name := range f.lines {
-				if line := f.line(name); len(line) > 0 {
+		f.Change(func(f *fakeNode) {
+			for name := range f.Lines {
+				if line := f.Line(name); len(line) > 0 {
 					t.Errorf("in %s of node %d are left %q", name, i+1, line)
 				}
 			}
@@ -385,15 +386,15 @@ func TestAPlainLockTakesOneCommandWhileNobodyWaits(t *testing.T) {
 		mustRelease(t, (<-next).lock)
 		synctest.Wait()
 		tries := func() (sets, takes int) {
-			sets, takes = fakes[0].count("SET"), 0
-			before := fakes[0].count("EVAL") + fakes[0].count("EVALSHA")
+			sets, takes = fakes[0].Count("SET"), 0
+			before := fakes[0].Count("EVAL") + fakes[0].Count("EVALSHA")
 			if lock, err := locker.TryAcquire(t.Context(), "k"); err != nil {
 				t.Error(err)
 			} else {
-				takes = fakes[0].count("EVAL") + fakes[0].count("EVALSHA") - before
+				takes = fakes[0].Count("EVAL") + fakes[0].Count("EVALSHA") - before
 				mustRelease(t, lock)
 			}
-			return fakes[0].count("SET") - sets, takes
+			return fakes[0].Count("SET") - sets, takes
 		}
 		if sets, takes := tries(); sets != 0 || takes == 0 {
 			t.Errorf("right behind a release that somebody has heard a try took %d SETs and %d scripts, want a script", sets, takes)
@@ -409,18 +410,18 @@ func TestWhoStandsInLineHasVotesOfNodesWithoutScripts(t *testing.T) {
 	for _, options := range [][]Option{nil, {WithFences()}} {
 		synctest.Test(t, func(t *testing.T) {
 			fakes, _ := fakeNodes(3)
-			fakes[2].change(func(f *fakeNode) { f.scriptless, f.kind = true, valkey9 })
+			fakes[2].Change(func(f *fakeNode) { f.Scriptless, f.Kind = true, fakenode.Valkey9 })
 			locker, other := another(t, fakes, options...), another(t, fakes, options...)
 			warm(t, locker)
 			reader := mustShare(t, other, "k")
 			next := waitFor(t.Context(), locker)
 			time.Sleep(time.Second)
-			fakes[0].change(refuse)
+			fakes[0].Change(refuse)
 			if err := reader.Release(); err != nil && !errors.Is(err, ErrNoQuorum) {
 				t.Error(err)
 			}
 			got := mustGet(t, next)
-			if token, _ := fakes[2].token("k"); token != got.lock.Token() {
+			if token, _ := fakes[2].Token("k"); token != got.lock.Token() {
 				t.Errorf("the node without scripts has the token %q", token)
 			}
 			noError(t, got.lock.Release())
@@ -433,7 +434,7 @@ func TestWhoMayNotLookAtLinesWaitsWithoutThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fakes, _ := fakeNodes(3)
 		changeAll(fakes, func(f *fakeNode) {
-			f.answer = func(args []any) *driver.Reply {
+			f.Answer = func(args []any) *driver.Reply {
 				if takes(args) {
 					return &driver.Reply{Kind: driver.Failure, Str: "NOPERM this user has no permissions to access one of the keys used as arguments"}
 				}
@@ -457,8 +458,8 @@ func TestNobodyStandsInLineForAKeyThatHasNone(t *testing.T) {
 		s := newStreet(t)
 		s.beside(slices.Repeat([]goes{on("a}b")}, 3)...)
 		s.served("who waits for a key without a line", 5, 3*time.Second, on("a}b"))
-		if s.fakes[0].lines != nil {
-			t.Errorf("a node has the lines %v", s.fakes[0].lines)
+		if s.fakes[0].Lines != nil {
+			t.Errorf("a node has the lines %v", s.fakes[0].Lines)
 		}
 	})
 }
@@ -482,21 +483,21 @@ func TestTheEndOfAWaitOvertakesNoneOfItsTries(t *testing.T) {
 			mustTakeN(t, newSemaphore(t, other, 3), 2)
 			mustAcquire(t, other, "k")
 			writer := waitFor(t.Context(), another(t, fakes), WithMaxWait(5*time.Second)) // so that a reader stands in line
-			changeAll(fakes, func(f *fakeNode) { f.ticket("ql:line:{k}", "x0:aa", 1e15, "5000") })
+			changeAll(fakes, func(f *fakeNode) { f.AddTicket("ql:line:{k}", "x0:aa", 1e15, 5*time.Second) })
 			ctx, cancel := context.WithCancel(t.Context())
 			done := async(func() error { return wait(ctx, locker) })
 			time.Sleep(600 * time.Millisecond)
 			slow := fakes[2]
-			slow.change(func(f *fakeNode) { f.delay = 100 * time.Millisecond })
-			for before := slow.batches(); slow.batches() == before; {
+			slow.Change(func(f *fakeNode) { f.Delay = 100 * time.Millisecond })
+			for before := slow.Batches(); slow.Batches() == before; {
 				time.Sleep(time.Millisecond)
 			}
-			slow.change(func(f *fakeNode) { f.delay = 0 })
+			slow.Change(func(f *fakeNode) { f.Delay = 0 })
 			cancel()
 			returns(t, context.Canceled, name)(<-done)
 			time.Sleep(150 * time.Millisecond)
-			slow.change(func(f *fakeNode) {
-				for _, ticket := range append(f.line("ql:pool:{s}"), f.line("ql:line:{k}")...) {
+			slow.Change(func(f *fakeNode) {
+				for _, ticket := range append(f.Line("ql:pool:{s}"), f.Line("ql:line:{k}")...) {
 					if ticket[0] != 'x' {
 						t.Errorf("%s: %s is left in line", name, ticket)
 					}
@@ -527,11 +528,11 @@ func TestWhoIsServedWhileANodeLearnsTheScriptLeavesNoTicketThere(t *testing.T) {
 			locker := another(t, fakes, WithTTL(time.Minute))
 			warm(t, locker)
 			for i, f := range fakes {
-				f.change(func(f *fakeNode) {
-					clear(f.loaded)
-					f.ticket("ql:line:{k}", "x0:abc", f.now().UnixMicro(), "105")
-					if f.delay = time.Millisecond; i == 2 {
-						f.delay = 40 * time.Millisecond
+				f.Change(func(f *fakeNode) {
+					clear(f.Loaded)
+					f.AddTicket("ql:line:{k}", "x0:abc", f.Now().UnixMicro(), 105*time.Millisecond)
+					if f.Delay = time.Millisecond; i == 2 {
+						f.Delay = 40 * time.Millisecond
 					}
 				})
 			}
@@ -555,7 +556,7 @@ func TestReadersThatAreCalledTogetherHaveTheRankOfTheFirst(t *testing.T) {
 		lock := mustAcquire(t, holder, "a")
 		readers, writers := another(t, fakes, WithTTL(time.Minute)), another(t, fakes, WithTTL(time.Minute), WithFairness())
 		for _, f := range fakes { // the first reader meets somebody, and stands in line
-			f.change(func(f *fakeNode) { f.ticket("ql:line:{a}", "x0:abc", f.now().UnixMicro(), "40") })
+			f.Change(func(f *fakeNode) { f.AddTicket("ql:line:{a}", "x0:abc", f.Now().UnixMicro(), 40*time.Millisecond) })
 		}
 		served := make(chan string, 4)
 		var all sync.WaitGroup
@@ -590,7 +591,7 @@ func TestTriesAtOneMomentAreOneAlsoWhereSomebodyIsKnownToStandInLine(t *testing.
 		far(fakes, time.Millisecond)
 		lock := mustAcquire(t, another(t, fakes), "k")
 		locker.known.put("k", true, locker.clock.Now())
-		before := fakes[0].count("EVALSHA") + fakes[0].count("EVAL")
+		before := fakes[0].Count("EVALSHA") + fakes[0].Count("EVAL")
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() {
@@ -598,7 +599,7 @@ func TestTriesAtOneMomentAreOneAlsoWhereSomebodyIsKnownToStandInLine(t *testing.
 			})
 		}
 		all.Wait()
-		if tries := fakes[0].count("EVALSHA") + fakes[0].count("EVAL") - before; tries == 0 || tries > 4 {
+		if tries := fakes[0].Count("EVALSHA") + fakes[0].Count("EVAL") - before; tries == 0 || tries > 4 {
 			t.Errorf("a hundred callers who try at one moment made %d tries in line, want 1 to 4", tries)
 		}
 		mustRelease(t, lock)
@@ -621,7 +622,7 @@ func TestNoTicketOutlivesItsWaiters(t *testing.T) {
 					options = append(options, WithFairness())
 				}
 				locker, fakes := newLocker(t, 3, options...)
-				changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 500*time.Microsecond })
+				changeAll(fakes, func(f *fakeNode) { f.Delay, f.Jitter = time.Millisecond, 500*time.Microsecond })
 				other := another(t, fakes, options...)
 				mustAcquire(t, other, "k", WithRenewal())
 				if count := permits[kind]; count > 0 {
@@ -658,10 +659,10 @@ func TestNoTicketOutlivesItsWaiters(t *testing.T) {
 				all.Wait()
 				time.Sleep(50 * time.Millisecond)
 				for _, f := range fakes {
-					f.change(func(f *fakeNode) {
-						for name := range f.lines {
-							if left := f.line(name); len(left) > 0 {
-								t.Errorf("%s keeps %q in %s", f.name, left, name)
+					f.Change(func(f *fakeNode) {
+						for name := range f.Lines {
+							if left := f.Line(name); len(left) > 0 {
+								t.Errorf("%s keeps %q in %s", f.Name(), left, name)
 							}
 						}
 					})
@@ -678,7 +679,7 @@ func TestAfterAnUrgentWaiterTheOneThatBeganFirstIsServed(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			one, fakes := newLocker(t, 3, WithFairness())
 			other := another(t, fakes, WithFairness())
-			changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = 200*time.Microsecond, 100*time.Microsecond })
+			changeAll(fakes, func(f *fakeNode) { f.Delay, f.Jitter = 200*time.Microsecond, 100*time.Microsecond })
 			held := mustAcquire(t, one, "k")
 			var mu sync.Mutex
 			var served []string
@@ -717,7 +718,7 @@ func TestBurstsOfShortWaitsDoNotLeaveTheKeyFree(t *testing.T) {
 	const processes, bursts, callers, patience, busy, most = 3, 100, 12, 300 * time.Millisecond, 40 * time.Millisecond, time.Second
 	synctest.Test(t, func(t *testing.T) {
 		_, fakes := newLocker(t, 3)
-		changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 60*time.Millisecond })
+		changeAll(fakes, func(f *fakeNode) { f.Delay, f.Jitter = time.Millisecond, 60*time.Millisecond })
 		var mu sync.Mutex
 		free, served := time.Now(), 0
 		var all sync.WaitGroup

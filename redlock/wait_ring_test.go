@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 var deadlockRounds = flag.Int("deadlock.rounds", 1000, "how many random rounds of locks are looked at for deadlocks that are none")
@@ -33,10 +34,10 @@ func nothingWaits(t *testing.T, fakes []*fakeNode) {
 	t.Helper()
 	time.Sleep(5 * time.Second)
 	changeAll(fakes, func(f *fakeNode) {
-		for name, hash := range f.waits {
+		for name, hash := range f.Waits {
 			for field, held := range hash {
-				if f.now().Before(held.until) {
-					t.Errorf("%s has %q left at %q", f.name, field, name)
+				if f.Now().Before(held.Until) {
+					t.Errorf("%s has %q left at %q", f.Name(), field, name)
 				}
 			}
 		}
@@ -169,8 +170,8 @@ func TestAnEdgeOutlivesTwoMessagesThatAreLost(t *testing.T) {
 		far(fakes, 150*time.Millisecond)
 		time.Sleep(3 * time.Second)
 		puts := 0
-		fakes[0].change(func(f *fakeNode) {
-			f.answer = func(args []any) *driver.Reply {
+		fakes[0].Change(func(f *fakeNode) {
+			f.Answer = func(args []any) *driver.Reply {
 				if !strings.Contains(fmt.Sprint(args...), "wait:") {
 					return nil
 				}
@@ -181,10 +182,10 @@ func TestAnEdgeOutlivesTwoMessagesThatAreLost(t *testing.T) {
 			}
 		})
 		for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			fakes[0].change(func(f *fakeNode) {
-				for _, hash := range f.waits {
+			fakes[0].Change(func(f *fakeNode) {
+				for _, hash := range f.Waits {
 					for _, edge := range hash {
-						if !f.now().Before(edge.until) {
+						if !f.Now().Before(edge.Until) {
 							t.Errorf("with %d messages that are lost the edge is gone", puts)
 						}
 					}
@@ -206,8 +207,8 @@ func TestAWaitAsksNothingUntilItIsOldEnough(t *testing.T) {
 		result := work(t, mustAcquire(t, lockers[1], "a"), "b")
 		time.Sleep(990 * time.Millisecond)
 		count := func() (edges int) {
-			fakes[0].change(func(f *fakeNode) {
-				for _, hash := range f.waits {
+			fakes[0].Change(func(f *fakeNode) {
+				for _, hash := range f.Waits {
 					edges += len(hash)
 				}
 			})
@@ -253,13 +254,13 @@ func TestAWaitThatIsNotToGiveUpAsksNobody(t *testing.T) {
 			held := mustAcquire(t, lockers[0], "b")
 			own := mustAcquire(t, lockers[1], "a")
 			changeAll(fakes, func(f *fakeNode) {
-				f.waits["ql:waits:{b}"] = map[string]fakeKey{"wait:another": {"\nwait=another&" + tt.edge, f.now().Add(time.Hour)}}
+				f.Waits["ql:waits:{b}"] = map[string]fakenode.Key{"wait:another": {Token: "\nwait=another&" + tt.edge, Until: f.Now().Add(time.Hour)}}
 			})
 			result := async(func() error { return passingEither(own.Context(), lockers[1], "b", tt.reads) })
 			time.Sleep(1400 * time.Millisecond)
 			asks := false
-			fakes[0].change(func(f *fakeNode) {
-				for field := range f.waits["ql:waits:{b}"] {
+			fakes[0].Change(func(f *fakeNode) {
+				for field := range f.Waits["ql:waits:{b}"] {
 					asks = asks || strings.HasPrefix(field, "nonce:")
 				}
 			})
@@ -277,8 +278,8 @@ func TestANodeThatKeepsNoEdgesIsReportedOnce(t *testing.T) {
 		var seen recorder
 		locker, fakes := newLocker(t, 3, WithTTL(time.Hour), WithDeadlockDetection(time.Second), seen.option())
 		held := mustAcquire(t, another(t, fakes, WithTTL(time.Hour)), "b")
-		fakes[2].change(func(f *fakeNode) {
-			f.answer = answering(refusal("NOPERM No permissions to access a key"), func(args []any) bool { return strings.Contains(fmt.Sprint(args...), "ql:waits") })
+		fakes[2].Change(func(f *fakeNode) {
+			f.Answer = answering(fakenode.Refusal("NOPERM No permissions to access a key"), func(args []any) bool { return strings.Contains(fmt.Sprint(args...), "ql:waits") })
 		})
 		result := work(t, mustAcquire(t, locker, "a"), "b")
 		time.Sleep(10 * time.Second)
@@ -341,7 +342,7 @@ func TestNoDeadlockIsAPhantom(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed repeats it
 			lockers, fakes := processes(t, 3, WithTTL(10*time.Second), WithNodeTimeout(250*time.Millisecond))
 			changeAll(fakes, func(f *fakeNode) {
-				f.delay, f.jitter = time.Millisecond, time.Duration(random.IntN(200))*time.Millisecond
+				f.Delay, f.Jitter = time.Millisecond, time.Duration(random.IntN(200))*time.Millisecond
 			})
 			book := &chronicle{holds: map[string][2]int{}, waits: map[string][2]int{}}
 			var mu sync.Mutex
@@ -376,9 +377,9 @@ func TestNoDeadlockIsAPhantom(t *testing.T) {
 					case <-time.After(time.Duration(random.IntN(5000)) * time.Millisecond):
 					}
 					f := fakes[random.IntN(len(fakes))]
-					f.stop()
+					f.Stop()
 					time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
-					f.resume()
+					f.Resume()
 				}
 			})
 			all.Wait()
@@ -456,9 +457,9 @@ func TestAThousandWaitsUnderALockCostLittleAndHideNoRing(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			time.Sleep(10 * time.Second)
-			asked := fakes[0].count("EVALSHA")
+			asked := fakes[0].Count("EVALSHA")
 			time.Sleep(10 * time.Second)
-			asked = fakes[0].count("EVALSHA") - asked
+			asked = fakes[0].Count("EVALSHA") - asked
 			if most := map[bool]int{false: 10 * waits, true: waits}[readers]; asked > most || asked < 20 {
 				t.Errorf("readers: %t: %d waits cost a node %d scripts in 10s, want 20 to %d", readers, waits, asked, most)
 			}

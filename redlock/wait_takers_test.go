@@ -65,7 +65,7 @@ func somePermits(permits, least, most int) taking {
 func newTakers(t *testing.T, processes int, c *takers, options ...Option) *takers {
 	c.last = time.Duration(some(int(c.last)))
 	locker, fakes := newLocker(t, 5, options...)
-	changeAll(fakes, func(f *fakeNode) { f.delay, f.jitter = time.Millisecond, 200*time.Microsecond })
+	changeAll(fakes, func(f *fakeNode) { f.Delay, f.Jitter = time.Millisecond, 200*time.Microsecond })
 	c.fakes, c.lockers, c.inside = fakes, []*Locker{locker}, map[string]bool{}
 	for range processes - 1 {
 		c.lockers = append(c.lockers, another(t, fakes, options...))
@@ -134,7 +134,7 @@ func (c *takers) run(t *testing.T) (waits []time.Duration) {
 	slices.Sort(waits)
 	n := len(waits)
 	t.Logf("%d processes: %d acquires, median %v, 99%% %v, most %v; %.1f tries each",
-		len(c.lockers), n, waits[n/2], waits[n*99/100], waits[n-1], float64(c.fakes[0].count("EVALSHA")+c.fakes[0].count("EVAL"))/float64(n))
+		len(c.lockers), n, waits[n/2], waits[n*99/100], waits[n-1], float64(c.fakes[0].Count("EVALSHA")+c.fakes[0].Count("EVAL"))/float64(n))
 	return waits
 }
 

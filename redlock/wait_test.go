@@ -24,6 +24,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/subscription"
 	"github.com/quorumlock/quorumlock/internal/waiting"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 func TestAReleaseWakesAnotherProcess(t *testing.T) {
@@ -67,21 +68,21 @@ func TestAWaiterSeldomAsksUnderAHolderOfOurs(t *testing.T) {
 		time.Sleep(time.Second)
 		before := make([]int, len(fakes))
 		for i, f := range fakes {
-			before[i] = f.batches()
+			before[i] = f.Batches()
 		}
 		time.Sleep(7 * time.Second)
 		for i, f := range fakes {
-			if more := f.batches() - before[i]; more > 2 {
-				t.Errorf("while nothing happened, 64 waiters sent %s %d batches in 7s, want one in 4 to 6s", f.name, more)
+			if more := f.Batches() - before[i]; more > 2 {
+				t.Errorf("while nothing happened, 64 waiters sent %s %d batches in 7s, want one in 4 to 6s", f.Name(), more)
 			}
-			if listening := f.listeners(protocol.WakeChannel + "k"); listening != 1 {
-				t.Errorf("64 waiters of one Locker have %d subscriptions at %s, want 1", listening, f.name)
+			if listening := f.Listeners(protocol.WakeChannel + "k"); listening != 1 {
+				t.Errorf("64 waiters of one Locker have %d subscriptions at %s, want 1", listening, f.Name())
 			}
 		}
 		time.Sleep(3 * time.Second)
 		for _, f := range fakes {
-			if listening := f.listeners(protocol.WakeChannel); listening != 0 {
-				t.Errorf("%s has %d listeners after the last waiter has left", f.name, listening)
+			if listening := f.Listeners(protocol.WakeChannel); listening != 0 {
+				t.Errorf("%s has %d listeners after the last waiter has left", f.Name(), listening)
 			}
 		}
 	})
@@ -92,7 +93,7 @@ func TestALostAnnouncementIsMadeGoodInSeconds(t *testing.T) {
 		ours, fakes := newLocker(t, 5, WithTTL(time.Hour))
 		theirs := another(t, fakes, WithTTL(time.Hour))
 		lock := mustAcquire(t, theirs, "k")
-		changeAll(fakes, func(f *fakeNode) { f.deaf = true })
+		changeAll(fakes, func(f *fakeNode) { f.Deaf = true })
 		next := waitFor(t.Context(), ours)
 		time.Sleep(time.Minute)
 		mustRelease(t, lock)
@@ -121,14 +122,14 @@ func TestAForeignHolderIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5)
 		for _, f := range fakes {
-			f.plant("k", "of another library", time.Hour)
+			f.Plant("k", "of another library", time.Hour)
 		}
 		next := waitFor(t.Context(), locker)
 		time.Sleep(10 * time.Second)
-		if tries := fakes[0].count("SET") + fakes[0].count("EVALSHA"); tries < 30 || tries > 200 {
+		if tries := fakes[0].Count("SET") + fakes[0].Count("EVALSHA"); tries < 30 || tries > 200 {
 			t.Errorf("%d tries in 10s under a holder that will announce nothing; want one every 125ms or so", tries)
 		}
-		changeAll(fakes, func(f *fakeNode) { delete(f.keys, "k") })
+		changeAll(fakes, func(f *fakeNode) { delete(f.Keys, "k") })
 		freed := time.Now()
 		got := <-next
 		if took := got.at.Sub(freed); got.err != nil || took > 250*time.Millisecond {
@@ -143,7 +144,7 @@ func TestWhereChannelsAreForbiddenWaitersPollAndSaySo(t *testing.T) {
 		ours, fakes := newLocker(t, 5, events.option())
 		warm(t, ours) // of a node that is not known to be up it is told later
 		theirs := another(t, fakes)
-		changeAll(fakes, func(f *fakeNode) { f.mute = true })
+		changeAll(fakes, func(f *fakeNode) { f.Mute = true })
 		lock := mustAcquire(t, theirs, "k")
 		next := waitFor(t.Context(), ours)
 		time.Sleep(3 * time.Second)
@@ -166,7 +167,7 @@ func TestAWaiterHearsAgainAfterItsConnectionsWereCut(t *testing.T) {
 		lock := mustAcquire(t, theirs, "k")
 		next := waitFor(t.Context(), ours)
 		time.Sleep(time.Second)
-		forEach(fakes, (*fakeNode).hangUp)
+		forEach(fakes, (*fakeNode).HangUp)
 		time.Sleep(20 * time.Second)
 		mustRelease(t, lock)
 		released := time.Now()
@@ -188,7 +189,7 @@ func TestAnAnnouncementDuringTheSubscriptionIsNotMissed(t *testing.T) {
 		next := waitFor(t.Context(), ours)
 		time.Sleep(11 * time.Millisecond) // the first try is back, the subscription is not confirmed
 		for _, f := range fakes {
-			f.change(func(f *fakeNode) { delete(f.keys, "k") }) // a release that nobody hears
+			f.Change(func(f *fakeNode) { delete(f.Keys, "k") }) // a release that nobody hears
 		}
 		got := <-next
 		if took := got.at.Sub(began); got.err != nil || took > time.Second {
@@ -258,7 +259,7 @@ func TestSixteenProcessesOnOneKeyAllGetTheirTurns(t *testing.T) {
 		// in a bubble: it fails a check of its own.
 		const processes, turns = 16, 2
 		_, fakes := newLocker(t, 5)
-		changeAll(fakes, func(f *fakeNode) { f.jitter = 2 * time.Millisecond })
+		changeAll(fakes, func(f *fakeNode) { f.Jitter = 2 * time.Millisecond })
 		began := time.Now()
 		var group sync.WaitGroup
 		holders := make(chan struct{}, 1)
@@ -285,7 +286,7 @@ func TestSixteenProcessesOnOneKeyAllGetTheirTurns(t *testing.T) {
 		}
 		group.Wait()
 		took := time.Since(began)
-		t.Logf("%d turns of 1ms took %v, with %d tries", processes*turns, took, fakes[0].count("SET"))
+		t.Logf("%d turns of 1ms took %v, with %d tries", processes*turns, took, fakes[0].Count("SET"))
 		if most := 20 * time.Millisecond * processes * turns; took > most {
 			t.Errorf("%d turns of 1ms took %v, more than %v: too much is lost to split votes", processes*turns, took, most)
 		}
@@ -329,12 +330,12 @@ func TestAWaiterKnowsItsHolderWithAMinorityAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, fakes := newLocker(t, 5)
 		theirs := another(t, fakes)
-		fakes[1].change(refuse)
-		fakes[3].change(refuse)
+		fakes[1].Change(refuse)
+		fakes[3].Change(refuse)
 		lock := mustAcquire(t, theirs, "k")
 		next := waitFor(t.Context(), ours)
 		time.Sleep(8 * time.Second)
-		if tries := fakes[0].count("SET"); tries > 4 { // the holder's, the first, and one upon the subscriptions
+		if tries := fakes[0].Count("SET"); tries > 4 { // the holder's, the first, and one upon the subscriptions
 			t.Errorf("with two of five nodes away a waiter tried %d times while nothing happened", tries-1)
 		}
 		released := time.Now()
@@ -350,9 +351,9 @@ func TestAWaiterKnowsItsHolderWithAMinorityAway(t *testing.T) {
 func TestAWaiterIsNotWokenByTheEndOfItsOwnTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())
-		fakes[0].plant("k", protocol.TokenMark+"left behind", time.Hour)
-		fakes[1].change(func(f *fakeNode) {
-			f.answer = func(args []any) *driver.Reply {
+		fakes[0].Plant("k", protocol.TokenMark+"left behind", time.Hour)
+		fakes[1].Change(func(f *fakeNode) {
+			f.Answer = func(args []any) *driver.Reply {
 				if args[0] == "ZADD" || takes(args) {
 					return &driver.Reply{Kind: driver.Failure, Str: "OOM no memory for a fence"}
 				}
@@ -361,11 +362,11 @@ func TestAWaiterIsNotWokenByTheEndOfItsOwnTries(t *testing.T) {
 		})
 		far(fakes, time.Millisecond)
 		warm(t, locker)
-		before := fakes[2].batches()
+		before := fakes[2].Batches()
 		if _, err := locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second)); !errors.Is(err, ErrTaken) {
 			t.Fatalf("Acquire of a key that is held at one node, with another that takes no fence = %v, want ErrTaken", err)
 		}
-		if tries := (fakes[2].batches() - before) / 2; tries > 100 {
+		if tries := (fakes[2].Batches() - before) / 2; tries > 100 {
 			t.Errorf("the waiter has tried %d times in 5s, want no more than the pauses of up to %v allow", tries, waiting.MaxSplitBackoff)
 		}
 	})
@@ -377,7 +378,7 @@ func TestWaitersThatComeAndGoWhileANodeIsDownLeaveNothing(t *testing.T) {
 		theirs := another(t, fakes)
 		_ = mustAcquire(t, theirs, "k", WithTTL(time.Hour))
 		_ = mustAcquire(t, theirs, "other", WithTTL(time.Hour))
-		fakes[0].change(refuse)
+		fakes[0].Change(refuse)
 		always := waitFor(t.Context(), ours, WithMaxWait(500*time.Second))
 		for range 400 {
 			if _, err := ours.Acquire(t.Context(), "other", WithMaxWait(time.Second)); !errors.Is(err, ErrTaken) {
@@ -435,9 +436,9 @@ func TestATimeToLiveThatNoLeaseHasIsNotWaitedFor(t *testing.T) {
 			locker, fakes := newLocker(t, 3)
 			warm(t, locker)
 			for _, f := range fakes[:2] {
-				f.plant("k", "somebody", time.Hour)
-				f.change(func(f *fakeNode) {
-					f.answer = answering(driver.Reply{Kind: driver.Integer, Int: left}, func(args []any) bool { return args[0] == "PTTL" })
+				f.Plant("k", "somebody", time.Hour)
+				f.Change(func(f *fakeNode) {
+					f.Answer = answering(driver.Reply{Kind: driver.Integer, Int: left}, func(args []any) bool { return args[0] == "PTTL" })
 				})
 			}
 			far(fakes, time.Millisecond)
@@ -489,7 +490,7 @@ func TestTheLongestWaitIsHeededHoweverManyAskAtOnce(t *testing.T) {
 			far(fakes, trip)
 			for _, f := range fakes {
 				for i := range waiters {
-					f.plant(strconv.Itoa(i), "of another library", time.Hour)
+					f.Plant(strconv.Itoa(i), "of another library", time.Hour)
 				}
 			}
 			var group sync.WaitGroup
@@ -518,9 +519,9 @@ func TestWhoeverWaitsForOthersTakesNoRoomOfThoseWhoTry(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 2)
 			warm(t, locker)
-			forEach(fakes, func(f *fakeNode) { f.plant("k", "another's", time.Hour) })
-			fakes[0].plant("split", "one's", time.Hour)
-			fakes[1].plant("split", "the other's", time.Hour)
+			forEach(fakes, func(f *fakeNode) { f.Plant("k", "another's", time.Hour) })
+			fakes[0].Plant("split", "one's", time.Hour)
+			fakes[1].Plant("split", "the other's", time.Hour)
 			far(fakes, time.Millisecond)
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
@@ -606,8 +607,8 @@ func TestOneAcquireMoreThanIsAllowedIsRefusedAtOnce(t *testing.T) {
 			if s := locker.Stats(); s.Acquires != 2 || s.Waiting != 2 {
 				t.Errorf("%s: %d acquires are under way and %d wait, want 2 and 2", name, s.Acquires, s.Waiting)
 			}
-			before, began := fakes[0].batches(), time.Now()
-			if err := acquire(t.Context(), locker); !errors.Is(err, ErrBusy) || errors.Is(err, ErrTaken) || time.Since(began) != 0 || fakes[0].batches() != before {
+			before, began := fakes[0].Batches(), time.Now()
+			if err := acquire(t.Context(), locker); !errors.Is(err, ErrBusy) || errors.Is(err, ErrTaken) || time.Since(began) != 0 || fakes[0].Batches() != before {
 				t.Errorf("%s beside two = %v after %v, want ErrBusy at once, and nothing sent", name, err, time.Since(began))
 			}
 			cancel()
@@ -654,11 +655,11 @@ func TestWhatWaitersCostWhileNothingHappensDoesNotGrowWithTheirNumber(t *testing
 					}
 					time.Sleep(5 * time.Second) // each has tried once
 					for _, f := range fakes {
-						f.change(func(f *fakeNode) { commands -= len(f.log) })
+						f.Change(func(f *fakeNode) { commands -= len(f.Log) })
 					}
 					time.Sleep(20 * time.Second)
 					for _, f := range fakes {
-						f.change(func(f *fakeNode) { commands += len(f.log) })
+						f.Change(func(f *fakeNode) { commands += len(f.Log) })
 					}
 					cancel()
 					all.Wait()
@@ -675,11 +676,11 @@ func TestWhatWaitersCostWhileNothingHappensDoesNotGrowWithTheirNumber(t *testing
 // What may pass is waited for; what somebody has to correct in a client, a user or the key ends a wait at once.
 func TestAWaitEndsAtOnceWhereNothingPasses(t *testing.T) {
 	t.Parallel()
-	answers := func(text string) func(*fakeNode) { return func(f *fakeNode) { f.answer = refusing(text) } }
+	answers := func(text string) func(*fakeNode) { return func(f *fakeNode) { f.Answer = refusing(text) } }
 	info := func(old, changed string) func(*fakeNode) {
-		return func(f *fakeNode) { f.info = strings.Replace(f.info, old, changed, 1) }
+		return func(f *fakeNode) { f.Info = strings.Replace(f.Info, old, changed, 1) }
 	}
-	fails := func(err error) func(*fakeNode) { return func(f *fakeNode) { f.refused = err } }
+	fails := func(err error) func(*fakeNode) { return func(f *fakeNode) { f.Refused = err } }
 	for name, tt := range map[string]struct {
 		harm   func(*fakeNode)
 		passes bool
@@ -696,7 +697,7 @@ func TestAWaitEndsAtOnceWhereNothingPasses(t *testing.T) {
 		"it has too many clients":     {answers("ERR max number of clients reached"), true},
 		"it is a replica":             {info("role:master", "role:slave"), true},
 		"it evicts keys":              {info("maxmemory:0\r\nmaxmemory_policy:noeviction", "maxmemory:1000000\r\nmaxmemory_policy:allkeys-lru"), true},
-		"it is another node's server": {func(f *fakeNode) { f.info = fakeInfo("node-3") }, true},
+		"it is another node's server": {func(f *fakeNode) { f.Info = fakenode.Info("node-3") }, true},
 		"it refuses connections":      {refuse, true},
 
 		"the user may not write":             {answers("NOPERM this user has no permissions to run the 'set' command"), false},
@@ -716,7 +717,7 @@ func TestAWaitEndsAtOnceWhereNothingPasses(t *testing.T) {
 			time.Sleep(2 * time.Second) // each node was asked whether it is fit since
 			began := time.Now()
 			time.AfterFunc(4*time.Second, func() {
-				changeAll(fakes[:2], func(f *fakeNode) { f.answer, f.refused, f.info = nil, nil, fakeInfo(f.name) })
+				changeAll(fakes[:2], func(f *fakeNode) { f.Answer, f.Refused, f.Info = nil, nil, fakenode.Info(f.Name()) })
 			})
 			lock, err := locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute))
 			switch {
