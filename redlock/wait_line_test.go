@@ -672,6 +672,50 @@ func TestNoTicketOutlivesItsWaiters(t *testing.T) {
 	}
 }
 
+// Waiters of several processes are served by rank, whichever process has the key: in the order in which they came, and
+// the urgent before those who came so much sooner.
+func TestWaitersOfSeveralProcessesAreServedByTheirRank(t *testing.T) {
+	type waiter struct{ process, priority int }
+	for name, tt := range map[string]struct {
+		waiters []waiter
+		want    []int
+	}{
+		"a process each":       {[]waiter{{0, 0}, {1, 0}, {2, 0}, {3, 0}}, []int{0, 1, 2, 3}},
+		"several of a process": {[]waiter{{0, 0}, {0, 0}, {1, 0}, {0, 0}, {1, 0}}, []int{0, 1, 2, 3, 4}},
+		"some are urgent":      {[]waiter{{0, 0}, {1, -100}, {2, 100}, {3, 50}}, []int{2, 3, 0, 1}},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			var lockers [4]*Locker
+			first, fakes := newLocker(t, 3, WithFairness(), WithTTL(time.Hour))
+			lockers[0] = first
+			for i := range lockers[1:] {
+				lockers[1+i] = another(t, fakes, WithFairness())
+			}
+			far(fakes, time.Millisecond)
+			held := mustAcquire(t, first, "k")
+			var mu sync.Mutex
+			var served []int
+			var all sync.WaitGroup
+			for i, w := range tt.waiters {
+				all.Go(func() {
+					lock, err := lockers[w.process].Acquire(t.Context(), "k", WithPriority(w.priority))
+					noError(t, err)
+					mu.Lock()
+					served = append(served, i)
+					mu.Unlock()
+					noError(t, passing(lock, err))
+				})
+				time.Sleep(10 * time.Second) // each asks several times meanwhile
+			}
+			mustRelease(t, held)
+			all.Wait()
+			if !slices.Equal(served, tt.want) {
+				t.Errorf("served were %v, want %v", served, tt.want)
+			}
+		})
+	}
+}
+
 // The waiter behind an urgent one of its Locker does not inherit that one's place before the others. Nor does it lose its
 // own, though its ticket has run out at the nodes while the urgent one stood before it.
 func TestAfterAnUrgentWaiterTheOneThatBeganFirstIsServed(t *testing.T) {

@@ -70,6 +70,44 @@ func TestTheSignalComesWhenTheGraceBegins(t *testing.T) {
 	})
 }
 
+// Whoever asks in vain kills the caller of Run next, and then the key stays until its lease ends. So TERM, and a second HUP
+// or INT, is an order to stop.
+func TestWhatDoesNotEndWhenAskedIsKilledAfterTheGrace(t *testing.T) {
+	deaf := `trap '' HUP INT TERM; echo > $D/ready; while :; do sleep 0.01; done`
+	daemon, hears := `setsid sh -c "$DAEMON" & exit 0`, `trap 'echo > $D/asked; exit' HUP; echo > $D/ready; `
+	for _, tt := range []struct {
+		name, text, daemon string
+		signals            []os.Signal
+		want               int
+	}{
+		{"a program that ignores TERM", deaf, "", []os.Signal{syscall.SIGTERM}, 137},
+		{"one that ignores INT", deaf, "", []os.Signal{syscall.SIGINT, syscall.SIGINT}, 137},
+		{"one that ignores HUP", deaf, "", []os.Signal{syscall.SIGHUP, syscall.SIGHUP}, 137},
+		{"a daemon that ignores TERM", daemon, deaf, []os.Signal{syscall.SIGTERM}, 0},
+		{"a daemon", daemon, hears + `while :; do sleep 0.01; done`, []os.Signal{syscall.SIGHUP}, 0},
+		{"a daemon that is stopped", daemon, hears + `kill -STOP $$`, []os.Signal{syscall.SIGHUP}, 0},
+	} {
+		p, folder := script(t, tt.text)
+		p.Env = append(p.Env, "DAEMON="+tt.daemon)
+		signals, events := make(chan os.Signal, len(tt.signals)), new(record)
+		over := begin(t, holdFor(long), p, Options{TTL: long, Grace: 300 * time.Millisecond, Signals: signals, Events: events.add})
+		awaitFile(t, folder, "ready")
+		if tt.daemon != "" {
+			patient.Until(t, tt.name+" is what remains", func() bool { return events.has(Remaining) > 0 })
+		}
+		for _, s := range tt.signals {
+			signals <- s
+		}
+		got, killed := await(t, over), 0
+		if tt.text == deaf || tt.daemon == deaf {
+			killed = 1
+		}
+		if _, asked := written(folder, "asked"); got.err != nil || got.Lost || got.Code != tt.want || events.has(Killed) != killed || asked == (killed == 1) {
+			t.Errorf("%s: Run = %+v, killed %d times, it heard the signal: %t; want code %d, not lost, and killed only if it ignores the signal", tt.name, got, events.has(Killed), asked, tt.want)
+		}
+	}
+}
+
 func TestDescendantsOfTheirOwnDieWithTheProgram(t *testing.T) {
 	for name, text := range map[string]string{
 		"a child":                          `sleep 1000 & echo $! > $D/pid; wait`,

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,21 +16,8 @@ import (
 	"github.com/quorumlock/quorumlock/test/proxy"
 )
 
-// These are the faults of other wrappers, by the numbers of docs/run.md.
-
-func TestR1TheProgramIsStoppedWhenTheLeaseIsLost(t *testing.T) {
-	t.Parallel()
-	s := newMasters(t, 3)
-	patient.AtScales(t, func(scale time.Duration) error {
-		w := start(t, s.nodes, script(leased(4*scale, scale), `trap 'echo > $D/asked; exit 0' TERM; echo > $D/ready; while :; do sleep 0.01; done`))
-		w.file("ready")
-		defer s.freeze()()
-		if code := w.code(); code != exitLost || !w.exists("asked") || !w.has("lost") {
-			return fmt.Errorf("with all nodes stopped run ended with %d, the program was asked to end: %v, %s; want %d, and that it was", code, w.exists("asked"), w.talk.String(), exitLost)
-		}
-		return nil
-	})
-}
+// These are the faults of other wrappers, by the numbers of docs/run.md, in which the command has a part. How a program is
+// stopped is for the tests of supervise.
 
 func TestR1ATerminatedWrapperStopsItsProgram(t *testing.T) {
 	t.Parallel()
@@ -87,55 +73,9 @@ func TestR2NobodyElseRunsBeforeTheProgramIsGone(t *testing.T) {
 	})
 }
 
-func TestR3TheGraceEndsBeforeTheDeadline(t *testing.T) {
-	t.Parallel()
-	s := newMasters(t, 3)
-	patient.AtScales(t, func(scale time.Duration) error {
-		w := start(t, s.nodes, script(leased(6*scale, 2*scale), `trap 'echo > $D/asked' TERM; echo > $D/ready; while :; do date +%s.%N > $D/last.new && mv $D/last.new $D/last; sleep 0.01; done`))
-		w.file("ready")
-		defer s.freeze()()
-		code := w.code()
-		at := func(name string) time.Time {
-			seconds, err := strconv.ParseFloat(w.file(name), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return time.UnixMicro(int64(seconds * 1e6))
-		}
-		until := w.until()
-		grace := until.Sub(w.await("stopping").Time) // a busy shell runs its trap later
-		if code != exitLost || !w.exists("asked") || !at("last").Before(until) || grace < scale*time.Second || grace > scale*4*time.Second {
-			return fmt.Errorf("run ended with %d; the signal came %v before the deadline, and the last write %v; want %d, some %v and more than 0", code, grace, until.Sub(at("last")), exitLost, scale*2*time.Second)
-		}
-		return nil
-	})
-}
-
 // leased are the flags of a lease and a grace of so many seconds.
 func leased(ttl, grace time.Duration) string {
 	return fmt.Sprintf("--ttl %ds --grace %ds", ttl, grace)
-}
-
-func TestR4DescendantsAreStoppedAndNoShellIsBetween(t *testing.T) {
-	t.Parallel()
-	s := newMasters(t, 3)
-	patient.AtScales(t, func(scale time.Duration) error {
-		w := start(t, s.nodes, script(leased(4*scale, scale),
-			`sh -c 'echo $$ > $D/child; trap "" TERM; while :; do sleep 0.01; done' & setsid sh -c 'echo $$ > $D/other; exec sleep 1000' & wait`))
-		pids := map[string]int{"a child of the program's shell": w.pid("child"), "one of another session": w.pid("other")}
-		defer s.freeze()()
-		if code := w.code(); code != exitLost {
-			return fmt.Errorf("run ended with %d, want %d", code, exitLost)
-		}
-		return gone(t, w.until(), pids)
-	})
-
-	free := newMasters(t, 1)
-	var out strings.Builder
-	w := start(t, free.nodes, []string{"run", "k", "--", "printf", "%s|", "$HOME", "a  b", "-n", "; echo c"}, func(c *exec.Cmd) { c.Stdout = &out })
-	if code := w.code(); code != exitOK || out.String() != "$HOME|a  b|-n|; echo c|" {
-		t.Errorf("run ended with %d, and the program has the arguments %q: want them as they were given", code, out.String())
-	}
 }
 
 func TestPitfall24NothingOfAProgramOutlivesTheCommandThatHasLostItsLock(t *testing.T) {
@@ -146,22 +86,11 @@ func TestPitfall24NothingOfAProgramOutlivesTheCommandThatHasLostItsLock(t *testi
 			`trap 'echo > $D/asked' TERM; (setsid sh -c 'echo $$ > $D/child; trap "" TERM; while :; do sleep 0.01; done' &); echo $$ > $D/pid; while :; do sleep 0.01; done`))
 		pids := map[string]int{"the program": w.pid("pid"), "a child that it has left": w.pid("child")}
 		defer s.freeze()()
-		if code := w.code(); code != exitLost || !w.exists("asked") {
-			return fmt.Errorf("run ended with %d, and the program was asked to end: %t; want %d, and that it was", code, w.exists("asked"), exitLost)
+		if code := w.code(); code != exitLost || !w.exists("asked") || !w.has("lost") || w.has("released") {
+			return fmt.Errorf("run ended with %d, and the program was asked to end: %t, %+v; want %d, that it was, and a lock that is lost", code, w.exists("asked"), w.all(), exitLost)
 		}
 		return gone(t, w.until(), pids) // how long before the deadline, make deadlines measures
 	})
-}
-
-func TestR5QuitIsPassedOn(t *testing.T) {
-	t.Parallel()
-	s := newMasters(t, 1)
-	w := start(t, s.nodes, script("", `trap 'exit 9' QUIT; echo > $D/ready; while :; do sleep 0.01; done`))
-	w.file("ready")
-	w.signal(syscall.SIGQUIT)
-	if code := w.code(); code != 9 || strings.Contains(w.talk.String(), "goroutine") {
-		t.Errorf("run ended with %d and said %q, want the program's 9 and no stack", code, w.talk.String())
-	}
 }
 
 func TestR6ASignalEndsTheWaiting(t *testing.T) {
@@ -184,72 +113,14 @@ func TestR6ASignalEndsTheWaiting(t *testing.T) {
 	}
 }
 
-// The signal comes as near to the start as a process can send it. The program is not started, or it
-// has the signal as well.
-func TestR7ASignalBeforeTheStartIsNotLost(t *testing.T) {
-	t.Parallel()
-	s := newMasters(t, 1)
-	for i := range 8 {
-		w := start(t, s.nodes, script("", `exec sleep 1000`))
-		w.await("acquired")
-		time.Sleep(time.Duration(i) * time.Millisecond / 2) //nolint:forbidigo // to meet another moment each time: any will do
-		w.signal(syscall.SIGTERM)
-		if code := w.code(); code != 128+int(syscall.SIGTERM) || len(s.left()) > 0 {
-			t.Errorf("run ended with %d, keys %q; want 143 and none", code, s.left())
-		}
-	}
-}
-
-func TestR8TheLockIsHeldUntilDescendantsHaveEnded(t *testing.T) {
-	t.Parallel()
-	s := newMasters(t, 3)
-	w := start(t, s.nodes, script("", `(setsid sh -c 'while [ ! -e $D/go ]; do sleep 0.01; done; echo > $D/done' &); exit 5`))
-	w.await("remaining")
-	if code := start(t, s.nodes, script("-n --node-timeout 10s", `exit 0`)).code(); code != exitTaken {
-		t.Errorf("while a descendant runs another run ends with %d, want %d", code, exitTaken)
-	}
-	w.touch("go")
-	if code := w.code(); code != 5 || !w.exists("done") || !w.has("released") {
-		t.Errorf("run ended with %d, its descendant is done: %v, the lock was released: %v; want 5 and both", code, w.exists("done"), w.has("released"))
-	}
-}
-
-func TestR9StdinIsThePrograms(t *testing.T) {
+func TestR9StdinAndArgumentsAreThePrograms(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 1)
 	var out strings.Builder
-	w := start(t, s.nodes, []string{"run", "k", "--", "cat"}, func(c *exec.Cmd) { c.Stdin, c.Stdout = strings.NewReader("hello\n"), &out })
-	if code := w.code(); code != exitOK || out.String() != "hello\n" {
-		t.Errorf("run ended with %d, and cat has copied %q, want hello", code, out.String())
-	}
-}
-
-func TestR10TheCodeIsThePrograms(t *testing.T) {
-	t.Parallel()
-	s := newMasters(t, 1)
-	for text, want := range map[string]int{"exit 0": 0, "exit 7": 7, "exit 255": 255, "kill -USR1 $$": 138, "kill -KILL $$": 137} {
-		w := start(t, s.nodes, script("", text))
-		if code := w.code(); code != want || w.talk.Len() > 0 {
-			t.Errorf("%q: run ended with %d and said %q, want %d and silence", text, code, w.talk.String(), want)
-		}
-	}
-}
-
-func TestR11TheProgramDoesNotOutliveItsWrapper(t *testing.T) {
-	t.Parallel()
-	s := newMasters(t, 3)
-	for name, how := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGSTOP} {
-		patient.AtScales(t, func(scale time.Duration) error {
-			w := start(t, s.nodes, script(leased(4*scale, scale), `trap '' TERM; echo $$ > $D/pid; setsid sh -c 'echo $$ > $D/child; exec sleep 1000' & while :; do sleep 0.01; done`))
-			pids := map[string]int{"wrapper " + name + ": the program": w.pid("pid"), "wrapper " + name + ": its child": w.pid("child")}
-			w.await("started")
-			before := time.Now()
-			w.signal(how)
-			err := gone(t, before.Add(scale*4*time.Second), pids) // no lease of its time lasts longer
-			_ = w.cmd.Process.Kill()
-			w.code()
-			return err
-		})
+	w := start(t, s.nodes, []string{"run", "k", "--", "/bin/sh", "-c", `cat; printf '%s|' "$@"`, "sh", "$HOME", "a  b", "-n", "; echo c"},
+		func(c *exec.Cmd) { c.Stdin, c.Stdout = strings.NewReader("hello\n"), &out })
+	if code := w.code(); code != exitOK || out.String() != "hello\n$HOME|a  b|-n|; echo c|" || w.talk.Len() > 0 {
+		t.Errorf("run ended with %d and said %q, and the program has read and was given %q: want what was typed, as it was typed", code, w.talk.String(), out.String())
 	}
 }
 
@@ -342,40 +213,5 @@ func TestR13AKilledWrapperBlocksNobodyForLongerThanTheLease(t *testing.T) {
 	next.await("acquired")
 	if code := next.code(); code != exitOK {
 		t.Errorf("the next run ended with %d", code)
-	}
-}
-
-// Whoever asks in vain sends SIGKILL to run next, and then the key stays until its lease ends.
-func TestR14WhatDoesNotEndWhenAskedIsKilledAndTheKeyReleased(t *testing.T) {
-	t.Parallel()
-	s := newMasters(t, 3)
-	deaf := `trap '' HUP INT TERM; echo > $D/ready; while :; do sleep 0.01; done`
-	daemon := `setsid sh -c "$DAEMON" & exit 0`
-	for _, tt := range []struct {
-		name, text, daemon string
-		signal             syscall.Signal
-		again              bool // once is not enough
-		want               int
-	}{
-		{"a program that ignores TERM", deaf, "", syscall.SIGTERM, false, 137},
-		{"one that ignores INT", deaf, "", syscall.SIGINT, true, 137},
-		{"one that ignores HUP", deaf, "", syscall.SIGHUP, true, 137},
-		{"a daemon that ignores TERM", daemon, deaf, syscall.SIGTERM, false, 0},
-		{"a daemon", daemon, `trap 'echo > $D/asked; exit' HUP; echo > $D/ready; while :; do sleep 0.01; done`, syscall.SIGHUP, false, 0},
-		{"a daemon that is stopped", daemon, `trap 'echo > $D/asked; exit' HUP; echo > $D/ready; kill -STOP $$`, syscall.SIGHUP, false, 0},
-	} {
-		w := start(t, s.nodes, script("--grace 300ms", tt.text), func(c *exec.Cmd) { c.Env = append(c.Env, "DAEMON="+tt.daemon) })
-		w.file("ready")
-		if tt.daemon != "" {
-			w.await("remaining")
-		}
-		for w.signal(tt.signal); tt.again && !w.has("stopping"); w.signal(tt.signal) {
-			time.Sleep(20 * time.Millisecond) //nolint:forbidigo // two that come at once are one: it is sent until it was heard
-		}
-		code, deaf := w.code(), tt.text == deaf || tt.daemon == deaf
-		if code != tt.want || w.has("killed") != deaf || w.exists("asked") == deaf || !w.has("released") || len(s.left()) > 0 {
-			t.Errorf("%s: run ended with %d, killed it: %v, it heard the signal: %v, keys %q, %s; want %d, it killed only if it ignores the signal, and the key released",
-				tt.name, code, w.has("killed"), w.exists("asked"), s.left(), w.talk.String(), tt.want)
-		}
 	}
 }

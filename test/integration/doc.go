@@ -1,6 +1,8 @@
-// Package integration runs one behaviour suite over nodes of three kinds, embedded
-// ones (package redlocktest), processes of an installed server, and containers, and
-// over each of the three clients.
+// Package integration shows that each kind of lock works over nodes of three kinds, embedded
+// ones (package redlocktest), processes of an installed server, and containers, with each of
+// the three clients. Beside that it tests what depends on a real server or a client: rights,
+// the words of errors, connections that break, processes that end. What locks do under faults,
+// and in which bounds, the tests of package redlock show in virtual time.
 //
 // Embedded nodes run everywhere. What else there is to run on is found out, and one line
 // at the end says what has run and what to install for the rest. The environment:

@@ -28,13 +28,9 @@ func TestAPowerCutTakesNoDurableVote(t *testing.T) {
 		t.Skip(err)
 	}
 	nodes := powered(t, program, five, "--appendonly", "yes", "--appendfsync", "everysec")
-	for _, c := range clients {
-		t.Run(c.name, func(t *testing.T) {
-			t.Run("without the option", func(t *testing.T) { testLoss(t, c, nodes) })
-			for _, policy := range []string{"everysec", "always"} {
-				t.Run(policy, func(t *testing.T) { testNoLoss(t, c, nodes, policy) })
-			}
-		})
+	t.Run("without the option", func(t *testing.T) { testLoss(t, clients[0], nodes) })
+	for i, policy := range []string{"everysec", "always"} {
+		t.Run(policy, func(t *testing.T) { testNoLoss(t, clients[i+1], nodes, policy) })
 	}
 }
 
@@ -65,7 +61,7 @@ func testNoLoss(t *testing.T, c client, nodes []*server.Process, policy string) 
 		// Seen on Redict 7.3.6, Valkey 8.1.1 and 9.1.2, with each client.
 		t.Skip("under everysec WAITAOF of this server may answer while the sync is still under way, so its votes can be lost")
 	}
-	const cuts = 3
+	const cuts = 2
 	for cut := range cuts {
 		for _, n := range nodes { // who forget it
 			_, err := n.Do("CONFIG", "SET", "appendfsync", policy)
@@ -97,50 +93,48 @@ func testNoLoss(t *testing.T, c client, nodes []*server.Process, policy string) 
 
 // Each node has a replica. The masters end right after the votes.
 func TestAReplicatedVoteOutlivesItsNode(t *testing.T) {
-	needProcesses(t)
-	for _, c := range clients {
-		t.Run(c.name, func(t *testing.T) {
-			const three = 3
-			var (
-				masters, replicas []*server.Process
-				addrs             []string
-			)
-			for range three {
-				master, replica := process(t), process(t)
-				must(t, replica.Follow(master))
-				masters, replicas, addrs = append(masters, master), append(replicas, replica), append(addrs, master.Addr())
-			}
-			locker := newLocker(t, c.nodes(t, addrs), redlock.WithDurability(redlock.Durability{Replicas: 1, Timeout: time.Second}),
-				redlock.WithTTL(powerTTL), redlock.WithCloseTimeout(0))
-			key := t.Name()
-			lock, err := locker.TryAcquire(t.Context(), key)
-			must(t, err)
-			must(t, lock.Release())
+	t.Parallel()
+	onProcessesOver(t, one(0), "", func(t *testing.T, c client) {
+		const three = 3
+		var (
+			masters, replicas []*server.Process
+			addrs             []string
+		)
+		for range three {
+			master, replica := process(t), process(t)
+			must(t, replica.Follow(master))
+			masters, replicas, addrs = append(masters, master), append(replicas, replica), append(addrs, master.Addr())
+		}
+		locker := newLocker(t, c.nodes(t, addrs), redlock.WithDurability(redlock.Durability{Replicas: 1, Timeout: time.Second}),
+			redlock.WithTTL(powerTTL), redlock.WithCloseTimeout(0))
+		key := t.Name()
+		lock, err := locker.TryAcquire(t.Context(), key)
+		must(t, err)
+		must(t, lock.Release())
 
-			for _, replica := range replicas[:2] {
-				must(t, replica.Pause())
-			}
-			_, err = locker.TryAcquire(t.Context(), key)
-			if !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, "0 of 1 replicas had it within 1s") {
-				t.Errorf("TryAcquire with two of three replicas silent = %v, want ErrNoQuorum", err)
-			}
-			for _, replica := range replicas[:2] {
-				must(t, replica.Continue())
-			}
+		for _, replica := range replicas[:2] {
+			must(t, replica.Pause())
+		}
+		_, err = locker.TryAcquire(t.Context(), key)
+		if !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, "0 of 1 replicas had it within 1s") {
+			t.Errorf("TryAcquire with two of three replicas silent = %v, want ErrNoQuorum", err)
+		}
+		for _, replica := range replicas[:2] {
+			must(t, replica.Continue())
+		}
 
-			lock, err = locker.Acquire(t.Context(), key)
-			must(t, err)
-			for _, master := range masters {
-				must(t, master.Kill())
+		lock, err = locker.Acquire(t.Context(), key)
+		must(t, err)
+		for _, master := range masters {
+			must(t, master.Kill())
+		}
+		for i, vote := range lock.Votes() {
+			must(t, replicas[i].Promote())
+			if got := value(t, replicas[i], key); vote.Answer == redlock.Granted && got != lock.Token() {
+				t.Errorf("%v is lost: the replica that was promoted holds %q", vote, got)
 			}
-			for i, vote := range lock.Votes() {
-				must(t, replicas[i].Promote())
-				if got := value(t, replicas[i], key); vote.Answer == redlock.Granted && got != lock.Token() {
-					t.Errorf("%v is lost: the replica that was promoted holds %q", vote, got)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // powerLock takes the key by a Locker of its own.
@@ -223,7 +217,8 @@ func value(t *testing.T, n *server.Process, key string) string {
 // A retry with the user's own token finds the key there. It must write all the same, or
 // the node would prove what another connection has written.
 func TestOnesOwnTokenIsWrittenAgain(t *testing.T) {
-	onProcesses(t, "", func(t *testing.T, c client) {
+	t.Parallel()
+	onProcessesOver(t, one(1), "", func(t *testing.T, c client) {
 		node := process(t, "--appendonly", "yes", "--appendfsync", "no") // a sync under way puts off writes
 		size := func() string {
 			info, err := look(t, node).Info(t.Context(), "persistence").Result()
@@ -249,7 +244,8 @@ func TestOnesOwnTokenIsWrittenAgain(t *testing.T) {
 
 // Which servers can prove their votes is found out when they are first asked.
 func TestServersThatCannotProveTheirVotesAreRefused(t *testing.T) {
-	onProcesses(t, "", func(t *testing.T, c client) {
+	t.Parallel()
+	onProcessesOver(t, one(2), "", func(t *testing.T, c client) {
 		addr := process(t).Addr() // it has no append-only file
 		locker := newLocker(t, c.nodes(t, []string{addr}), redlock.WithDurability(redlock.Durability{Disk: true}))
 		_, err := locker.Acquire(t.Context(), t.Name())

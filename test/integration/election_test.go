@@ -76,7 +76,7 @@ func (c counted) Do(context.Context, []driver.Command) ([]driver.Reply, error) {
 // Observers see the same order, though not each term, and never go back. A campaign that gave up a
 // moment before its votes were a quorum they may see as well.
 func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
-	onEach(t, func(s *site) {
+	onEachOnce(t, func(s *site) {
 		const candidates = 5
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()
@@ -157,7 +157,7 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 
 // A leader that dies without a word is followed when its lease ends, and no sooner.
 func TestALeaderThatDiesIsFollowedWhenItsLeaseEnds(t *testing.T) {
-	onEach(t, func(s *site) {
+	onEachOnce(t, func(s *site) {
 		options := []redlock.Option{redlock.WithTTL(2 * time.Second), redlock.WithNodeTimeout(brief)}
 		dying, next := s.locker(options...), s.locker(options...)
 		life, death := context.WithCancel(s.Context())
@@ -174,23 +174,5 @@ func TestALeaderThatDiesIsFollowedWhenItsLeaseEnds(t *testing.T) {
 		}
 		s.fails(first.Resign(), redlock.ErrLost, "Resign of a term that is over")
 		s.fails(failed(election.New(next, s.key).Campaign(s.Context(), "")), redlock.ErrOption, "Campaign without a value")
-	})
-}
-
-func TestInspectNamesTheOwnerAtEveryNode(t *testing.T) {
-	onEach(t, func(s *site) {
-		locker, other := s.locker(redlock.WithOwner("orders@web-7/4211")), s.locker()
-		lock := s.acquire(locker)
-		s.eventually("every node shows the owner", func() bool {
-			states, err := other.Inspect(s.Context(), s.key)
-			return err == nil && !slices.ContainsFunc(states, func(n redlock.NodeState) bool {
-				return n.Err != nil || n.Owner != "orders@web-7/4211" || n.Left <= 0 || n.Own
-			})
-		})
-		var quorum *redlock.QuorumError
-		if _, err := other.TryAcquire(s.Context(), s.key); !errors.As(err, &quorum) || quorum.Owner() != "orders@web-7/4211" {
-			s.Errorf("TryAcquire of a key that is held = %v, want the owner", err)
-		}
-		s.release(lock)
 	})
 }

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"errors"
 	"os/exec"
 	"slices"
 	"testing"
@@ -22,19 +21,21 @@ type trio struct {
 	ways    [3]*proxy.Proxy
 }
 
-// onTrio runs the test over each client, with and without the guard: without it two
-// holders have to be seen, or the test does not show what the guard is for.
-func onTrio(t *testing.T, setup server.Setup, test func(t *trio, guarded bool)) {
+// onTrio runs the test with the guard over those clients, and without it over the first of them: there
+// two holders have to be seen, or the test does not show what the guard is for.
+func onTrio(t *testing.T, over []client, setup server.Setup, test func(t *trio, guarded bool)) {
 	t.Helper()
 	processes := needProcesses(t)
 	if _, err := exec.LookPath("gcc"); setup.Clock && err != nil {
 		t.Skip(server.ErrNoCompiler)
 	}
-	for _, c := range clients {
+	for i, c := range over {
 		for _, guarded := range []bool{false, true} {
 			name := c.name + " without the guard"
 			if guarded {
 				name = c.name + " with the guard"
+			} else if i > 0 {
+				continue
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -149,7 +150,8 @@ func guardIf(guarded bool) redlock.Option {
 }
 
 func TestANodeThatIsKilledAndComesBackEmpty(t *testing.T) {
-	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
+	t.Parallel()
+	onTrio(t, clients, server.Setup{}, func(t *trio, guarded bool) {
 		one, two := t.guardedLocker(guardIf(guarded), true), t.guardedLocker(guardIf(guarded), false)
 		t.meet(two)
 		holder := t.hold(one)
@@ -162,7 +164,8 @@ func TestANodeThatIsKilledAndComesBackEmpty(t *testing.T) {
 // Redis copies to its replicas after it has answered. This one has lost its link before
 // the vote, and is promoted without it.
 func TestAReplicaThatLacksAVoteIsPromoted(t *testing.T) {
-	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
+	t.Parallel()
+	onTrio(t, clients, server.Setup{}, func(t *trio, guarded bool) {
 		replica := launch(t.T, server.Setup{})
 		t.must(replica.Follow(t.servers[1]))
 		one, two := t.guardedLocker(guardIf(guarded), true), t.guardedLocker(guardIf(guarded), false)
@@ -177,7 +180,8 @@ func TestAReplicaThatLacksAVoteIsPromoted(t *testing.T) {
 
 // A server whose clock is set forward forgets leases early.
 func TestANodesClockIsSetForward(t *testing.T) {
-	onTrio(t, server.Setup{Clock: true}, func(t *trio, guarded bool) {
+	t.Parallel()
+	onTrio(t, clients[:1], server.Setup{Clock: true}, func(t *trio, guarded bool) {
 		var guard redlock.Option
 		if guarded {
 			guard = redlock.WithClockGuard()
@@ -190,105 +194,6 @@ func TestANodesClockIsSetForward(t *testing.T) {
 	})
 }
 
-func TestNodesThatNobodyAdmittedSayWhatToDo(t *testing.T) {
-	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
-		locker := t.guardedLocker(guardIf(guarded), false)
-		lock, err := locker.TryAcquire(t.Context(), t.key)
-		switch {
-		case guarded && (!errors.Is(err, redlock.ErrQuarantine) || !mentions(err, "keep a Locker open")):
-			t.Errorf("TryAcquire on nodes that nobody admitted = %v, want ErrQuarantine that says what ends it", err)
-		case !guarded && err != nil:
-			t.Errorf("TryAcquire without the guard = %v, want no error", err)
-		case !guarded:
-			t.release(lock)
-		}
-	})
-}
-
-// Whoever calls Admit at every start does no harm, and hears that there is nothing to do.
-func TestAdmitRefusesNodesThatHaveBeenInUse(t *testing.T) {
-	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
-		if !guarded {
-			return
-		}
-		one := t.guardedLocker(guardIf(true), true)
-		t.meet(one)
-		t.must(t.servers[1].Kill())
-		t.must(t.servers[1].Start())
-		two := t.guardedLocker(guardIf(true), false)
-		if err := two.AdmitNewNodes(t.Context()); !errors.Is(err, redlock.ErrAdmitted) || !mentions(err, `holds "ql:epoch", "ql:admitted", "ql:set"`) {
-			t.Errorf("Admit of nodes in use = %v, want ErrAdmitted that names what they hold", err)
-		}
-		if found, err := t.servers[1].Do("EXISTS", "ql:admitted"); err != nil || found != "0" {
-			t.Errorf("Admit has admitted a node that came back empty: %s, %v", found, err)
-		}
-	})
-}
-
-// A deployment goes from three nodes to five. Without the guard both get the lock, for two of
-// three and three of five need not share a node.
-func TestThreeNodesBecomeFive(t *testing.T) {
-	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
-		one := t.guardedLocker(guardIf(guarded), true)
-		holder := t.hold(one) // at nodes 2 and 3
-		five := []string{t.ways[0].Addr(), launch(t.T, server.Setup{}).Addr(), launch(t.T, server.Setup{}).Addr()}
-		five = append(five, t.ways[1].Addr(), t.ways[2].Addr())
-		options := []redlock.Option{redlock.WithTTL(longest), redlock.WithLongestTTL(longest), redlock.WithNodeTimeout(longest / 3)}
-		if guarded {
-			options = append(options, guardIf(true))
-		}
-		two := t.lockerOn(five, options...)
-		second, err := two.TryAcquire(t.Context(), t.key)
-		if both := err == nil && second.Valid() && holder.Valid(); both == guarded {
-			t.Errorf("with the guard: %t; five nodes give the lock that three have given: %t (%v)", guarded, both, err)
-		}
-		if guarded { // the votes that decide need not be of those that list others
-			t.eventually("both sets are named", func() bool {
-				_, err := two.TryAcquire(t.Context(), t.key)
-				return errors.Is(err, redlock.ErrNodeSet) && mentions(err, `"0:3@1"`) && mentions(err, `"0:5"`)
-			})
-		}
-	})
-}
-
-// The guard's keys are forbidden: said is which, and what to allow. When they are allowed the
-// quarantine ends.
-func TestAUserWhoMayNotSetTheGuardsKeys(t *testing.T) {
-	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
-		if !guarded {
-			return
-		}
-		for _, s := range t.servers {
-			_, err := s.Do("ACL", "SETUSER", "default", "resetkeys", "~k", "%R~ql:*", "~meeting*")
-			t.must(err)
-		}
-		locker := t.guardedLocker(guardIf(true), false)
-		var err error
-		t.eventually("the key is named", func() bool {
-			_, err = locker.TryAcquire(t.Context(), t.key)
-			return mentions(err, "ql:epoch")
-		})
-		if !errors.Is(err, redlock.ErrQuarantine) || !mentions(err, "NOPERM") || !mentions(err, "allow ~ql:*") {
-			t.Errorf("TryAcquire = %v, want ErrQuarantine that says what to allow", err)
-		}
-		if err := locker.AdmitNewNodes(t.Context()); !mentions(err, "allow ~ql:*") {
-			t.Errorf("Admit = %v, want an error that says what to allow", err)
-		}
-		for _, s := range t.servers {
-			_, err := s.Do("ACL", "SETUSER", "default", "~ql:*")
-			t.must(err)
-		}
-		t.eventually("the quarantine ends", func() bool {
-			lock, err := locker.TryAcquire(t.Context(), t.key)
-			if err != nil {
-				return false
-			}
-			t.release(lock)
-			return true
-		})
-	})
-}
-
 // brisk is the TTL of the tests that wait for many quarantines.
 const brisk = time.Second
 
@@ -296,6 +201,7 @@ const brisk = time.Second
 // connection is cut then, so a look at the server that stands in front of a vote says nothing
 // about the vote.
 func TestANodeThatForgetsInTheMiddleOfABatch(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		what   string
 		forget func(t *trio, empty *server.Process)
@@ -309,7 +215,8 @@ func TestANodeThatForgetsInTheMiddleOfABatch(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
+			t.Parallel()
+			onTrio(t, clients[:1], server.Setup{}, func(t *trio, guarded bool) {
 				empty := launch(t.T, server.Setup{Args: []string{"--repl-diskless-sync-delay", "0"}})
 				options := []redlock.Option{redlock.WithTTL(brisk), redlock.WithNodeTimeout(brisk / 2), redlock.WithFences()}
 				if guarded {

@@ -170,7 +170,8 @@ func TestACommandThatIsMissingIsToldAtTheFirstCallOrNotNeeded(t *testing.T) {
 // A right that is taken away while locks are held is named by what fails for it, in a script, too.
 // From then on the first call says so, and nobody gets a lock, until the right is given back.
 func TestARightThatIsTakenAwayLaterIsNamed(t *testing.T) {
-	onProcesses(t, "", func(t *testing.T, c client) {
+	t.Parallel()
+	onProcessesOver(t, one(0), "", func(t *testing.T, c client) {
 		p := process(t)
 		users := look(t, p)
 		for _, tt := range []struct {

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/patient"
@@ -17,32 +15,84 @@ import (
 
 var all = []int{0, 1, 2, 3, 4}
 
+// The life of a lock. Leases are long: a key that is left is seen, and so is a waiter that is not woken.
 func TestLockAndUnlock(t *testing.T) {
 	onEach(t, func(s *site) {
-		ours, theirs := s.locker(), s.locker()
+		const owner = "orders@web-7/4211"
+		options := []redlock.Option{redlock.WithTTL(long), redlock.WithBackoff(long, long), redlock.WithOwner(owner)}
+		ours, theirs := s.locker(options...), s.locker(options...)
 		lock := s.acquire(ours)
 		s.eventuallyHolds(lock.Token(), all...)
 		s.confirm(lock)
-		if left := time.Until(lock.Until()); !lock.Valid() || left < 9*time.Second || left > 10*time.Second {
-			s.Errorf("Valid = %v with %v left, want almost the default of 10s", lock.Valid(), left)
+		var refused *redlock.QuorumError
+		if _, err := theirs.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrTaken) || !errors.As(err, &refused) || refused.Owner() != owner {
+			s.Errorf("a second client: %v, want ErrTaken with the owner", err)
 		}
-		s.fails(failed(theirs.TryAcquire(s.Context(), s.key)), redlock.ErrTaken, "a second client")
-		s.eventuallyHolds(lock.Token(), all...)
+		states, err := theirs.Inspect(s.Context(), s.key)
+		s.must(err)
+		for _, n := range states {
+			if n.Err != nil || n.Owner != owner || n.Left <= 0 || n.Own {
+				s.Errorf("Inspect of a key that is held shows %+v, want the owner", n)
+			}
+		}
 
+		s.check(lock.Extend(s.Context(), 2*long), "Extend")
+		s.check(lock.Extend(s.Context(), time.Minute), "a shorter Extend")
+		if left := time.Until(lock.Until()); left < long {
+			s.Errorf("behind an extension to %v, and a shorter one, the lock has %v left", 2*long, left)
+		}
+		for _, look := range s.looks {
+			s.eventually("the node has the longer lease", func() bool { return look.PTTL(s.Context(), s.key).Val() > long })
+		}
+
+		next := s.waits(theirs)
+		s.listening(s.key, len(all))
 		s.release(lock)
 		if cause := context.Cause(lock.Context()); !errors.Is(cause, redlock.ErrReleased) || lock.Valid() {
 			s.Errorf("after Release: Valid = %v and the context's cause is %v, want ErrReleased", lock.Valid(), cause)
 		}
+		select {
+		case err := <-next:
+			s.check(err, "who waited in another process")
+		case <-time.After(patience):
+			s.Fatal("the release has not woken who waits in another process")
+		}
 		s.eventuallyFree()
 		s.fails(lock.Release(), redlock.ErrReleased, "a second Release")
-		next := s.acquire(theirs)
-		s.fails(lock.Extend(s.Context(), time.Minute), redlock.ErrReleased, "Extend after Release")
-		s.eventuallyHolds(next.Token(), all...)
+
+		lost := s.acquire(ours)
+		s.eventuallyHolds(lost.Token(), all...)
+		for _, look := range s.looks { // somebody deletes it by hand
+			s.must(look.Del(s.Context(), s.key).Err())
+		}
+		other := s.acquire(theirs)
+		s.eventuallyHolds(other.Token(), all...)
+		if held, err := lost.Confirm(s.Context()); held || err != nil {
+			s.Errorf("Confirm of a lock that another has = %v, %v, want false", held, err)
+		}
+		s.fails(lost.Extend(s.Context(), time.Minute), redlock.ErrLost, "Extend")
+		s.fails(lost.Release(), redlock.ErrLost, "Release")
+		s.eventuallyHolds(other.Token(), all...)
+	})
+}
+
+// A renewal gives the key back to nodes that came back empty, and outlasts their absence.
+func TestRenewalHeals(t *testing.T) {
+	onEachOnce(t, func(s *site) {
+		locker := s.locker(redlock.WithNodeTimeout(brief))
+		lock := s.acquire(locker, redlock.WithTTL(3*time.Second), redlock.WithRenewal())
+		s.eventuallyHolds(lock.Token(), all...)
+		s.kill(0, 1)
+		s.start(0, 1)
+		s.eventuallyHolds(lock.Token(), all...)
+		if !lock.Valid() {
+			s.Error("the lock was lost")
+		}
 	})
 }
 
 func TestLockersShareNodesAndTheLastOneClosesThem(t *testing.T) {
-	onEach(t, func(s *site) {
+	onEachOnce(t, func(s *site) {
 		var urls []string
 		for _, addr := range s.addrs() {
 			urls = append(urls, "redis://"+addr)
@@ -82,7 +132,7 @@ func TestLockersShareNodesAndTheLastOneClosesThem(t *testing.T) {
 }
 
 func TestExpiryHandsOver(t *testing.T) {
-	onEach(t, func(s *site) {
+	onEachOnce(t, func(s *site) {
 		ours, theirs := s.locker(redlock.WithNodeTimeout(brief)), s.locker()
 		lock := s.acquire(ours, redlock.WithTTL(time.Second))
 		ctx := lock.Context()
@@ -99,94 +149,10 @@ func TestExpiryHandsOver(t *testing.T) {
 	})
 }
 
-func TestExtendProlongs(t *testing.T) {
-	onEach(t, func(s *site) {
-		lock := s.acquire(s.locker(redlock.WithNodeTimeout(brief)), redlock.WithTTL(2*time.Second))
-		before := lock.Until()
-		if err := lock.Extend(s.Context(), time.Minute); err != nil {
-			s.Fatalf("Extend: %v", err)
-		}
-		long := lock.Until()
-		if gained := long.Sub(before); gained < 50*time.Second {
-			s.Errorf("an extension from 2s to 1m gained %v", gained)
-		}
-		for i := range all {
-			s.eventually("the node has the longer lease", func() bool {
-				return s.looks[i].PTTL(s.Context(), s.key).Val() > 30*time.Second
-			})
-		}
-		s.check(lock.Extend(s.Context(), time.Second), "a shorter Extend")
-		if cut := long.Sub(lock.Until()); cut > 50*time.Millisecond { // wall-clock times may differ a little
-			s.Errorf("a shorter extension took %v off the lease", cut)
-		}
-		for i := range all {
-			if left := s.looks[i].PTTL(s.Context(), s.key).Val(); left < 30*time.Second {
-				s.Errorf("a shorter extension left %v at node %d", left, i+1)
-			}
-		}
-	})
-}
-
-func TestTakenOver(t *testing.T) {
-	onEach(t, func(s *site) {
-		ours, theirs := s.locker(), s.locker()
-		lock := s.acquire(ours)
-		s.eventuallyHolds(lock.Token(), all...)
-		for i := range all { // somebody deletes it by hand
-			s.must(s.looks[i].Del(s.Context(), s.key).Err())
-		}
-		next := s.acquire(theirs)
-		s.eventuallyHolds(next.Token(), all...)
-		if held, err := lock.Confirm(s.Context()); held || err != nil {
-			s.Errorf("Held = %v, %v, want false", held, err)
-		}
-		s.fails(lock.Extend(s.Context(), time.Minute), redlock.ErrLost, "Extend")
-		s.fails(lock.Release(), redlock.ErrLost, "Release")
-		s.eventuallyHolds(next.Token(), all...)
-	})
-}
-
-func TestForeignKeyExcludes(t *testing.T) {
-	onEach(t, func(s *site) {
-		locker := s.locker()
-		for _, i := range []int{1, 2, 4} { // as any other Redlock library would
-			s.must(s.looks[i].SetArgs(s.Context(), s.key, "foreign", setNX).Err())
-		}
-		s.fails(failed(locker.TryAcquire(s.Context(), s.key)), redlock.ErrTaken, "a foreign key at three of five")
-		s.eventuallyHolds("foreign", 1, 2, 4)
-		s.eventuallyHolds("", 0, 3)
-	})
-}
-
-func TestCloseReleasesAll(t *testing.T) {
-	onEach(t, func(s *site) {
-		locker, err := redlock.New(s.client.nodes(s.T, s.addrs()))
-		s.must(err)
-		var locks []*redlock.Lock
-		for i := range 20 {
-			lock, err := locker.TryAcquire(s.Context(), fmt.Sprint(s.key, i))
-			s.must(err)
-			locks = append(locks, lock)
-		}
-		s.check(locker.Close(), "Close")
-		for i := range all { // at once, not eventually: Close has waited
-			if left := s.keys(i); len(left) > 0 {
-				s.Errorf("Close has left %d keys at node %d", len(left), i+1)
-			}
-		}
-		for _, lock := range locks {
-			if cause := context.Cause(lock.Context()); !errors.Is(cause, redlock.ErrClosed) {
-				s.Fatalf("the cause of %s is %v, want ErrClosed", lock.Key(), cause)
-			}
-		}
-		s.fails(failed(locker.TryAcquire(s.Context(), s.key)), redlock.ErrClosed, "TryAcquire after Close")
-	})
-}
-
 // Releases that wait for a node together go as one command, in which each key has its
 // own fate.
 func TestReleasesTogether(t *testing.T) {
-	onEach(t, func(s *site) {
+	onEachOnce(t, func(s *site) {
 		const count, taken, odd = 100, 20, 40
 		locker := s.locker()
 		s.warm(locker)
@@ -232,11 +198,8 @@ func TestReleasesTogether(t *testing.T) {
 	})
 }
 
-// setNX is how other libraries take a lock.
-var setNX = redis.SetArgs{Mode: "NX", TTL: 10 * time.Second}
-
 func TestNodesKilled(t *testing.T) {
-	onEach(t, func(s *site) {
+	onEachOnce(t, func(s *site) {
 		locker := s.locker()
 		early := s.acquire(locker)
 		s.eventuallyHolds(early.Token(), all...)
@@ -263,25 +226,5 @@ func TestNodesKilled(t *testing.T) {
 		if !late.Valid() {
 			s.Error("an extension that failed in time has ended the lock before its deadline")
 		}
-	})
-}
-
-func TestRestartedEmpty(t *testing.T) {
-	onEach(t, func(s *site) {
-		locker := s.locker()
-		lock := s.acquire(locker)
-		s.eventuallyHolds(lock.Token(), all...)
-		s.kill(0, 1)
-		s.start(0, 1)
-		s.eventuallyHolds("", 0, 1)
-		s.confirm(lock)
-		s.eventually("extensions set the key again where it was lost", func() bool {
-			if err := lock.Extend(s.Context(), time.Minute); err != nil {
-				s.Fatalf("Extend: %v", err)
-			}
-			return s.holder(0) == lock.Token() && s.holder(1) == lock.Token()
-		})
-		s.release(lock)
-		s.eventuallyFree()
 	})
 }

@@ -75,14 +75,12 @@ func addrsOf(all [3]*server.Process) (addrs []string) {
 }
 
 func TestNodesWhoseAddressesHaveMovedOn(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	for name, harm := range map[string]func(m *moving, i int){
 		"replicas": func(m *moving, i int) { m.do(m.old[i], "REPLICAOF", "127.0.0.1", "1") },
-		"evicting": func(m *moving, i int) {
-			m.do(m.old[i], "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
-		},
-		"silent": func(m *moving, i int) { must(m.T, m.old[i].Pause()) },
-		"others": func(*moving, int) {}, // only what connects anew finds out
+		"silent":   func(m *moving, i int) { must(m.T, m.old[i].Pause()) },
+		"others":   func(*moving, int) {}, // only what connects anew finds out
 	} {
 		for _, c := range clients {
 			for way, nodes := range map[string]func(t *testing.T, addrs []string) []driver.Node{
@@ -134,6 +132,7 @@ func TestNodesWhoseAddressesHaveMovedOn(t *testing.T) {
 }
 
 func TestANodeThatStaysUnfitCostsOneConnectionAProbe(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {

@@ -58,6 +58,7 @@ func (r *eventLog) of(kind redlock.EventKind, words ...string) (found []redlock.
 // The life of a lock where scripts are forbidden: by the server's own commands where it
 // has them (Valkey 8.1, Redis 8.4 and later); otherwise there is none, which is said.
 func TestWithoutScripts(t *testing.T) {
+	t.Parallel()
 	onProcesses(t, "", func(t *testing.T, c client) {
 		urls, looks, native := scriptlessNodes(t)
 		var seen eventLog
@@ -155,6 +156,7 @@ func limited(t *testing.T, locker *redlock.Locker, seen *eventLog) {
 
 // The questions for a server's commands change nothing, whatever holds the key.
 func TestTheFirstContactChangesNothing(t *testing.T) {
+	t.Parallel()
 	onProcesses(t, "", func(t *testing.T, c client) {
 		p := process(t)
 		nodes := c.reach(t, "redis://"+p.Addr())

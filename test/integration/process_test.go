@@ -33,8 +33,17 @@ func needProcesses(t *testing.T) *kind {
 // onProcesses runs the test over every client where processes can run.
 func onProcesses(t *testing.T, name string, test func(t *testing.T, c client)) {
 	t.Helper()
+	onProcessesOver(t, clients, name, test)
+}
+
+// one is the client whose turn it is in row n of a table: for what all clients do alike.
+func one(n int) []client { return clients[n%len(clients):][:1] }
+
+// onProcessesOver is onProcesses over some of the clients.
+func onProcessesOver(t *testing.T, over []client, name string, test func(t *testing.T, c client)) {
+	t.Helper()
 	needProcesses(t)
-	for _, c := range clients {
+	for _, c := range over {
 		t.Run(strings.TrimPrefix(name+"/"+c.name, "/"), func(t *testing.T) {
 			t.Parallel()
 			test(t, c)
@@ -102,6 +111,7 @@ func must(t *testing.T, err error) {
 
 // A doctor asks by any client, so one that is not the command's finds the same.
 func TestADoctorSeesAClockThatIsSetOverAnyClient(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip(server.ErrNoCompiler)
 	}
@@ -152,6 +162,7 @@ func TestADoctorSeesAClockThatIsSetOverAnyClient(t *testing.T) {
 // Client and server may disagree about TLS in several ways. The error says what mends it, and
 // nobody waits for a certificate that is not trusted.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	onProcesses(t, "", func(t *testing.T, c client) {
 		certs := certificates.New(t, "locks.example")
 		port, err := redisserver.FreePort()
@@ -192,6 +203,7 @@ func TestTLS(t *testing.T) {
 
 // An operator sees in CLIENT LIST whose connections they are.
 func TestConnectionsHaveAName(t *testing.T) {
+	t.Parallel()
 	onProcesses(t, "", func(t *testing.T, c client) {
 		p := process(t)
 		nodes := c.reach(t, "redis://"+p.Addr())

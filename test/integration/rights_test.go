@@ -153,13 +153,18 @@ var ruledFeatures = []struct {
 // A user with the rights of the table, and no others, can do what they are for, with fences and
 // without, and no event says that something is missing.
 func TestTheTableOfRightsIsEnough(t *testing.T) {
-	for _, tt := range ruledFeatures {
-		for _, fenced := range []bool{false, true} {
+	t.Parallel()
+	for n, tt := range ruledFeatures {
+		for i, fenced := range []bool{false, true} {
+			over := one(n + i)
+			if tt.feature == acl.Locks {
+				over = clients // whose own commands need rights, too
+			}
 			name, features, options := tt.name, []*acl.Feature{acl.Locks, acl.WakeUps, tt.feature}, tt.options
 			if fenced {
 				name, features, options = name+" with fences", append(features, acl.Fences), append(slices.Clip(options), redlock.WithFences())
 			}
-			onProcesses(t, name, func(t *testing.T, c client) {
+			onProcessesOver(t, over, name, func(t *testing.T, c client) {
 				rules := acl.Rules("orders:", features...)
 				r := newRuled(t, c, rules, options...)
 				tt.use(r)
@@ -176,6 +181,7 @@ func TestTheTableOfRightsIsEnough(t *testing.T) {
 // Plain locks look at lines only because others may stand there: where that is forbidden from some
 // moment on they do without, from the first wait on that is refused.
 func TestPlainLocksWaitWhereLinesMayNotBeLookedAtAnyMore(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	for _, command := range []string{"time", "zrangebyscore", "zscore"} {
 		t.Run(command, func(t *testing.T) {
@@ -215,4 +221,21 @@ func TestPlainLocksWaitWhereLinesMayNotBeLookedAtAnyMore(t *testing.T) {
 			must(t, <-waits)
 		})
 	}
+}
+
+// Where the user may not use channels, releases work, waiters poll, and both say so.
+func TestForbiddenChannels(t *testing.T) {
+	t.Parallel()
+	onProcesses(t, "", func(t *testing.T, c client) {
+		p := process(t, "--user", "locker", "on", ">secret", "~*", "resetchannels", "+@all")
+		var seen eventLog // by the waiter
+		ours := newLocker(t, c.reach(t, "redis://locker:secret@"+p.Addr()), redlock.WithTTL(long))
+		theirs := newLocker(t, c.reach(t, "redis://locker:secret@"+p.Addr()), redlock.WithTTL(long), redlock.OnEvent(seen.note))
+		held, err := ours.TryAcquire(t.Context(), "job")
+		must(t, err)
+		next := contend(t, theirs)
+		patient.Until(t, "the waiter's node is reported as muted", func() bool { return len(seen.of(redlock.NodeMuted, "ql:free:")) > 0 })
+		must(t, held.Release())
+		must(t, <-next)
+	})
 }

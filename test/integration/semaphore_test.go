@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -72,7 +71,7 @@ func TestSemaphore(t *testing.T) {
 			}
 			waiting <- err
 		}()
-		s.listeningFor(s.slot(1), 3) // the last one that is subscribed to
+		s.listening(s.slot(1), 3) // the last one that is subscribed to
 		must(s.T, two.Release())
 		must(s.T, <-waiting)
 		for _, look := range s.looks {
@@ -87,66 +86,10 @@ func TestSemaphore(t *testing.T) {
 			must(s.T, look.Del(s.Context(), s.slot(two.Slots()[0])).Err())
 		}
 		must(s.T, one.Release())
-	})
-}
-
-// Many processes and many waiters want one permit, or one to all of them: each slot has one holder,
-// and everybody is served.
-func TestSemaphoreContention(t *testing.T) {
-	onEach(t, func(s *site) {
-		const processes, waiters, turns = 3, 5, 4
-		for _, tt := range []struct {
-			permits int
-			weighs  bool
-			options []redlock.Option
-		}{{3, false, nil}, {5, true, []redlock.Option{redlock.WithFences()}}} {
-			s.key += "+"
-			var sems [processes]*redlock.Semaphore
-			for i := range sems {
-				sems[i] = s.semaphore(tt.permits, tt.options...)
-			}
-			s.contend(processes*waiters, turns, func(caller, turn int) (holding, []string, error) {
-				take := sems[caller%processes].Acquire
-				if weight := 1 + (caller+turn)%tt.permits; tt.weighs && weight > 1 {
-					take = func(ctx context.Context, options ...redlock.AcquireOption) (*redlock.Lock, error) {
-						return sems[caller%processes].AcquireN(ctx, weight, options...)
-					}
-				}
-				p, err := take(s.Context(), redlock.WithMaxWait(patience))
-				if err != nil {
-					return nil, nil, err
-				}
-				s.check(p.Extend(s.Context(), time.Minute), "Extend")
-				var slots []string
-				for _, slot := range p.Slots() {
-					slots = append(slots, fmt.Sprint("slot ", slot))
-				}
-				return p, slots, nil
-			})
-			for _, look := range s.looks {
-				s.eventually("all slots are free, and no mark is left", func() bool {
-					keys := []string{"ql:pool:{" + s.key + "}"}
-					for i := range tt.permits {
-						keys = append(keys, s.slot(i))
-					}
-					return look.Exists(s.Context(), keys...).Val() == 0
-				})
-			}
-		}
-	})
-}
-
-func TestSemaphoreWithoutScripts(t *testing.T) {
-	onProcesses(t, "", func(t *testing.T, c client) {
-		urls, _, _ := scriptlessNodes(t)
-		nodes := c.reach(t, urls...)
-		locker := newLocker(t, nodes)
-		sem, err := locker.Semaphore("pool", 2)
-		must(t, err)
-		for range 2 {
-			if _, err := sem.Acquire(t.Context(), redlock.WithMaxWait(patience)); err == nil || !strings.Contains(err.Error(), "+eval") {
-				t.Errorf("Acquire where scripts are forbidden: %v, want what to allow", err)
-			}
-		}
+		both, err := theirs.AcquireN(s.Context(), 2, redlock.WithMaxWait(patience))
+		must(s.T, err)
+		s.confirm(both)
+		s.fails(failed(ours.TryAcquire(s.Context())), redlock.ErrTaken, "TryAcquire where another has all permits")
+		must(s.T, both.Release())
 	})
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/test/integration/fault/history"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 	"github.com/quorumlock/quorumlock/test/patient"
-	"github.com/quorumlock/quorumlock/test/proxy"
 )
 
 // A site is what one test of the suite works on: five nodes of a kind, and a client.
@@ -43,6 +42,28 @@ func onEach(t *testing.T, test func(s *site)) {
 			t.Parallel()
 			for _, c := range clients {
 				t.Run(c.name, func(t *testing.T) { test(newSite(t, k, c)) })
+			}
+		})
+	}
+}
+
+// onEachOnce runs the test over every kind of nodes and with every client, but not over all
+// pairs of them: for what all clients should do alike, and all servers.
+func onEachOnce(t *testing.T, test func(s *site)) {
+	t.Helper()
+	var there []*kind
+	for _, k := range kinds {
+		if k.missing == nil {
+			there = append(there, k)
+		}
+	}
+	for i, k := range there {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			for j, c := range clients {
+				if j%len(there) == i {
+					t.Run(c.name, func(t *testing.T) { test(newSite(t, k, c)) })
+				}
 			}
 		})
 	}
@@ -220,18 +241,6 @@ func (s *site) addrs() []string {
 	return addrs
 }
 
-// proxies puts a proxy before each node.
-func (s *site) proxies() (proxies []*proxy.Proxy, addrs []string) {
-	s.Helper()
-	for _, addr := range s.addrs() {
-		p, err := proxy.New(addr)
-		s.must(err)
-		s.Cleanup(func() { _ = p.Close() })
-		proxies, addrs = append(proxies, p), append(addrs, p.Addr())
-	}
-	return proxies, addrs
-}
-
 // kill ends the nodes. The test's end starts them again.
 func (s *site) kill(nodes ...int) {
 	s.Helper()
@@ -295,6 +304,37 @@ func (s *site) holder(i int) string {
 		s.Fatalf("looking at node %d: %v", i+1, err)
 	}
 	return value
+}
+
+// waiting is an Acquire under way.
+type waiting chan error
+
+// waits acquires the site's key in the background, and releases it.
+func (s *site) waits(locker *redlock.Locker) waiting {
+	result := make(waiting, 1)
+	go func() {
+		lock, err := locker.Acquire(s.Context(), s.key)
+		if err == nil {
+			err = lock.Release()
+		}
+		result <- err
+	}()
+	return result
+}
+
+// listening waits until so many nodes have a listener for a key.
+func (s *site) listening(key string, nodes int) {
+	s.Helper()
+	channel := "ql:free:" + key
+	s.eventually("waiters listen", func() bool {
+		count := 0
+		for _, look := range s.looks {
+			if look.PubSubNumSub(s.Context(), channel).Val()[channel] > 0 {
+				count++
+			}
+		}
+		return count >= nodes
+	})
 }
 
 // eventuallyHolds waits until the site's key has the value at all of the nodes.

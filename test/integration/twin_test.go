@@ -13,7 +13,8 @@ import (
 // without a word. With the guard the same batch shows it, and without it the next look at the
 // server, within about a second.
 func TestAServerThatIsReachedAsTwoNodesVotesOnce(t *testing.T) {
-	onTrio(t, server.Setup{}, func(t *trio, guarded bool) {
+	t.Parallel()
+	onTrio(t, clients, server.Setup{}, func(t *trio, guarded bool) {
 		locker := t.guardedLocker(guardIf(guarded), guarded)
 		t.meet(locker)
 		t.must(t.ways[2].Refuse())
@@ -44,6 +45,7 @@ func TestAServerThatIsReachedAsTwoNodesVotesOnce(t *testing.T) {
 // and has forgotten nothing. No rule of the guard tells that one node votes twice. Where a
 // vote needs the replicas, the old master has none.
 func TestAnOldMasterThatWasCutOff(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name     string
 		replicas bool   // each master has one, and so has the one that is promoted
