@@ -36,7 +36,10 @@ func (l *link) alone(master string, send func(s *spare) []rueidis.RedisResult) [
 	whole := false
 	defer func() { l.put(s, whole) }() // also after a panic of a hook
 	results := send(s)
-	whole = !slices.ContainsFunc(results, func(r rueidis.RedisResult) bool { return r.NonRedisError() != nil })
+	// After MOVED the connection is not that of the master whose name it has: rueidis chose it by a map of before.
+	whole = !slices.ContainsFunc(results, func(r rueidis.RedisResult) bool {
+		return r.NonRedisError() != nil || master != "" && strayed(r.Error())
+	})
 	return results
 }
 
@@ -55,8 +58,8 @@ func (l *link) spare(master string) *spare {
 	return &spare{wire: wire, master: master}
 }
 
-// put keeps a connection on which all replies have come, unless the link serves no new calls. Where one is not,
-// those that were idle as long are not tried. What is closed may wait for the server, a second at
+// put keeps a connection that is whole, unless the link serves no new calls. Where one is not, those that were idle as
+// long are not tried. What is closed may wait for the server, a second at
 // most, in which the call keeps its place.
 func (l *link) put(s *spare, whole bool) {
 	ends := []*spare{s}
