@@ -679,7 +679,7 @@ func TestWhoDoesNotLeadLetsTheOneThatLeadsGoFirst(t *testing.T) {
 // take a TTL each time.
 func TestTokensOfOnesOwnThatWaitAreServedOneAfterTheOther(t *testing.T) {
 	const ttl, callers = 10 * time.Second, 3
-	for round := range 5 * *rounds {
+	for round := range some(5 * *rounds) {
 		synctest.Test(t, func(t *testing.T) {
 			lockers, fakes := contenders(t, callers, 5, time.Millisecond, WithTTL(ttl), WithNodeTimeout(250*time.Millisecond))
 			fakes[round%5].Stop()

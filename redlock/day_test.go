@@ -114,7 +114,7 @@ func TestADayOfFaultsBreaksNoPromiseAndLeavesNothing(t *testing.T) {
 		first = rand.Uint64() //nolint:gosec // any will do
 	}
 	if testing.Short() {
-		*dayHours = min(*dayHours, 2)
+		*dayHours = min(*dayHours, 1)
 	}
 	var longest time.Duration
 	for i := range *days {

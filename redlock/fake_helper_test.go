@@ -104,11 +104,11 @@ func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// some is how many of the rounds, rows or seeds of a long test are played: a quarter with -short, which is for the race
+// some is how many of the rounds, rows or seeds of a long test are played: an eighth with -short, which is for the race
 // detector.
 func some(all int) int {
 	if testing.Short() {
-		return max(1, all/4)
+		return max(1, all/8)
 	}
 	return all
 }

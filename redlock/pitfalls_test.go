@@ -265,7 +265,7 @@ func TestPitfall13TenThousandCallersDoNotDeadlock(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		far(fakes, time.Millisecond)
 		var group sync.WaitGroup
-		for i := range 10_000 {
+		for i := range some(10_000) {
 			group.Go(func() {
 				noError(t, passing(locker.TryAcquire(t.Context(), fmt.Sprint("k", i))))
 			})

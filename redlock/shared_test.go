@@ -53,7 +53,7 @@ func TestAWriterIsServedUnderAnyStreamOfReaders(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		reads, over := readers(ctx, t, lockers, 32, 50*time.Millisecond)
 		time.Sleep(time.Second)
-		for range 10 {
+		for range some(16) {
 			began, before := time.Now(), reads()
 			bounded, end := context.WithTimeout(ctx, 2*time.Second)
 			writer, err := lockers[0].Acquire(bounded, "k")
@@ -179,7 +179,7 @@ func TestATryOfAWriterLeavesNoTicket(t *testing.T) {
 
 func TestAStormOfReadersCostsANodeLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const storm = 10_000
+		storm := some(10_000)
 		locker, fakes := newLocker(t, 3, WithFences(), WithNodeTimeout(time.Second))
 		far(fakes, time.Millisecond)
 		_ = mustShare(t, locker, "k").Release() // the scripts are there from now on

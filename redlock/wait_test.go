@@ -473,7 +473,8 @@ func TestAWaitThatEndsWithItsFirstTrySaysBoth(t *testing.T) {
 
 // Who waits for a place among those who ask the nodes at once waits no longer than for the key.
 func TestTheLongestWaitIsHeededHoweverManyAskAtOnce(t *testing.T) {
-	const waiters, maxWait, timeout, trip = 2000, 2500 * time.Millisecond, 2 * time.Second, 500 * time.Millisecond
+	const maxWait, timeout, trip = 2500 * time.Millisecond, 2 * time.Second, 500 * time.Millisecond
+	waiters := some(2000)
 	for kind, acquire := range map[string]func(ctx context.Context, l *Locker, key string, options ...AcquireOption) error{
 		"a lock": func(ctx context.Context, l *Locker, key string, options ...AcquireOption) error {
 			_, err := l.Acquire(ctx, key, options...)
@@ -665,8 +666,9 @@ func TestWhatWaitersCostWhileNothingHappensDoesNotGrowWithTheirNumber(t *testing
 					all.Wait()
 					return commands
 				}
-				if few, many := cost(2), cost(200); many > 2*few+60 {
-					t.Errorf("200 waiters cost %d commands in 20s, and two cost %d", many, few)
+				crowd := some(200)
+				if few, many := cost(2), cost(crowd); many > 2*few+60 {
+					t.Errorf("%d waiters cost %d commands in 20s, and two cost %d", crowd, many, few)
 				}
 			})
 		}
