@@ -80,7 +80,7 @@ func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error
 	if err == nil || lock == nil {
 		return lock, err
 	}
-	l.learnClock(lock.hold.Last().ClockOffset())
+	l.learnClock(lock.hold.Last().Found().Clock)
 	w := l.waiter(ctx, r, began)
 	if w.Over(err) {
 		return nil, w.GiveUp(err)

@@ -31,8 +31,8 @@ func (l *Locker) insist(ctx context.Context, r request) (*lease, error) {
 			ends = now.Add(timeout)
 		}
 		late := now >= ends
-		switch {
-		case seen.Stays(lock.hold.Last(), lock.hold.Last().Asked, now, timeout):
+		switch found := lock.hold.Last().Found(); {
+		case seen.Stays(&found, now, timeout):
 			return lock, heldBy(lock)
 		case late && (looked || !seen.Stayed(now, timeout)):
 			return lock, err

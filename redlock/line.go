@@ -129,8 +129,8 @@ func (l *Locker) learnWaiters(lock *lease) {
 	if lock == nil || lock.hold.Kind != inLine.Kind {
 		return
 	}
-	op := lock.hold.Last()
-	l.known.put(l.options.prefix+lock.hold.Key, op.Crowded() || op.Outranked(), l.clock.Now())
+	found := lock.hold.Last().Found()
+	l.known.put(l.options.prefix+lock.hold.Key, found.Crowded || found.Outranked, l.clock.Now())
 }
 
 // addTicket gives a waiter's try its rank and its ticket. Until the nodes have told their time it has

@@ -99,7 +99,7 @@ func (l *lease) spend(why quorum.Why) (twins []*lease) {
 // who listen.
 func (l *lease) calls() bool {
 	a := &l.hold
-	return a.Many == nil && a.Kind.HeedsLine && (a.Line.Stays || l.hold.Last().Crowded()) && a.Board.KeepLines() && !l.lines().Yields(a.Key)
+	return a.Many == nil && a.Kind.HeedsLine && (a.Line.Stays || l.hold.Last().Found().Crowded) && a.Board.KeepLines() && !l.lines().Yields(a.Key)
 }
 
 // quit ends the hold for [Locker.Close].

@@ -197,9 +197,12 @@ func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 		if lock.hold.Last().AwaitMore(w.Context); lock.hold.Kind.HeedsLine && errors.Is(err, ErrContended) {
 			err = h.cut(w.Context, failed(lock.hold.Last())) // by now who has the key may be known
 		}
-		h.learnClock(lock.hold.Last().ClockOffset())
 	}
-	if w.Seen.Stays(lock.hold.Last(), lock.hold.Last().Asked, h.clock.Now(), h.options.timeout(r.ttl)) && errors.Is(err, ErrContended) {
+	found := lock.hold.Last().Found()
+	if err != nil {
+		h.learnClock(found.Clock)
+	}
+	if w.Seen.Stays(&found, h.clock.Now(), h.options.timeout(r.ttl)) && errors.Is(err, ErrContended) {
 		err = heldBy(lock)
 	}
 	return attempt{lock}, err
@@ -235,8 +238,8 @@ type attempt struct{ *lease }
 // and an end takes others.
 func (a attempt) Left() time.Duration { return a.hold.Rest() }
 
-func (a attempt) Last() waiting.Try { return a.hold.Last() }
-func (a attempt) Joins() bool       { return a.hold.Kind.Joins }
+func (a attempt) Found() quorum.Found { return a.hold.Last().Found() }
+func (a attempt) Joins() bool         { return a.hold.Kind.Joins }
 
 // taken reports whether a try has failed because others have the key or some of the votes.
 func taken(err error) bool { return errors.Is(err, ErrTaken) || errors.Is(err, ErrContended) }
@@ -250,8 +253,7 @@ func worthWaiting(err error) bool {
 	case taken(err), errors.Is(err, ErrExpired):
 		return true
 	}
-	var quorum *QuorumError
-	return errors.As(err, &quorum) && !without(err, fault.Lasting)
+	return errors.As(err, new(*QuorumError)) && !without(err, fault.Lasting)
 }
 
 // without reports whether the nodes that refuse for such a reason leave no quorum.

@@ -153,32 +153,32 @@ func (op *Operation) Passed(r *node.Request) {
 	}
 }
 
-// unlock gives back Hold.mu, and does what was put off until then. A caller that tries again
-// must find the clean-up in the key's queue before its new try, or its own previous one would be in
-// the way: so it hears of the decision last.
+// unlock gives back Hold.mu, and has the effects. What undoes the operation waits until all of it is
+// in the nodes' queues.
 func (op *Operation) unlock() {
-	decided, clears, recalls := op.decided, op.clears && op.submitted, op.recalls && op.submitted
-	op.decided, op.clears, op.recalls = false, op.clears && !op.submitted, op.recalls && !op.submitted
-	complete, full := op.complete, op.full
-	op.complete, op.full = false, false
+	now := op.due
+	if !op.submitted {
+		now &^= recalls | clears
+	}
+	op.due &^= now
 	op.Hold.mu.Unlock()
-	if recalls { // or the clean-up would find requests to clean up behind
+	if now&recalls != 0 {
 		op.Hold.Recall()
 	}
-	if clears {
+	if now&clears != 0 {
 		op.Hold.Clear()
 		op.board().Keys.Await(-1)
 	}
-	if decided {
+	if now&decides != 0 {
 		close(op.Done)
 		if op.weighs() {
 			op.board().Keys.decided()
 		}
 	}
-	if full {
+	if now&fills != 0 {
 		close(op.Full)
 	}
-	if complete && op.whole != nil {
+	if now&completes != 0 && op.whole != nil {
 		op.whole(op)
 	}
 }

@@ -186,7 +186,7 @@ func (h *Hold) acquired(op *Operation, now clockdrift.Instant) {
 	if h.Own && op.Full == nil {
 		op.Full = make(chan struct{})
 	}
-	op.clears = true
+	op.due |= clears
 }
 
 // raised begins the hold with a fence that was raised. The lease counts from the acquire's first
@@ -239,7 +239,9 @@ func (h *Hold) prolong(op *Operation, now clockdrift.Instant) {
 	case h.ended != nil:
 		// Somebody else may have held and released the key since the deadline. A release needs no
 		// clean-up: it waits behind this extension in the key's queues.
-		op.clears = h.ended == fault.ErrLost //nolint:errorlint // ended holds the sentinel itself
+		if h.ended == fault.ErrLost { //nolint:errorlint // ended holds the sentinel itself
+			op.due |= clears
+		}
 		if op.Outcome == Carried {
 			op.Outcome = Failed
 		}

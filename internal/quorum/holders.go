@@ -2,8 +2,6 @@ package quorum
 
 import (
 	"cmp"
-	"slices"
-	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/node"
@@ -34,15 +32,6 @@ func (op *Operation) see(r *node.Request, void bool, now clockdrift.Instant) {
 	op.holders[r.Index] = h
 }
 
-// Holder returns the token that has the key at a quorum, or "" if none has it for certain: then
-// the votes may be split among several.
-func (op *Operation) Holder() string {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	token, _ := op.has(op.need)
-	return token
-}
-
 // has returns a token that has the key at so many nodes, if there is one. Hold.mu is held.
 func (op *Operation) has(need int) (token string, ok bool) {
 	for i, h := range op.holders {
@@ -59,122 +48,6 @@ func (op *Operation) has(need int) (token string, ok bool) {
 	return "", false
 }
 
-// Rival returns the token that has the key at the most nodes, and whether these may be a quorum
-// with those that have not said.
-func (op *Operation) Rival() (token string, may bool) {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	silent := op.answers(protocol.Failed) + op.answers(protocol.Pending)
-	for count := len(op.holders); count > 0; count-- {
-		if token, ok := op.has(count); ok {
-			return token, count+silent >= op.need
-		}
-	}
-	return "", false
-}
-
-// Misleads reports whether a quorum of the nodes had the token when a round of its acquire was decided,
-// or may have had it: others may have been told that it is a holder's.
-func (op *Operation) Misleads() bool {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	return op.Hold.misleads
-}
-
-// SelfWoken reports whether so many nodes have set the key that the announcements of its clean-up
-// make a quorum. It was no lock all the same where they have no vote, or take no fence.
-func (op *Operation) SelfWoken() bool {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	return op.setAt >= op.need
-}
-
-// Frees returns when so many nodes will have forgotten who has the key that those which are free
-// make a quorum, or 0 if they do not say.
-func (op *Operation) Frees() clockdrift.Instant {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	free := 0
-	var times []clockdrift.Instant
-	for i := range op.votes {
-		switch {
-		case op.votes[i].answer == protocol.Granted:
-			free++
-		case op.holders != nil && op.holders[i].expires != 0:
-			times = append(times, op.holders[i].expires)
-		}
-	}
-	slices.Sort(times)
-	if missing := op.need - free; missing > 0 && missing <= len(times) {
-		return times[missing-1]
-	}
-	return 0
-}
-
-// Free calls do for each node that a failed try has found free.
-func (op *Operation) Free(do func(node int)) {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	for i := range op.votes {
-		if v := &op.votes[i]; v.answer == protocol.Granted {
-			do(v.Node.Index)
-		}
-	}
-}
-
-// Unheard calls do for each node that has not answered, or was not asked: the others had decided before.
-func (op *Operation) Unheard(do func(node int)) {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	for i := range op.votes {
-		if v := &op.votes[i]; v.start == 0 || v.answer == protocol.Pending {
-			do(v.Node.Index)
-		}
-	}
-}
-
-// InFront calls do for each node that has answered a try with a ticket, with whether none is before
-// it there.
-func (op *Operation) InFront(do func(node int, first bool)) {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	for i := range op.votes {
-		switch v := &op.votes[i]; v.answer {
-		case protocol.Granted:
-			do(v.Node.Index, true)
-		case protocol.Taken:
-			first, _ := v.First()
-			do(v.Node.Index, first)
-		}
-	}
-}
-
-// Outranked reports whether a node that has refused says that other tickets are in line.
-func (op *Operation) Outranked() bool {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	for i := range op.votes {
-		if v := &op.votes[i]; v.answer == protocol.Taken {
-			if first, ok := v.First(); ok && !first {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// Crowded reports whether a node has said that other tickets are in line behind.
-func (op *Operation) Crowded() bool {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	for i := range op.votes {
-		if op.votes[i].answer == protocol.Granted && op.votes[i].Crowded() {
-			return true
-		}
-	}
-	return false
-}
-
 // disputed reports whether an acquire that has failed may be settled by rank: its token is a new one, which may
 // let go; enough nodes answer; and no token is known to have a quorum of them. Hold.mu is held.
 func (op *Operation) disputed() bool {
@@ -188,13 +61,6 @@ func (h *Hold) value() string {
 		return protocol.SharedValue
 	}
 	return h.Token
-}
-
-// Sees reports whether a node has said that the token has the key.
-func (op *Operation) Sees(token string) bool {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	return op.names(token)
 }
 
 // Rank counts the operation's votes, and reports whether it leads: no other token ranks before
@@ -262,24 +128,4 @@ func (op *Operation) Behind(won *Operation) {
 			op.holders[i] = holderView{taken: true, token: won.Hold.value()}
 		}
 	}
-}
-
-// ClockOffset is how far the clocks of the nodes that have refused and told their time are ahead of
-// ours, in microseconds: the median; 0: none has told. It is short by the time that replies take.
-func (op *Operation) ClockOffset() int64 {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	var offsets []int64
-	for i := range op.votes {
-		if v := &op.votes[i]; v.answer == protocol.Taken {
-			if micros, ok := v.Clock(); ok {
-				offsets = append(offsets, micros-int64(v.answered)/int64(time.Microsecond))
-			}
-		}
-	}
-	if len(offsets) == 0 {
-		return 0
-	}
-	slices.Sort(offsets)
-	return offsets[len(offsets)/2]
 }

@@ -46,15 +46,11 @@ type Operation struct {
 	agreed     int
 	open       int          // requests without a final answer
 	spared     int          // releases that agree unasked; they decide only if no other answer is to come
-	decided    bool         // Done is to be closed when Hold.mu is free
-	recalls    bool         // what has not left is to be recalled when Hold.mu is free
+	due        effects      // when Hold.mu is free
 	submitted  bool         // to all nodes
 	behind     []*node.Node // of a release: where another token of the lock was, or might be, when it was made
 	superseded bool         // by a later operation of its hold
 	dismissed  bool         // nobody waits for the answers that have not come yet
-	clears     bool         // the hold is to be cleared when Hold.mu is free
-	complete   bool         // all nodes have answered, and that is to be told
-	full       bool         // Full is to be closed when Hold.mu is free
 	filled     bool         // it was
 	unanswered bool         // a release was sent and got no answer
 	holders    []holderView
@@ -79,6 +75,18 @@ type vote struct {
 	answered clockdrift.Instant
 	err      error
 }
+
+// Effects are what an operation's answers want done without Hold.mu, in this order: see
+// [Operation.unlock].
+type effects uint8
+
+const (
+	recalls   effects = 1 << iota // take back what has not left: the clean-up would go behind it
+	clears                        // clear the hold: a new try must find that before it in the key's queue
+	decides                       // close Done
+	fills                         // close Full
+	completes                     // call whole
+)
 
 // An Outcome of an operation.
 type Outcome uint8

@@ -52,12 +52,14 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 		h.onReleased(v, now)
 	}
 	v.last = op.open == 0
-	op.complete = v.last
 	if op.Full != nil && !op.filled && (v.last || op.Op.Sets && (op.Outcome == Failed || op.Outcome == Split) && op.far()) {
-		op.full, op.filled = true, true
+		op.due, op.filled = op.due|fills, true
 	}
-	if v.last && (op.Op.Sets || op.Op.Frees) {
-		op.unlist()
+	if v.last {
+		op.due |= completes
+		if op.Op.Sets || op.Op.Frees {
+			op.unlist()
+		}
 	}
 }
 
@@ -68,11 +70,13 @@ func (op *Operation) decide(how Outcome, now clockdrift.Instant) {
 	}
 	op.Outcome, op.Over = how, now
 	op.Hold.decided(op, now)
-	if op.clears { // for Close, the last answer may come before the clean-up is asked for
+	op.due |= decides
+	if op.due&clears != 0 { // for Close, the last answer may come before the clean-up is asked for
 		op.board().Keys.Await(+1)
 	}
-	op.decided = true
-	op.recalls = op.open > 0 && op.needless()
+	if op.open > 0 && op.needless() {
+		op.due |= recalls
+	}
 }
 
 // unsent reports whether some of the operation's requests have not left. Hold.mu is held.

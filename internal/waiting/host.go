@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // A Host is the Locker whose waiters wait.
@@ -68,23 +69,7 @@ type Holder interface {
 // An Attempt is one attempt to have the lock, or the lock that it has got.
 type Attempt interface {
 	Holder
-	Last() Try // its last round
-}
-
-// A Try is one question to all nodes.
-type Try interface {
-	Holder() string // the token that has the key at a quorum, or ""
-	// Rival: the token that has it at the most nodes, and whether it may have a quorum.
-	Rival() (token string, may bool)
-	Misleads() bool // others may have been told that its own token has one
-	SelfWoken() bool
-	Frees() clockdrift.Instant // when the nodes will have forgotten the holder; 0: they do not say
-	Free(do func(node int))    // the nodes that were found free
-	Unheard(do func(node int)) // the nodes that have not answered, or were not asked
-	Outranked() bool           // a node says that other tickets are in line
-	Sees(token string) bool    // a node says that it has the key
-	// InFront: whether nobody is before this one in the line of a node that has answered.
-	InFront(do func(node int, first bool))
+	Found() quorum.Found // by its last round
 }
 
 // An Outlook says what a failed try means for waiters.

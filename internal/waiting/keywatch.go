@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // A KeyWatch listens at all nodes for the announcement that a key is free. Its news are that a
@@ -91,25 +92,17 @@ func (w *KeyWatch) free() bool {
 
 // found counts the nodes that a failed try has found free, and reports whether there is a quorum
 // of such nodes now.
-func (w *KeyWatch) found(try Try) bool {
-	try.Free(func(node int) {
-		w.mu.Lock()
-		w.nodes[node].free = true
-		w.mu.Unlock()
-	})
-	try.Unheard(func(node int) {
-		w.mu.Lock()
-		w.nodes[node].free = w.nodes[node].free || w.nodes[node].was
-		w.mu.Unlock()
-	})
-	if w.also.Load() {
-		try.InFront(func(node int, first bool) {
-			w.mu.Lock()
-			w.nodes[node].first = first
-			w.mu.Unlock()
-		})
+func (w *KeyWatch) found(try *quorum.Found) bool {
+	also := w.also.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, at := range try.Nodes {
+		n := &w.nodes[i]
+		if n.free = n.free || at.Free || at.Unheard && n.was; also && at.Said {
+			n.first = at.First
+		}
 	}
-	return w.free()
+	return w.quorum(w.isFree)
 }
 
 // first reports whether nobody is before in the lines of a quorum of the nodes.
@@ -223,7 +216,7 @@ func (ws watches) inLine(rank int64, turns, reads bool) {
 }
 
 // found reports whether one of the keys is free at a quorum.
-func (ws watches) found(try Try) (free bool) {
+func (ws watches) found(try *quorum.Found) (free bool) {
 	for _, k := range ws {
 		free = k.found(try) || free
 	}

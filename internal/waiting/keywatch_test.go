@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // A quietHost has five nodes, at which nothing is announced but by the test.
@@ -186,15 +187,6 @@ func TestWhoStandsForAPlainLockTriesWhereItIsFirst(t *testing.T) {
 	}
 }
 
-// A half is a try of which three of five nodes have heard: the key is taken there.
-type half struct{ Try }
-
-func (half) Free(func(int)) {}
-func (half) Unheard(do func(int)) {
-	do(3)
-	do(4)
-}
-
 // Two nodes announce the key before a try, which is decided without them, and a third one after it.
 func TestAnAnnouncementOutlivesATryThatTheNodeHasNotHeardOf(t *testing.T) {
 	w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
@@ -203,7 +195,8 @@ func TestAnAnnouncementOutlivesATryThatTheNodeHasNotHeardOf(t *testing.T) {
 	announce(3)
 	announce(4)
 	w.Arm()
-	if free := w.found(half{}); free || len(w.News) > 0 {
+	three := quorum.Found{Nodes: []quorum.FoundAt{3: {Unheard: true}, 4: {Unheard: true}}} // it is taken at the others
+	if free := w.found(&three); free || len(w.News) > 0 {
 		t.Error("what a node announced counts though it has refused a try since")
 	}
 	announce(0)

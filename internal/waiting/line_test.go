@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // A lockStub is a lock that counts how often anybody looks at it.
@@ -167,7 +168,7 @@ func TestWhoMeetsOthersInLineStandsThereFromATenthOfASecondOn(t *testing.T) {
 			want bool
 		}{{setAge - 1, false}, {setAge, true}} {
 			now = w.Began.Add(tt.age)
-			w.crowds(crowd{})
+			w.crowds(&quorum.Found{Outranked: true})
 			if w.stays() != tt.want {
 				t.Errorf("who waits %s since %v, and meets others in line, leaves a ticket: %v", name, tt.age, w.stays())
 			}
@@ -186,7 +187,7 @@ func TestWhoWaitsForLongStandsInLineThoughItHasMetNobody(t *testing.T) {
 		w.lead()
 		for _, age := range []time.Duration{0, tt.from - 1, tt.from} {
 			now = w.Began.Add(age)
-			w.crowds(solitude{})
+			w.crowds(&quorum.Found{})
 			if w.stays() != (age == tt.from) {
 				t.Errorf("who waits %s since %v, and has met nobody, leaves a ticket: %v", name, age, w.stays())
 			}
@@ -201,14 +202,3 @@ type aging struct {
 }
 
 func (h aging) Now() clockdrift.Instant { return *h.now }
-
-// A try in a crowd finds others in line.
-type crowd struct{ Try }
-
-func (crowd) Outranked() bool  { return true }
-func (crowd) Sees(string) bool { return false }
-
-// A try in solitude finds nobody in line.
-type solitude struct{ crowd }
-
-func (solitude) Outranked() bool { return false }

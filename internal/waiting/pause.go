@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // yield is how long this process leaves the key to others after a row of hand-overs: until one of them has heard of
@@ -64,25 +65,25 @@ type Sighting struct {
 	misled clockdrift.Instant // until when it may be of one who was misled
 }
 
-// Stays notes what a try has seen that was asked then, and reports whether a token has been there
+// Stays notes what a try has seen, and reports whether a token has been there
 // for so long, and might have had a quorum all the time: a contender would have released it, but
 // not one of a user's own. A try that waits for silent nodes says nothing of that time. Nor does one
 // that misleads, for twice as long: who has given up because of it, and does not reach a node, has
 // left a token there. If both took the other's for a holder's, nobody would have the key.
-func (s *Sighting) Stays(try Try, asked, now clockdrift.Instant, long time.Duration) bool {
-	switch token, may := try.Rival(); {
-	case try.Holder() != "": // what is left of it at the next try is being released
+func (s *Sighting) Stays(try *quorum.Found, now clockdrift.Instant, long time.Duration) bool {
+	switch token := try.Rival; {
+	case try.Holder != "": // what is left of it at the next try is being released
 		*s = Sighting{}
 		return false
 	case token != s.Token:
 		*s = Sighting{token, now, now, s.misled}
-	case !may:
+	case !try.MayHold:
 		s.hidden = now // by now it had no quorum: what a node hides at a later try says nothing of before
 	}
-	if try.Misleads() {
+	if try.Misleads {
 		s.misled = now.Add(2 * long)
 	}
-	return asked >= s.misled && s.Stayed(asked, long)
+	return try.Asked >= s.misled && s.Stayed(try.Asked, long)
 }
 
 // Stayed reports whether a try that is asked then may see that the token stays.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // An intent is when to try next, and what that comes of.
@@ -21,14 +22,14 @@ type intent struct {
 
 // plan says when to try again after a try that has failed.
 func (w *Waiter) plan(failed Attempt) {
-	try := failed.Last()
-	token := try.Holder()
-	w.crowds(try)
+	try := failed.Found()
+	token := try.Holder
+	w.crowds(&try)
 	watches, local, first := w.Lines.failed(w, token, w.last)
 	if first {
 		w.lead()
 	}
-	w.selfWoken = try.SelfWoken()
+	w.selfWoken = try.SelfWoken
 	now := w.Host.Now()
 	if w.tried != 0 {
 		w.calm = now.Add(min(calmness*now.Sub(w.tried), now.Sub(w.Began)/4))
@@ -36,7 +37,7 @@ func (w *Waiter) plan(failed Attempt) {
 	if token != w.seen {
 		w.seen, w.polls = token, 0
 	}
-	switch free := watches.found(try); {
+	switch free := watches.found(&try); {
 	case local && !w.Options.Fair:
 		if w.due = 0; w.Ticketed || w.isSet() { // a lock of this Locker: see look
 			w.due = w.again()
@@ -46,7 +47,7 @@ func (w *Waiter) plan(failed Attempt) {
 		w.rushes++
 	case w.outlook.Taken && (w.Options.Fair && !watches.first() || w.isSet() && token != "" && !free && watches.quorate()):
 		w.due = w.again() // until it is told that it is its turn, or that a key is free, or one before rests
-		if ends := try.Frees(); ends != 0 {
+		if ends := try.Frees; ends != 0 {
 			if w.atRest = !w.atRest || w.calm <= ends; !w.atRest {
 				ends = w.calm // that try learns when the next rest is
 			}
@@ -60,7 +61,7 @@ func (w *Waiter) plan(failed Attempt) {
 	default:
 		w.splits = 0
 		w.due = now.Add(w.poll())
-		switch expires := try.Frees(); {
+		switch expires := try.Frees; {
 		case expires == 0:
 		case expires < w.due:
 			w.due = expires
@@ -131,10 +132,10 @@ func (w *Waiter) ripe() clockdrift.Instant {
 
 // crowds notes whether other tickets are in line, or a writer finds readers, which have to be told
 // that it waits.
-func (w *Waiter) crowds(try Try) {
-	w.outranked = try.Outranked()
+func (w *Waiter) crowds(try *quorum.Found) {
+	w.outranked = try.Outranked
 	young := (w.Options.Ages || w.Options.Several) && w.Host.Now() < w.ripe()
-	w.crowded = w.Options.Name != "" && (w.outranked && !young || !w.Joins && try.Sees(protocol.SharedValue))
+	w.crowded = w.Options.Name != "" && (w.outranked && !young || !w.Joins && try.Readers)
 }
 
 func (w *Waiter) age() time.Duration { return w.Host.Now().Sub(w.Began) }

@@ -51,7 +51,7 @@ var turns = []mutant{
 	wrong("a release that somebody has heard teaches nothing",
 		in("Node.OnHeard", never(`n.set.Heard != nil`)), suite{pkg: "./redlock", run: "OneCommandWhile"}),
 	wrong("a try that finds nobody in line does not end what was known",
-		in("Locker.learnWaiters", replace(`op.Crowded() || op.Outranked()`, `op != nil`)), suite{pkg: "./redlock", run: "OneCommandWhile"}),
+		in("Locker.learnWaiters", replace(`found.Crowded || found.Outranked`, `found.Nodes != nil`)), suite{pkg: "./redlock", run: "OneCommandWhile"}),
 	wrong("who waits for a key alone never stands in line",
 		in("Waiter.stays", never(`w.Options.Name != "" && w.Host.Now() >= w.ripe()`)).
 			in("Waiter.plan", never(`w.Options.Name != "" && !w.Stays && (!local || w.isSet())`)), suite{pkg: "./internal/waiting"}),

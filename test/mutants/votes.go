@@ -81,7 +81,7 @@ var votes = []mutant{
 	wrong("whether a token stays is not looked at once more behind a long try",
 		in("Locker.insist", replace(`!seen.Stayed(now, timeout)`, `true`)), suite{pkg: "./redlock", run: "ANodeTimeout|SilentNodeHides|NobodyWins"}),
 	wrong("who may have misled others takes what they have left for a holder's",
-		in("Sighting.Stays", never(`try.Misleads()`))),
+		in("Sighting.Stays", never(`try.Misleads`))),
 	wrong("nobody notes that a token may have had a quorum for a moment",
 		in("Hold.acquired", replace(`h.misleads || op.Outcome != Carried && h.spread() >= op.need`, `false`))),
 	wrong("who may have misled others looks until what they have left is taken for a holder's",
