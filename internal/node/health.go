@@ -82,13 +82,6 @@ func (n *Node) fails(cause error) {
 	n.Emit()
 }
 
-// Reborn is when the node's server was started anew, as far as this Locker knows; 0: never.
-func (n *Node) Reborn() clockdrift.Instant {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.health.reborn
-}
-
 // Up reports whether the node answers.
 func (n *Node) Up() bool {
 	n.mu.Lock()

@@ -17,7 +17,26 @@ func (op *Operation) vote(r *node.Request) *vote { return &op.votes[r.Index] }
 
 // Leaves notes that r is about to be sent, unless there is no need any more.
 func (op *Operation) Leaves(r *node.Request, now clockdrift.Instant) bool {
-	h, v := op.Hold, op.vote(r)
+	v := op.vote(r)
+	if op.Handoff != nil {
+		op.Handoff.sees(r.Index)
+	}
+	if op.Beside == nil {
+		return op.leaves(v, now)
+	}
+	if !op.leavesBeside(v, now) {
+		return false
+	}
+	left := op.leaves(v, now)
+	if !left {
+		op.beside(v, false, false, now)
+	}
+	return left
+}
+
+// leaves is Leaves, as far as it is about the operation's own token.
+func (op *Operation) leaves(v *vote, now clockdrift.Instant) bool {
+	h, r := op.Hold, &v.Request
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &h.nodes[r.Node.Index]
@@ -29,14 +48,22 @@ func (op *Operation) Leaves(r *node.Request, now clockdrift.Instant) bool {
 	case op.Op == protocol.Leave && v.start == 0 && !h.goes(r.Node.Index):
 		return false
 	case op.Op.Sets:
-		if s.onLeave(now); h.Ticket != nil && op.Op.Tries && op.Line.Stays {
+		if s.Left(now); h.Ticket != nil && op.Op.Tries && op.Line.Stays {
 			h.Ticket.sent(r.Node.Index)
 		}
 	}
 	if v.start == 0 {
-		v.start = now
+		v.start, v.seen = now, s.News()
 	}
 	return true
+}
+
+// sees notes the news of the token's trace at a node, which a command of another operation is about to ask for this one.
+func (op *Operation) sees(index int) {
+	op.Hold.mu.Lock()
+	defer op.Hold.mu.Unlock()
+	v := &op.votes[index]
+	v.seen = op.Hold.nodes[v.Node.Index].News()
 }
 
 // Out is for how long r has been under way.
@@ -69,7 +96,7 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	}
 	unsent := errors.Is(err, driver.ErrNotSent)
 	if op.Beside != nil { // first, or there would be a moment at which no token of the lock is known to be there
-		op.beside(r.Node, set, r.Reply == nil && !unsent, now)
+		op.beside(v, set, r.Reply == nil && !unsent, now)
 	}
 	if h.Ticket != nil && op.Op.Tries && op.Op.Sets && op.Line.Stays {
 		if left, ok := r.Left(); ok {
@@ -87,15 +114,15 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	}
 	s := &h.nodes[r.Node.Index]
 	if r.Reply != nil && !r.Refused() {
-		s.onReply(v.start, now)
+		s.Heard(v.seen, now)
 	}
 	switch {
 	case op.Op.Sets && (r.Reply != nil || unsent):
-		s.onKnown(set, now)
+		s.Known(set, now)
 	case op.Op.Sets:
-		s.onLost(now)
+		s.Missed(now)
 	case op.Op.Frees && answer != protocol.Failed:
-		s.onRelease(answer == protocol.Granted, v.start)
+		s.Freed(answer == protocol.Granted && !h.Own, v.seen)
 	case op.Op.Frees && r.Reply == nil && !unsent:
 		op.unanswered = true
 	}

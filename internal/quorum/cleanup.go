@@ -8,7 +8,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // ToRelease makes op the operation that deletes the hold's token.
@@ -66,9 +65,6 @@ func (h *Hold) onReleased(v *vote, now clockdrift.Instant) {
 	if s.clean() && !h.awaited {
 		return
 	}
-	if v.answer != protocol.Failed {
-		s.outlast(v.Node.Reborn(), v.start)
-	}
 	if h.remains(s, now) {
 		h.list(v.Node)
 	}
@@ -78,9 +74,9 @@ func (h *Hold) onReleased(v *vote, now clockdrift.Instant) {
 // remains reports whether the node with this state still has to be cleaned, and forgets the state
 // if it has not. h.mu is held.
 func (h *Hold) remains(s *nodeState, now clockdrift.Instant) bool {
-	s.outlive(now, h.longest)
+	s.Expire(now, h.longest+clockdrift.Allowance(h.longest, h.Board.Drift))
 	if !h.deletable(now) {
-		s.forget()
+		s.Forget()
 	}
 	return !s.clean()
 }
@@ -93,7 +89,7 @@ func (h *Hold) list(n *node.Node) {
 		return
 	}
 	if s.listed = h.Board.cleanups[n.Index].add(h, s.pause(h.longest)); !s.listed {
-		s.forget()
+		s.Forget()
 	}
 }
 

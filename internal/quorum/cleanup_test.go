@@ -28,7 +28,7 @@ func TestWhatANodeThatIsDownIsToBeCleanedOfIsBounded(t *testing.T) {
 		for i := range MaxParked + 1 {
 			h := new(Hold)
 			h.Init(b, protocol.Exclusive, "k", "token", time.Hour)
-			h.nodes[0].there = true
+			h.nodes[0].Known(true, 1)
 			h.mu.Lock()
 			h.list(set.Nodes[0])
 			clean := h.nodes[0].clean()

@@ -151,35 +151,42 @@ func (h *Hold) releasing() *protocol.Op {
 	return protocol.Revert
 }
 
+// leavesBeside notes in the trace of the other token that a command about two tokens is about to leave. One that makes
+// the own token into the other one sets that: it does not leave once the other one's hold is over.
+func (op *Operation) leavesBeside(v *vote, now clockdrift.Instant) bool {
+	h := op.Beside
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := &h.nodes[v.Node.Index]
+	if op.Op == protocol.Revert {
+		if h.over.Load() {
+			return false
+		}
+		s.Left(now)
+		h.longest = max(h.longest, op.Lease)
+	}
+	v.besides = s.News()
+	return true
+}
+
 // beside notes what a command that is about two tokens has made of the other one. Done: the node
 // has done what it asks for. Lost: nobody knows whether it has.
-func (op *Operation) beside(n *node.Node, done, lost bool, now clockdrift.Instant) {
-	switch turns := op.Op == protocol.Revert; {
-	case turns && (done || lost):
-		op.Beside.onReverted(n, op.Lease, now)
-	case !turns && done:
-		op.Beside.onTaken(n)
+func (op *Operation) beside(v *vote, done, lost bool, now clockdrift.Instant) {
+	h := op.Beside
+	h.mu.Lock()
+	s := &h.nodes[v.Node.Index]
+	turns := op.Op == protocol.Revert
+	switch {
+	case turns && lost:
+		s.Missed(now)
+	case turns:
+		s.Known(done, now)
+	case done:
+		s.Freed(false, v.besides)
 	}
-}
-
-// onTaken notes that the token is not at the node any more.
-func (h *Hold) onTaken(n *node.Node) {
-	h.mu.Lock()
-	h.nodes[n.Index].onRelease(false, 0)
 	h.mu.Unlock()
-}
-
-// onReverted notes that the token is at the node, or may be, where the hold's other one was: for ttl
-// at the most. If the hold is over it is taken away again.
-func (h *Hold) onReverted(n *node.Node, ttl time.Duration, now clockdrift.Instant) {
-	h.mu.Lock()
-	s := &h.nodes[n.Index]
-	s.set++ // or a deletion would be taken for that of what a downgrade sets which is still under way
-	s.there, s.since = true, now
-	h.longest = max(h.longest, ttl)
-	h.mu.Unlock()
-	if h.over.Load() {
-		h.ToRelease(new(Operation)).AskOf([]*node.Node{n}, 1)
+	if turns && (done || lost) && h.over.Load() {
+		h.ToRelease(new(Operation)).AskOf([]*node.Node{v.Node}, 1)
 	}
 }
 

@@ -153,7 +153,7 @@ func (h *Hold) decided(op *Operation, now clockdrift.Instant) {
 // spread is how many nodes have the token, or may have it. h.mu is held.
 func (h *Hold) spread() (count int) {
 	for i := range h.nodes {
-		if h.nodes[i].has() {
+		if !h.nodes[i].Clean() {
 			count++
 		}
 	}

@@ -72,6 +72,8 @@ type vote struct {
 	last     bool               // it was the operation's last to be answered; its sender's own
 	server   uint32             // which one has answered, if it asks for a vote; 0: not known
 	start    clockdrift.Instant // the clock before its first byte left; 0: nothing has
+	seen     uint32             // the news of the token's trace then
+	besides  uint32             // the same of Beside's token
 	answered clockdrift.Instant
 	err      error
 }

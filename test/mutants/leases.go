@@ -9,7 +9,7 @@ var leases = []mutant{
 	wrong("a lease counts from when the last of its votes was asked for, not the first",
 		in("Operation.tally", replace(`v.start < op.Start`, `v.start > op.Start`))),
 	wrong("a lease counts from the second sending of a batch, whose first may have set the key",
-		in("Operation.Leaves", replace(`if v.start == 0 { v.start = now }`, `v.start = now`))),
+		in("Operation.leaves", replace(`if v.start == 0 { v.start, v.seen = now, s.News() }`, `v.start, v.seen = now, s.News()`))),
 	wrong("a quorum that comes after the deadline is a lock",
 		in("Hold.begin", never(`now >= h.until`))),
 	wrong("the context of a lock does not end by a timer",

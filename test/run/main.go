@@ -32,7 +32,7 @@ type lane struct {
 var lanes = []lane{
 	// Its judges blame the locks for what takes too long.
 	{packages: regexp.MustCompile(`/integration/fault$`), flags: []string{"-p=1", "-count=1"}, alone: true},
-	{packages: regexp.MustCompile(`/redlock$`), twice: true},
+	{packages: regexp.MustCompile(`/redlock$|/internal/lease$`), twice: true},
 	// These keep a core busy each.
 	{packages: regexp.MustCompile(`/fault/history$|/test/release$|/test/mutants$`), flags: []string{"-p=1"}},
 	// These wait for servers and containers, which Go's cache of results does not see.

@@ -1,0 +1,121 @@
+// Package lease is pure: it says what becomes of a lock, without a goroutine, clock, mutex or driver. Times and
+// answers are arguments. What is here so far is the trace of a token at one node: package quorum keeps one for each
+// token and node, and sends what a trace wants.
+package lease
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+)
+
+// Trace is what is known of one token at one node. The zero Trace is clean: the token is not at the node, and no
+// command is under way that may set it.
+//
+// Answers come in any order, not in that in which the node ran the commands. A server that was stopped may run a
+// command long after the client has given up on the answer, behind a later release of the same token. So a trace that
+// is not clean becomes clean by one of these only:
+//
+//   - every setting command has its answer, and a release that left behind the last grant says that the token is gone;
+//   - a release deleted the token, and only one setting command can have set it;
+//   - every setting command has its answer, and the last grant is older than the longest lease;
+//   - the setting commands without an answer are lost, and the node has answered, one longest lease ago, a command that
+//     left behind the last loss: what the server had in its buffers has run by then, and has expired;
+//   - the setting commands were lost before the server restarted, and a release has asked its successor.
+//
+// That holds because no setting command leaves behind a release. "A command left behind the grant" is told by News, and not by times: a clock may stand still between the two.
+type Trace struct {
+	sets    uint32             // setting commands that have set the token, or may have
+	open    uint32             // of sets: they left and have no answer
+	lost    uint32             // of open: no answer will come
+	there   bool               // a grant is known, and nothing behind it that ended the grant
+	news    uint32             // counts grants and losses
+	since   clockdrift.Instant // when a setting command last left, was granted or was lost
+	replied clockdrift.Instant // when the node first answered a command that left behind the last loss; 0: not yet
+}
+
+// Clean reports whether the token is not at the node, and no command under way can set it.
+func (t *Trace) Clean() bool { return !t.there && t.open == 0 }
+
+// Gone reports whether the node says that the token is not there. A lost command may still set it.
+func (t *Trace) Gone() bool { return !t.there && (t.open == 0 || t.replied != 0) }
+
+// News counts the grants and losses so far. A command keeps the number that it left with: its answer is evidence of
+// what the node knew behind them.
+func (t *Trace) News() uint32 { return t.news }
+
+// Left notes that a setting command is about to leave.
+func (t *Trace) Left(now clockdrift.Instant) {
+	t.sets++
+	t.open++
+	t.since = now
+}
+
+// Known notes the answer of a setting command: it has set the token, or not.
+func (t *Trace) Known(set bool, now clockdrift.Instant) {
+	t.open = max(t.lost, t.open-min(1, t.open)) // 0: a release deleted what it set before its answer was read
+	if set {
+		t.granted(now)
+	} else {
+		t.sets -= min(1, t.sets)
+	}
+}
+
+// Turned notes that a command that is about another token may have set this one.
+func (t *Trace) Turned(now clockdrift.Instant) {
+	t.sets++
+	t.granted(now)
+}
+
+func (t *Trace) granted(now clockdrift.Instant) {
+	t.there, t.since = true, now
+	t.news++
+}
+
+// Missed notes that a setting command left, and that no answer will come.
+func (t *Trace) Missed(now clockdrift.Instant) {
+	t.lost = min(t.lost+1, t.open)
+	t.since, t.replied = now, 0
+	t.news++
+}
+
+// Heard notes that the node has answered a command that left when News was seen.
+func (t *Trace) Heard(seen uint32, now clockdrift.Instant) {
+	if t.lost > 0 && t.replied == 0 && seen == t.news {
+		t.replied = now
+	}
+}
+
+// Freed notes the answer of a command that deletes the token, and left when News was seen.
+func (t *Trace) Freed(deleted bool, seen uint32) {
+	switch {
+	case deleted && t.sets == 1: // what was deleted is what the only setting command set
+		t.Forget()
+	case seen == t.news:
+		t.there = false
+	}
+}
+
+// Expire forgets what has expired by now, longest behind its setting: the longest lease and the allowance for a node
+// whose clock is slow.
+func (t *Trace) Expire(now clockdrift.Instant, longest time.Duration) {
+	if now >= t.since.Add(longest) {
+		t.there = false
+	}
+	if t.lost > 0 && t.replied != 0 && now >= t.replied.Add(longest) {
+		t.open, t.lost = t.open-t.lost, 0
+	}
+}
+
+// Outlast forgets the commands that a server took along when it ended: it restarted at reborn, and a release that left
+// at released has asked what there is now.
+func (t *Trace) Outlast(reborn, released clockdrift.Instant) {
+	if t.since < reborn && reborn <= released {
+		t.open, t.lost = t.open-t.lost, 0
+	}
+}
+
+// Forget leaves what is at the node to the TTL.
+func (t *Trace) Forget() {
+	t.open, t.lost, t.there = 0, 0, false
+}
