@@ -27,6 +27,7 @@ type site struct {
 	urls    []string
 	locker  *redlock.Locker // of holders
 	waiter  *redlock.Locker // of those who wait, as in another process
+	timeout string          // of nodes, as the command's environment has it; "": the usual one
 }
 
 const prefix = "orders:"

@@ -115,7 +115,7 @@ func holdAll(t *testing.T) *site {
 // run runs the command on the nodes.
 func (s *site) run(args ...string) result {
 	s.t.Helper()
-	return run(s.t, []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX=" + prefix, "QUORUMLOCK_TTL=1m"}, args...)
+	return run(s.t, []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX=" + prefix, "QUORUMLOCK_TTL=1m", s.timeout}, args...)
 }
 
 // status runs status, and reads its JSON.
@@ -320,6 +320,7 @@ func TestTheJSONOfStatusIsAsItsSchemaSays(t *testing.T) {
 func many(t *testing.T, count int) *site {
 	t.Helper()
 	s := newSite(t, 3, longLease)
+	s.timeout = "QUORUMLOCK_NODE_TIMEOUT=20s" // for so many keys, on a busy machine
 	var cmds []driver.Command
 	for i := range count {
 		key := fmt.Sprintf("%s%d", prefix, i)
