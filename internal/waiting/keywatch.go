@@ -30,8 +30,9 @@ type KeyWatch struct {
 
 type watchedNode struct {
 	hears []bool // what is announced by each channel
-	free  bool   // since the last try, or before it if that has not heard of the node
+	free  bool   // since the last try
 	was   bool   // before the last try
+	late  bool   // before the last try, which has not heard of the node
 	first bool   // nobody was before in the key's line, the last time
 }
 
@@ -75,7 +76,7 @@ func (w *KeyWatch) Arm() {
 	defer w.mu.Unlock()
 	for i := range w.nodes {
 		n := &w.nodes[i]
-		n.was, n.free = n.free, false
+		n.was, n.free, n.late = n.free || n.late, false, false
 	}
 	select {
 	case <-w.News:
@@ -98,11 +99,12 @@ func (w *KeyWatch) found(try *quorum.Found) bool {
 	defer w.mu.Unlock()
 	for i, at := range try.Nodes {
 		n := &w.nodes[i]
-		if n.free = n.free || at.Free || at.Unheard && n.was; also && at.Said {
+		n.free, n.late = n.free || at.Free, at.Unheard && n.was
+		if also && at.Said {
 			n.first = at.First
 		}
 	}
-	return w.quorum(w.isFree)
+	return w.quorum(w.isNews)
 }
 
 // first reports whether nobody is before in the lines of a quorum of the nodes.
@@ -130,9 +132,16 @@ func (w *KeyWatch) inLine(rank int64, turns, reads bool) {
 	}
 }
 
-func (w *KeyWatch) isFree(n watchedNode) bool {
+// isNews reports whether the node says that the key is free for this process, and has said so since the last try.
+func (w *KeyWatch) isNews(n watchedNode) bool {
 	return n.free && (n.first || w.rank == 0 || !w.firstOnly)
 }
+
+func (w *KeyWatch) isFree(n watchedNode) bool {
+	n.free = n.free || n.late
+	return w.isNews(n)
+}
+
 func isFirst(n watchedNode) bool { return n.first }
 
 // isSubscribed reports whether it hears all that a node may tell.
@@ -170,14 +179,15 @@ func (e ear) OnMessage(node int, payload string) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	before, n := e.quorum(e.isFree), &e.nodes[node]
+	n := &e.nodes[node]
+	before := e.isNews(*n) || e.quorum(e.isNews)
 	switch {
 	case e.channel < e.line():
 		n.free = n.free || payload != protocol.SharedNow || e.reads || e.rank == 0
 	case err == nil && int64(rank) == e.rank:
 		n.first, n.free = what != "behind", n.free || what == "free"
 	}
-	if !before && e.quorum(e.isFree) {
+	if !before && e.isNews(*n) && e.quorum(e.isFree) { // that nodes were free before the last try is no news by itself
 		e.wake()
 	}
 }

@@ -204,3 +204,20 @@ func TestAnAnnouncementOutlivesATryThatTheNodeHasNotHeardOf(t *testing.T) {
 		t.Error("three nodes have announced the key, of which none has refused it since, and that is no news")
 	}
 }
+
+// What two nodes announced before a try makes no key free at a quorum together with the one that the try found free:
+// that would be no news of the try, and hide the next announcement.
+func TestWhatWasAnnouncedBeforeATryIsNoNewsOfItAndHidesNone(t *testing.T) {
+	w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
+	announce := func(node int) { ear{w, 0}.OnMessage(node, "") }
+	announce(3)
+	announce(4)
+	w.Arm()
+	if w.found(&quorum.Found{Nodes: []quorum.FoundAt{0: {Free: true}, 3: {Unheard: true}, 4: {Unheard: true}}}) || len(w.News) > 0 {
+		t.Error("a try that two nodes have refused, and one has not, found the key free at a quorum")
+	}
+	announce(1)
+	if len(w.News) == 0 {
+		t.Error("one of those that refused the try announces the key, and that is no news")
+	}
+}

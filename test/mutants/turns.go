@@ -99,8 +99,10 @@ var turns = []mutant{
 		in("line.enter", never(`w.Options.Fair`)), suite{pkg: "./redlock", run: "ExampleWithPriority"}),
 	wrong("those who take turns are told nothing by a watch that a reader began",
 		in("Lines.failed", replace(`w.Options.Name`, `map[bool]string{true: w.Options.Name}[w.Options.Fair]`)), suite{pkg: "./internal/waiting"}),
+	wrong("what nodes announced before a try that has not heard of them is news of the try",
+		in("KeyWatch.found", replace(`w.quorum(w.isNews)`, `w.quorum(w.isFree)`)), suite{pkg: "./internal/waiting"}),
 	wrong("a reader counts the nodes at which those who take turns are first",
-		in("KeyWatch.isFree", replace(`w.rank == 0`, `false`)), suite{pkg: "./internal/waiting"}),
+		in("KeyWatch.isNews", replace(`w.rank == 0`, `false`)), suite{pkg: "./internal/waiting"}),
 	wrong("who gives up stays in line",
 		in("Waiter.givesBack", drop(`w.Host.Leaves(w, next)`)), inTickets),
 

@@ -5,7 +5,7 @@ var waiters = []mutant{
 	wrong("the last waiter to come is served first",
 		in("line.next", replace(`l.waiters.Front(); e != nil; e = e.Next()`, `l.waiters.Back(); e != nil; e = e.Prev()`))),
 	wrong("a waiter does not heed what other processes announce",
-		in("ear.OnMessage", never(`!before && e.quorum(e.isFree)`))),
+		in("ear.OnMessage", never(`!before && e.isNews(*n) && e.quorum(e.isFree)`))),
 	wrong("what was announced while the subscription began is missed",
 		in("ear.OnSubscribed", never(`e.quorum(e.isSubscribed) != before`)), suite{pkg: "./internal/waiting"}),
 	wrong("the longest wait is not heeded",
