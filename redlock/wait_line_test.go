@@ -312,7 +312,7 @@ func TestAllKindsAreServedBesideEachOther(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStreet(t, tt.options...)
 			s.beside(tt.beside...)
-			s.served(tt.name, tt.times, tt.most, tt.served)
+			s.served(tt.name, some(tt.times), tt.most, tt.served)
 		})
 	}
 }
