@@ -91,6 +91,10 @@ func lineOf(p []byte) error {
 	return said(string(bytes.TrimSuffix(line, []byte("\r"))))
 }
 
+// lastWordWait bounds the wait for what has arrived on a connection that the server has reset: a read returns at once
+// there, but a busy machine may run it late.
+const lastWordWait = 100 * time.Millisecond
+
 // lastWord reads what is left to read on a connection to which nothing can be written any more. A
 // server that wants another certificate of the client's says so, over TLS 1.3, when the client takes
 // the handshake for done, and hangs up: the first write may find that before a read finds the alert.
@@ -100,7 +104,7 @@ func (c *Conn) lastWord(err error) error {
 	if c.received || timedOut(err) {
 		return c.ended(err)
 	}
-	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond)) // fails on a closed one
+	_ = c.SetReadDeadline(time.Now().Add(lastWordWait)) // fails on a closed one
 	if c.reading {
 		for c.reading {
 			c.rests.Wait()

@@ -90,7 +90,10 @@ func TestReadersAndWriters(t *testing.T) {
 		if reader.Fence() != writer.Fence() || second.Fence() < writer.Fence() {
 			s.Errorf("behind the writer %d readers have %d and %d", writer.Fence(), reader.Fence(), second.Fence())
 		}
-		s.fails(failed(reader.TryUpgrade(s.Context())), redlock.ErrTaken, "TryUpgrade among readers")
+		// A node that does not have the second reader may have granted it, and others may be late.
+		if _, err := reader.TryUpgrade(s.Context()); !errors.Is(err, redlock.ErrTaken) && !errors.Is(err, redlock.ErrContended) {
+			s.Errorf("TryUpgrade among readers = %v, want ErrTaken or ErrContended", err)
+		}
 		s.check(second.Extend(s.Context(), time.Minute), "Extend")
 		s.confirm(second)
 		s.release(second)
