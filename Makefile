@@ -49,14 +49,15 @@ integration: ## Run the tests of the packages that look for servers or container
 MINUTE = -lease 1m -without guard -locks all
 # One key for which callers of one process contend, over nodes that are farther away, or slow, than the others.
 DISTANT = -clients goredis -workers 16 -keys 1 -kinds 'farther away,slow but in time'
-# New keys that many ask for at one instant, where one node has just been stopped, and another may be dead for long.
+# New keys that many ask for at one instant, where one node has just been stopped, and another may be dead for long. Whether
+# somebody has each of them is a matter of time: the race detector keeps processes waiting for half of it on two cores.
 INSTANT = -clients goredis,goredis,redigo,rueidis -locks own,instant -kinds pause,die
 
 faults: ## Take locks while faults happen, by a new seed each time (100 s)
 	cd test/integration && go run $(RACE) ./fault -nodes processes -for 25s
 	cd test/integration && go run $(RACE) ./fault -nodes processes -for 15s $(MINUTE)
 	cd test/integration && go run $(RACE) ./fault -nodes processes -for 15s $(DISTANT)
-	cd test/integration && go run $(RACE) ./fault -nodes processes -for 20s $(INSTANT)
+	cd test/integration && go run ./fault -nodes processes -for 20s $(INSTANT)
 	cd test/integration && go run $(RACE) ./fault -nodes containers -for 15s
 
 # How often.
