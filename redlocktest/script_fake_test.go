@@ -44,9 +44,14 @@ func (c caller) ttl(string) string   { return strconv.Itoa(100 * (1 + c.IntN(30)
 func lineOf(key string) string       { return protocol.LineOf(key).(string) }
 func fencesOf(key string) string     { return protocol.FenceSet(key).(string) }
 
+// rank is that of one who has waited for up to two seconds.
+func (c caller) rank() string {
+	return strconv.FormatInt(time.Now().Add(-time.Duration(c.IntN(2000))*time.Millisecond).UnixMicro(), 10)
+}
+
 // stands is how one of these stands in line: rank, ticket, and for how long that stays.
 func (c caller) stands(tickets ...string) []string {
-	rank := strconv.FormatInt(time.Now().Add(-time.Duration(c.IntN(2000))*time.Millisecond).UnixMicro(), 10)
+	rank := c.rank()
 	at := pick(c, []string{"0", "0"}, []string{rank, "0"}, []string{rank, "1500"}, []string{rank, "1500"})
 	return []string{at[0], pick(c, tickets...), at[1]}
 }
@@ -85,8 +90,7 @@ func (c caller) next() (what string, script *scripts.Script, keys, args []string
 		ticket := pick(c, "x0:a1", "x1:a2", "r0:a3", "r0:a4", "s2:a5.1", "s3:a6.2")
 		var next []string
 		if len(two) == 1 && c.IntN(2) == 0 {
-			rank := strconv.FormatInt(time.Now().Add(-time.Duration(c.IntN(2000))*time.Millisecond).UnixMicro(), 10)
-			next = []string{rank, pick(c, "x0:a1", "x1:a2"), "1500"}
+			next = []string{c.rank(), pick(c, "x0:a1", "x1:a2"), "1500"}
 		}
 		return "leave", scripts.Leave, append(two, each(two, lineOf)...), append([]string{ticket, protocol.WakeChannel, ""}, next...)
 	case 7:

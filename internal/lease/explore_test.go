@@ -205,8 +205,7 @@ func (w *world) lose(i int) {
 func (w *world) restart() {
 	w.key = 0
 	for i := range w.commands {
-		switch w.commands[i].state {
-		case flying, answering:
+		if s := w.commands[i].state; s == flying || s == answering {
 			w.lose(i)
 		}
 		w.commands[i] = command{}

@@ -20,10 +20,10 @@ import (
 //   - a release deleted the token, and only one setting command can have set it;
 //   - every setting command has its answer, and the last grant is older than the longest lease;
 //   - the setting commands without an answer are lost, and the node has answered, one longest lease ago, a command that
-//     left behind the last loss: what the server had in its buffers has run by then, and has expired;
-//   - the setting commands were lost before the server restarted, and a release has asked its successor.
+//     left behind the last loss: what the server had in its buffers has run by then, and has expired.
 //
-// That holds because no setting command leaves behind a release. "A command left behind the grant" is told by News, and not by times: a clock may stand still between the two.
+// That holds because no setting command leaves behind a release. "A command left behind the grant" is told by News, and
+// not by times: a clock may stand still between the two.
 type Trace struct {
 	sets    uint32             // setting commands that have set the token, or may have
 	open    uint32             // of sets: they left and have no answer
@@ -55,21 +55,11 @@ func (t *Trace) Left(now clockdrift.Instant) {
 func (t *Trace) Known(set bool, now clockdrift.Instant) {
 	t.open = max(t.lost, t.open-min(1, t.open)) // 0: a release deleted what it set before its answer was read
 	if set {
-		t.granted(now)
+		t.there, t.since = true, now
+		t.news++
 	} else {
 		t.sets -= min(1, t.sets)
 	}
-}
-
-// Turned notes that a command that is about another token may have set this one.
-func (t *Trace) Turned(now clockdrift.Instant) {
-	t.sets++
-	t.granted(now)
-}
-
-func (t *Trace) granted(now clockdrift.Instant) {
-	t.there, t.since = true, now
-	t.news++
 }
 
 // Missed notes that a setting command left, and that no answer will come.
@@ -103,14 +93,6 @@ func (t *Trace) Expire(now clockdrift.Instant, longest time.Duration) {
 		t.there = false
 	}
 	if t.lost > 0 && t.replied != 0 && now >= t.replied.Add(longest) {
-		t.open, t.lost = t.open-t.lost, 0
-	}
-}
-
-// Outlast forgets the commands that a server took along when it ended: it restarted at reborn, and a release that left
-// at released has asked what there is now.
-func (t *Trace) Outlast(reborn, released clockdrift.Instant) {
-	if t.since < reborn && reborn <= released {
 		t.open, t.lost = t.open-t.lost, 0
 	}
 }

@@ -88,15 +88,25 @@ func (t *trio) guardedLocker(guard redlock.Option, admit bool) *redlock.Locker {
 	return locker
 }
 
+// try tries once; nil: a node answered late for the short time-outs, or its clock was read too slowly.
+func (t *trio) try(locker *redlock.Locker, key string) *redlock.Lock {
+	t.Helper()
+	lock, err := locker.TryAcquire(t.Context(), key)
+	if errors.Is(err, redlock.ErrNoQuorum) {
+		return nil
+	}
+	t.must(err)
+	return lock
+}
+
 // meet lets the locker find out about all nodes, with a key of its own.
 func (t *trio) meet(locker *redlock.Locker) {
 	t.Helper()
 	t.eventually("all nodes vote", func() bool {
-		lock, err := locker.TryAcquire(t.Context(), "meeting "+t.Name())
-		if errors.Is(err, redlock.ErrNoQuorum) {
-			return false // the node time-out is short
+		lock := t.try(locker, "meeting "+t.Name())
+		if lock == nil {
+			return false
 		}
-		t.must(err)
 		defer t.release(lock)
 		t.eventually("all nodes answer", func() bool { return !anyVote(lock, redlock.Pending) })
 		return !anyVote(lock, redlock.Failed)
@@ -113,15 +123,7 @@ func (t *trio) hold(locker *redlock.Locker) *redlock.Lock {
 	t.meet(locker)
 	t.must(t.ways[0].Refuse())
 	var lock *redlock.Lock
-	t.eventually("the other two vote", func() bool {
-		var err error
-		lock, err = locker.TryAcquire(t.Context(), t.key)
-		if errors.Is(err, redlock.ErrNoQuorum) {
-			return false // one answered late, or its clock was read too slowly
-		}
-		t.must(err)
-		return true
-	})
+	t.eventually("the other two vote", func() bool { lock = t.try(locker, t.key); return lock != nil })
 	t.eventually("node 1 has failed", func() bool { return anyVote(lock, redlock.Failed) })
 	t.must(t.ways[0].Accept())
 	return lock
