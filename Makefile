@@ -141,7 +141,7 @@ alerts: $(PROMTOOL) ## Check the alerting rules and run their tests (1 s; fetche
 deploy-check: export GOWORK = off
 deploy-check: ## Check the files of deploy/ as their tools read them, and their nodes by doctor (1 minute)
 	test/tools/servers redis-8.0
-	cd test/deploy && go test $(RACE) -count=1 .
+	cd test/deploy && go test -count=1 .
 
 pages: export SOURCE_DATE = $(shell git log -1 --format=%cs)
 pages: ## Write the man pages and completions of the packages to build/

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
@@ -356,7 +357,7 @@ func (l *Locker) await(ctx context.Context, lock *lease, bound *clockdrift.Insta
 		err = fate(op)
 	}
 	switch {
-	case op.Outcome == quorum.Split:
+	case op.Verdict == kernel.Split:
 		return l.cut(ctx, err)
 	case !h.Own || op != &h.Acquire:
 	case taken(err):

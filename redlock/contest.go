@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
@@ -126,14 +127,14 @@ func (l *Locker) ask(ctx context.Context, op *quorum.Operation) error {
 // fate says what has come of an operation that is decided, or was let in by nobody; nil: a quorum
 // has agreed.
 func fate(op *quorum.Operation) error {
-	switch op.Outcome {
-	case quorum.Carried:
+	switch op.Verdict {
+	case kernel.Carried:
 		return nil
-	case quorum.Undecided:
+	case kernel.Undecided:
 		return &fault.StateError{Op: op.Op.Name, Key: op.Hold.Key, Why: ErrClosed}
-	case quorum.Outbid:
+	case kernel.Outranked:
 		return failure(op, ErrFence)
-	case quorum.Dropped:
+	case kernel.Dropped:
 		return fmt.Errorf("%w: %w", failure(op, op.Why()), op.Interrupt)
 	}
 	return failure(op, op.Why())
@@ -146,7 +147,7 @@ func (l *Locker) reserve(ctx context.Context, lock *lease, trip time.Duration) e
 	op.Encode(&lock.hold.Memory)
 	op.Propose()
 	switch err := l.ask(ctx, op); {
-	case op.Outcome == quorum.Carried, op.Outcome == quorum.Outbid:
+	case op.Verdict == kernel.Carried, op.Verdict == kernel.Outranked:
 		lock.hold.LetGo() // nodes that are far away need not reserve the key for a try that is over
 		return nil
 	case taken(err):

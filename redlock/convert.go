@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -52,14 +53,14 @@ func (l *Lock) downgrade(ctx context.Context, acq *acquisition) (*SharedLock, er
 	if err := h.Downgrade(r); err != nil {
 		return nil, &fault.StateError{Op: "downgrade", Key: h.Key, Why: err}
 	}
-	l.spend(quorum.Converted)
+	l.spend(kernel.Converted)
 	op := &r.Acquire
 	if !op.AskAll() {
 		return reader, fate(op)
 	}
 	l.locker.lines.Call(h.Key)
 	op.Await(ctx, nil)
-	if op.Outcome == quorum.Carried {
+	if op.Verdict == kernel.Carried {
 		h.LetGo()
 	}
 	h.Clear() // where nothing came of it
@@ -123,7 +124,7 @@ func (l *SharedLock) upgrade(ctx context.Context, acq *acquisition) (*Lock, erro
 	if err := l.locker.await(ctx, w, &bound); err != nil {
 		return nil, err
 	}
-	for _, twin := range l.spend(quorum.Converted) {
+	for _, twin := range l.spend(kernel.Converted) {
 		twin.hold.Clear()
 	}
 	h.LetGo()

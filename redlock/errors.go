@@ -294,7 +294,7 @@ func failure(op *quorum.Operation, reason error) error {
 // tallied returns an operation with these votes as an error.
 func tallied(op *quorum.Operation, t *quorum.Tally, reason error) error {
 	name := op.Op.Name
-	if op.Round > 0 {
+	if op.Attempt > 0 {
 		name = "renew"
 	}
 	return &QuorumError{Op: name, Key: op.Hold.Key, Need: t.Need, Votes: votes(*t), Reason: reason}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/fault"
+	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -52,7 +53,7 @@ func (k *keeper) Renewed(op *quorum.Operation) {
 		err = failure(op, ended)
 	}
 	e := l.extended(op, err)
-	e.Renewal, e.Attempt = true, int(op.Round)
+	e.Renewal, e.Attempt = true, int(op.Attempt)
 	l.acquisition.extends(e)
 }
 
@@ -66,7 +67,7 @@ func (l *lease) Confirm(ctx context.Context) (bool, error) {
 	op := l.hold.ToLook()
 	op.AskAll()
 	op.Await(ctx, nil)
-	if op.Outcome == quorum.Failed && errors.Is(op.Why(), ErrTaken) {
+	if op.Verdict == kernel.Missed && errors.Is(op.Why(), ErrTaken) {
 		return false, nil
 	}
 	err := fate(op)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
@@ -211,15 +212,15 @@ func (k *keeper) Ends(e quorum.End) (cause error) {
 		cause = tallied(e.Failed, &e.Tally, ErrLost)
 	case e.Exhausted:
 		cause = fmt.Errorf("%w: it was held for %v, the longest time that WithMaxHold allows", ErrLost, l.hold.MaxHold)
-	case e.Why == quorum.Lost:
+	case e.Why == kernel.Lost:
 		cause = ErrLost
-	case e.Why == quorum.Closed:
+	case e.Why == kernel.Closed:
 		cause = ErrClosed
 	default:
 		cause = ErrReleased
 	}
 	l.slots.end(l)
-	if e.Why == quorum.Converted {
+	if e.Why == kernel.Converted {
 		l.locker.holds.remove(l)
 	}
 	l.mu.Lock()

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/fault"
+	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
@@ -398,7 +398,7 @@ func TestAnswersEventsPathsAndReasonsHaveTheNumbersOfTheLayersBelow(t *testing.T
 		NodeClockStepped: fault.NodeClockStepped, NodeClockDrifts: fault.NodeClockDrifts, NodeQuarantined: fault.NodeQuarantined, NodeAdmitted: fault.NodeAdmitted,
 		NodeLimited: fault.NodeLimited, HooksLost: fault.HooksLost, HookPanicked: fault.HookPanicked,
 		PathDirect: waiting.Direct, PathWoken: waiting.Woken, PathHandedOver: waiting.HandedOver, PathPolled: waiting.Polled,
-		EndReleased: quorum.Released, EndLost: quorum.Lost, EndClosed: quorum.Closed, EndAbandoned: quorum.Abandoned, EndConverted: quorum.Converted,
+		EndReleased: kernel.Released, EndLost: kernel.Lost, EndClosed: kernel.Closed, EndAbandoned: kernel.Abandoned, EndConverted: kernel.Converted,
 	} {
 		if reflect.ValueOf(ours).Uint() != reflect.ValueOf(below).Uint() {
 			t.Errorf("%v is %d, and %d below", ours, ours, below)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
@@ -17,7 +18,7 @@ func (l *lease) Release() error {
 	if l.acquisition != nil {
 		began = l.locker.clock.Now()
 	}
-	lost, err := l.hold.GiveUp(quorum.Released)
+	lost, err := l.hold.GiveUp(kernel.Released)
 	if err != nil {
 		return &fault.StateError{Op: "release", Key: l.hold.Key, Why: err}
 	}
@@ -38,7 +39,7 @@ func (l *lease) free(lost bool) (handedOver bool, err error) {
 		l.locker.board.Keys.Await(-1)
 		return false, &fault.StateError{Op: "release", Key: l.hold.Key, Why: ErrLost}
 	}
-	op, others, handedOver := l.giveBack(quorum.Released)
+	op, others, handedOver := l.giveBack(kernel.Released)
 	l.locker.board.Keys.Await(-1) // the release itself is awaited from now on
 	<-op.Done
 	for _, other := range others {
@@ -51,9 +52,9 @@ func (l *lease) free(lost bool) (handedOver bool, err error) {
 	}
 	deleted := slices.ContainsFunc(others, (*quorum.Operation).Deleted)
 	switch {
-	case op.Outcome != quorum.Carried && lost:
+	case op.Verdict != kernel.Carried && lost:
 		return handedOver, failure(op, fmt.Errorf("%w, and %w to delete what is left of it", ErrLost, ErrNoQuorum))
-	case op.Outcome != quorum.Carried:
+	case op.Verdict != kernel.Carried:
 		return handedOver, failure(op, ErrNoQuorum)
 	case lost || !deleted && !op.Deleted():
 		return handedOver, failure(op, ErrLost)
@@ -66,7 +67,7 @@ func (l *lease) free(lost bool) (handedOver bool, err error) {
 
 // Abandon ends the hold and sends nothing: see handle.Abandon.
 func (l *lease) Abandon() error {
-	lost, err := l.hold.GiveUp(quorum.Abandoned)
+	lost, err := l.hold.GiveUp(kernel.Abandoned)
 	if err != nil {
 		return &fault.StateError{Op: "abandon", Key: l.hold.Key, Why: err}
 	}
@@ -75,13 +76,13 @@ func (l *lease) Abandon() error {
 	if lost {
 		return &fault.StateError{Op: "abandon", Key: l.hold.Key, Why: ErrLost}
 	}
-	l.spend(quorum.Abandoned)
+	l.spend(kernel.Abandoned)
 	return nil
 }
 
 // spend refuses a token of the user's own from now on, and ends the other locks of the Locker that
 // have the key with it: what becomes of the key becomes of them. It returns them.
-func (l *lease) spend(why quorum.Why) (twins []*lease) {
+func (l *lease) spend(why kernel.Why) (twins []*lease) {
 	a := &l.hold
 	if !a.Own {
 		return nil
@@ -104,14 +105,14 @@ func (l *lease) calls() bool {
 
 // quit ends the hold for [Locker.Close].
 func (l *lease) quit() {
-	if l.hold.Take(quorum.Closed, false) {
-		l.giveBack(quorum.Closed)
+	if l.hold.Take(kernel.Closed, false) {
+		l.giveBack(kernel.Closed)
 	}
 }
 
 // giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete it, and
 // the hold's other tokens where they may be left.
-func (l *lease) giveBack(why quorum.Why) (op *quorum.Operation, others []*quorum.Operation, handedOver bool) {
+func (l *lease) giveBack(why kernel.Why) (op *quorum.Operation, others []*quorum.Operation, handedOver bool) {
 	a := &l.hold
 	l.locker.holds.remove(l)
 	for _, twin := range l.spend(why) {
@@ -120,7 +121,7 @@ func (l *lease) giveBack(why quorum.Why) (op *quorum.Operation, others []*quorum
 	before := a.Others()
 	a.Recall()
 	var alone *waiting.Waiter
-	if why == quorum.Released {
+	if why == kernel.Released {
 		if op, alone = l.handOver(); op != nil {
 			return op, nil, true
 		}

@@ -13,24 +13,21 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
-// Answer is what one node said to an operation. Package redlock documents the answers.
-type Answer uint8
+// Answer is what one node said to an operation.
+type Answer = lease.Answer
 
 // The answers.
 const (
-	Pending Answer = iota // not yet
-	Granted               // it did what was asked
-	Taken                 // another token has the key
-	Absent                // the token is not there
-	Failed                // it refused, or gave no answer
-	Outbid                // it set the key, but has accepted as great a fence before
+	Pending = lease.Pending
+	Granted = lease.Granted
+	Taken   = lease.Taken
+	Absent  = lease.Absent
+	Failed  = lease.Failed
+	Outbid  = lease.Outbid
 )
-
-func (a Answer) String() string {
-	return fault.Name(a, "not answered yet", "granted", "taken by another", "token not there", "failed", "has a greater fence")
-}
 
 // Unexpected returns the server's refusal, or what is wrong with a reply that no server of this
 // protocol gives. It does not show what the reply holds: that may be somebody's token.

@@ -120,8 +120,8 @@ type Kind struct {
 	HeedsLine bool
 }
 
-// Agrees says which answers count towards the quorum.
-func (o *Op) Agrees(a Answer) bool { return a == Granted || (o.Frees || o.sounds) && a != Failed }
+// AnyAnswer reports whether every answer counts towards the quorum, but Failed.
+func (o *Op) AnyAnswer() bool { return o.Frees || o.sounds }
 
 // Sound is the op that asks who is in the way of an acquire, if anybody is, and writes nothing. It
 // wants to be answered by a quorum.

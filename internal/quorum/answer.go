@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -43,17 +44,18 @@ func (op *Operation) leaves(v *vote, now clockdrift.Instant) bool {
 	switch {
 	case op.Op.Frees && (s.clean() || !h.deletable(now)):
 		return false
-	case op.needless() && (v.start == 0 || op.Outcome != Carried || op.Op.Lineless()): // the second sending of a grant teaches the node a script, of which a lock alone has no need
+	case op.needless() && (v.Sent == 0 || op.Verdict != lease.Carried || op.Op.Lineless()): // the second sending of a grant teaches the node a script, of which a lock alone has no need
 		return false
-	case op.Op == protocol.Leave && v.start == 0 && !h.goes(r.Node.Index):
+	case op.Op == protocol.Leave && v.Sent == 0 && !h.goes(r.Node.Index):
 		return false
 	case op.Op.Sets:
+		h.life.Left(now)
 		if s.Left(now); h.Ticket != nil && op.Op.Tries && op.Line.Stays {
 			h.Ticket.sent(r.Node.Index)
 		}
 	}
-	if v.start == 0 {
-		v.start, v.seen = now, s.News()
+	if v.Sent == 0 {
+		v.Sent, v.seen = now, s.News()
 	}
 	return true
 }
@@ -70,8 +72,8 @@ func (op *Operation) sees(index int) {
 func (op *Operation) Out(r *node.Request, now clockdrift.Instant) time.Duration {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
-	if v := op.vote(r); v.start != 0 {
-		return now.Sub(v.start)
+	if v := op.vote(r); v.Sent != 0 {
+		return now.Sub(v.Sent)
 	}
 	return 0
 }
@@ -104,7 +106,7 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 		}
 	}
 	h.mu.Lock()
-	if set && op.Op.Votes && r.Node.Gates().Strict() && now > v.start.Add(op.Patience()) {
+	if set && op.Op.Votes && r.Node.Gates().Strict() && now > v.Sent.Add(op.Patience()) {
 		// The look behind it speaks of this moment, and with fences the number that was accepted
 		// is of long ago. The time of all its sendings counts.
 		answer, err = protocol.Failed, &fault.SilenceError{After: op.Patience()}
@@ -128,8 +130,6 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	}
 	switch {
 	case r.Reply == nil:
-	case op.Op == protocol.Counters:
-		op.counter = max(op.counter, r.Counter())
 	case answer == protocol.Taken && !set:
 		op.see(r, doubt != nil, now)
 	}
@@ -162,8 +162,8 @@ func (op *Operation) Unanswered(r *node.Request, err error, now clockdrift.Insta
 	op.Hold.mu.Lock()
 	switch {
 	case answer == protocol.Absent:
-		op.spared++
-	case err == errNeedless && op.Outcome == Dropped: //nolint:errorlint // the sentinel itself
+		op.Spare()
+	case err == errNeedless && op.Verdict == lease.Dropped: //nolint:errorlint // the sentinel itself
 		answer, err = protocol.Pending, nil // it says nothing of the node: the caller's time was up before
 	}
 	op.tally(op.vote(r), answer, err, now)
@@ -237,11 +237,11 @@ func (op *Operation) Tally() Tally {
 
 // count is Tally. Hold.mu is held.
 func (op *Operation) count() Tally {
-	t := Tally{Need: op.need, Agreed: op.agreed, Reason: op.reason(), Votes: make([]Vote, len(op.votes))}
+	t := Tally{Need: op.Need, Agreed: op.Agreed, Reason: op.reason(), Votes: make([]Vote, len(op.votes))}
 	for i := range op.votes {
 		v := &op.votes[i]
-		t.Votes[i] = Vote{Node: v.Node, Answer: v.answer, Err: v.err, Start: v.start}
-		if v.answer != protocol.Pending {
+		t.Votes[i] = Vote{Node: v.Node, Answer: v.Answer, Err: v.err, Start: v.Sent}
+		if v.Answer != protocol.Pending {
 			t.Votes[i].Latency, t.Votes[i].Reply = v.answered.Sub(op.Asked), &v.Part
 		}
 		if op.holders != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -22,9 +23,9 @@ func (op *Operation) Await(ctx context.Context, closing <-chan struct{}) {
 	}
 	now := op.board().Clock.Fresh()
 	op.Hold.mu.Lock()
-	if op.Outcome == Undecided {
+	if op.Verdict == lease.Undecided {
 		op.Interrupt = interrupt
-		op.decide(Dropped, now)
+		op.decide(lease.Dropped, now)
 	}
 	op.unlock()
 }
@@ -75,7 +76,7 @@ func (op *Operation) RoundTrip() time.Duration {
 	op.Hold.mu.Lock()
 	var took []time.Duration
 	for i := range op.votes {
-		if v := &op.votes[i]; v.answer == protocol.Granted || v.answer == protocol.Taken || v.answer == protocol.Absent {
+		if v := &op.votes[i]; v.Answer == protocol.Granted || v.Answer == protocol.Taken || v.Answer == protocol.Absent {
 			took = append(took, v.answered.Sub(op.Asked))
 		}
 	}
@@ -85,7 +86,7 @@ func (op *Operation) RoundTrip() time.Duration {
 		return trip
 	}
 	slices.Sort(took)
-	return max(trip, min(took[min(op.need, len(took))-1], op.Patience()/16))
+	return max(trip, min(took[min(op.Need, len(took))-1], op.Patience()/16))
 }
 
 // MinTrip is the least round trip that pauses are computed from: goroutines need time to run.

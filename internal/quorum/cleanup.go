@@ -16,7 +16,7 @@ func (h *Hold) ToRelease(op *Operation) *Operation {
 		op.behind = append(op.behind, other.unclean()...)
 	}
 	h.mu.Lock()
-	op.Prepare(h, h.releasing(), h.longest)
+	op.Prepare(h, h.releasing(), h.life.Longest())
 	if op.Beside = h.within; h.within != nil {
 		op.Old = h.within.token
 	}
@@ -74,7 +74,7 @@ func (h *Hold) onReleased(v *vote, now clockdrift.Instant) {
 // remains reports whether the node with this state still has to be cleaned, and forgets the state
 // if it has not. h.mu is held.
 func (h *Hold) remains(s *nodeState, now clockdrift.Instant) bool {
-	s.Expire(now, h.longest+clockdrift.Allowance(h.longest, h.Board.Drift))
+	s.Expire(now, h.life.Expires())
 	if !h.deletable(now) {
 		s.Forget()
 	}
@@ -88,7 +88,7 @@ func (h *Hold) list(n *node.Node) {
 	if s.listed || s.clean() {
 		return
 	}
-	if s.listed = h.Board.cleanups[n.Index].add(h, s.pause(h.longest)); !s.listed {
+	if s.listed = h.Board.cleanups[n.Index].add(h, s.pause(h.life.Longest())); !s.listed {
 		s.Forget()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -13,7 +14,7 @@ import (
 // whether it gets a quorum is up to nodes that may be silent. Hold.mu is held.
 func (op *Operation) contested() bool {
 	return op.holders != nil && op.Op.Tells() &&
-		len(op.votes)-op.open-op.answers(protocol.Failed) >= op.need
+		len(op.votes)-op.Open-op.answers(protocol.Failed) >= op.Need
 }
 
 // hurry fails an acquire that is contested without the nodes that have not answered, at once or a
@@ -35,9 +36,9 @@ func (op *Operation) hurry(now clockdrift.Instant) {
 
 // failEarly fails an undecided acquire now. Hold.mu is held.
 func (op *Operation) failEarly(now clockdrift.Instant) {
-	if op.Outcome == Undecided {
+	if op.Verdict == lease.Undecided {
 		op.Early = true
-		op.decide(Failed, now)
+		op.decide(lease.Missed, now)
 	}
 }
 
@@ -62,7 +63,7 @@ func (op *Operation) moment() time.Duration {
 func (op *Operation) Late() time.Duration {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
-	if _, held := op.has(op.need); held {
+	if _, held := op.has(op.Need); held {
 		return 0
 	}
 	wait, _ := op.late()
@@ -79,13 +80,13 @@ func (op *Operation) far() bool {
 func (op *Operation) late() (wait, far time.Duration) {
 	near := op.board().Trip()
 	for i := range op.votes {
-		if v := &op.votes[i]; v.answer == protocol.Granted || v.answer == protocol.Taken {
+		if v := &op.votes[i]; v.Answer == protocol.Granted || v.Answer == protocol.Taken {
 			near = max(near, v.Node.Trip())
 		}
 	}
 	for i := range op.votes {
 		v := &op.votes[i]
-		if v.answer != protocol.Pending {
+		if v.Answer != protocol.Pending {
 			continue
 		}
 		trip := v.Node.Trip()
@@ -141,20 +142,21 @@ const maxStalls = 3
 // told of each proposal.
 func (h *Hold) Conclude(ctx context.Context, bound *clockdrift.Instant, rounds *int) (op *Operation, err error) {
 	op = &h.Acquire
-	if op.Outcome == Split {
+	if op.Verdict == lease.Split {
 		defer h.Board.Keys.Stay(op)()
 		defer close(h.Contest.Over)
 		op = h.settle(ctx, bound)
 	}
 	switch {
-	case op.Outcome != Outbid:
+	case op.Verdict != lease.Outranked:
 		return op, nil
 	case h.Kind.Level != nil:
 		op = h.level(ctx, op.Greatest(), rounds)
 	default:
 		op, err = h.raise(ctx, rounds)
 	}
-	if err != nil || op.Outcome != Carried {
+	if err != nil || op.Verdict != lease.Carried {
+		h.refuse()
 		h.Clear()
 	}
 	return op, err
@@ -164,7 +166,7 @@ func (h *Hold) Conclude(ctx context.Context, bound *clockdrift.Instant, rounds *
 // the bound: one node time-out from the first split, if none was set before.
 func (h *Hold) settle(ctx context.Context, bound *clockdrift.Instant) *Operation {
 	op, most, stalls := &h.Acquire, 0, 0
-	for op.Outcome == Split {
+	for op.Verdict == lease.Split {
 		decided := h.Board.Clock.Now()
 		if *bound == 0 {
 			*bound = decided.Add(op.Patience())
@@ -181,6 +183,7 @@ func (h *Hold) settle(ctx context.Context, bound *clockdrift.Instant) *Operation
 		}
 		pause := trip / 4 << stalls
 		if !leads || stalls == maxStalls || decided.Add(pause+trip) > *bound || !h.Board.Rest(ctx, pause) {
+			h.refuse()
 			h.Clear()
 			break
 		}
@@ -203,6 +206,7 @@ func (h *Hold) askAgain(ctx context.Context) *Operation {
 	if op.AskAll() {
 		op.Await(ctx, h.Board.Closing)
 	} else {
+		h.refuse()
 		h.Clear()
 	}
 	return op

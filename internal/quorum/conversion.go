@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -28,16 +29,16 @@ func (h *Hold) Downgrade(r *Hold) error {
 	h.begets(r, protocol.Shared)
 	r.loud = true
 	now := h.observe()
-	err := h.ended
+	err := h.ended()
 	if err == nil {
-		r.until, r.ends, r.number = h.until, h.ends, h.number
-		r.due.Store(int64(r.until))
-		ttl = max(protocol.MinTTL, min(ttl, h.ends.Sub(now).Truncate(time.Millisecond)))
+		r.life.GoOn(&h.life)
+		r.due.Store(int64(r.life.Until()))
+		ttl = max(protocol.MinTTL, min(ttl, h.life.Limit().Sub(now).Truncate(time.Millisecond)))
 		err = r.Keeper.Begins(now)
 	}
 	if err == nil {
 		h.given = true
-		h.end(Converted, now)
+		h.end(lease.Converted, now)
 	}
 	h.mu.Unlock()
 	if err != nil {
@@ -53,14 +54,14 @@ func (h *Hold) Downgrade(r *Hold) error {
 	op := &r.Acquire
 	op.Beside = h
 	op.Prepare(r, protocol.Downgrade, ttl)
-	op.Ends, op.Old = r.until, h.token
+	op.Ends, op.Old = r.life.Until(), h.token
 	return nil
 }
 
 // begets makes to a hold of the kind, with another token, that may go on with h.
 func (h *Hold) begets(to *Hold, kind *protocol.Kind) {
 	to.Init(h.Board, kind, h.Key, h.Board.Random.Token(protocol.Owner(h.Token)), h.Acquire.Lease)
-	to.longest = max(h.Acquire.Lease, h.Longest())
+	to.life.Asks(h.Longest())
 }
 
 // Upgrades notes that an upgrade of the reader's hold is under way, or is over. It reports false if
@@ -69,7 +70,7 @@ func (h *Hold) Upgrades(begins bool) (first bool, ended error) {
 	h.observe()
 	defer h.mu.Unlock()
 	first, h.raises = !h.raises, begins
-	return first, h.ended
+	return first, h.ended()
 }
 
 // Upgrade makes w the writer's hold that is to go on with that of the reader. Its Acquire is the
@@ -77,6 +78,9 @@ func (h *Hold) Upgrades(begins bool) (first bool, ended error) {
 func (h *Hold) Upgrade(w *Hold) (ended error) {
 	h.begets(w, protocol.Exclusive)
 	w.from = h
+	h.mu.Lock()
+	w.life.Within(h.life.Limit())
+	h.mu.Unlock()
 	if h.Renewal != nil {
 		w.Renew(h.Renewal.ttl)
 	}
@@ -100,11 +104,11 @@ func (h *Hold) GoesOn(now clockdrift.Instant) bool {
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	from.check(now)
-	if from.ended != nil {
+	if from.life.Phase() == lease.Over {
 		return false
 	}
 	from.given = true
-	from.end(Converted, now)
+	from.end(lease.Converted, now)
 	h.within = nil
 	h.others = append(slices.DeleteFunc(from.others, func(other *Hold) bool { return other == h }), from)
 	from.others = nil
@@ -135,7 +139,7 @@ func (h *Hold) Others() []*Hold {
 // goes on.
 func (h *Hold) LetGo() {
 	h.mu.Lock()
-	h.unwanted = true
+	h.life.Stop()
 	h.mu.Unlock()
 	h.Recall()
 }
@@ -163,7 +167,7 @@ func (op *Operation) leavesBeside(v *vote, now clockdrift.Instant) bool {
 			return false
 		}
 		s.Left(now)
-		h.longest = max(h.longest, op.Lease)
+		h.life.Asks(op.Lease)
 	}
 	v.besides = s.News()
 	return true

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -57,52 +57,24 @@ func (op *Operation) Propose() {
 	}
 }
 
-// outlived reports whether the proposal is as old as the lease: such a number may be below one
-// that a node has forgotten. The number tells its age, too, for the machine may have slept before
-// the operation was asked.
-func (op *Operation) outlived(now clockdrift.Instant) bool {
-	return op.Fence.Number != 0 && !op.Op.Levels &&
-		(now >= op.Asked.Add(op.Lease) || op.board().Microseconds()-op.Fence.Number >= op.Lease.Microseconds())
+// counterOf is the counter of its node that a vote tells, where the operation wants to know it. Hold.mu is held.
+func (op *Operation) counterOf(v *vote, answer protocol.Answer) int64 {
+	switch {
+	case op.Op == protocol.Counters && v.Reply != nil:
+		return v.Counter()
+	case op.Op.Reads && op.Fence.Number != 0 && op.Agrees(answer):
+		return v.Number()
+	}
+	return 0
 }
 
-// carried says what a quorum of votes has come to: where they are for the greatest counter that
-// comes with them, so many must have that, and it must not be so old that a greater one may be
-// forgotten. Hold.mu is held.
-func (op *Operation) carried() Outcome {
-	if !op.Op.Reads || op.Fence.Number == 0 {
-		return Carried
+// oldest is the least that the counter may be which becomes a reader's number. An older one may have come back with an
+// old file, at a node that has forgotten a greater one: then the number that was proposed is taken in its place.
+func (op *Operation) oldest() int64 {
+	if age := op.board().ReadAge; age > 0 && op.Op.Reads && op.Fence.Number != 0 && !op.Op.Levels {
+		return op.Fence.Number - age.Microseconds()
 	}
-	count := 0
-	for i := range op.votes {
-		v := &op.votes[i]
-		if !op.Op.Agrees(v.answer) {
-			continue
-		}
-		if n := v.Number(); n > op.counter {
-			op.counter, count = n, 1
-		} else if n == op.counter {
-			count++
-		}
-	}
-	// An old counter may have come back with an old file, at a node that has forgotten a greater
-	// one.
-	proposed, age := op.Fence.Number, op.board().ReadAge
-	if age > 0 && !op.Op.Levels && op.counter < proposed-age.Microseconds() {
-		op.counter = proposed
-		return Outbid
-	}
-	if count < op.need {
-		return Outbid
-	}
-	return Carried
-}
-
-// number is the fence that the votes are for. Hold.mu is held.
-func (op *Operation) number() int64 {
-	if op.Op.Reads {
-		return op.counter
-	}
-	return op.Fence.Number
+	return 0
 }
 
 // maxRaises bounds the proposals after the first. Each is above all numbers that a quorum had
@@ -120,14 +92,14 @@ func (h *Hold) raise(ctx context.Context, rounds *int) (op *Operation, err error
 		look.Prepare(h, protocol.Counters, h.Acquire.Lease)
 		look.Encode(nil)
 		look.AskAll() // it sets nothing, and works even while the Locker is closed
-		if look.Await(ctx, h.Board.Closing); look.Outcome != Carried {
+		if look.Await(ctx, h.Board.Closing); look.Verdict != lease.Carried {
 			return look, nil
 		}
 		p := max(h.Board.Propose(), look.Greatest()+1)
 		if p >= protocol.MaxFence {
 			return look, &fault.StateError{Op: "acquire", Key: h.Key, Why: fmt.Errorf("%w: a counter of the set %q has come to its end: delete the set at all nodes while nobody works under its keys", fault.ErrFence, look.Fence.Set)}
 		}
-		if op = h.propose(ctx, h.Kind.Raise, p); op.Outcome != Outbid {
+		if op = h.propose(ctx, h.Kind.Raise, p); op.Verdict != lease.Outranked {
 			break
 		}
 	}
@@ -144,7 +116,7 @@ const maxLevels = 8
 func (h *Hold) level(ctx context.Context, number int64, rounds *int) (op *Operation) {
 	for range maxLevels {
 		*rounds++
-		if op = h.propose(ctx, h.Kind.Level, number); op.Outcome != Outbid { // or a writer came in between
+		if op = h.propose(ctx, h.Kind.Level, number); op.Verdict != lease.Outranked { // or a writer came in between
 			break
 		}
 		number = op.Greatest()

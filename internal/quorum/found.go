@@ -37,22 +37,22 @@ func (op *Operation) Found() Found {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
 	f := Found{
-		Asked: op.Asked, Misleads: op.Hold.misleads, SelfWoken: op.setAt >= op.need,
+		Asked: op.Asked, Misleads: op.Hold.misleads, SelfWoken: op.setAt >= op.Need,
 		Readers: op.names(protocol.SharedValue), Nodes: make([]FoundAt, len(op.board().Nodes)),
 	}
-	f.Holder, _ = op.has(op.need)
+	f.Holder, _ = op.has(op.Need)
 	silent, granted := op.answers(protocol.Failed)+op.answers(protocol.Pending), 0
 	for count, ok := len(op.holders), false; count > 0 && !ok; count-- {
 		f.Rival, ok = op.has(count)
-		f.MayHold = ok && count+silent >= op.need
+		f.MayHold = ok && count+silent >= op.Need
 	}
 	var expiries []clockdrift.Instant
 	var clocks []int64
 	for i := range op.votes {
 		v := &op.votes[i]
 		at := &f.Nodes[v.Node.Index]
-		at.Unheard = v.start == 0 || v.answer == protocol.Pending
-		switch v.answer {
+		at.Unheard = v.Sent == 0 || v.Answer == protocol.Pending
+		switch v.Answer {
 		case protocol.Granted:
 			granted++
 			at.Free, at.Said, at.First = true, true, true
@@ -71,7 +71,7 @@ func (op *Operation) Found() Found {
 		}
 	}
 	slices.Sort(expiries)
-	if missing := op.need - granted; missing > 0 && missing <= len(expiries) {
+	if missing := op.Need - granted; missing > 0 && missing <= len(expiries) {
 		f.Frees = expiries[missing-1]
 	}
 	if slices.Sort(clocks); len(clocks) > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -41,30 +42,23 @@ type Hold struct {
 	// The order of mutexes is in test/locking.
 	mu      sync.Mutex // guards all below, the hold's operations, and its renewal
 	loud    bool       // it has had the key, or others may believe so: its releases are announced
-	longest time.Duration
-	Contest *Contest // nil: the votes of the acquire were not split
-	awaited bool     // Close waits for its clean-ups: see [Hold.weigh]
+	life    lease.Hold // whether it is held, until when and with which fence
+	refusal error      // why it never began, if it is over
+	Contest *Contest   // nil: the votes of the acquire were not split
+	awaited bool       // Close waits for its clean-ups: see [Hold.weigh]
 	nodes   []nodeState
-	sides   *protocol.Sides    // where its kind has keys beside the key, or it is converted
-	others  []*Hold            // what it had, or was to have, before or after a conversion: see [Hold.convert]
-	within  *Hold              // whose other token it has: see [Hold.convert]
-	asked   *Operation         // the last of its operations that may set the key and have open requests
-	until   clockdrift.Instant // the lease's end, drift taken off
-	ends    clockdrift.Instant // the longest hold's end, which no lease passes
-	number  int64              // its fence
-	ended   error              // why it is over: ErrLost, ErrReleased or ErrClosed; or why it never began
-	cause   error              // the same with details
-	given   bool               // its user has given it up
-	excess  bool               // an extension that does not count may have set a lease beyond until
-	raises  bool               // an upgrade is under way
+	sides   *protocol.Sides // where its kind has keys beside the key, or it is converted
+	others  []*Hold         // what it had, or was to have, before or after a conversion: see [Hold.convert]
+	within  *Hold           // whose other token it has: see [Hold.convert]
+	asked   *Operation      // the last of its operations that may set the key and have open requests
+	cause   error           // why it is over, with details
+	given   bool            // its user has given it up
+	raises  bool            // an upgrade is under way
 	// misleads: a quorum of the nodes had the token when a round of the acquire was decided, or may
 	// have had it.
 	misleads bool
-	// unwanted: it is over and was not abandoned, or a quorum has granted the token that its lock
-	// goes on with.
-	unwanted bool
 
-	due  atomic.Int64 // until, for whoever asks all the time
+	due  atomic.Int64 // the lease's end, for whoever asks all the time
 	over atomic.Bool  // it had begun, and has ended
 }
 
@@ -80,7 +74,7 @@ type Keeper interface {
 
 // An End is that of a hold.
 type End struct {
-	Why        Why
+	Why        lease.Why
 	Now, Until clockdrift.Instant
 	Fence      int64
 	Exhausted  bool       // it was held for the longest time that it may be
@@ -88,21 +82,10 @@ type End struct {
 	Tally      Tally      // of that
 }
 
-// Why says why a hold has ended.
-type Why uint8
-
-// The ends of a hold.
-const (
-	Released Why = iota + 1
-	Lost
-	Closed
-	Abandoned
-	Converted
-)
-
 // Init makes h the hold of a token, for a lease of ttl.
 func (h *Hold) Init(b *Board, kind *protocol.Kind, key, token string, ttl time.Duration) {
-	h.Board, h.Kind, h.Key, h.Token, h.longest = b, kind, key, token, ttl
+	h.Board, h.Kind, h.Key, h.Token = b, kind, key, token
+	h.life.Init(ttl, h.MaxHold, b.Drift)
 	h.key, h.token = b.KeyName(kind, key), token
 	h.nodes = make([]nodeState, len(b.Nodes))
 	if kind != nil && kind.Many != nil {
@@ -135,19 +118,7 @@ func (h *Hold) Has(key string) bool {
 func (h *Hold) Longest() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.longest
-}
-
-// decided says what a deciding vote does to the hold. h.mu is held.
-func (h *Hold) decided(op *Operation, now clockdrift.Instant) {
-	switch op.Op.Verb {
-	case protocol.Acquiring, protocol.Inheriting, protocol.Upgrading:
-		h.acquired(op, now)
-	case protocol.Raising, protocol.Retaking:
-		h.raised(op, now)
-	case protocol.Extending, protocol.Downgrading:
-		h.prolong(op, now)
-	}
+	return h.life.Longest()
 }
 
 // spread is how many nodes have the token, or may have it. h.mu is held.
@@ -160,27 +131,44 @@ func (h *Hold) spread() (count int) {
 	return count
 }
 
-// acquired begins the hold, or undoes the try. Split votes are kept for now: see [Contest]. The
-// lease counts from the first round, which may have set the key. h.mu is held.
-func (h *Hold) acquired(op *Operation, now clockdrift.Instant) {
-	h.misleads = h.misleads || op.Outcome != Carried && h.spread() >= op.need
-	if op.Outcome == Carried && op != &h.Acquire {
-		op.Start = h.Acquire.first()
+// decided says what a deciding vote does to the hold. h.mu is held.
+func (h *Hold) decided(op *Operation, now clockdrift.Instant) {
+	h.check(now)
+	first := op.aim() == lease.ToHold || op.Op == h.Acquire.Op
+	if first {
+		h.misleads = h.misleads || op.Verdict != lease.Carried && h.spread() >= op.Need
 	}
-	switch {
-	case op.disputed():
-		op.Outcome = Split
+	if op.disputed() { // its votes are kept for now: see [Contest]
+		op.Verdict = lease.Split
 		if op.Full == nil {
 			op.Full = make(chan struct{})
 		}
 		if h.Contest == nil {
 			h.Contest = &Contest{Over: make(chan struct{})}
 		}
+	}
+	var micros int64
+	if op.Fence.Number != 0 {
+		micros = h.Board.Microseconds()
+	}
+	before := h.life.Phase()
+	h.life.Decided(&op.Round, op.Lease, now, micros)
+	switch {
+	case op.aim() == lease.Nothing:
 		return
-	case op.Outcome == Outbid, op.Outcome == Carried && h.begin(op, now):
+	case op.aim() == lease.ToExtend:
+		h.prolonged(op, now)
 		return
-	case h.ended == nil:
-		h.ended = op.reason()
+	case h.life.Phase() == lease.Held && before != lease.Held && h.begins(op, now), h.life.Phase() == lease.Undone:
+		return
+	case h.refusal == nil && before != lease.Over:
+		h.refusal = op.reason()
+	}
+	if op.Verdict == lease.Carried {
+		op.Verdict = lease.Missed
+	}
+	if !first {
+		return
 	}
 	h.loud = h.loud || op.alarming()
 	if h.Own && op.Full == nil {
@@ -189,40 +177,16 @@ func (h *Hold) acquired(op *Operation, now clockdrift.Instant) {
 	op.due |= clears
 }
 
-// raised begins the hold with a fence that was raised. The lease counts from the acquire's first
-// round, which may have set the key. h.mu is held.
-func (h *Hold) raised(op *Operation, now clockdrift.Instant) {
-	if op.Outcome != Carried {
-		return
+// begins lets the hold begin that a quorum has granted, unless nobody wants it any more. h.mu is held.
+func (h *Hold) begins(op *Operation, now clockdrift.Instant) bool {
+	h.due.Store(int64(h.life.Until()))
+	if h.spent(now) { // while it was asked for
+		h.refusal = fault.ErrReleased
+	} else {
+		h.refusal = h.Keeper.Begins(now)
 	}
-	op.Start = h.Acquire.first()
-	if op.Op.Levels && h.Acquire.outlived(now) {
-		h.ended, op.Outcome = fault.ErrExpired, Failed
-		return
-	}
-	h.begin(op, now)
-}
-
-// begin begins the hold that a quorum has granted. After the deadline the operation fails instead.
-// h.mu is held.
-func (h *Hold) begin(op *Operation, now clockdrift.Instant) bool {
-	h.until, h.ends = op.deadline(), op.Start.Add(h.MaxHold)
-	if h.from != nil {
-		h.ends = h.from.ends
-		h.until = min(h.until, h.ends)
-	}
-	h.due.Store(int64(h.until))
-	switch {
-	case now >= h.until, op.outlived(now):
-		h.ended = fault.ErrExpired
-	case h.spent(now): // while it was asked for
-		h.ended = fault.ErrReleased
-	default:
-		h.number = op.number()
-		h.ended = h.Keeper.Begins(now)
-	}
-	if h.ended != nil {
-		op.Outcome = Failed
+	if h.refusal != nil {
+		h.life.End(lease.Withdrawn, now)
 		return false
 	}
 	h.loud = true
@@ -232,29 +196,47 @@ func (h *Hold) begin(op *Operation, now clockdrift.Instant) bool {
 	return true
 }
 
-// prolong moves the deadline, unless that has passed: one of the two comes first. h.mu is held.
-func (h *Hold) prolong(op *Operation, now clockdrift.Instant) {
-	h.check(now)
-	switch {
-	case h.ended != nil:
-		// Somebody else may have held and released the key since the deadline. A release needs no
-		// clean-up: it waits behind this extension in the key's queues.
-		if h.ended == fault.ErrLost { //nolint:errorlint // ended holds the sentinel itself
+// prolonged notes what has come of an extension. h.mu is held.
+func (h *Hold) prolonged(op *Operation, now clockdrift.Instant) {
+	switch h.life.Phase() {
+	case lease.Over:
+		// A release needs no clean-up: it waits behind this extension in the key's queue.
+		if h.life.Why() == lease.Lost {
 			op.due |= clears
 		}
-		if op.Outcome == Carried {
-			op.Outcome = Failed
+		if op.Verdict == lease.Carried {
+			op.Verdict = lease.Missed
 		}
-		return
-	case op.Outcome == Carried:
-		h.until = max(h.until, min(op.deadline(), h.ends))
-		h.due.Store(int64(h.until))
 	default:
-		h.excess = true
+		h.due.Store(int64(h.life.Until()))
+		if op.Attempt > 0 {
+			h.Renewal.decided(op, now)
+		}
 	}
-	if op.Round > 0 {
-		h.Renewal.decided(op, now)
+}
+
+// refuse ends a hold that has not begun, and will not.
+func (h *Hold) refuse() {
+	h.mu.Lock()
+	h.life.End(lease.Refused, h.Board.Clock.Now())
+	h.mu.Unlock()
+}
+
+// ended is why the hold is over, or never began; nil: it goes on. h.mu is held.
+func (h *Hold) ended() error {
+	switch h.life.Why() {
+	case 0:
+		return nil
+	case lease.Lost:
+		return fault.ErrLost
+	case lease.Closed:
+		return fault.ErrClosed
+	case lease.Late:
+		return fault.ErrExpired
+	case lease.Refused, lease.Withdrawn:
+		return h.refusal
 	}
+	return fault.ErrReleased
 }
 
 // observe locks h.mu, which the caller gives back, and ends the hold if its deadline has passed at
@@ -268,36 +250,30 @@ func (h *Hold) observe() (now clockdrift.Instant) {
 
 // check ends the hold if its deadline has passed. h.mu is held.
 func (h *Hold) check(now clockdrift.Instant) {
-	if h.ended == nil && now >= h.until {
-		h.end(Lost, now)
+	if h.life.Phase() == lease.Held && now >= h.life.Until() {
+		h.end(lease.Lost, now)
 	}
 }
 
 // end ends the hold, unless it has ended before. h.mu is held.
-func (h *Hold) end(why Why, now clockdrift.Instant) {
-	if h.ended != nil {
+func (h *Hold) end(why lease.Why, now clockdrift.Instant) {
+	if h.life.Phase() == lease.Over {
 		return
 	}
-	e := End{Why: why, Now: now, Until: h.until, Fence: h.number}
-	switch why {
-	case Lost:
-		h.ended = fault.ErrLost
-		allowance := clockdrift.Allowance(h.longest, h.Board.Drift)
-		e.Exhausted = h.until >= h.ends.Add(-allowance-protocol.MinTTL)
+	h.life.End(why, now)
+	e := End{Why: h.life.Why(), Now: now, Until: h.life.Until(), Fence: h.life.Fence()}
+	if e.Why == lease.Lost {
+		longest := h.life.Longest()
+		e.Exhausted = e.Until >= h.life.Limit().Add(-clockdrift.Allowance(longest, h.Board.Drift)-protocol.MinTTL)
 		if h.Renewal != nil && h.Renewal.failed != nil {
 			e.Failed, e.Tally = h.Renewal.failed, h.Renewal.failed.count()
 		}
-	case Closed:
-		h.ended = fault.ErrClosed
-	default:
-		h.ended = fault.ErrReleased
+		if h.life.Excess() {
+			h.abandon()
+		}
 	}
-	if why != Abandoned { // its key stays, whichever token has it
+	if e.Why != lease.Abandoned { // its key stays, whichever token has it
 		h.over.Store(true)
-		h.unwanted = why != Converted // or nodes that do not have the token yet need not get it
-	}
-	if h.excess && why == Lost {
-		h.abandon()
 	}
 	if h.Renewal != nil {
 		h.Board.Renewals.remove(h.Renewal)

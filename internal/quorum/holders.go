@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -51,8 +52,8 @@ func (op *Operation) has(need int) (token string, ok bool) {
 // disputed reports whether an acquire that has failed may be settled by rank: its token is a new one, which may
 // let go; enough nodes answer; and no token is known to have a quorum of them. Hold.mu is held.
 func (op *Operation) disputed() bool {
-	_, held := op.has(op.need)
-	return op.Outcome == Failed && op.Op.Verb == protocol.Acquiring && !op.Hold.Own && !held && op.answers(protocol.Failed) <= len(op.votes)-op.need
+	_, held := op.has(op.Need)
+	return op.Verdict == lease.Missed && op.Op.Verb == protocol.Acquiring && !op.Hold.Own && !held && op.answers(protocol.Failed) <= len(op.votes)-op.Need
 }
 
 // value is what the key has at a node where the token has it.
@@ -96,7 +97,7 @@ func (op *Operation) rank() (mine int, leads bool) {
 		return mine, mine > 0
 	}
 	// Where votes have to be durable, asking again would write nothing, and prove nothing.
-	return mine, mine > 0 && free >= op.need && a.Board.Durability == nil
+	return mine, mine > 0 && free >= op.Need && a.Board.Durability == nil
 }
 
 // compareRank compares tokens with equally many votes: those that do not let go rank first.
@@ -115,16 +116,16 @@ func compareRank(a, b string) int {
 func (op *Operation) Behind(won *Operation) {
 	won.Hold.mu.Lock()
 	defer won.Hold.mu.Unlock()
-	op.need, op.Asked, op.Outcome = won.need, won.Asked, Failed
+	op.Need, op.Asked, op.Verdict = won.Need, won.Asked, lease.Missed
 	op.votes = make([]vote, len(won.votes))
 	op.holders = make([]holderView, len(won.votes))
 	for i := range won.votes {
 		v := &won.votes[i]
 		own := &op.votes[i]
 		own.Init(&op.Ask, &op.Terms, v.Node, i)
-		own.answer, own.answered, own.err = v.answer, v.answered, v.err
-		if v.answer == protocol.Granted {
-			own.answer = protocol.Taken
+		own.Answer, own.answered, own.err = v.Answer, v.answered, v.err
+		if v.Answer == protocol.Granted {
+			own.Answer = protocol.Taken
 			op.holders[i] = holderView{taken: true, token: won.Hold.value()}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -25,10 +26,11 @@ func (h *Hold) Rest() time.Duration {
 
 // rest is what is left of the lease. h.mu is held.
 func (h *Hold) rest(now clockdrift.Instant) time.Duration {
-	if h.ended != nil {
-		return min(0, h.until.Sub(now))
+	left := h.life.Until().Sub(now)
+	if h.life.Phase() == lease.Over {
+		return min(0, left)
 	}
-	return h.until.Sub(now)
+	return left
 }
 
 // Deadline is when the lease ends, drift taken off.
@@ -38,21 +40,21 @@ func (h *Hold) Deadline() clockdrift.Instant { return clockdrift.Instant(h.due.L
 func (h *Hold) Fence() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.number
+	return h.life.Fence()
 }
 
 // Ended is why the hold is known to be over, or never began; nil: it goes on.
 func (h *Hold) Ended() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.ended
+	return h.ended()
 }
 
 // Over is why the hold is over by now, and the same with details; nil: it goes on.
 func (h *Hold) Over() (ended, cause error) {
 	h.observe()
 	defer h.mu.Unlock()
-	return h.ended, h.cause
+	return h.ended(), h.cause
 }
 
 // Drops reports whether the hold is over at this moment. It is not where another goroutine has the
@@ -63,33 +65,33 @@ func (h *Hold) Drops(now clockdrift.Instant) bool {
 	}
 	defer h.mu.Unlock()
 	h.check(now)
-	return h.ended != nil
+	return h.life.Phase() == lease.Over
 }
 
 // GiveUp ends the hold for its user, once. Close waits from then on, until it is told not to: a
 // release that it does not find among the holds any more may not be under way yet.
-func (h *Hold) GiveUp(why Why) (lost bool, err error) {
+func (h *Hold) GiveUp(why lease.Why) (lost bool, err error) {
 	now := h.observe()
 	defer h.mu.Unlock()
 	switch {
 	case h.given:
 		return false, fault.ErrReleased
-	case h.ended == fault.ErrClosed: //nolint:errorlint // ended holds the sentinel itself
+	case h.life.Why() == lease.Closed:
 		return false, fault.ErrClosed
 	}
 	h.given = true
 	h.Board.Keys.Await(+1)
-	lost = h.ended != nil
+	lost = h.life.Phase() == lease.Over
 	h.end(why, now)
 	return lost, nil
 }
 
 // Take ends the hold without its user, and reports whether it was not over before. Given: it is as
 // if the user had given it up.
-func (h *Hold) Take(why Why, given bool) bool {
+func (h *Hold) Take(why lease.Why, given bool) bool {
 	now := h.observe()
 	defer h.mu.Unlock()
-	goesOn := h.ended == nil
+	goesOn := h.life.Phase() != lease.Over
 	h.given = h.given || given && goesOn
 	h.end(why, now)
 	return goesOn
@@ -100,7 +102,7 @@ func (h *Hold) Take(why Why, given bool) bool {
 func (h *Hold) Resume() time.Duration {
 	now := h.observe()
 	defer h.mu.Unlock()
-	if h.ended == nil && h.Renewal != nil {
+	if h.life.Phase() == lease.Held && h.Renewal != nil {
 		h.Renewal.hurry(now)
 	}
 	return h.rest(now)
@@ -111,16 +113,16 @@ func (h *Hold) Resume() time.Duration {
 func (h *Hold) ToExtend(ttl time.Duration) (op *Operation, ended error) {
 	now := h.observe()
 	defer h.mu.Unlock()
-	if h.ended != nil {
-		return nil, h.ended
+	if ended := h.ended(); ended != nil {
+		return nil, ended
 	}
-	if left := h.ends.Sub(now).Truncate(time.Millisecond); ttl > left {
-		if left < protocol.MinTTL || clockdrift.Deadline(now, left, h.Board.Drift) <= h.until {
+	if left := h.life.Limit().Sub(now).Truncate(time.Millisecond); ttl > left {
+		if left < protocol.MinTTL || h.life.Grants(now, left) <= h.life.Until() {
 			return nil, nil
 		}
 		ttl = left
 	}
-	h.longest = max(h.longest, ttl)
+	h.life.Asks(ttl)
 	return h.extension(ttl), nil
 }
 
@@ -128,10 +130,10 @@ func (h *Hold) ToExtend(ttl time.Duration) (op *Operation, ended error) {
 func (h *Hold) extension(ttl time.Duration) *Operation {
 	op := new(Operation)
 	op.Prepare(h, h.Kind.Extend, ttl)
-	op.Ends = h.until
+	op.Ends = h.life.Until()
 	op.Encode(nil)
-	if h.number != 0 {
-		op.carryAlong(h.number)
+	if fence := h.life.Fence(); fence != 0 {
+		op.carryAlong(fence)
 	}
 	return op
 }

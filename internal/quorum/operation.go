@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -16,13 +17,14 @@ import (
 type Operation struct {
 	protocol.Ask
 	node.Terms
-	Hold  *Hold
-	Lease time.Duration      // what it asks for, or the longest one of the hold
-	Done  chan struct{}      // closed when decided
-	Full  chan struct{}      // closed when all nodes have answered, or of a failed acquire the near: see Late; nil: nobody waits
-	Round int32              // of a renewal, since the last that was carried
-	Seen  string             // of an acquire: the token that was in the way of the call's last tries; "": none
-	Since clockdrift.Instant // the first of them
+	lease.Round // what the nodes say; guarded by Hold.mu, as all below that
+	Hold        *Hold
+	Lease       time.Duration      // what it asks for, or the longest one of the hold
+	Done        chan struct{}      // closed when decided
+	Full        chan struct{}      // closed when all nodes have answered, or of a failed acquire the near: see Late; nil: nobody waits
+	Attempt     int32              // of a renewal, since the last that was carried
+	Seen        string             // of an acquire: the token that was in the way of the call's last tries; "": none
+	Since       clockdrift.Instant // the first of them
 
 	// Handoff is the release that a hand-over is as well.
 	Handoff *Operation
@@ -33,31 +35,22 @@ type Operation struct {
 	queued int // requests that had to wait behind others of their keys when they were put
 	state  *keyState
 	others []*keyState // of its further keys
-	need   int
 
 	// Guarded by Hold.mu.
-	Outcome   Outcome
 	Interrupt error              // why it was dropped
-	Start     clockdrift.Instant // of the votes that agreed, the earliest that left
 	Over      clockdrift.Instant // when the deciding vote was counted
 	Early     bool               // it has failed without nodes that have not answered
 
 	votes      []vote
-	agreed     int
-	open       int          // requests without a final answer
-	spared     int          // releases that agree unasked; they decide only if no other answer is to come
 	due        effects      // when Hold.mu is free
 	submitted  bool         // to all nodes
 	behind     []*node.Node // of a release: where another token of the lock was, or might be, when it was made
-	superseded bool         // by a later operation of its hold
 	dismissed  bool         // nobody waits for the answers that have not come yet
 	filled     bool         // it was
 	unanswered bool         // a release was sent and got no answer
 	holders    []holderView
 	early      *time.Timer // to that; nil: it was not contested
 	setAt      int         // nodes that have set the key, whether or not that is a vote
-	outbid     int         // nodes that have granted the key and accepted a greater fence before
-	counter    int64       // the greatest fence that a node was asked for
 
 	// whole, if there is one, is called once, when all nodes have answered.
 	whole func(op *Operation)
@@ -68,12 +61,11 @@ type Operation struct {
 // A vote is a request, and what came of it. All but the request is guarded by Hold.mu.
 type vote struct {
 	node.Request
-	answer   protocol.Answer
-	last     bool               // it was the operation's last to be answered; its sender's own
-	server   uint32             // which one has answered, if it asks for a vote; 0: not known
-	start    clockdrift.Instant // the clock before its first byte left; 0: nothing has
-	seen     uint32             // the news of the token's trace then
-	besides  uint32             // the same of Beside's token
+	lease.Vote
+	last     bool   // it was the operation's last to be answered; its sender's own
+	server   uint32 // which one has answered, if it asks for a vote; 0: not known
+	seen     uint32 // the news of the token's trace when it first left
+	besides  uint32 // the same of Beside's token
 	answered clockdrift.Instant
 	err      error
 }
@@ -88,19 +80,6 @@ const (
 	decides                       // close Done
 	fills                         // close Full
 	completes                     // call whole
-)
-
-// An Outcome of an operation.
-type Outcome uint8
-
-// The outcomes.
-const (
-	Undecided Outcome = iota
-	Carried           // by a quorum
-	Failed            // a quorum is out of reach
-	Outbid            // a quorum has granted the key, but not the fence
-	Split             // a quorum is out of reach, and no other token is known to have one
-	Dropped           // by the caller, before it was decided
 )
 
 var errNeedless = errors.New("not asked any more: its answer could not change the outcome")
@@ -163,7 +142,7 @@ func (op *Operation) submit(nodes []*node.Node) {
 
 // Queued reports whether no quorum can answer before others of its keys have been answered. Only the
 // goroutine that has asked may ask it.
-func (op *Operation) Queued() bool { return len(op.votes)-op.queued < op.need }
+func (op *Operation) Queued() bool { return len(op.votes)-op.queued < op.Need }
 
 // enter makes the requests, and lets the operation to the state of its key, unless the board
 // takes in no such operations any more.
@@ -180,7 +159,12 @@ func (op *Operation) enter(nodes []*node.Node, need int) bool {
 	if lanes := op.lanes(); len(lanes) > 0 {
 		op.More, op.others = b.Keys.enterOthers(lanes, len(b.Nodes), len(nodes))
 	}
-	op.need, op.open = need, len(nodes)
+	op.Begin(op.aim(), len(nodes), need, op.Op.AnyAnswer())
+	if op.Op.Levels { // its number is that of the first round, or greater
+		op.Round.ProposeAs(&h.Acquire.Round)
+	} else {
+		op.Round.Propose(op.Fence.Number, op.Asked, op.Op.Reads)
+	}
 	if op.votes == nil {
 		op.votes = make([]vote, len(nodes))
 	}
@@ -222,6 +206,22 @@ func (op *Operation) lanes() (lanes []any) {
 		lanes = append(slices.Clip(lanes), op.Line.Lane(h.Key))
 	}
 	return lanes
+}
+
+// aim is what the operation is to bring about for its hold.
+func (op *Operation) aim() lease.Aim {
+	switch op.Op.Verb {
+	case protocol.Acquiring, protocol.Inheriting, protocol.Upgrading:
+		if op == &op.Hold.Acquire {
+			return lease.ToHold
+		}
+		return lease.ToHoldAgain
+	case protocol.Raising, protocol.Retaking:
+		return lease.ToHoldAgain
+	case protocol.Extending, protocol.Downgrading:
+		return lease.ToExtend
+	}
+	return lease.Nothing
 }
 
 // weighs reports whether what becomes of a key is up to the operation: it is no question, and asks

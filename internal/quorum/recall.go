@@ -3,6 +3,7 @@ package quorum
 import (
 	"slices"
 
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -18,17 +19,11 @@ import (
 func (op *Operation) needless() bool {
 	switch {
 	case op.Op.Verb == protocol.Sounding:
-		return op.Outcome != Undecided && op.dismissed
+		return op.Verdict != lease.Undecided && op.dismissed
 	case !op.Op.Sets:
 		return false
-	case op.Hold.unwanted, op.Outcome == Dropped:
-		return true
-	case op.Outcome == Undecided:
-		return false
-	case op.superseded:
-		return true
 	}
-	return op.Outcome != Carried && (op.dismissed || op.Outcome == Failed && op.Full == nil && op.whole == nil)
+	return !op.Hold.life.MaySet(&op.Round, !op.dismissed && (op.Full != nil || op.whole != nil))
 }
 
 // supersedes reports whether op asks for all that an earlier operation of its hold does: it is
@@ -55,7 +50,7 @@ func (h *Hold) Recall() {
 		for op := h.asked; op != nil; op = op.before {
 			for i := range op.votes {
 				r := &op.votes[i].Request
-				if op.Op.Sets == sets && op.votes[i].answer == protocol.Pending && op.spares(r) {
+				if op.Op.Sets == sets && op.votes[i].Answer == protocol.Pending && op.spares(r) {
 					needless = append(needless, r)
 				}
 			}
@@ -83,7 +78,9 @@ func (op *Operation) list(nodes []*node.Node) {
 			h.nodes[n.Index].asked++
 		}
 		for earlier := h.asked; earlier != nil; earlier = earlier.before {
-			earlier.superseded = earlier.superseded || op.supersedes(earlier)
+			if op.supersedes(earlier) {
+				earlier.Supersede()
+			}
 		}
 	}
 	op.before, h.asked = h.asked, op

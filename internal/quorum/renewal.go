@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -64,19 +65,19 @@ func (r *Renewal) plan(due clockdrift.Instant) {
 func (r *Renewal) renew() {
 	h := r.hold
 	now := h.observe()
-	ttl := min(r.ttl, h.ends.Sub(now).Truncate(time.Millisecond)) // within the longest hold
+	ttl := min(r.ttl, h.life.Limit().Sub(now).Truncate(time.Millisecond)) // within the longest hold
 	switch {
-	case h.ended != nil || h.Parent.Err() != nil || ttl < protocol.MinTTL:
+	case h.life.Phase() == lease.Over || h.Parent.Err() != nil || ttl < protocol.MinTTL:
 		h.mu.Unlock()
 		return
-	case r.last != nil && r.last.Outcome == Undecided && r.last.unsent(): // another one would come no sooner
+	case r.last != nil && r.last.Verdict == lease.Undecided && r.last.unsent(): // another one would come no sooner
 		r.plan(now.Add(r.pause(now)))
 		h.mu.Unlock()
 		return
 	}
 	op := h.extension(ttl)
 	op.whole = (*Operation).renewed
-	op.Round = r.failures + 1
+	op.Attempt = r.failures + 1
 	r.last = op
 	h.mu.Unlock()
 	op.AskAll()
@@ -84,7 +85,7 @@ func (r *Renewal) renew() {
 
 // decided plans the extension after one that is decided. Hold.mu is held.
 func (r *Renewal) decided(op *Operation, now clockdrift.Instant) {
-	if op.Outcome == Carried {
+	if op.Verdict == lease.Carried {
 		r.failures, r.failed = 0, nil
 		r.plan(op.Start.Add(r.between(r.ttl/EarliestAgain, r.ttl/RenewalShare-r.slot())))
 		return
@@ -98,13 +99,13 @@ func (r *Renewal) decided(op *Operation, now clockdrift.Instant) {
 // makes some twenty of any TTL, and at least a quarter of the node time-out, in which
 // nodes recover, unless the lease has little more left. Hold.mu is held.
 func (r *Renewal) pause(now clockdrift.Instant) time.Duration {
-	left := r.hold.until.Sub(now)
+	left := r.hold.life.Until().Sub(now)
 	return max(r.between(left/8, left/4+1), min(r.hold.Board.NodeTimeout(r.ttl)/4, left/2))
 }
 
 // hurry lets an extension begin soon, at a random moment for each hold. Hold.mu is held.
 func (r *Renewal) hurry(now clockdrift.Instant) {
-	r.plan(now.Add(r.between(0, r.hold.until.Sub(now)/8+1)))
+	r.plan(now.Add(r.between(0, r.hold.life.Until().Sub(now)/8+1)))
 }
 
 // renewed tells of an extension that all nodes have answered. One that cannot succeed any more asks
@@ -115,7 +116,7 @@ func (op *Operation) renewed() {
 	if h.Renewal.last == op {
 		h.Renewal.last = nil
 	}
-	beaten := h.ended == nil && op.Outcome == Failed && op.beaten()
+	beaten := h.life.Phase() == lease.Held && op.Verdict == lease.Missed && op.beaten()
 	h.mu.Unlock()
 	h.Keeper.Renewed(op)
 	if beaten {
@@ -132,6 +133,6 @@ func (op *Operation) revoked() {
 	now := h.observe()
 	defer h.mu.Unlock()
 	if op.buried() {
-		h.end(Lost, now)
+		h.end(lease.Lost, now)
 	}
 }

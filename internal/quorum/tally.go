@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -13,46 +14,34 @@ import (
 // held.
 func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clockdrift.Instant) {
 	h := op.Hold
-	if op.Op.Votes && op.Op.Agrees(answer) && op.twice(v) {
+	if op.Op.Votes && op.Agrees(answer) && op.twice(v) {
 		answer, err = protocol.Failed, errTwice
 	}
-	v.answer, v.err, v.answered = answer, err, now
+	v.err, v.answered = err, now
 	if op.Op.Sets {
 		h.nodes[v.Node.Index].asked--
 	}
-	op.open--
-	if op.Op.Agrees(answer) {
-		op.agreed++
-		if op.agreed == 1 || v.start < op.Start {
-			op.Start = v.start // the earliest expiry counts
+	op.Count(&v.Vote, answer, op.counterOf(v, answer))
+	if op.Verdict == lease.Undecided {
+		if op.Quorum() {
+			op.spoil()
 		}
-	}
-	if answer == protocol.Outbid {
-		op.outbid++
-	}
-	if op.Outcome == Undecided {
-		switch {
-		case op.agreed >= op.need && (op.agreed-op.spared >= op.need || op.open == 0) && op.quorate():
-			op.decide(op.carried(), now)
-		case op.agreed+op.open >= op.need: // a quorum is in reach
-		case op.agreed+op.outbid >= op.need:
-			op.decide(Outbid, now)
-		case op.agreed+op.outbid+op.open < op.need:
-			op.decide(Failed, now)
+		if verdict := op.Reached(op.oldest()); verdict != lease.Undecided {
+			op.decide(verdict, now)
 		}
 	}
 	switch {
-	case op.Outcome != Undecided:
+	case op.Verdict != lease.Undecided:
 	case op.contested():
 		op.hurry(now)
-	case op.outbid > 0 && op.agreed+op.outbid >= op.need && op.far():
-		op.decide(Outbid, now) // a greater number is there before the answer of a node that is far away
+	case op.Granted() && op.far():
+		op.decide(lease.Outranked, now) // a greater number is there before the answer of a node that is far away
 	}
 	if op.Op.Frees {
 		h.onReleased(v, now)
 	}
-	v.last = op.open == 0
-	if op.Full != nil && !op.filled && (v.last || op.Op.Sets && (op.Outcome == Failed || op.Outcome == Split) && op.far()) {
+	v.last = op.Open == 0
+	if op.Full != nil && !op.filled && (v.last || op.Op.Sets && (op.Verdict == lease.Missed || op.Verdict == lease.Split) && op.far()) {
 		op.due, op.filled = op.due|fills, true
 	}
 	if v.last {
@@ -64,17 +53,17 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 }
 
 // decide ends the operation. Hold.mu is held.
-func (op *Operation) decide(how Outcome, now clockdrift.Instant) {
+func (op *Operation) decide(how lease.Verdict, now clockdrift.Instant) {
 	if op.early != nil {
 		op.early.Stop()
 	}
-	op.Outcome, op.Over = how, now
+	op.Verdict, op.Over = how, now
 	op.Hold.decided(op, now)
 	op.due |= decides
 	if op.due&clears != 0 { // for Close, the last answer may come before the clean-up is asked for
 		op.board().Keys.Await(+1)
 	}
-	if op.open > 0 && op.needless() {
+	if op.Open > 0 && op.needless() {
 		op.due |= recalls
 	}
 }
@@ -89,11 +78,6 @@ func (op *Operation) unsent() bool {
 	return false
 }
 
-// deadline is when the lease ends that the votes have granted. Hold.mu is held.
-func (op *Operation) deadline() clockdrift.Instant {
-	return clockdrift.Deadline(op.Start, op.Lease, op.board().Drift)
-}
-
 // errTwice is the fate of a vote of a server that has voted as another node before.
 var errTwice = errors.New("this server has voted already, as another node: names have changed places")
 
@@ -103,19 +87,18 @@ func (op *Operation) twice(v *vote) bool {
 	v.server = v.Node.Server.Load()
 	for i := range op.votes {
 		other := &op.votes[i]
-		if other != v && v.server != 0 && other.server == v.server && op.Op.Agrees(other.answer) {
+		if other != v && v.server != 0 && other.server == v.server && op.Agrees(other.Answer) {
 			return true
 		}
 	}
 	return false
 }
 
-// quorate takes back the votes that others of the operation have spoiled, and reports whether there
-// are still enough. Hold.mu is held.
-func (op *Operation) quorate() bool {
+// spoil takes back the votes that others of the operation have spoiled. Hold.mu is held.
+func (op *Operation) spoil() {
 	guard := op.board().Restarts
 	if guard == nil || !op.Op.Votes {
-		return true
+		return
 	}
 	for i := range op.votes {
 		v := &op.votes[i]
@@ -129,16 +112,15 @@ func (op *Operation) quorate() bool {
 			}
 		}
 		if why != nil {
-			v.answer, v.err = protocol.Failed, why
-			op.agreed--
+			v.err = why
+			op.Spoil(&v.Vote)
 		}
 	}
-	return op.agreed >= op.need
 }
 
 // judged reports whether v agrees and a gate has judged it: only then nobody writes to its
 // evidence any more. Hold.mu is held.
-func (op *Operation) judged(v *vote) bool { return op.Op.Agrees(v.answer) && v.Evidence != nil }
+func (op *Operation) judged(v *vote) bool { return op.Agrees(v.Answer) && v.Evidence != nil }
 
 // reason is why too few nodes agreed: too many nodes cannot say, or somebody else has the
 // key. Of an acquire it is also said if several may ask for the key and nobody have it: the nodes
@@ -146,12 +128,12 @@ func (op *Operation) judged(v *vote) bool { return op.Op.Agrees(v.answer) && v.E
 func (op *Operation) reason() error {
 	silent := op.answers(protocol.Failed) - op.refused(errNeedless) // which might have said anything
 	switch {
-	case op.Outcome != Dropped && op.refused(fault.ErrPermits) > len(op.votes)-op.need:
+	case op.Verdict != lease.Dropped && op.refused(fault.ErrPermits) > len(op.votes)-op.Need:
 		return fault.ErrPermits
-	case op.Outcome == Dropped, silent > len(op.votes)-op.need:
+	case op.Verdict == lease.Dropped, silent > len(op.votes)-op.Need:
 		return fault.ErrNoQuorum
 	case op.Op.Tells():
-		if _, held := op.has(op.need); !held {
+		if _, held := op.has(op.Need); !held {
 			return fault.ErrContended
 		}
 	}
@@ -164,8 +146,8 @@ func (op *Operation) Why() error {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
 	switch reason := op.reason(); {
-	case op.Op.Votes && op.Hold.ended != nil:
-		return op.Hold.ended
+	case op.Op.Votes && op.Hold.ended() != nil:
+		return op.Hold.ended()
 	case !op.Op.Prolongs || reason != fault.ErrTaken: //nolint:errorlint // reason returns the sentinel itself
 		return reason
 	case op.beaten():
@@ -176,31 +158,31 @@ func (op *Operation) Why() error {
 
 // beaten reports whether something else has the key at so many nodes that the others are no quorum.
 // Hold.mu is held.
-func (op *Operation) beaten() bool { return op.answers(protocol.Taken) > len(op.votes)-op.need }
+func (op *Operation) beaten() bool { return op.answers(protocol.Taken) > len(op.votes)-op.Need }
 
 // Vacant reports whether a quorum has the token or nothing, and whether no node has said that
 // something else is there.
 func (op *Operation) Vacant() (quorum, alone bool) {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
-	return op.answers(protocol.Granted)+op.answers(protocol.Absent) >= op.need, op.answers(protocol.Taken) == 0
+	return op.answers(protocol.Granted)+op.answers(protocol.Absent) >= op.Need, op.answers(protocol.Taken) == 0
 }
 
 // buried is beaten by tombstones, where the op reads what the key holds. Hold.mu is held.
 func (op *Operation) buried() bool {
 	count := 0
 	for i := range op.votes {
-		if v := &op.votes[i]; v.answer == protocol.Taken && v.Tombstone() {
+		if v := &op.votes[i]; v.Answer == protocol.Taken && v.Tombstone() {
 			count++
 		}
 	}
-	return count > len(op.votes)-op.need
+	return count > len(op.votes)-op.Need
 }
 
 // answers counts the nodes that have said this. Hold.mu is held.
 func (op *Operation) answers(what protocol.Answer) (count int) {
 	for i := range op.votes {
-		if op.votes[i].answer == what {
+		if op.votes[i].Answer == what {
 			count++
 		}
 	}
@@ -220,7 +202,7 @@ func (op *Operation) refused(why error) (count int) {
 // alarming reports whether others may have taken a failed try for a holder, whose end has to
 // be announced to them. Hold.mu is held.
 func (op *Operation) alarming() bool {
-	return len(op.votes)-op.answers(protocol.Taken) >= op.need
+	return len(op.votes)-op.answers(protocol.Taken) >= op.Need
 }
 
 // Deleted reports whether a node has deleted the key, or may have.
@@ -239,7 +221,7 @@ func (op *Operation) Undeleted() (key string, ok bool) {
 	}
 	deleted := make([]bool, len(op.Many.Names))
 	for i := range op.votes {
-		if v := &op.votes[i]; v.answer == protocol.Granted {
+		if v := &op.votes[i]; v.Answer == protocol.Granted {
 			v.Deleted(func(key int) { deleted[key] = true })
 		}
 	}
@@ -250,19 +232,12 @@ func (op *Operation) Undeleted() (key string, ok bool) {
 	return op.Many.Names[first], true
 }
 
-// first is when the first of the operation's requests left. Hold.mu is held.
-func (op *Operation) first() (first clockdrift.Instant) {
-	for i := range op.votes {
-		if start := op.votes[i].start; start != 0 && (first == 0 || start < first) {
-			first = start
-		}
-	}
-	return first
-}
-
-// Greatest is the greatest counter that was read so far.
+// Greatest is the greatest counter that was read so far, or what is to become the number in its place: see oldest.
 func (op *Operation) Greatest() int64 {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
-	return op.counter
+	if greatest := op.Round.Greatest(); greatest >= op.oldest() {
+		return greatest
+	}
+	return op.Fence.Number
 }
