@@ -144,9 +144,9 @@ func (h *Hold) Decided(r *Round, ttl time.Duration, now clockdrift.Instant, micr
 		return
 	}
 	switch {
-	case r.aim == ToExtend:
+	case r.Aim == ToExtend:
 		h.extended(r, ttl, now)
-	case r.aim == Nothing:
+	case r.Aim == Nothing:
 	case r.Verdict == Carried:
 		h.begin(r, ttl, now, micros)
 	case r.Verdict == Split, r.Verdict == Outranked:
@@ -160,7 +160,7 @@ func (h *Hold) Decided(r *Round, ttl time.Duration, now clockdrift.Instant, micr
 // begin begins a hold that a quorum has granted, unless that is too late. The lease counts from the first round, which
 // may have set the key.
 func (h *Hold) begin(r *Round, ttl time.Duration, now clockdrift.Instant, micros int64) {
-	if r.aim == ToHoldAgain {
+	if r.Aim == ToHoldAgain {
 		r.Start = h.first
 	}
 	if h.limit == 0 {

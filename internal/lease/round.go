@@ -59,7 +59,7 @@ type Round struct {
 	Need       int                // so many have to agree
 	Agreed     int                // so many do
 	Open       int                // so many have no vote yet
-	aim        Aim
+	Aim        Aim
 	any        bool // every answer but Failed agrees: of a release, and of a look at who has the key
 	spared     int  // of Agreed: nodes that were not asked, because the token is not there
 	outbid     int
@@ -76,12 +76,11 @@ type Vote struct {
 	Sent   clockdrift.Instant // when its command first left; 0: it has not
 	number int64              // the node's counter, if the answer tells that
 	Answer Answer
-	counts bool // among those that agree
 }
 
 // Begin begins the round: so many of the nodes have to agree. AnyAnswer: whatever a node says agrees, unless it has Failed.
 func (r *Round) Begin(aim Aim, nodes, need int, anyAnswer bool) {
-	*r = Round{aim: aim, Need: need, Open: nodes, any: anyAnswer}
+	*r = Round{Aim: aim, Need: need, Open: nodes, any: anyAnswer}
 }
 
 // Propose says which number becomes the fence, and when that was proposed. Reads: it is the greatest counter that the
@@ -121,10 +120,10 @@ func (r *Round) Agrees(a Answer) bool { return a == Granted || r.any && a != Fai
 // Count counts the answer of a node, once. Number: its counter, where the round reads.
 func (r *Round) Count(v *Vote, a Answer, number int64) {
 	must(v.Answer == Pending, "a node votes once in a round")
-	v.Answer, v.number, v.counts = a, number, r.Agrees(a)
+	v.Answer, v.number = a, number
 	r.Open--
 	switch {
-	case v.counts:
+	case r.Agrees(a):
 		if r.Agreed++; r.Agreed == 1 || v.Sent < r.Start {
 			r.Start = v.Sent // the earliest expiry counts
 		}
@@ -146,8 +145,8 @@ func (r *Round) Spare() { r.spared++ }
 
 // Spoil takes back a vote that agreed: what the node has answered since, or another node, speaks against it.
 func (r *Round) Spoil(v *Vote) {
-	must(v.counts && r.Verdict == Undecided, "a vote is spoiled that does not count")
-	v.Answer, v.counts = Failed, false
+	must(r.Agrees(v.Answer) && r.Verdict == Undecided, "a vote is spoiled that does not count")
+	v.Answer = Failed
 	r.Agreed--
 	if v.number == r.counter {
 		r.have--

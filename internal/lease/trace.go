@@ -1,6 +1,7 @@
 // Package lease is pure: it says what becomes of a lock, without a goroutine, clock, mutex or driver. Times and
-// answers are arguments. What is here so far is the trace of a token at one node: package quorum keeps one for each
-// token and node, and sends what a trace wants.
+// answers are arguments. A [Round] counts the votes of the nodes, a [Hold] says whether the lock is held, until when and
+// with which fence, and a [Trace] says what a token may have left at a node. Package quorum tells them what happens, and
+// sends what they allow.
 package lease
 
 import (

@@ -131,7 +131,7 @@ func (h *Hold) Last() *Operation {
 //
 // Ranking is advice: views may differ, and then two contenders lead, or none does. Safety
 // does not depend on it. Every round collects all votes anew, and the lease counts from the
-// first byte of the first round: see [Hold.acquired]. A leader without progress releases its votes,
+// first byte of the first round: see [lease.Hold.Decided]. A leader without progress releases its votes,
 // and contenders without votes try again after a random pause.
 
 // maxStalls is how many rounds in a row a leader may gain no vote before it releases its own.
@@ -157,7 +157,6 @@ func (h *Hold) Conclude(ctx context.Context, bound *clockdrift.Instant, rounds *
 	}
 	if err != nil || op.Verdict != lease.Carried {
 		h.refuse()
-		h.Clear()
 	}
 	return op, err
 }
@@ -184,7 +183,6 @@ func (h *Hold) settle(ctx context.Context, bound *clockdrift.Instant) *Operation
 		pause := trip / 4 << stalls
 		if !leads || stalls == maxStalls || decided.Add(pause+trip) > *bound || !h.Board.Rest(ctx, pause) {
 			h.refuse()
-			h.Clear()
 			break
 		}
 		op = h.askAgain(ctx)
@@ -207,7 +205,6 @@ func (h *Hold) askAgain(ctx context.Context) *Operation {
 		op.Await(ctx, h.Board.Closing)
 	} else {
 		h.refuse()
-		h.Clear()
 	}
 	return op
 }

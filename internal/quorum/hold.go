@@ -133,12 +133,22 @@ func (h *Hold) spread() (count int) {
 
 // decided says what a deciding vote does to the hold. h.mu is held.
 func (h *Hold) decided(op *Operation, now clockdrift.Instant) {
-	h.check(now)
-	first := op.aim() == lease.ToHold || op.Op == h.Acquire.Op
-	if first {
-		h.misleads = h.misleads || op.Verdict != lease.Carried && h.spread() >= op.Need
+	switch op.Aim {
+	case lease.Nothing:
+	case lease.ToExtend:
+		h.check(now)
+		h.life.Decided(&op.Round, op.Lease, now, 0)
+		h.prolonged(op, now)
+	default:
+		h.acquired(op, now)
 	}
-	if op.disputed() { // its votes are kept for now: see [Contest]
+}
+
+// acquired begins the hold, or undoes the try. Split votes are kept for now: see [Contest]. h.mu is held.
+func (h *Hold) acquired(op *Operation, now clockdrift.Instant) {
+	asks := op.Op == h.Acquire.Op // and does not raise the fence of what a quorum has
+	h.misleads = h.misleads || asks && op.Verdict != lease.Carried && h.spread() >= op.Need
+	if op.disputed() {
 		op.Verdict = lease.Split
 		if op.Full == nil {
 			op.Full = make(chan struct{})
@@ -151,23 +161,21 @@ func (h *Hold) decided(op *Operation, now clockdrift.Instant) {
 	if op.Fence.Number != 0 {
 		micros = h.Board.Microseconds()
 	}
-	before := h.life.Phase()
 	h.life.Decided(&op.Round, op.Lease, now, micros)
-	switch {
-	case op.aim() == lease.Nothing:
+	switch h.life.Phase() {
+	case lease.Undone:
 		return
-	case op.aim() == lease.ToExtend:
-		h.prolonged(op, now)
-		return
-	case h.life.Phase() == lease.Held && before != lease.Held && h.begins(op, now), h.life.Phase() == lease.Undone:
-		return
-	case h.refusal == nil && before != lease.Over:
+	case lease.Held:
+		if h.begins(op, now) {
+			return
+		}
+	default:
 		h.refusal = op.reason()
 	}
 	if op.Verdict == lease.Carried {
 		op.Verdict = lease.Missed
 	}
-	if !first {
+	if !asks {
 		return
 	}
 	h.loud = h.loud || op.alarming()
@@ -215,11 +223,12 @@ func (h *Hold) prolonged(op *Operation, now clockdrift.Instant) {
 	}
 }
 
-// refuse ends a hold that has not begun, and will not.
+// refuse ends a hold that has not begun, and will not, and takes back what it has set.
 func (h *Hold) refuse() {
 	h.mu.Lock()
 	h.life.End(lease.Refused, h.Board.Clock.Now())
 	h.mu.Unlock()
+	h.Clear()
 }
 
 // ended is why the hold is over, or never began; nil: it goes on. h.mu is held.

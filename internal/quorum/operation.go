@@ -161,7 +161,7 @@ func (op *Operation) enter(nodes []*node.Node, need int) bool {
 	}
 	op.Begin(op.aim(), len(nodes), need, op.Op.AnyAnswer())
 	if op.Op.Levels { // its number is that of the first round, or greater
-		op.Round.ProposeAs(&h.Acquire.Round)
+		op.ProposeAs(&h.Acquire.Round)
 	} else {
 		op.Round.Propose(op.Fence.Number, op.Asked, op.Op.Reads)
 	}

@@ -79,7 +79,7 @@ var guards = []mutant{
 	wrong("a grant counts whose look is lost",
 		in("Restart.judge", replace(`Verdict{Doubt: s.Err}`, `Verdict{}`))),
 	wrong("a guarded vote counts however late it comes",
-		in("Operation.Answered", never(`now > v.start.Add(op.Patience())`))),
+		in("Operation.Answered", never(`now > v.Sent.Add(op.Patience())`))),
 	wrong("what the first half of a hold without scripts has found counts whatever the look behind it says",
 		in("batch.read", drop(`p.Doubt(b.doubt)`))),
 	wrong("an extension is not guarded",

@@ -9,7 +9,7 @@ var releases = []mutant{
 	wrong("a try that is in the queue does not make way for its key's holder",
 		in("keyQueue.yields", returns(`false`))),
 	wrong("acquires whose holds are over are sent to a far node",
-		in("Operation.needless", never(`op.Hold.unwanted`)), suite{pkg: "./redlock", run: "FartherAway|FarNode"}),
+		in("lease.Hold.MaySet", replace(`h.stopped, h.why == Released, h.why == Lost, h.why == Closed, r.Verdict == Dropped`, `r.Verdict == Dropped`)), suite{pkg: "./redlock", run: "FartherAway|FarNode"}),
 	wrong("releases stand in line at a node that never got the token",
 		in("Operation.put", never(`op.Op.Frees`)), suite{pkg: "./redlock", run: "FartherAway|FarNode"}),
 	wrong("what is abandoned does not come to a far node",
@@ -29,7 +29,7 @@ var releases = []mutant{
 	wrong("a late extension deletes the token of the user's own that a retry has",
 		in("Hold.deletable", returns(`true`)), suite{pkg: "./redlock", run: "ByALateExtension"}),
 	wrong("Close deletes a lost token of the user's own",
-		in("Hold.Take", replace(`goesOn := h.ended == nil`, `goesOn := !h.given`))),
+		in("Hold.Take", replace(`goesOn := h.life.Phase() != lease.Over`, `goesOn := !h.given`))),
 	wrong("a release of a lost lock deletes the token of the user's own that a retry has",
 		in("lease.free", never(`lost && c.own`))),
 	wrong("a release is repeated after its token may be used again",
@@ -65,7 +65,7 @@ var releases = []mutant{
 	wrong("what has expired at a node that is down waits for it",
 		in("Hold.stays", replace(`a.remains(s, now) && (a.awaited`, `(a.awaited`))),
 	wrong("an extension that was given up leaves its lease when the lock is lost",
-		in("Hold.end", never(`h.excess && why == Lost`))),
+		in("quorum.Hold.end", never(`h.life.Excess()`))),
 	wrong("Close waits for what a minority has",
 		in("Hold.weigh", always(`gone < a.Board.Quorum`))),
 	wrong("Close does not wait until a quorum is clean of a failed attempt",
@@ -87,7 +87,7 @@ var releases = []mutant{
 	wrong("an extension of a spent token leaves",
 		in("lease.spend", drop(`twin.hold.Take(why, true)`)), suite{pkg: "./redlock", run: "SpentToken"}),
 	wrong("a lock begins whose token was released while it was asked for",
-		in("Hold.begin", never(`h.spent(now)`)), suite{pkg: "./redlock", run: "Token"}),
+		in("Hold.begins", never(`h.spent(now)`)), suite{pkg: "./redlock", run: "Token"}),
 }
 
 // inTraces is the search of all orders of commands, losses and restarts.

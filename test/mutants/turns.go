@@ -74,7 +74,7 @@ var turns = []mutant{
 	wrong("a node without scripts that sets no key gives its vote",
 		in("Part.plainReplies", drop(`case answer != Granted && replies[0].Kind == driver.Integer`)), suite{pkg: "./redlock", run: "FuzzReplies"}),
 	wrong("the end of a wait is sent where no try was that leaves a ticket",
-		in("Operation.leaves", never(`op.Op == protocol.Leave && v.start == 0 && !h.goes(r.Node.Index)`))),
+		in("Operation.leaves", never(`op.Op == protocol.Leave && v.Sent == 0 && !h.goes(r.Node.Index)`))),
 	wrong("each try of a wait has a new rank",
 		in("host.ticket", replace(`h.Rank(w)`, `h.since(h.clock.Now())`)), suite{pkg: "./redlock", run: "ServedByTheirRank"}),
 	wrong("a priority is worth nothing",
