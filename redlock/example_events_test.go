@@ -171,6 +171,6 @@ func ExampleLogTo() {
 	}
 	defer locker.Close()
 	crash(nodes[2])
-	_ = locker.Do(context.Background(), "orders:42", func(context.Context) error { return nil })
+	_ = locker.Check(context.Background())
 	// Output: level=WARN msg="node down" event.kind="node down" event.node=10.0.0.3:6379 event.error.summary="dial tcp 10.0.0.3:6379: connect: connection refused: nothing was sent"
 }

@@ -263,3 +263,24 @@ func TestCloseEndsAllWaiting(t *testing.T) {
 		})
 	}
 }
+
+// A Close that ends what was out says nothing of the node that had not answered yet.
+func TestCloseBlamesNoNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, met := range []bool{false, true} {
+			var events recorder
+			locker, fakes := newLocker(t, 3, events.option())
+			if met {
+				warm(t, locker)
+			}
+			fakes[2].Change((*fakeNode).Hang)
+			lock, err := locker.TryAcquire(t.Context(), "k")
+			must(t, err, "TryAcquire beside a node that has not answered yet")
+			mustRelease(t, lock)
+			must(t, locker.Close(), "Close")
+			if blamed := events.of(NodeDown); len(blamed) > 0 {
+				t.Errorf("a node that is asked (it was up before: %t) when the Locker is closed is blamed for the Close: %v", met, blamed)
+			}
+		}
+	})
+}

@@ -140,6 +140,7 @@ func (s *server) refuse(err error) {
 func (s *server) close() error {
 	s.mu.Lock()
 	s.closed = true
+	s.end(errClosed) // before cut: ended says why what is out has failed
 	idle := s.idle
 	s.idle = nil
 	s.wires = slices.DeleteFunc(s.wires, func(w *wire) bool { return w.ctx == nil })
@@ -148,8 +149,6 @@ func (s *server) close() error {
 	}
 	s.refuse(errClosed)
 	s.mu.Unlock()
-
-	s.end(errClosed)
 	for _, w := range idle {
 		w.close()
 	}

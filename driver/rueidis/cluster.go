@@ -60,8 +60,9 @@ func (c *cluster) do(ctx context.Context, cmds []driver.Command) ([]rueidis.Redi
 
 // A share is what goes to one master.
 type share struct {
-	key string // one that it has
-	at  []int  // the commands
+	key   string // one that it has
+	known bool   // which master it is; else the share is that of a slot
+	at    []int  // the commands
 }
 
 // split finds the share of each master. A command without keys goes where the one before it goes, so
@@ -73,7 +74,7 @@ func (c *cluster) split(ctx context.Context, cmds []driver.Command) map[string]*
 		shards = c.look(ctx)
 	}
 	shares := make(map[string]*share, 1)
-	key, master := keyless, ""
+	key, master, known := keyless, "", false
 	for _, cmd := range cmds {
 		if cmd.Keys > 0 {
 			key = cmd.Args[cmd.FirstKey].(string)
@@ -87,20 +88,21 @@ func (c *cluster) split(ctx context.Context, cmds []driver.Command) map[string]*
 			}
 		}
 		if master == "" {
-			master = c.master(*shards, key)
+			master, known = c.master(*shards, key)
 		}
 		if shares[master] == nil {
-			shares[master] = &share{key: key}
+			shares[master] = &share{key: key, known: known}
 		}
 		shares[master].at = append(shares[master].at, i)
 	}
 	return shares
 }
 
-// send sends a master its share, on a connection that is the share's own meanwhile.
+// send sends a master its share, on a connection that is the share's own meanwhile. The link does not
+// keep one to an unknown master: there would be one for each slot.
 func (c *cluster) send(ctx context.Context, cmds []driver.Command, master string, share *share, results []rueidis.RedisResult) (err error) {
 	defer driver.CatchPanic(&err) // of a hook
-	c.link.alone(master, func(s *spare) []rueidis.RedisResult {
+	c.link.alone(master, share.known, func(s *spare) []rueidis.RedisResult {
 		batch := make([]rueidis.Completed, len(share.at))
 		for i, at := range share.at {
 			batch[i] = write(s.wire.B(), cmds[at], false)
@@ -119,14 +121,14 @@ func (c *cluster) send(ctx context.Context, cmds []driver.Command, master string
 }
 
 // master names the server that has a key; where that is not known, the key's slot.
-func (c *cluster) master(shards []shard, key string) string {
+func (c *cluster) master(shards []shard, key string) (name string, known bool) {
 	about := c.link.client.B().Arbitrary("GET").Keys(key).Build() // rueidis panics where a command's first word is empty
 	slot := int64(about.Slot())
 	i := sort.Search(len(shards), func(i int) bool { return shards[i].last >= slot })
 	if i == len(shards) || shards[i].first > slot {
-		return strconv.FormatInt(slot, 10)
+		return strconv.FormatInt(slot, 10), false
 	}
-	return shards[i].master
+	return shards[i].master, true
 }
 
 // look asks which slots each master has: several slots of one share a connection then.

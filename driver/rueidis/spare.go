@@ -21,7 +21,7 @@ type spare struct {
 
 // block sends a batch that blocks.
 func (l *link) block(ctx context.Context, cmds []driver.Command) []rueidis.RedisResult {
-	return l.alone("", func(s *spare) []rueidis.RedisResult {
+	return l.alone("", true, func(s *spare) []rueidis.RedisResult {
 		batch := make([]rueidis.Completed, len(cmds))
 		for i := range cmds {
 			batch[i] = write(s.wire.B(), cmds[i], true)
@@ -30,14 +30,14 @@ func (l *link) block(ctx context.Context, cmds []driver.Command) []rueidis.Redis
 	})
 }
 
-// alone lets send have a connection to itself.
-func (l *link) alone(master string, send func(s *spare) []rueidis.RedisResult) []rueidis.RedisResult {
+// alone lets send have a connection to itself, and may keep it.
+func (l *link) alone(master string, keep bool, send func(s *spare) []rueidis.RedisResult) []rueidis.RedisResult {
 	s := l.spare(master)
 	whole := false
 	defer func() { l.put(s, whole) }() // also after a panic of a hook
 	results := send(s)
 	// After MOVED the connection is not that of the master whose name it has: rueidis chose it by a map of before.
-	whole = !slices.ContainsFunc(results, func(r rueidis.RedisResult) bool {
+	whole = keep && !slices.ContainsFunc(results, func(r rueidis.RedisResult) bool {
 		return r.NonRedisError() != nil || master != "" && strayed(r.Error())
 	})
 	return results

@@ -1,12 +1,15 @@
 package rueidis_test
 
 import (
+	"strconv"
 	"testing"
 
 	client "github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/test/patient"
+	"github.com/quorumlock/quorumlock/test/scripted"
 	"github.com/quorumlock/quorumlock/test/servertest"
 )
 
@@ -21,6 +24,30 @@ func TestCluster(t *testing.T) {
 		}
 		return servertest.Closing(t, nodes[0].Driver)
 	})
+}
+
+// A user may not be allowed to ask for the map. Then no connection is kept, as each would serve one slot.
+func TestAClusterWhoseMapIsUnknownTakesNoMoreConnections(t *testing.T) {
+	server := scripted.Start(t)
+	d := open(t, client.ClientOption{InitAddress: []string{server.Addr()}, ClientName: scripted.Cluster})
+	servertest.Ask(t, d, "SET", "first", "token")
+	atFirst := server.Conns()
+	server.Cut()
+	server.Locked(func() {
+		server.Instead = func(_ int, args []string) (string, bool) {
+			return scripted.Failure("NOPERM this user may not"), args[0] == "CLUSTER"
+		}
+	})
+	for i := range 16 {
+		key := strconv.Itoa(i)
+		patient.Until(t, "the server takes a key", func() bool {
+			_, err := d.Do(servertest.Within(t, servertest.Patience), []driver.Command{servertest.Command("SET", key, "token")})
+			return err == nil
+		})
+	}
+	if !server.AwaitConns(atFirst) {
+		t.Errorf("with 16 keys in slots of masters that are not known, %d connections are open, want %d", server.Conns(), atFirst)
+	}
 }
 
 func TestSentinel(t *testing.T) {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -99,8 +100,12 @@ func (n *Node) DownFor() error {
 	return n.health.cause
 }
 
-// note queues an event, before the node's state changes. n.mu is held.
+// note queues an event, before the node's state changes. n.mu is held. That the Locker's Close ended
+// what was out is no event of the node.
 func (n *Node) note(kind fault.Kind, err error) {
+	if errors.Is(err, fault.ErrClosed) {
+		return
+	}
 	h, now := &n.health, n.set.Clock.Now()
 	e := fault.Event{Kind: kind, Node: n.name, Err: err, Time: time.Now()}
 	switch {
