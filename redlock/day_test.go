@@ -80,12 +80,12 @@ const (
 	// key of its own. The first have 1,400 to 1,750 locks, by how often the key changes processes,
 	// and each of the others 1,000; a minority that is far away changes nothing. Some runs have
 	// half of that, for a Locker that was told nothing by nodes until just now may still rely on
-	// being told. Each lock may cost a node dayCommands, with the tries of who waits for it: twice
+	// being told; under the race detector, which shuffles goroutines, a third. Each lock may cost a node dayCommands, with the tries of who waits for it: twice
 	// what it does. In a second of rest a node may be asked dayIdle: for its clock, what it is, and
 	// by those who wait for other keys.
 	dayThrong     = 2 * time.Second
 	dayCrowd      = 2
-	dayContended  = 500
+	dayContended  = 250
 	dayAlone      = 750
 	dayCommands   = 16
 	dayIdle       = 200
@@ -119,10 +119,14 @@ func TestADayOfFaultsBreaksNoPromiseAndLeavesNothing(t *testing.T) {
 	var longest time.Duration
 	for i := range *days {
 		seed := first + uint64(i)
-		synctest.Test(t, func(t *testing.T) { longest = max(longest, liveADay(t, seed)) })
-		if t.Failed() {
-			t.Fatalf("the seed is %d; to repeat it: test/tools/days %d 1 %v", seed, seed, *dayHours)
-		}
+		synctest.Test(t, func(t *testing.T) { // which ends this test, too, where it fails
+			defer func() {
+				if t.Failed() {
+					t.Logf("the seed is %d; to repeat it: test/tools/days %d 1 %v", seed, seed, *dayHours)
+				}
+			}()
+			longest = max(longest, liveADay(t, seed))
+		})
 	}
 	t.Logf("the first seed is %d; in %d days of %v hours the longest wait while a majority was well took %v", first, *days, *dayHours, longest)
 }

@@ -160,7 +160,7 @@ func TestANodeThatCameBackEmptyIsNotToBeAdmitted(t *testing.T) {
 // What keeps a quarantine from ending is named, and tried again now and then.
 func TestARecordThatMayNotBeSetIsNamedAndTriedAgain(t *testing.T) {
 	t.Parallel()
-	for _, key := range gate.RecordKeys {
+	for _, key := range gate.RecordKeys[:some(len(gate.RecordKeys))] {
 		for refusal, want := range map[string]string{
 			"NOPERM this user may not":              "+mget",
 			"OOM command not allowed when used mem": "maxmemory",

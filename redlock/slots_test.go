@@ -556,7 +556,8 @@ func TestALineForPermitsListensWhileItWaitsAndNoLonger(t *testing.T) {
 func TestProcessesTakeTurnsForPermits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const permits, processes, callers, long = 10, 20, 5, 6 * time.Second
+		const permits, processes, callers = 10, 20, 5
+		long := time.Duration(some(2)) * 3 * time.Second
 		_, fakes := newLocker(t, 3)
 		changeAll(fakes, func(f *fakeNode) { f.Delay, f.Jitter = time.Millisecond, 500*time.Microsecond })
 		ctx, cancel := context.WithTimeout(t.Context(), long)
@@ -586,7 +587,7 @@ func TestProcessesTakeTurnsForPermits(t *testing.T) {
 			least, most, sum = min(least, n), max(most, n), sum+n
 		}
 		t.Logf("%d permits were had, by processes between %d and %d", sum, least, most)
-		if ideal := int32(permits * long / (20 * time.Millisecond)); sum < ideal*4/5 {
+		if ideal := int(permits * long / (20 * time.Millisecond)); int(sum) < ideal*4/5 {
 			t.Errorf("%d permits were had, want at least 80 %% of %d", sum, ideal)
 		}
 		if least < most/4 {

@@ -302,9 +302,6 @@ func TestACleanTraceIsTrueInEveryOrderOfCommandsLossesAndRestarts(t *testing.T) 
 		"two settings, a loss, and a restart": {sets: 2, losses: 1, restarts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && first.losses > 1 {
-				first.sets--
-			}
 			states, depth, violation := explore(first)
 			t.Logf("%d states, %d steps deep", states, depth)
 			if violation != "" {

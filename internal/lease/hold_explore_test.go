@@ -772,9 +772,6 @@ func TestNoTwoHoldInAnyOrderOfCommandsAnswersAndLosses(t *testing.T) {
 	for name, k := range tasks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && k.nodes > 1 { // in full without the race detector, of which a pure package has no need
-				k.clients = 1
-			}
 			states, deep, violation := search(k)
 			t.Logf("%d states, %d steps deep", states, deep)
 			if violation != "" {

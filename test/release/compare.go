@@ -58,7 +58,7 @@ func (w *workshop) compare(ctx context.Context, last, version string) error {
 		if err := os.WriteFile(filepath.Join(w.served(m), "list"), []byte(last+"\n"), 0o600); err != nil {
 			return err
 		}
-		said, err := output(ctx, filepath.Join(w.tree, m.dir), slices.Concat(w.env, []string{"GOFLAGS=-modcacherw"}), "go", "run", gorelease, "-base="+last, "-version="+version)
+		said, err := output(ctx, filepath.Join(w.tree, m.dir), slices.Concat(w.env, []string{"GOFLAGS=" + goFlags}), "go", "run", gorelease, "-base="+last, "-version="+version)
 		if err != nil {
 			failures = append(failures, fmt.Errorf("the API of %s since %s: %w", m.path, last, err))
 			continue

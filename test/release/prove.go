@@ -62,7 +62,7 @@ func (w *workshop) proveGuide(ctx context.Context, version string) error {
 		return err
 	}
 	tidies := false
-	env := append(slices.Clone(w.env), "GOFLAGS=-modcacherw") // go.mod and go.sum have what go get has put there
+	env := append(slices.Clone(w.env), "GOFLAGS="+goFlags) // go.mod and go.sum have what go get has put there
 	for _, block := range blocks.FindAllSubmatch(guide, -1) {
 		text := string(block[2])
 		var todo [][]string

@@ -16,6 +16,10 @@ import (
 	"golang.org/x/mod/zip"
 )
 
+// goFlags are for a cache of modules that is thrown away. With -trimpath Go compiles others' modules
+// once, wherever they lie.
+const goFlags = "-modcacherw -trimpath"
+
 // A workshop is a copy of the repository, with what is not committed, and a proxy of files
 // that serves versions of its modules which nobody else has.
 type workshop struct {
@@ -72,7 +76,7 @@ func newWorkshop(ctx context.Context, root string) (w *workshop, err error) {
 	usual = strings.TrimSuffix(usual, ",direct")
 	core := w.modules[0].path
 	w.env = []string{
-		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOMODCACHE=" + filepath.Join(dir, "cache"),
+		"GOWORK=off", "GOFLAGS=-mod=mod " + goFlags, "GOMODCACHE=" + filepath.Join(dir, "cache"),
 		// Only what is ours is new; what others published is the same from any cache.
 		"GOPROXY=file://" + w.proxy + ",file://" + filepath.Join(cache, "cache", "download") + "," + usual,
 		"GONOSUMDB=" + core + "," + core + "/*",

@@ -24,17 +24,26 @@ type lane struct {
 	packages *regexp.Regexp // that no lane before it has taken
 	flags    []string
 	alone    bool // after the others, and not beside them
-	// twice: under the race detector with -short, and then in full without it. Their rules need many rounds, and
-	// races do not; it is four times as slow.
-	twice bool
+	races    races
 }
+
+// races is what the race detector has to find in a lane. It makes tests four times as slow.
+type races int
+
+const (
+	likely races = iota
+	rare         // the rules need many rounds, and races do not: with -short, and beside that in full without the detector
+	none         // no goroutine, or programs that are built without the detector
+)
 
 var lanes = []lane{
 	// Its judges blame the locks for what takes too long.
 	{packages: regexp.MustCompile(`/integration/fault$`), flags: []string{"-p=1", "-count=1"}, alone: true},
-	{packages: regexp.MustCompile(`/redlock$|/internal/lease$`), twice: true},
+	{packages: regexp.MustCompile(`/redlock$`), races: rare},
 	// These keep a core busy each.
-	{packages: regexp.MustCompile(`/fault/history$|/test/release$|/test/mutants$`), flags: []string{"-p=1"}},
+	{packages: regexp.MustCompile(`/internal/lease$|/fault/history$|/test/release$|/test/mutants$`), flags: []string{"-p=1"}, races: none},
+	// These measure programs, or build and run them, and so does make release-check.
+	{packages: regexp.MustCompile(`/test/(bench|pages)$`), flags: []string{"-p=1"}, races: none},
 	// These wait for servers and containers, which Go's cache of results does not see.
 	{packages: regexp.MustCompile(`/test/integration`), flags: []string{"-p=3", "-parallel=5", "-count=1"}},
 	// These wait for deadlines.
@@ -53,22 +62,34 @@ func run(to io.Writer, args []string) error {
 	if first < 0 {
 		return errors.New("no packages: want those to test, behind the flags of go test")
 	}
-	flags, packages := args[:first], args[first:]
-	r := newReport(to, len(packages))
+	given, packages := args[:first], args[first:]
+	plain := slices.DeleteFunc(slices.Clone(given), func(flag string) bool { return flag == "-race" })
+	passes := plan(len(plain) < len(given), packages)
+	r := newReport(to, count(passes))
 	stop := r.beat(20 * time.Second)
 	defer stop()
 
 	// A test's deadlines should not meet the compiler. The tests' programs are not run yet.
-	if err := test(r, flags, []string{"-exec=true"}, packages); err != nil {
-		return err
+	for _, raced := range []bool{true, false} {
+		build := pass{flags: []string{"-exec=true"}, raced: raced}
+		for _, p := range passes {
+			if p.raced == raced {
+				build.packages = append(build.packages, p.packages...)
+			}
+		}
+		if len(build.packages) > 0 {
+			if err := build.test(r, plain); err != nil {
+				return err
+			}
+		}
 	}
 	r.built()
-	errs := make([]error, len(lanes))
+	errs := make([]error, len(passes))
 	for _, alone := range []bool{false, true} {
 		var running sync.WaitGroup
-		for i, own := range split(packages) {
-			if len(own) > 0 && lanes[i].alone == alone {
-				running.Go(func() { errs[i] = lanes[i].test(r, flags, own) })
+		for i, p := range passes {
+			if p.alone == alone {
+				running.Go(func() { errs[i] = p.test(r, plain) })
 			}
 		}
 		running.Wait()
@@ -77,14 +98,33 @@ func run(to io.Writer, args []string) error {
 	return errors.Join(errs...)
 }
 
-// test runs the tests of the lane's packages.
-func (l *lane) test(r *report, flags, packages []string) error {
-	raced := slices.Index(flags, "-race")
-	if !l.twice || raced < 0 {
-		return test(r, flags, l.flags, packages)
+// A pass is packages, and how they run.
+type pass struct {
+	mark            string // what tells it from another one of the same packages
+	flags, packages []string
+	alone, raced    bool
+}
+
+// plan returns the passes of packages.
+func plan(raced bool, packages []string) (passes []pass) {
+	for i, own := range split(packages) {
+		l := lanes[i]
+		if len(own) == 0 {
+			continue
+		}
+		if raced && l.races == rare {
+			passes = append(passes, pass{mark: " -race -short", flags: append(l.flags, "-short"), packages: own, alone: l.alone, raced: true})
+		}
+		passes = append(passes, pass{flags: l.flags, packages: own, alone: l.alone, raced: raced && l.races == likely})
 	}
-	plain := slices.Delete(slices.Clone(flags), raced, raced+1)
-	return errors.Join(test(r, flags, append(l.flags, "-short"), packages), test(r, plain, l.flags, packages))
+	return passes
+}
+
+func count(passes []pass) (packages int) {
+	for _, p := range passes {
+		packages += len(p.packages)
+	}
+	return packages
 }
 
 // split returns the packages of each lane.
@@ -97,9 +137,13 @@ func split(packages []string) [][]string {
 	return owns
 }
 
-// test runs go test.
-func test(r *report, flags, more, packages []string) error {
-	args := slices.Concat([]string{"test", "-json", "-timeout=20m"}, flags, more, packages)
+// test runs go test. What go vet finds, make check says.
+func (p pass) test(r *report, given []string) error {
+	args := slices.Concat([]string{"test", "-json", "-vet=off", "-timeout=20m"}, given, p.flags)
+	if p.raced {
+		args = append(args, "-race")
+	}
+	args = append(args, p.packages...)
 	command := exec.Command("go", args...) //nolint:gosec,noctx // what this is for; it ends by its time-out
 	command.Stderr = os.Stderr
 	events, err := command.StdoutPipe()
@@ -114,7 +158,7 @@ func test(r *report, flags, more, packages []string) error {
 		if err != nil {
 			break // the command's end
 		}
-		r.hear(line)
+		r.hear(line, p.mark)
 	}
 	if err := command.Wait(); err != nil {
 		return fmt.Errorf("go test: %w", err)

@@ -43,8 +43,8 @@ func newReport(to io.Writer, packages int) *report {
 	}
 }
 
-// hear takes one line of go test -json.
-func (r *report) hear(line []byte) {
+// hear takes one line of go test -json. The mark tells apart runs of one package.
+func (r *report) hear(line []byte, mark string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var e event
@@ -52,6 +52,7 @@ func (r *report) hear(line []byte) {
 		_, _ = r.to.Write(line) // not go test's own
 		return
 	}
+	e.Package += mark
 	switch e.Action {
 	case "start":
 		r.running[e.Package] = time.Now()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,7 +17,7 @@ func hearing(events ...string) string {
 	r := newReport(&said, 2)
 	r.built()
 	for _, e := range events {
-		r.hear([]byte(e + "\n"))
+		r.hear([]byte(e+"\n"), "")
 	}
 	r.end()
 	return said.String()
@@ -62,21 +61,6 @@ func TestOnlyWhatFailsIsShown(t *testing.T) {
 	}
 }
 
-// A package that is in no lane would be passed over.
-func TestEveryPackageIsInOneLane(t *testing.T) {
-	packages := []string{"m/driver/redigo", "m/test/integration", "m/redlock", "m/redlocktest", "m/test/integration/fault", "m/test/integration/fault/history"}
-	want := [][]string{
-		{"m/test/integration/fault"},
-		{"m/redlock"},
-		{"m/test/integration/fault/history"},
-		{"m/test/integration"},
-		{"m/driver/redigo", "m/redlocktest"},
-	}
-	if got := split(packages); !slices.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("the lanes of %v are %v, want %v", packages, got, want)
-	}
-}
-
 func TestEveryIntervalTellsWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said strings.Builder
@@ -84,7 +68,7 @@ func TestEveryIntervalTellsWhatRuns(t *testing.T) {
 		stop := r.beat(20 * time.Second)
 		time.Sleep(21 * time.Second)
 		r.built()
-		r.hear([]byte(`{"Action":"start","Package":"a"}`))
+		r.hear([]byte(`{"Action":"start","Package":"a"}`), "")
 		time.Sleep(20 * time.Second)
 		stop()
 		const want = "run: 20s: 0 of 2 packages are built\nrun: 21s: 0 packages are built\nrun: 40s: a (19s)\n"
