@@ -34,6 +34,7 @@ type task struct {
 	restarts int           // of nodes: what a node has forgotten is no vote from then on
 	fences   bool          // some proposals are below what nodes have accepted
 	lazy     bool          // commands may stay in their queue for any time
+	rivals   bool          // others take free nodes, and leave them, at any time
 	calm     bool          // what is no vote takes no time: releases, and answers behind the decision
 	most     time.Duration // the longest hold; 0: none
 }
@@ -42,6 +43,7 @@ const (
 	maxClients  = 2
 	maxNodes    = 3
 	maxMessages = 4
+	rival       = maxClients + 1 // the owner of a key that no client has
 )
 
 type verb uint8
@@ -518,6 +520,11 @@ func (s *searcher) follow(w *situation) {
 		}
 	}
 	for n := range s.nodes {
+		if node := &w.servers[n]; s.rivals && node.owner == 0 {
+			s.step(w, func(w *situation) bool { w.servers[n].owner = rival; return true }, "somebody else takes node %d", n)
+		} else if node.owner == rival {
+			s.step(w, func(w *situation) bool { w.servers[n].owner = 0; return true }, "somebody else leaves node %d", n)
+		}
 		if w.restarts > 0 && !w.servers[n].young {
 			s.step(w, func(w *situation) bool { return s.restart(w, n) }, "node %d restarts, and has forgotten all", n)
 		}
@@ -696,7 +703,7 @@ func (s *searcher) tick(w *situation) bool {
 		s.cleanAll(w, u)
 	}
 	for n := range s.nodes {
-		if node := &w.servers[n]; node.owner != 0 {
+		if node := &w.servers[n]; node.owner != 0 && node.owner != rival {
 			if node.age++; node.age >= node.life {
 				node.owner, node.age = 0, 0
 			}
@@ -754,10 +761,11 @@ func (s *searcher) schedule(w situation) (steps string) {
 	return steps
 }
 
-var fast = []int{1, 1, 1}
+var fast, twice = []int{1, 1, 1}, []int{2, 2, 2}
 
 // The tasks, by what they are about. Those of one node carry the traces: answers in any order, all faults. Those of three
-// carry votes and leases. With everything in one task no search ends.
+// carry votes and leases. With rivals one client is enough: as long as it holds, a quorum has its key, whatever others do.
+// With everything in one task no search ends.
 var tasks = map[string]task{
 	"one node, a slow clock": {clients: 1, nodes: 1, ttl: 2, lives: []int{3}, acquires: 2, extends: 1, silent: 1, lost: 1},
 	"one node, full queues":  {clients: 1, nodes: 1, ttl: 2, lives: []int{3}, acquires: 2, extends: 1, silent: 2, lazy: true},
@@ -766,6 +774,10 @@ var tasks = map[string]task{
 	"one node, extensions":   {clients: 2, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 1},
 	"one node, longest hold": {clients: 1, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 2, most: 2 * tick},
 	"contend":                {clients: 2, nodes: 3, ttl: 2, lives: fast, acquires: 1, calm: true},
+	"rivals, further rounds": {clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, further: 1, rivals: true, calm: true},
+	"rivals, late votes":     {clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, rivals: true, calm: true, lazy: true},
+	"rivals, extensions":     {clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, extends: 1, rivals: true, calm: true},
+	"rivals, all faults":     {clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, silent: 1, lost: 1, restarts: 1, rivals: true, calm: true},
 }
 
 func TestNoTwoHoldInAnyOrderOfCommandsAnswersAndLosses(t *testing.T) {

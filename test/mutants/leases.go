@@ -3,15 +3,15 @@ package main
 // When a lease ends, and that nobody believes in it for longer.
 var leases = []mutant{
 	wrong("no drift is taken off a lease",
-		in("lease.Hold.Grants", returns(`start.Add(ttl)`))),
+		in("lease.Hold.Grants", returns(`start.Add(ttl)`)), suite{pkg: "./internal/lease"}),
 	wrong("a lease counts from the votes, not from before the first byte",
 		in("Operation.tally", replace(`op.Count(&v.Vote, answer, op.counterOf(v, answer))`, `sent := v.Sent; v.Sent = now; op.Count(&v.Vote, answer, op.counterOf(v, answer)); v.Sent = sent`))),
 	wrong("a lease counts from when the last of its votes was asked for, not the first",
-		in("Round.Count", replace(`v.Sent < r.Start`, `v.Sent > r.Start`))),
+		in("Round.Count", replace(`v.Sent < r.Start`, `v.Sent > r.Start`)), suite{pkg: "./internal/lease"}),
 	wrong("a lease counts from the second sending of a batch, whose first may have set the key",
 		in("Operation.leaves", replace(`if v.Sent == 0 { v.Sent, v.seen = now, s.News() }`, `v.Sent, v.seen = now, s.News()`))),
 	wrong("a quorum that comes after the deadline is a lock",
-		in("lease.Hold.begin", never(`now >= until`))),
+		in("lease.Hold.begin", never(`now >= until`)), suite{pkg: "./internal/lease"}),
 	wrong("the context of a lock does not end by a timer",
 		in("lease.Context", replace(`left, l.expire`, `left+1<<60, l.expire`))),
 	wrong("the context of a lock ends at the deadline that it had before an extension",

@@ -58,14 +58,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestLocksKeepTheirPromisesUnderFaults(t *testing.T) {
-	trial := short(t)
-	report := try(t, trial, schedule.Durable(trial.Seed, five))
-	if !report.Clean() || len(report.Log.Faults) == 0 {
-		t.Errorf("with the seed %d:\n%v", trial.Seed, report)
-	}
-}
-
 // A hot key is tried for by all clients, held by one, which renews it, and released.
 func TestAHotKeyIsHeldAndTriedFor(t *testing.T) {
 	trial := short(t)
