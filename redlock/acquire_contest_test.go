@@ -137,7 +137,7 @@ func (s scene) play(t *testing.T, rounds int) (sum tally) {
 }
 
 func TestOfAllWhoTryAtTheSameMomentOneGetsTheKey(t *testing.T) {
-	for _, processes := range []int{2, 3, 5, 16} {
+	for _, processes := range []int{5, 2, 3, 16}[:some(4)] {
 		for _, nodes := range []int{3, 4, 5} {
 			for _, s := range []scene{
 				{delay: time.Millisecond},
@@ -236,8 +236,8 @@ func TestASplitIsSettledByRankInTwoRoundsForEveryKind(t *testing.T) {
 
 // A call that begins beside a node which has just stopped must not wait for that node.
 func TestOfAllWhoTryAtTheSameMomentOneGetsTheKeyBesideASilentNode(t *testing.T) {
-	for _, nodes := range []int{3, 5} {
-		for _, processes := range []int{2, 3, 4} {
+	for _, nodes := range []int{5, 3}[:some(2)] {
+		for _, processes := range []int{3, 2, 4}[:some(3)] {
 			for _, s := range []scene{
 				{stops: true},
 				{stops: true, jitter: time.Millisecond, late: time.Millisecond},

@@ -114,7 +114,7 @@ func TestADayOfFaultsBreaksNoPromiseAndLeavesNothing(t *testing.T) {
 		first = rand.Uint64() //nolint:gosec // any will do
 	}
 	if testing.Short() {
-		*dayHours = min(*dayHours, 1)
+		*dayHours = min(*dayHours, 0.5)
 	}
 	var longest time.Duration
 	for i := range *days {

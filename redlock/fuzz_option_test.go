@@ -109,7 +109,7 @@ func FuzzOptions(f *testing.F) {
 	f.Add([]byte(tapeOf(int64(minTTL))), []byte(tapeOf(int64(time.Hour))))
 	f.Add([]byte(tapeOf(int64(maxTTL), int64(maxTTL)-1, int64(maxTTL), int64(maxTTL), int64(maxTTL))), []byte(tapeOf(int64(maxTTL))))
 	for _, number := range edges {
-		for place := range 16 {
+		for place := range some(16) {
 			s := make(tape, 8*place)
 			f.Add([]byte(append(s, tapeOf(number)...)), []byte(tapeOf(number)))
 		}

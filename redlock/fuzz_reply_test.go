@@ -174,7 +174,7 @@ func (tr *trial) poisoned() bool {
 // the locks are to be had.
 func FuzzExclusion(f *testing.F) {
 	for settings := range byte(4) {
-		for about := range told {
+		for about := range told[:some(len(told))] {
 			f.Add(byte(1), settings, byte(about), []byte{
 				byte(about * mostLiars), byte(about) | lieForever, 7, byte(about * mostLiars), byte(about) | lieRuns, 3, byte(about * mostLiars), byte(about+5) | lieRuns, 60,
 			})
@@ -504,7 +504,7 @@ func FuzzReplies(f *testing.F) {
 		}
 	}
 	for about := range told { // every lie, once and for ever, at one node of three and at two
-		for detail := range byte(20) {
+		for detail := range byte(some(20)) { //nolint:gosec // it is small
 			about := byte(about * mostLiars)
 			f.Add(byte(2), detail, about+detail, about/5+detail, []byte{
 				about, detail, 7 * detail, about, detail | lieRuns, detail, about + 1, detail | lieRuns | lieForever, 5 * detail,

@@ -775,7 +775,7 @@ var tasks = map[string]task{
 	"one node, longest hold": {clients: 1, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 2, most: 2 * tick},
 	"contend":                {clients: 2, nodes: 3, ttl: 2, lives: fast, acquires: 1, calm: true},
 	"rivals, further rounds": {clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, further: 1, rivals: true, calm: true},
-	"rivals, late votes":     {clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, rivals: true, calm: true, lazy: true},
+	"late votes":             {clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, calm: true, lazy: true},
 	"rivals, extensions":     {clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, extends: 1, rivals: true, calm: true},
 	"rivals, all faults":     {clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, silent: 1, lost: 1, restarts: 1, rivals: true, calm: true},
 }

@@ -32,7 +32,7 @@ type races int
 
 const (
 	likely races = iota
-	rare         // the rules need many rounds, and races do not: with -short, and beside that in full without the detector
+	rare         // the rules need many rounds, and races do not: with -short and without examples, and beside that in full without the detector
 	none         // no goroutine, or programs that are built without the detector
 )
 
@@ -113,7 +113,7 @@ func plan(raced bool, packages []string) (passes []pass) {
 			continue
 		}
 		if raced && l.races == rare {
-			passes = append(passes, pass{mark: " -race -short", flags: append(l.flags, "-short"), packages: own, alone: l.alone, raced: true})
+			passes = append(passes, pass{mark: " -race -short", flags: append(l.flags, "-short", "-skip=^Example"), packages: own, alone: l.alone, raced: true})
 		}
 		passes = append(passes, pass{flags: l.flags, packages: own, alone: l.alone, raced: raced && l.races == likely})
 	}
