@@ -69,15 +69,24 @@ func (v *vigil) at(awake, lead time.Duration) time.Duration {
 	return a.slept
 }
 
-func bootMinusMonotonic() time.Duration {
-	// In this order a preemption in between makes the difference too small, and
-	// such an answer is ignored. A difference that is too large would stick.
-	boot, ok := readClock(clockBoottime)
-	monotonic, ok2 := readClock(clockMonotonic)
-	if !ok || !ok2 {
-		return math.MinInt64 // no answer: below every other, so ignored
+// uninterrupted is how often two readings are tried, until nothing has come in between.
+const uninterrupted = 4
+
+func bootMinusMonotonic() (difference time.Duration) {
+	for range uninterrupted {
+		// In this order a preemption in between makes the difference too small, and
+		// such an answer is ignored. A difference that is too large would stick.
+		boot, ok := readClock(clockBoottime)
+		monotonic, ok2 := readClock(clockMonotonic)
+		after, ok3 := readClock(clockBoottime)
+		if !ok || !ok2 || !ok3 {
+			return math.MinInt64 // no answer: below every other, so ignored
+		}
+		if difference = boot - monotonic; after-boot < jitter {
+			break
+		}
 	}
-	return boot - monotonic
+	return difference
 }
 
 // readClock asks the kernel and not the vDSO, which cannot be called without
