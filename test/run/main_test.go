@@ -1,11 +1,27 @@
 package main
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 	"testing"
 )
 
 // A package that is in no lane would be passed over.
+func TestEveryPackageIsInOneLane(t *testing.T) {
+	packages := []string{"m/driver/redigo", "m/test/integration", "m/redlock", "m/redlocktest", "m/test/integration/fault", "m/test/integration/fault/history", "m/test/bench"}
+	want := [][]string{
+		{"m/test/integration/fault"},
+		{"m/redlock"},
+		{"m/test/integration/fault/history"},
+		{"m/test/bench"},
+		{"m/test/integration"},
+		{"m/driver/redigo", "m/redlocktest"},
+	}
+	if got := split(packages); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("the lanes of %v are %v, want %v", packages, got, want)
+	}
+}
+
 func TestEveryPackageRunsInFullOnceAndWhereGoroutinesMeetUnderTheRaceDetector(t *testing.T) {
 	packages := []string{"q/redlock", "q/internal/lease", "q/test/integration", "q/test/integration/fault", "q/fence"}
 	for _, raced := range []bool{false, true} {
@@ -24,14 +40,14 @@ func TestEveryPackageRunsInFullOnceAndWhereGoroutinesMeetUnderTheRaceDetector(t 
 		for _, name := range packages {
 			want[name] = 1
 		}
-		if got := fmt.Sprint(full); got != fmt.Sprint(want) {
-			t.Errorf("with -race %t the packages run in full %v, want each once", raced, got)
+		if !maps.Equal(full, want) {
+			t.Errorf("with -race %t the packages run in full %v, want each once", raced, full)
 		}
 		if delete(want, "q/internal/lease"); !raced {
 			clear(want)
 		}
-		if got := fmt.Sprint(underRace); got != fmt.Sprint(want) {
-			t.Errorf("with -race %t the packages run under the race detector %v, want %v", raced, got, want)
+		if !maps.Equal(underRace, want) {
+			t.Errorf("with -race %t the packages run under the race detector %v, want %v", raced, underRace, want)
 		}
 	}
 }
