@@ -317,8 +317,8 @@ func (l *Locker) newLock(ctx context.Context, r request, waits bool) (*lease, er
 		if l.board.Spent.Has(*r.token, l.clock.Now()) {
 			return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: fmt.Errorf("%w: this token was released less than one TTL ago: take a new one", ErrReleased)}
 		}
-		h.Init(l.board, kind, r.key, *r.token, r.ttl)
 		h.Own = true
+		h.Init(l.board, kind, r.key, *r.token, r.ttl)
 		op.Prepare(h, kind.Adopt, r.ttl)
 	}
 	op.Encode(&h.Memory)

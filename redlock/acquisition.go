@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -165,7 +166,7 @@ func (l *Locker) sent(s node.Sent) {
 		b.about = make([]*acquisition, 0, len(s.Parts))
 	}
 	for _, p := range s.Parts {
-		if op, ok := p.Of.(*node.Request).Question.(*quorum.Operation); ok && !op.Op.Frees {
+		if op, ok := p.Of.(*node.Request).Question.(*quorum.Operation); ok && op.Op.Does != kernel.Frees {
 			if l, ok := op.Hold.Keeper.(*keeper); ok && l.acquisition != nil {
 				b.about = append(b.about, l.acquisition)
 			}

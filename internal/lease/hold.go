@@ -59,6 +59,7 @@ type Hold struct {
 	phase   Phase
 	why     Why                // Over
 	stopped bool               // no more nodes need the token, though the hold is not over: see Stop
+	own     bool               // the token is the user's own: another attempt of the same request may have it
 	excess  bool               // Held, Over: an extension that does not count may have set a lease beyond until
 	first   clockdrift.Instant // when the first command left that may set the key; 0: none has
 	until   clockdrift.Instant // Held, Over: when the lease ends, drift taken off; 0: it has never begun
@@ -69,9 +70,9 @@ type Hold struct {
 	fence   int64              // Held, Over; 0: none
 }
 
-// Init makes h a hold that asks for leases of ttl, and lasts for most at the longest.
-func (h *Hold) Init(ttl, most time.Duration, drift float64) {
-	*h = Hold{longest: ttl, most: most, drift: drift}
+// Init makes h a hold that asks for leases of ttl, and lasts for most at the longest. Own: its token is the user's own.
+func (h *Hold) Init(ttl, most time.Duration, drift float64, own bool) {
+	*h = Hold{longest: ttl, most: most, drift: drift, own: own}
 }
 
 // Phase is the state, and Why says why it is Over.
@@ -106,32 +107,6 @@ func (h *Hold) Expires() time.Duration {
 // Grants is when a lease of ttl ends whose first command left at start.
 func (h *Hold) Grants(start clockdrift.Instant, ttl time.Duration) clockdrift.Instant {
 	return clockdrift.Deadline(start, ttl, h.drift)
-}
-
-// Left notes that a command that may set the key is about to leave.
-func (h *Hold) Left(now clockdrift.Instant) {
-	if h.phase == Asking && h.first == 0 {
-		h.first = now
-	}
-}
-
-// MaySet reports whether a command of the round, which may set the key, may leave now. Heard: somebody waits for the
-// answers that the round still lacks.
-//
-// A key that nobody holds must not be set: nothing leaves for a hold that has ended. What leaves for one that was
-// refused tells who has the key; the release of that one is behind it in the key's queue.
-func (h *Hold) MaySet(r *Round, heard bool) bool {
-	switch {
-	case h.stopped, h.why == Released, h.why == Lost, h.why == Closed, r.Verdict == Dropped:
-		return false
-	case r.Verdict == Undecided:
-		return true
-	case r.superseded:
-		return false
-	case r.Verdict == Carried, r.Verdict == Outranked && h.phase != Over:
-		return true
-	}
-	return heard
 }
 
 // Stop says that nodes which have not got the token need not get it: the lock goes on with another one.

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +36,8 @@ type task struct {
 	fences   bool          // some proposals are below what nodes have accepted
 	lazy     bool          // commands may stay in their queue for any time
 	rivals   bool          // others take free nodes, and leave them, at any time
+	own      bool          // the clients are attempts of one request, with one token
+	converts verb          // client 0 is a lock's writer, and client 1 the same lock's reader: see conversions
 	calm     bool          // what is no vote takes no time: releases, and answers behind the decision
 	most     time.Duration // the longest hold; 0: none
 }
@@ -52,9 +55,33 @@ const (
 	take verb = iota + 1
 	prolong
 	free
+	share     // take, as a reader
+	downgrade // make the writer a reader
+	upgrade   // make the only reader a writer
+	turnBack  // make what is left of the writer the reader with which the lock goes on
+	freeBoth
 )
 
-func (v verb) String() string { return [...]string{"", "command", "extension", "release"}[v] }
+func (v verb) String() string {
+	return [...]string{"", "command", "extension", "release", "reader's command", "downgrade", "upgrade", "turn", "release of both"}[v]
+}
+
+// does is what a command does to its token, and to the lock's other one.
+func (v verb) does() (own, other Effect) {
+	switch v {
+	case free:
+		return Frees, Looks
+	case downgrade, upgrade:
+		return Sets, Frees
+	case turnBack:
+		return Frees, Sets
+	case freeBoth:
+		return Frees, Frees
+	}
+	return Sets, Looks
+}
+
+func (v verb) frees() bool { own, _ := v.does(); return own == Frees }
 
 // A message is a command for one node, and its answer.
 type message struct {
@@ -67,6 +94,7 @@ type message struct {
 	round   uint8  // whose vote it is
 	number  int64  // the fence
 	seen    uint32 // the news when it left; severed: when that was lost
+	besides uint32 // the news of the lock's other token when it left
 }
 
 type stage uint8
@@ -92,6 +120,7 @@ type server struct {
 	age     int   // of that, in ticks
 	counter int64 // the greatest fence that it has accepted
 	young   bool  // it has forgotten what it knew
+	guest   bool  // another lock's reader has the key as well, or alone
 	seats   [maxClients]seat
 }
 
@@ -112,6 +141,9 @@ type situation struct {
 	servers                [maxNodes]server
 	silent, lost, restarts int
 	fence                  int64 // the greatest of all holds so far
+	spent                  bool  // own: a lock with the token was released
+	hash                   uint64
+	within                 bool // what is left of the writer is the reader's: see Leaving
 }
 
 // A searcher searches all worlds of a task, depth first.
@@ -119,7 +151,7 @@ type searcher struct {
 	task
 	seed  maphash.Seed
 	from  map[uint64]uint64 // the worlds seen, and from which each came first
-	layer []situation       // those of the next depth
+	layer []*situation      // those of the next depth
 	wrong string            // what must not be
 	at    uint64            // the world whose steps are made
 	// replayed, if set, is told the name and the world of each step.
@@ -143,10 +175,12 @@ func (s *searcher) put(w *situation, u, n int, m message) bool {
 func (s *searcher) ask(w *situation, u int, aim Aim, v verb, number int64) bool {
 	c := &w.users[u]
 	c.rounds++
-	c.round.Begin(aim, s.nodes, s.nodes/2+1, false)
+	c.round.Begin(aim, Sets, s.nodes, s.nodes/2+1, false)
 	c.round.Propose(number, present, false)
 	for n := range s.nodes {
-		w.servers[n].seats[u].vote = Vote{}
+		at := &w.servers[n].seats[u]
+		at.vote = Vote{}
+		at.trace.Asks()
 		if !s.put(w, u, n, message{verb: v, round: c.rounds, number: number}) {
 			return false
 		}
@@ -158,26 +192,44 @@ func (s *searcher) ask(w *situation, u int, aim Aim, v verb, number int64) bool 
 func (s *searcher) leaves(w *situation, u, n, i int) {
 	c, at := &w.users[u], &w.servers[n].seats[u]
 	m := &at.messages[i]
-	m.seen = at.trace.News()
-	switch {
-	case m.verb == free && at.trace.Clean():
-		s.drop(at, i)
-	case m.verb == free:
-		m.state = sent
-	case m.round != c.rounds || !c.hold.MaySet(&c.round, false):
-		if s.drop(at, i); m.round == c.rounds && at.vote.Answer == Pending {
-			s.count(w, u, n, Failed)
+	v, r := &at.vote, &c.round
+	if m.verb.frees() {
+		v, r = new(Vote), &Round{Does: Frees}
+	}
+	_, other := m.verb.does()
+	now := m.verb.frees() || m.round == c.rounds
+	if beside := &w.servers[n].seats[1-u].trace; now && other != Looks {
+		if now = w.users[1-u].hold.LeavesBeside(other, v, beside, s.long(), present); now && !c.hold.Leaves(r, v, &at.trace, false, false, w.spent, present) {
+			w.users[1-u].hold.AnsweredBeside(other, v, beside, Unsent, false, present)
+			now = false
 		}
-	default:
-		if c.hold.why == Released || c.hold.why == Lost {
+	} else if now {
+		now = c.hold.Leaves(r, v, &at.trace, false, false, w.spent, present)
+	}
+	if now {
+		if !m.verb.frees() && (c.hold.why == Released || c.hold.why == Lost) {
 			s.wrong = "a setting command leaves for a hold that is over"
 		}
-		at.trace.Left(present)
-		c.hold.Left(present)
-		m.state = sent
-		if m.round == c.rounds && at.vote.Sent == 0 {
-			at.vote.Sent = present
+		if m.verb == turnBack && w.users[1].hold.Ended() {
+			s.wrong = "a token is made that of a lock that is over"
 		}
+		m.state, m.seen, m.besides = sent, at.trace.news, v.besides
+		return
+	}
+	s.final(w, u, n, *m)
+	s.drop(at, i)
+}
+
+// final counts the final answer of a message, Failed, unless that was counted before.
+func (s *searcher) final(w *situation, u, n int, m message) { s.finally(w, u, n, m, Failed) }
+
+func (s *searcher) finally(w *situation, u, n int, m message, a Answer) {
+	at := &w.servers[n].seats[u]
+	if m.verb.frees() || m.late || m.state == severed {
+		return
+	}
+	if at.trace.Votes(); m.round == w.users[u].rounds {
+		s.count(w, u, n, a)
 	}
 }
 
@@ -209,10 +261,10 @@ func (s *searcher) pump(w *situation) {
 // forget drops what makes no difference any more.
 func (s *searcher) forget(w *situation, u int) {
 	c := &w.users[u]
-	settled := c.rounds != 0 && s.settled(w, u)
+	settled := c.rounds != 0 && s.settled(w, u) && (s.converts == 0 || s.settled(w, 1-u))
 	decided := c.round.Verdict != Undecided
 	if decided {
-		c.round = Round{Verdict: c.round.Verdict, Aim: c.round.Aim, number: c.round.number, superseded: c.round.superseded}
+		c.round = Round{Verdict: c.round.Verdict, Aim: c.round.Aim, Does: c.round.Does, number: c.round.number, superseded: c.round.superseded}
 	}
 	switch h := &c.hold; h.phase {
 	case Held:
@@ -220,7 +272,7 @@ func (s *searcher) forget(w *situation, u int) {
 			h.limit = math.MaxInt64
 		}
 	case Over:
-		*h = Hold{phase: Over, why: h.why, longest: h.longest}
+		*h = Hold{phase: Over, why: h.why, longest: h.longest, own: h.own, until: min(h.until, present.Add(-10*tick))}
 	}
 	for n := range s.nodes {
 		switch at := &w.servers[n].seats[u]; {
@@ -244,14 +296,14 @@ func (s *searcher) pumpAt(w *situation, u, n int) bool {
 	at := &w.servers[n].seats[u]
 	for i := range at.messages {
 		m := &at.messages[i]
-		votes := m.verb != free && m.round == w.users[u].rounds && at.vote.Answer == Pending && w.users[u].round.Verdict == Undecided
+		votes := !m.verb.frees() && m.round == w.users[u].rounds && at.vote.Answer == Pending && w.users[u].round.Verdict == Undecided
 		switch {
 		case m.verb == 0:
 			return false
 		case m.state == queued && !s.lazy && first(at, i):
 			s.leaves(w, u, n, i)
 			return true
-		case m.state == sent && s.calm && m.verb == free && !m.late && first(at, i):
+		case m.state == sent && s.calm && m.verb.frees() && !m.late && first(at, i):
 			s.runs(w, u, n, i)
 			return true
 		case m.state == replied && s.calm && !votes:
@@ -266,8 +318,10 @@ func (s *searcher) pumpAt(w *situation, u, n int) bool {
 func (s *searcher) runs(w *situation, u, n, i int) {
 	node := &w.servers[n]
 	m := &node.seats[u].messages[i]
-	own := node.owner == u+1
+	own := s.has(node, u)
 	switch {
+	case s.converts != 0:
+		s.runsFor(node, u, m)
 	case m.verb == free:
 		if m.answer = Absent; own {
 			m.answer, node.owner, node.age = Granted, 0, 0
@@ -275,7 +329,7 @@ func (s *searcher) runs(w *situation, u, n, i int) {
 	case node.owner != 0 && !own:
 		m.answer = Taken
 	default:
-		if m.answer = Granted; !own || m.verb == prolong {
+		if m.answer = Granted; !own || s.own || m.verb == prolong {
 			node.owner, node.age = u+1, 0
 		}
 		if m.number != 0 && m.verb == take {
@@ -295,7 +349,15 @@ func (s *searcher) runs(w *situation, u, n, i int) {
 		if z := &node.seats[u].messages[j]; z.state == severed && m.seen >= z.seen {
 			z.due = true
 		}
+		if z := &node.seats[1-u].messages[j]; z.state == severed && s.converts != 0 && m.seen >= z.besides {
+			z.due = true
+		}
 	}
+}
+
+// has reports whether the node has the token of the client.
+func (s *searcher) has(node *server, u int) bool {
+	return node.owner == u+1 || s.own && node.owner != 0 && node.owner != rival
 }
 
 // count counts an answer, and takes the verdict.
@@ -324,6 +386,12 @@ func (s *searcher) count(w *situation, u, n int, a Answer) {
 func (s *searcher) begins(w *situation, u int) {
 	c := &w.users[u]
 	c.begun = true
+	switch {
+	case w.spent:
+		c.hold.End(Withdrawn, present)
+	case s.converts == upgrade && u == 0:
+		s.goesOn(w)
+	}
 	if s.fences {
 		if c.hold.fence <= w.fence {
 			s.wrong = fmt.Sprintf("client %d has fence %d, and somebody had %d before", u, c.hold.fence, w.fence)
@@ -331,7 +399,7 @@ func (s *searcher) begins(w *situation, u int) {
 		w.fence = max(w.fence, c.hold.fence)
 	}
 	for other := range w.users {
-		if other != u && w.users[other].begun {
+		if other != u && w.users[other].begun && !s.own {
 			w.users[other].passed = true
 		}
 	}
@@ -342,50 +410,48 @@ func (s *searcher) answered(w *situation, u, n, i int) {
 	at := &w.servers[n].seats[u]
 	m := at.messages[i]
 	s.drop(at, i)
-	at.trace.Heard(m.seen, present)
-	if m.verb == free {
-		at.trace.Freed(m.answer == Granted, m.seen)
-		return
-	}
-	set := m.answer == Granted || m.answer == Outbid
-	at.trace.Known(set, present)
-	if m.round != w.users[u].rounds || at.vote.Answer != Pending {
-		return
-	}
+	s.tell(w, u, n, m, Ran)
 	if m.doubted {
 		m.answer = Failed
 	}
-	s.count(w, u, n, m.answer)
+	s.finally(w, u, n, m, m.answer)
+}
+
+// tell tells a client's hold what became of a message.
+func (s *searcher) tell(w *situation, u, n int, m message, fate Fate) {
+	own, other := m.verb.does()
+	if other != Looks {
+		done := fate == Ran && m.answer == Granted
+		w.users[1-u].hold.AnsweredBeside(other, &Vote{besides: m.besides}, &w.servers[n].seats[1-u].trace, fate, done, present)
+	}
+	r := Round{Does: own}
+	w.users[u].hold.Answered(&r, &Vote{seen: m.seen}, &w.servers[n].seats[u].trace, fate, m.answer, present)
 }
 
 // breaks lets the connection of a message break.
 func (s *searcher) breaks(w *situation, u, n, i int) {
 	at := &w.servers[n].seats[u]
 	m := &at.messages[i]
-	verb, round := m.verb, m.round
-	if verb != free {
-		at.trace.Missed(present)
-	}
+	was := *m
+	s.tell(w, u, n, was, Silent)
 	if m.state == replied {
 		s.drop(at, i)
 	} else {
-		m.state, m.seen = severed, at.trace.News()
+		m.state, m.seen, m.besides = severed, at.trace.news, w.servers[n].seats[1-u].trace.news
 	}
-	if verb != free && round == w.users[u].rounds && at.vote.Answer == Pending {
-		s.count(w, u, n, Failed)
-	}
+	s.final(w, u, n, was)
 }
 
 // cleans puts a release for each node that may have the token, of a hold that is over.
 func (s *searcher) cleans(w *situation, u, n int) bool {
 	at := &w.servers[n].seats[u]
-	if w.users[u].hold.phase != Over || at.trace.Clean() && !slices.ContainsFunc(at.messages[:], func(m message) bool { return m.verb != 0 && m.verb != free && m.state == queued }) {
+	if h := &w.users[u].hold; h.phase != Over || at.trace.Clean() || !h.Deletable(w.spent) {
 		return false
 	}
-	if slices.ContainsFunc(at.messages[:], func(m message) bool { return m.verb == free && m.state != severed }) {
+	if slices.ContainsFunc(at.messages[:], func(m message) bool { return m.verb.frees() && m.state != severed }) {
 		return false
 	}
-	return s.put(w, u, n, message{verb: free})
+	return s.put(w, u, n, message{verb: s.freeing(w, u)})
 }
 
 func (s *searcher) cleanAll(w *situation, u int) {
@@ -397,7 +463,8 @@ func (s *searcher) cleanAll(w *situation, u int) {
 // settled reports whether nothing is left of a client's hold.
 func (s *searcher) settled(w *situation, u int) bool {
 	for n := range s.nodes {
-		if at := &w.servers[n].seats[u]; !at.trace.Clean() || at.messages[0].verb != 0 {
+		at := &w.servers[n].seats[u]
+		if at.messages[0].verb != 0 || !at.trace.Clean() && w.users[u].hold.Deletable(w.spent) {
 			return false
 		}
 	}
@@ -432,13 +499,14 @@ func (s *searcher) step(w *situation, act func(w *situation) bool, name string, 
 		s.at = h
 		return
 	}
-	s.layer = append(s.layer, next)
+	next.hash = h
+	s.layer = append(s.layer, &next)
 }
 
 // hash is the same for worlds that differ in the order of nodes or of clients alone.
 func (s *searcher) hash(w *situation) uint64 {
 	h := s.hashAs(w)
-	if s.clients == 2 {
+	if s.clients == 2 && s.converts == 0 {
 		swapped := *w
 		swapped.users[0], swapped.users[1] = w.users[1], w.users[0]
 		for n := range s.nodes {
@@ -462,10 +530,11 @@ func (s *searcher) hashAs(w *situation) uint64 {
 	type rest struct {
 		users [maxClients]user
 		more  [3]int
+		flags [2]bool
 		fence int64
 		nodes [maxNodes]uint64
 	}
-	return maphash.Comparable(s.seed, rest{w.users, [3]int{w.silent, w.lost, w.restarts}, w.fence, nodes})
+	return maphash.Comparable(s.seed, rest{w.users, [3]int{w.silent, w.lost, w.restarts}, [2]bool{w.spent, w.within}, w.fence, nodes})
 }
 
 // check says what must not be.
@@ -478,17 +547,17 @@ func (s *searcher) check(w *situation) {
 		for n := range s.nodes {
 			node := &w.servers[n]
 			at := &node.seats[u]
-			if node.owner == u+1 || node.young {
+			if s.has(node, u) || node.young || s.converts != 0 && u == 1 && node.owner == 1 {
 				has++
 			}
-			if c.hold.phase != Over || !at.trace.Clean() {
+			if c.hold.phase != Over || !at.trace.Clean() || s.own { // another attempt may have set it
 				continue
 			}
 			if node.owner == u+1 {
 				s.wrong = fmt.Sprintf("the trace of client %d at node %d is clean, and the node has its token", u, n)
 			}
 			if slices.ContainsFunc(at.messages[:], func(m message) bool {
-				return (m.verb == take || m.verb == prolong) && (m.state == sent || m.state == severed)
+				return m.verb != 0 && !m.verb.frees() && (m.state == sent || m.state == severed)
 			}) {
 				s.wrong = fmt.Sprintf("the trace of client %d at node %d is clean, and a command is under way that sets its token", u, n)
 			}
@@ -506,24 +575,66 @@ func (s *searcher) check(w *situation) {
 			holders++
 		}
 	}
-	if holders > 1 {
+	switch {
+	case holders > 1 && !s.own:
 		s.wrong = "two hold"
+	case s.nodes == 1 && s.wrong == "" && !s.settles(*w):
+		s.wrong = "what a hold that is over has left is never taken away"
 	}
+}
+
+// settles reports whether nothing is left of the holds that are over where nothing more goes wrong: all commands leave,
+// run and are answered, and releases are sent each tick.
+func (s *searcher) settles(w situation) bool {
+	for range 2*s.ttl + 6 {
+		for u := range s.clients {
+			at := &w.servers[0].seats[u]
+			for at.messages[0].verb != 0 {
+				switch m := at.messages[0]; m.state {
+				case queued:
+					s.leaves(&w, u, 0, 0)
+				case replied:
+					s.answered(&w, u, 0, 0)
+				default:
+					s.runs(&w, u, 0, 0)
+				}
+			}
+		}
+		over := false
+		for u := range s.clients {
+			over = over || w.users[u].hold.phase == Over && !s.settled(&w, u)
+		}
+		if !over {
+			return true
+		}
+		s.tick(&w)
+		for u := range s.clients {
+			s.cleans(&w, u, 0)
+		}
+	}
+	return false
 }
 
 // follow makes all steps that can follow a world.
 func (s *searcher) follow(w *situation) {
 	for u := range s.clients {
-		s.acts(w, u)
+		if s.converts == 0 {
+			s.acts(w, u)
+		} else {
+			s.converting(w, u)
+		}
 		for n := range s.nodes {
 			s.moves(w, u, n)
 		}
 	}
 	for n := range s.nodes {
-		if node := &w.servers[n]; s.rivals && node.owner == 0 {
+		if node := &w.servers[n]; s.rivals && node.owner == 0 && !node.guest {
 			s.step(w, func(w *situation) bool { w.servers[n].owner = rival; return true }, "somebody else takes node %d", n)
 		} else if node.owner == rival {
 			s.step(w, func(w *situation) bool { w.servers[n].owner = 0; return true }, "somebody else leaves node %d", n)
+		}
+		if node := &w.servers[n]; s.converts != 0 && (node.guest || node.owner == 0 || node.owner == 2) {
+			s.step(w, func(w *situation) bool { w.servers[n].guest = !w.servers[n].guest; return true }, "another reader comes to node %d, or goes", n)
 		}
 		if w.restarts > 0 && !w.servers[n].young {
 			s.step(w, func(w *situation) bool { return s.restart(w, n) }, "node %d restarts, and has forgotten all", n)
@@ -536,7 +647,7 @@ func (s *searcher) follow(w *situation) {
 func (s *searcher) acts(w *situation, u int) {
 	c := &w.users[u]
 	switch {
-	case s.settled(w, u) && int(c.acquires) < s.acquires:
+	case s.settled(w, u) && int(c.acquires) < s.acquires && !w.spent:
 		numbers := []int64{0}
 		if s.fences { // by a clock that is right, and by one that is late
 			numbers = []int64{w.fence + 1, 1}
@@ -549,7 +660,7 @@ func (s *searcher) acts(w *situation, u int) {
 				if most == 0 {
 					most = math.MaxInt64
 				}
-				c.hold.Init(s.long(), most, 0)
+				c.hold.Init(s.long(), most, 0, s.own)
 				return s.ask(w, u, ToHold, take, number)
 			}, "client %d asks for the key with fence %d", u, number)
 		}
@@ -574,7 +685,7 @@ func (s *searcher) acts(w *situation, u int) {
 				return s.ask(w, u, ToExtend, prolong, 0)
 			}, "client %d prolongs its lease", u)
 		}
-		s.step(w, func(w *situation) bool { w.users[u].hold.End(Released, present); return true }, "client %d releases", u)
+		s.step(w, func(w *situation) bool { s.releases(w, u); return true }, "client %d releases", u)
 	case c.hold.phase == Asking:
 		s.step(w, func(w *situation) bool {
 			c := &w.users[u]
@@ -583,10 +694,23 @@ func (s *searcher) acts(w *situation, u int) {
 			return true
 		}, "client %d gives up", u)
 	}
+	s.cleaning(w, u)
+}
+
+// cleaning is what a client may do about what a hold that is over has left.
+func (s *searcher) cleaning(w *situation, u int) {
 	for n := range s.nodes {
 		if !s.calm {
 			s.step(w, func(w *situation) bool { return s.cleans(w, u, n) }, "client %d cleans node %d", u, n)
 		}
+	}
+}
+
+// releases ends a hold for its user; of one request that ends all attempts which hold.
+func (s *searcher) releases(w *situation, u int) {
+	w.users[u].hold.End(Released, present)
+	if w.spent = s.own; w.spent && s.clients == 2 && w.users[1-u].hold.phase == Held {
+		w.users[1-u].hold.End(Released, present)
 	}
 }
 
@@ -637,11 +761,8 @@ func (s *searcher) moves(w *situation, u, n int) {
 		if w.silent > 0 && !m.late {
 			is(func(w *situation) bool {
 				w.silent--
-				at := &w.servers[n].seats[u]
-				at.messages[i].late = true
-				if m.verb != free && m.round == w.users[u].rounds && at.vote.Answer == Pending {
-					s.count(w, u, n, Failed)
-				}
+				w.servers[n].seats[u].messages[i].late = true
+				s.final(w, u, n, m)
 				return true
 			}, "is not waited for")
 		}
@@ -655,7 +776,7 @@ func (s *searcher) moves(w *situation, u, n int) {
 func (s *searcher) restart(w *situation, n int) bool {
 	w.restarts--
 	node := &w.servers[n]
-	node.owner, node.age, node.young = 0, 0, true
+	node.owner, node.age, node.young, node.guest = 0, 0, true, false
 	for u := range s.clients {
 		for i := maxMessages - 1; i >= 0; i-- {
 			switch m := node.seats[u].messages[i]; {
@@ -696,7 +817,7 @@ func (s *searcher) tick(w *situation) bool {
 			past(&at.vote.Sent)
 			past(&at.trace.since)
 			past(&at.trace.replied)
-			at.trace.Expire(present, c.hold.Expires())
+			at.trace.expire(present, c.hold.Expires())
 		}
 	}
 	for u := range s.clients {
@@ -712,6 +833,9 @@ func (s *searcher) tick(w *situation) bool {
 	return true
 }
 
+// found: a task has found a violation, so the others may end.
+var found atomic.Bool
+
 // search searches all worlds of a task, breadth first, and returns the shortest schedule of a violation.
 func search(k task) (states, deep int, violation string) {
 	s := &searcher{task: k, seed: maphash.MakeSeed(), from: make(map[uint64]uint64)}
@@ -720,15 +844,20 @@ func search(k task) (states, deep int, violation string) {
 	for n := range k.nodes {
 		w.servers[n].life = k.lives[n]
 	}
-	s.from[s.hash(&w)] = 0
-	for layer := []situation{w}; len(layer) > 0; deep++ {
+	w.hash = s.hash(&w)
+	s.from[w.hash] = 0
+	for layer := []*situation{&w}; len(layer) > 0; deep++ {
 		s.layer = nil
 		if len(s.from) > 2000000 {
 			return len(s.from), deep, "the task is too large to be searched"
 		}
-		for i := range layer {
-			s.at = s.hash(&layer[i])
-			if s.follow(&layer[i]); s.wrong != "" {
+		for i, at := range layer {
+			if found.Load() {
+				return len(s.from), deep, "ended here"
+			}
+			layer[i], s.at = nil, at.hash
+			if s.follow(at); s.wrong != "" {
+				found.Store(true)
 				what := s.wrong // the schedule forgets it
 				return len(s.from), deep, what + ":" + s.schedule(w)
 			}
@@ -772,12 +901,17 @@ var tasks = map[string]task{
 	"one node, fences":       {clients: 2, nodes: 1, ttl: 2, lives: []int{1}, acquires: 1, further: 1, fences: true, calm: true},
 	"one node, a restart":    {clients: 2, nodes: 1, ttl: 2, lives: []int{2}, acquires: 1, restarts: 1},
 	"one node, extensions":   {clients: 2, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 1},
+	"one node, own token":    {clients: 2, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 1, rivals: true, own: true, silent: 1, lost: 1, calm: true},
 	"one node, longest hold": {clients: 1, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 2, most: 2 * tick},
 	"contend":                {clients: 2, nodes: 3, ttl: 2, lives: fast, acquires: 1, calm: true},
 	"rivals, further rounds": {clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, further: 1, rivals: true, calm: true},
 	"late votes":             {clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, calm: true, lazy: true},
 	"rivals, extensions":     {clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, extends: 1, rivals: true, calm: true},
 	"rivals, all faults":     {clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, silent: 1, lost: 1, restarts: 1, rivals: true, calm: true},
+	"one node, downgrade":    {clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: downgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
+	"one node, upgrade":      {clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: upgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
+	"downgrade":              {clients: 2, nodes: 3, ttl: 2, lives: fast, converts: downgrade, calm: true},
+	"upgrade":                {clients: 2, nodes: 3, ttl: 2, lives: fast, converts: upgrade, calm: true},
 }
 
 func TestNoTwoHoldInAnyOrderOfCommandsAnswersAndLosses(t *testing.T) {

@@ -10,9 +10,9 @@ func TestAFenceIsAsOldAsItsNumber(t *testing.T) {
 	const ttl, micros = 10 * time.Second, int64(1) << 50
 	for age, want := range map[time.Duration]Phase{0: Held, 9 * time.Second: Held, 10 * time.Second: Over} {
 		var h Hold
-		h.Init(ttl, time.Hour, 0.01)
+		h.Init(ttl, time.Hour, 0.01, false)
 		var r Round
-		r.Begin(ToHold, 1, 1, false)
+		r.Begin(ToHold, Sets, 1, 1, false)
 		r.Propose(micros-age.Microseconds(), present, false)
 		r.Count(&Vote{Sent: present}, Granted, 0)
 		r.Verdict = r.Reached(0)

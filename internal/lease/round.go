@@ -60,8 +60,9 @@ type Round struct {
 	Agreed     int                // so many do
 	Open       int                // so many have no vote yet
 	Aim        Aim
-	any        bool // every answer but Failed agrees: of a release, and of a look at who has the key
-	spared     int  // of Agreed: nodes that were not asked, because the token is not there
+	Does       Effect // its commands on the token
+	any        bool   // every answer but Failed agrees: of a release, and of a look at who has the key
+	spared     int    // of Agreed: nodes that were not asked, because the token is not there
 	outbid     int
 	reads      bool  // the fence is the greatest counter that the votes tell, which a quorum must have
 	superseded bool  // a later round asks for the same and more
@@ -73,14 +74,18 @@ type Round struct {
 
 // A Vote is the answer of one node to one round.
 type Vote struct {
-	Sent   clockdrift.Instant // when its command first left; 0: it has not
-	number int64              // the node's counter, if the answer tells that
-	Answer Answer
+	Sent          clockdrift.Instant // when its command first left; 0: it has not
+	number        int64              // the node's counter, if the answer tells that
+	seen, besides uint32             // the news of the token's trace when the command first left, and of the other token's
+	Answer        Answer
 }
 
+// Sees notes that what the vote's command tells is of the news of the trace so far.
+func (v *Vote) Sees(t *Trace) { v.seen = t.news }
+
 // Begin begins the round: so many of the nodes have to agree. AnyAnswer: whatever a node says agrees, unless it has Failed.
-func (r *Round) Begin(aim Aim, nodes, need int, anyAnswer bool) {
-	*r = Round{Aim: aim, Need: need, Open: nodes, any: anyAnswer}
+func (r *Round) Begin(aim Aim, does Effect, nodes, need int, anyAnswer bool) {
+	*r = Round{Aim: aim, Does: does, Need: need, Open: nodes, any: anyAnswer}
 }
 
 // Propose says which number becomes the fence, and when that was proposed. Reads: it is the greatest counter that the

@@ -23,37 +23,46 @@ import (
 //   - the setting commands without an answer are lost, and the node has answered, one longest lease ago, a command that
 //     left behind the last loss: what the server had in its buffers has run by then, and has expired.
 //
-// That holds because no setting command leaves behind a release. "A command left behind the grant" is told by News, and
+// That holds because no setting command leaves behind a release. "A command left behind the grant" is told by news, and
 // not by times: a clock may stand still between the two.
 type Trace struct {
 	sets    uint32             // setting commands that have set the token, or may have
 	open    uint32             // of sets: they left and have no answer
 	lost    uint32             // of open: no answer will come
 	there   bool               // a grant is known, and nothing behind it that ended the grant
+	asked   int32              // commands that may set the token, are asked for, and have no vote yet: some may not have left
 	news    uint32             // counts grants and losses
 	since   clockdrift.Instant // when a setting command last left, was granted or was lost
 	replied clockdrift.Instant // when the node first answered a command that left behind the last loss; 0: not yet
 }
 
-// Clean reports whether the token is not at the node, and no command under way can set it.
-func (t *Trace) Clean() bool { return !t.there && t.open == 0 }
+// Clean reports whether the token is not at the node, and no command can set it.
+func (t *Trace) Clean() bool { return t.asked == 0 && !t.Has() }
+
+// Has reports whether the node has the token, or a command is under way that can set it there.
+func (t *Trace) Has() bool { return t.there || t.open > 0 }
 
 // Gone reports whether the node says that the token is not there. A lost command may still set it.
-func (t *Trace) Gone() bool { return !t.there && (t.open == 0 || t.replied != 0) }
+func (t *Trace) Gone() bool { return t.asked == 0 && !t.there && (t.open == 0 || t.replied != 0) }
 
-// News counts the grants and losses so far. A command keeps the number that it left with: its answer is evidence of
-// what the node knew behind them.
-func (t *Trace) News() uint32 { return t.news }
+// Asks notes that a command which may set the token is asked for, and Votes that its answer was counted.
+func (t *Trace) Asks() { t.asked++ }
 
-// Left notes that a setting command is about to leave.
-func (t *Trace) Left(now clockdrift.Instant) {
+// Votes notes that the answer of such a command was counted.
+func (t *Trace) Votes() { t.asked-- }
+
+// Asked reports whether such commands have no vote yet.
+func (t *Trace) Asked() bool { return t.asked > 0 }
+
+// left notes that a setting command is about to leave.
+func (t *Trace) left(now clockdrift.Instant) {
 	t.sets++
 	t.open++
 	t.since = now
 }
 
-// Known notes the answer of a setting command: it has set the token, or not.
-func (t *Trace) Known(set bool, now clockdrift.Instant) {
+// known notes the answer of a setting command: it has set the token, or not.
+func (t *Trace) known(set bool, now clockdrift.Instant) {
 	t.open = max(t.lost, t.open-min(1, t.open)) // 0: a release deleted what it set before its answer was read
 	if set {
 		t.there, t.since = true, now
@@ -63,22 +72,22 @@ func (t *Trace) Known(set bool, now clockdrift.Instant) {
 	}
 }
 
-// Missed notes that a setting command left, and that no answer will come.
-func (t *Trace) Missed(now clockdrift.Instant) {
+// missed notes that a setting command left, and that no answer will come.
+func (t *Trace) missed(now clockdrift.Instant) {
 	t.lost = min(t.lost+1, t.open)
 	t.since, t.replied = now, 0
 	t.news++
 }
 
-// Heard notes that the node has answered a command that left when News was seen.
-func (t *Trace) Heard(seen uint32, now clockdrift.Instant) {
+// heard notes that the node has answered a command that left when so much news was seen.
+func (t *Trace) heard(seen uint32, now clockdrift.Instant) {
 	if t.lost > 0 && t.replied == 0 && seen == t.news {
 		t.replied = now
 	}
 }
 
-// Freed notes the answer of a command that deletes the token, and left when News was seen.
-func (t *Trace) Freed(deleted bool, seen uint32) {
+// freed notes the answer of a command that deletes the token, and left when so much news was seen.
+func (t *Trace) freed(deleted bool, seen uint32) {
 	switch {
 	case deleted && t.sets == 1: // what was deleted is what the only setting command set
 		t.Forget()
@@ -87,9 +96,9 @@ func (t *Trace) Freed(deleted bool, seen uint32) {
 	}
 }
 
-// Expire forgets what has expired by now, longest behind its setting: the longest lease and the allowance for a node
+// expire forgets what has expired by now, longest behind its setting: the longest lease and the allowance for a node
 // whose clock is slow.
-func (t *Trace) Expire(now clockdrift.Instant, longest time.Duration) {
+func (t *Trace) expire(now clockdrift.Instant, longest time.Duration) {
 	if now >= t.since.Add(longest) {
 		t.there = false
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
@@ -100,7 +101,9 @@ func (a *Ask) releases(together int) (cmds []driver.Command) {
 
 // releasesApart reports whether the part releases several keys at a Redis Cluster. There each has a
 // call of its own: while their slot moves some may be at another server already.
-func (b *Batch) releasesApart(p *Part) bool { return b.Cluster && p.Many != nil && p.Op.Frees }
+func (b *Batch) releasesApart(p *Part) bool {
+	return b.Cluster && p.Many != nil && p.Op.Does == lease.Frees
+}
 
 // gathered puts the replies to that as the script does for as many keys as it takes in one call.
 func gathered(replies []driver.Reply) (all []driver.Reply) {

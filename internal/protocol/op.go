@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
 // An Op is one thing that a token can ask of a node. Its commands and their replies belong
@@ -22,6 +23,8 @@ type Op struct {
 	Reads bool
 	// Levels: its number is one that nodes have, and no proposal.
 	Levels bool
+	// Besides is what it does to the lock's other token, if it is about two: see [Downgrade].
+	Besides lease.Effect
 	// Sides: it runs a script that uses the keys beside the key.
 	Sides bool
 
@@ -61,30 +64,29 @@ type Verb struct {
 
 	// Tries: it asks for a key that it may not get. What the key's holder asks goes first.
 	Tries bool
-	// Sets: its commands may leave the token at a node, so an unknown outcome wants a release.
-	Sets bool
+	// Does is what its commands do to the token at a node. Where they may set it, an unknown outcome
+	// wants a release. Where they take it away, a node that has not got it needs not be asked, and one
+	// that says so agrees.
+	Does lease.Effect
 	// Votes: a node's agreement is a vote for a holder, which has to pass the gates.
 	Votes bool
 	// Prolongs: the deciding vote moves the deadline of a lock that is held.
 	Prolongs bool
-	// Frees: it takes the token away. A node where the token is not needs not be asked, and a
-	// node that says so agrees.
-	Frees bool
 }
 
 // The verbs of locks.
 var (
-	Acquiring   = &Verb{Name: "acquire", Tries: true, Sets: true, Votes: true}
-	Inheriting  = &Verb{Name: "acquire", Sets: true, Votes: true}
-	Upgrading   = &Verb{Name: "upgrade", Sets: true, Votes: true}
+	Acquiring   = &Verb{Name: "acquire", Tries: true, Does: lease.Sets, Votes: true}
+	Inheriting  = &Verb{Name: "acquire", Does: lease.Sets, Votes: true}
+	Upgrading   = &Verb{Name: "upgrade", Does: lease.Sets, Votes: true}
 	Meeting     = &Verb{Name: "acquire", Tries: true}
 	Sounding    = &Verb{Name: "acquire"}
-	Reserving   = &Verb{Name: "acquire", Tries: true, Sets: true, Votes: true} // no hold comes of it
-	Raising     = &Verb{Name: "acquire", Votes: true}                          // the fence of one that has the key
-	Retaking    = &Verb{Name: "acquire", Sets: true, Votes: true}              // the key as well
-	Extending   = &Verb{Name: "extend", Sets: true, Votes: true, Prolongs: true}
-	Downgrading = &Verb{Name: "downgrade", Sets: true, Votes: true, Prolongs: true}
-	Releasing   = &Verb{Name: "release", Frees: true}
+	Reserving   = &Verb{Name: "acquire", Tries: true, Does: lease.Sets, Votes: true} // no hold comes of it
+	Raising     = &Verb{Name: "acquire", Votes: true}                                // the fence of one that has the key
+	Retaking    = &Verb{Name: "acquire", Does: lease.Sets, Votes: true}              // the key as well
+	Extending   = &Verb{Name: "extend", Does: lease.Sets, Votes: true, Prolongs: true}
+	Downgrading = &Verb{Name: "downgrade", Does: lease.Sets, Votes: true, Prolongs: true}
+	Releasing   = &Verb{Name: "release", Does: lease.Frees}
 	Looking     = &Verb{Name: "confirm"}
 	Leaving     = &Verb{Name: "leave", Tries: true} // the line
 )
@@ -121,7 +123,7 @@ type Kind struct {
 }
 
 // AnyAnswer reports whether every answer counts towards the quorum, but Failed.
-func (o *Op) AnyAnswer() bool { return o.Frees || o.sounds }
+func (o *Op) AnyAnswer() bool { return o.Does == lease.Frees || o.sounds }
 
 // Sound is the op that asks who is in the way of an acquire, if anybody is, and writes nothing. It
 // wants to be answered by a quorum.

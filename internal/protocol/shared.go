@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
@@ -37,15 +38,15 @@ var SharedAgain = func() *Kind {
 // A conversion gives the key from one token of a hold to another, Old or the ask's own.
 var (
 	// Downgrade makes the writer's token Old a reader's.
-	Downgrade = &Op{Verb: Downgrading, needs: needsShared, Sides: true, mode: turn, grouping: withReaders, decode: decodeShare}
+	Downgrade = &Op{Verb: Downgrading, Besides: lease.Frees, needs: needsShared, Sides: true, mode: turn, grouping: withReaders, decode: decodeShare}
 	// Upgrade makes the only reader, Old, a writer.
-	Upgrade = &Op{Verb: Upgrading, needs: needsShared, Sides: true, encode: encodeRaise, decode: decodeRaise, fence: decodeFence, holder: holderAtRaise}
+	Upgrade = &Op{Verb: Upgrading, Besides: lease.Frees, needs: needsShared, Sides: true, encode: encodeRaise, decode: decodeRaise, fence: decodeFence, holder: holderAtRaise}
 	// Revert takes away a writer's token where it is left while the hold goes on as the reader
 	// Old, which gets its place.
-	Revert = &Op{Verb: Releasing, Sides: true, mode: back, grouping: withReaders, decode: decodeRelease}
+	Revert = &Op{Verb: Releasing, Besides: lease.Sets, Sides: true, mode: back, grouping: withReaders, decode: decodeRelease}
 	// ReleaseBoth takes away a token of a hold that is over, and its other one, Old, which a late
 	// Revert may have put there.
-	ReleaseBoth = &Op{Verb: Releasing, Sides: true, grouping: withReaders, decode: decodeRelease}
+	ReleaseBoth = &Op{Verb: Releasing, Besides: lease.Frees, Sides: true, grouping: withReaders, decode: decodeRelease}
 )
 
 // The ways to share a key: see share.lua.

@@ -30,7 +30,7 @@ func (op *Operation) Leaves(r *node.Request, now clockdrift.Instant) bool {
 	}
 	left := op.leaves(v, now)
 	if !left {
-		op.beside(v, false, false, now)
+		op.beside(v, false, lease.Unsent, now)
 	}
 	return left
 }
@@ -40,24 +40,18 @@ func (op *Operation) leaves(v *vote, now clockdrift.Instant) bool {
 	h, r := op.Hold, &v.Request
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := &h.nodes[r.Node.Index]
 	switch {
-	case op.Op.Frees && (s.clean() || !h.deletable(now)):
-		return false
-	case op.needless() && (v.Sent == 0 || op.Verdict != lease.Carried || op.Op.Lineless()): // the second sending of a grant teaches the node a script, of which a lock alone has no need
+	case op.soundless():
 		return false
 	case op.Op == protocol.Leave && v.Sent == 0 && !h.goes(r.Node.Index):
 		return false
-	case op.Op.Sets:
-		h.life.Left(now)
-		if s.Left(now); h.Ticket != nil && op.Op.Tries && op.Line.Stays {
-			h.Ticket.sent(r.Node.Index)
-		}
 	}
-	if v.Sent == 0 {
-		v.Sent, v.seen = now, s.News()
+	// The second sending of a grant teaches the node a script, of which a lock alone has no need.
+	left := h.life.Leaves(&op.Round, &v.Vote, &h.nodes[r.Node.Index].Trace, op.heard(), !op.Op.Lineless(), h.spent(now), now)
+	if left && op.Does == lease.Sets && h.Ticket != nil && op.Op.Tries && op.Line.Stays {
+		h.Ticket.sent(r.Node.Index)
 	}
-	return true
+	return left
 }
 
 // sees notes the news of the token's trace at a node, which a command of another operation is about to ask for this one.
@@ -65,7 +59,7 @@ func (op *Operation) sees(index int) {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
 	v := &op.votes[index]
-	v.seen = op.Hold.nodes[v.Node.Index].News()
+	v.Sees(&op.Hold.nodes[v.Node.Index].Trace)
 }
 
 // Out is for how long r has been under way.
@@ -85,6 +79,7 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	if r.Reply != nil {
 		answer, err = r.Read()
 	}
+	said := answer
 	set := answer == protocol.Granted
 	if set && op.Op.Votes {
 		doubt = cmp.Or(r.Doubts(), r.Node.Gates().Unwritten(&r.Part), doubt)
@@ -96,11 +91,11 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	default:
 		answer, err = r.ReadFence()
 	}
-	unsent := errors.Is(err, driver.ErrNotSent)
+	fate := fateOf(r, err)
 	if op.Beside != nil { // first, or there would be a moment at which no token of the lock is known to be there
-		op.beside(v, set, r.Reply == nil && !unsent, now)
+		op.beside(v, set, fate, now)
 	}
-	if h.Ticket != nil && op.Op.Tries && op.Op.Sets && op.Line.Stays {
+	if h.Ticket != nil && op.Op.Tries && op.Op.Does == lease.Sets && op.Line.Stays {
 		if left, ok := r.Left(); ok {
 			h.Ticket.answered(r.Node.Index, left)
 		}
@@ -114,20 +109,8 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	if answer == protocol.Taken && h.hasOther(r) {
 		answer, err = protocol.Failed, errOther
 	}
-	s := &h.nodes[r.Node.Index]
-	if r.Reply != nil && !r.Refused() {
-		s.Heard(v.seen, now)
-	}
-	switch {
-	case op.Op.Sets && (r.Reply != nil || unsent):
-		s.Known(set, now)
-	case op.Op.Sets:
-		s.Missed(now)
-	case op.Op.Frees && answer != protocol.Failed:
-		s.Freed(answer == protocol.Granted && !h.Own, v.seen)
-	case op.Op.Frees && r.Reply == nil && !unsent:
-		op.unanswered = true
-	}
+	h.life.Answered(&op.Round, &v.Vote, &h.nodes[r.Node.Index].Trace, fate, said, now)
+	op.unanswered = op.unanswered || op.Does == lease.Frees && fate == lease.Silent
 	switch {
 	case r.Reply == nil:
 	case answer == protocol.Taken && !set:
@@ -149,12 +132,25 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	}
 }
 
+// fateOf is what became of a sending of r.
+func fateOf(r *node.Request, err error) lease.Fate {
+	switch {
+	case errors.Is(err, driver.ErrNotSent):
+		return lease.Unsent
+	case r.Reply == nil:
+		return lease.Silent
+	case r.Refused():
+		return lease.Unrun
+	}
+	return lease.Ran
+}
+
 // Unanswered notes the final answer of a request that got no reply. One that was not
 // needed is as good as a release where the token is not.
 func (op *Operation) Unanswered(r *node.Request, err error, now clockdrift.Instant) {
 	answer := protocol.Failed
 	switch {
-	case err == nil && op.Op.Frees:
+	case err == nil && op.Op.Does == lease.Frees:
 		answer = protocol.Absent
 	case err == nil:
 		err = errNeedless

@@ -26,20 +26,12 @@ func (h *Hold) ToRelease(op *Operation) *Operation {
 	return op
 }
 
-// deletable reports whether the hold's token may be deleted. A token of the user's own may only
-// after the release of a lock that was held, while this Locker refuses to use the token again. At
-// any other time a retry may have it: what a failed try or a late extension has set belongs to
-// that retry, or to the TTL.
-func (h *Hold) deletable(now clockdrift.Instant) bool {
-	return !h.Own || h.spent(now)
-}
-
 // Clear takes the hold's token away wherever it is or may come to be. It does not wait, and
 // does not hang on anybody's context. It returns the operation that does, which is decided when a
 // quorum of the nodes is free of the token; nil: there is nothing to take away.
 func (h *Hold) Clear() *Operation {
 	nodes := h.unclean()
-	if len(nodes) == 0 || !h.deletable(h.Board.Clock.Now()) {
+	if len(nodes) == 0 || !h.life.Deletable(h.spent(h.Board.Clock.Now())) {
 		return nil
 	}
 	op := h.ToRelease(new(Operation))
@@ -49,7 +41,7 @@ func (h *Hold) Clear() *Operation {
 
 // abandon lets the nodes be cleaned of a lost lock's token, soon. h.mu is held.
 func (h *Hold) abandon() {
-	if !h.deletable(h.Board.Clock.Now()) {
+	if !h.life.Deletable(h.spent(h.Board.Clock.Now())) {
 		return
 	}
 	for _, n := range h.Board.Nodes {
@@ -62,7 +54,7 @@ func (h *Hold) abandon() {
 // token is still there or may still appear. h.mu is held.
 func (h *Hold) onReleased(v *vote, now clockdrift.Instant) {
 	s := &h.nodes[v.Node.Index]
-	if s.clean() && !h.awaited {
+	if s.Clean() && !h.awaited {
 		return
 	}
 	if h.remains(s, now) {
@@ -71,21 +63,16 @@ func (h *Hold) onReleased(v *vote, now clockdrift.Instant) {
 	h.weigh()
 }
 
-// remains reports whether the node with this state still has to be cleaned, and forgets the state
-// if it has not. h.mu is held.
+// remains reports whether the node with this state still has to be cleaned. h.mu is held.
 func (h *Hold) remains(s *nodeState, now clockdrift.Instant) bool {
-	s.Expire(now, h.life.Expires())
-	if !h.deletable(now) {
-		s.Forget()
-	}
-	return !s.clean()
+	return h.life.Remains(&s.Trace, h.spent(now), now)
 }
 
 // list puts the hold on the node's list of clean-ups, unless there is nothing to clean. h.mu is
 // held.
 func (h *Hold) list(n *node.Node) {
 	s := &h.nodes[n.Index]
-	if s.listed || s.clean() {
+	if s.listed || s.Clean() {
 		return
 	}
 	if s.listed = h.Board.cleanups[n.Index].add(h, s.pause(h.life.Longest())); !s.listed {
@@ -105,7 +92,7 @@ const (
 // pause is the time to the next try.
 func (s *nodeState) pause(ttl time.Duration) time.Duration {
 	most := LastPause
-	if s.gone() {
+	if s.Gone() {
 		most = max(most, ttl/waitShare)
 	}
 	pause := most
@@ -123,8 +110,8 @@ func (h *Hold) weigh() {
 	unclean, gone := false, 0
 	for i := range h.nodes {
 		s := &h.nodes[i]
-		unclean = unclean || !s.clean()
-		if s.gone() {
+		unclean = unclean || !s.Clean()
+		if s.Gone() {
 			gone++
 		}
 	}
@@ -250,7 +237,7 @@ func (h *Hold) stays(n *node.Node, now clockdrift.Instant, due, back bool) (stay
 	defer h.mu.Unlock()
 	s := &h.nodes[n.Index]
 	stays = h.remains(s, now) && (h.awaited || !h.Board.closing.Load())
-	tries = stays && (due || back && !s.gone())
+	tries = stays && (due || back && !s.Gone())
 	if s.listed = stays && !tries; !stays {
 		h.weigh()
 	}

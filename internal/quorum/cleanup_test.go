@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -28,10 +29,10 @@ func TestWhatANodeThatIsDownIsToBeCleanedOfIsBounded(t *testing.T) {
 		for i := range MaxParked + 1 {
 			h := new(Hold)
 			h.Init(b, protocol.Exclusive, "k", "token", time.Hour)
-			h.nodes[0].Known(true, 1)
+			h.life.Answered(&lease.Round{Does: lease.Sets}, new(lease.Vote), &h.nodes[0].Trace, lease.Ran, lease.Granted, 1)
 			h.mu.Lock()
 			h.list(set.Nodes[0])
-			clean := h.nodes[0].clean()
+			clean := h.nodes[0].Clean()
 			h.mu.Unlock()
 			if clean != (i == MaxParked) {
 				t.Fatalf("with %d clean-ups before it, one is left to the TTL: %t", i, clean)

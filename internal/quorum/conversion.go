@@ -146,50 +146,31 @@ func (h *Hold) LetGo() {
 
 // releasing is how the token is taken away. h.mu is held.
 func (h *Hold) releasing() *protocol.Op {
-	switch {
-	case h.within == nil:
-		return h.Kind.Release
-	case h.within.over.Load():
+	switch lease.Leaving(h.within != nil, h.within != nil && h.within.over.Load()) {
+	case lease.ForOther:
+		return protocol.Revert
+	case lease.Both:
 		return protocol.ReleaseBoth
 	}
-	return protocol.Revert
+	return h.Kind.Release
 }
 
-// leavesBeside notes in the trace of the other token that a command about two tokens is about to leave. One that makes
-// the own token into the other one sets that: it does not leave once the other one's hold is over.
+// leavesBeside notes in the trace of the other token that a command about two tokens is about to leave, if it may.
 func (op *Operation) leavesBeside(v *vote, now clockdrift.Instant) bool {
 	h := op.Beside
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := &h.nodes[v.Node.Index]
-	if op.Op == protocol.Revert {
-		if h.over.Load() {
-			return false
-		}
-		s.Left(now)
-		h.life.Asks(op.Lease)
-	}
-	v.besides = s.News()
-	return true
+	return h.life.LeavesBeside(op.Op.Besides, &v.Vote, &h.nodes[v.Node.Index].Trace, op.Lease, now)
 }
 
 // beside notes what a command that is about two tokens has made of the other one. Done: the node
-// has done what it asks for. Lost: nobody knows whether it has.
-func (op *Operation) beside(v *vote, done, lost bool, now clockdrift.Instant) {
+// has done what it asks for.
+func (op *Operation) beside(v *vote, done bool, fate lease.Fate, now clockdrift.Instant) {
 	h := op.Beside
 	h.mu.Lock()
-	s := &h.nodes[v.Node.Index]
-	turns := op.Op == protocol.Revert
-	switch {
-	case turns && lost:
-		s.Missed(now)
-	case turns:
-		s.Known(done, now)
-	case done:
-		s.Freed(false, v.besides)
-	}
+	h.life.AnsweredBeside(op.Op.Besides, &v.Vote, &h.nodes[v.Node.Index].Trace, fate, done, now)
 	h.mu.Unlock()
-	if turns && (done || lost) && h.over.Load() {
+	if op.Op.Besides == lease.Sets && (done || fate == lease.Silent) && h.over.Load() {
 		h.ToRelease(new(Operation)).AskOf([]*node.Node{v.Node}, 1)
 	}
 }
@@ -213,7 +194,7 @@ func (h *Hold) unclean() (nodes []*node.Node) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.nodes {
-		if !h.nodes[i].clean() {
+		if !h.nodes[i].Clean() {
 			nodes = append(nodes, h.Board.Nodes[i])
 		}
 	}

@@ -21,7 +21,7 @@ type Hold struct {
 	Key   string         // as the user named it
 	Many  *protocol.Many // its keys, if it is for several
 	Token string
-	Own   bool           // the token is the user's own
+	Own   bool           // the token is the user's own: set before Init
 	Line  *protocol.Line // where its tries heed the tickets in line
 	// Ticket is that of the wait whose tries leave it; Next, of its end, that of the Locker's next waiter. Nil: there is none.
 	Ticket, Next *Ticket
@@ -85,7 +85,7 @@ type End struct {
 // Init makes h the hold of a token, for a lease of ttl.
 func (h *Hold) Init(b *Board, kind *protocol.Kind, key, token string, ttl time.Duration) {
 	h.Board, h.Kind, h.Key, h.Token = b, kind, key, token
-	h.life.Init(ttl, h.MaxHold, b.Drift)
+	h.life.Init(ttl, h.MaxHold, b.Drift, h.Own)
 	h.key, h.token = b.KeyName(kind, key), token
 	h.nodes = make([]nodeState, len(b.Nodes))
 	if kind != nil && kind.Many != nil {
@@ -124,7 +124,7 @@ func (h *Hold) Longest() time.Duration {
 // spread is how many nodes have the token, or may have it. h.mu is held.
 func (h *Hold) spread() (count int) {
 	for i := range h.nodes {
-		if !h.nodes[i].Clean() {
+		if h.nodes[i].Has() {
 			count++
 		}
 	}

@@ -64,8 +64,6 @@ type vote struct {
 	lease.Vote
 	last     bool   // it was the operation's last to be answered; its sender's own
 	server   uint32 // which one has answered, if it asks for a vote; 0: not known
-	seen     uint32 // the news of the token's trace when it first left
-	besides  uint32 // the same of Beside's token
 	answered clockdrift.Instant
 	err      error
 }
@@ -133,7 +131,7 @@ func (op *Operation) submit(nodes []*node.Node) {
 			op.queued++
 		}
 	}
-	if op.Op.Sets {
+	if op.Op.Does == lease.Sets {
 		op.Hold.mu.Lock()
 		op.submitted = true
 		op.unlock()
@@ -149,7 +147,7 @@ func (op *Operation) Queued() bool { return len(op.votes)-op.queued < op.Need }
 func (op *Operation) enter(nodes []*node.Node, need int) bool {
 	h, b := op.Hold, op.board()
 	if op.state == nil { // or it has entered as a flight
-		op.state = b.Keys.enter(h.lane, len(b.Nodes), op.Op.Sets)
+		op.state = b.Keys.enter(h.lane, len(b.Nodes), op.Op.Does == lease.Sets)
 		op.Done = make(chan struct{})
 	}
 	if op.state == nil {
@@ -159,7 +157,7 @@ func (op *Operation) enter(nodes []*node.Node, need int) bool {
 	if lanes := op.lanes(); len(lanes) > 0 {
 		op.More, op.others = b.Keys.enterOthers(lanes, len(b.Nodes), len(nodes))
 	}
-	op.Begin(op.aim(), len(nodes), need, op.Op.AnyAnswer())
+	op.Begin(op.aim(), op.Op.Does, len(nodes), need, op.Op.AnyAnswer())
 	if op.Op.Levels { // its number is that of the first round, or greater
 		op.ProposeAs(&h.Acquire.Round)
 	} else {
@@ -180,7 +178,7 @@ func (op *Operation) enter(nodes []*node.Node, need int) bool {
 		*v = vote{}
 		v.Init(&op.Ask, &op.Terms, n, i)
 	}
-	if op.Op.Sets || op.Op.Frees {
+	if op.Op.Does != lease.Looks {
 		h.mu.Lock()
 		op.list(nodes)
 		earlier := op.before != nil
@@ -227,5 +225,5 @@ func (op *Operation) aim() lease.Aim {
 // weighs reports whether what becomes of a key is up to the operation: it is no question, and asks
 // more nodes than a minority.
 func (op *Operation) weighs() bool {
-	return (op.Op.Sets || op.Op.Frees) && len(op.votes) > len(op.board().Nodes)-op.board().Quorum
+	return (op.Op.Does != lease.Looks) && len(op.votes) > len(op.board().Nodes)-op.board().Quorum
 }

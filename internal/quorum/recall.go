@@ -13,18 +13,19 @@ import (
 // the release behind it has nothing to do there. Otherwise a key would make no more cycles a second
 // than its farthest node answers requests one by one, or its queue there would grow without end.
 
-// needless reports whether requests of op that have not left are not needed any more: the hold is
-// over, a later operation asks for the same and more, or it has failed or was only to sound the
-// nodes, and nobody waits for the other answers. Hold.mu is held.
+// needless reports whether requests of op that have not left are not needed any more: they must not
+// set the key, or they only sound the nodes for somebody who does not wait. Hold.mu is held.
 func (op *Operation) needless() bool {
-	switch {
-	case op.Op.Verb == protocol.Sounding:
-		return op.Verdict != lease.Undecided && op.dismissed
-	case !op.Op.Sets:
-		return false
-	}
-	return !op.Hold.life.MaySet(&op.Round, !op.dismissed && (op.Full != nil || op.whole != nil))
+	return op.soundless() || op.Does == lease.Sets && !op.Hold.life.MaySet(&op.Round, op.heard())
 }
+
+// soundless reports whether op sounds the nodes, and nobody waits for what they say any more. Hold.mu is held.
+func (op *Operation) soundless() bool {
+	return op.Op.Verb == protocol.Sounding && op.Verdict != lease.Undecided && op.dismissed
+}
+
+// heard reports whether somebody waits for the answers that op still lacks. Hold.mu is held.
+func (op *Operation) heard() bool { return !op.dismissed && (op.Full != nil || op.whole != nil) }
 
 // supersedes reports whether op asks for all that an earlier operation of its hold does: it is
 // another round of an acquire, or an extension of an extension, and its lease ends no earlier.
@@ -50,7 +51,7 @@ func (h *Hold) Recall() {
 		for op := h.asked; op != nil; op = op.before {
 			for i := range op.votes {
 				r := &op.votes[i].Request
-				if op.Op.Sets == sets && op.votes[i].Answer == protocol.Pending && op.spares(r) {
+				if (op.Op.Does == lease.Sets) == sets && op.votes[i].Answer == protocol.Pending && op.spares(r) {
 					needless = append(needless, r)
 				}
 			}
@@ -67,15 +68,15 @@ func (h *Hold) Recall() {
 // another token of the lock may be: what makes that into this one may be before it. Hold.mu is
 // held.
 func (op *Operation) spares(r *node.Request) bool {
-	return op.needless() || op.Op.Frees && op.Hold.nodes[r.Node.Index].clean() && !slices.Contains(op.behind, r.Node)
+	return op.needless() || op.Op.Does == lease.Frees && op.Hold.nodes[r.Node.Index].Clean() && !slices.Contains(op.behind, r.Node)
 }
 
 // list puts op on its hold's list. Hold.mu is held.
 func (op *Operation) list(nodes []*node.Node) {
 	h := op.Hold
-	if op.Op.Sets {
+	if op.Op.Does == lease.Sets {
 		for _, n := range nodes {
-			h.nodes[n.Index].asked++
+			h.nodes[n.Index].Asks()
 		}
 		for earlier := h.asked; earlier != nil; earlier = earlier.before {
 			if op.supersedes(earlier) {
@@ -102,7 +103,7 @@ func (op *Operation) unlist() {
 // keys. A release where the token is not, and cannot appear, is answered at once: it would only wait
 // in the key's queue. Of a node that is down it is said that it is.
 func (op *Operation) put(r *node.Request) (behind bool) {
-	if op.Op.Frees {
+	if op.Op.Does == lease.Frees {
 		op.Hold.mu.Lock()
 		spared := op.spares(r)
 		op.Hold.mu.Unlock()

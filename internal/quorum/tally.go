@@ -18,8 +18,8 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 		answer, err = protocol.Failed, errTwice
 	}
 	v.err, v.answered = err, now
-	if op.Op.Sets {
-		h.nodes[v.Node.Index].asked--
+	if op.Op.Does == lease.Sets {
+		h.nodes[v.Node.Index].Votes()
 	}
 	op.Count(&v.Vote, answer, op.counterOf(v, answer))
 	if op.Verdict == lease.Undecided {
@@ -37,16 +37,16 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 	case op.Granted() && op.far():
 		op.decide(lease.Outranked, now) // a greater number is there before the answer of a node that is far away
 	}
-	if op.Op.Frees {
+	if op.Op.Does == lease.Frees {
 		h.onReleased(v, now)
 	}
 	v.last = op.Open == 0
-	if op.Full != nil && !op.filled && (v.last || op.Op.Sets && (op.Verdict == lease.Missed || op.Verdict == lease.Split) && op.far()) {
+	if op.Full != nil && !op.filled && (v.last || op.Op.Does == lease.Sets && (op.Verdict == lease.Missed || op.Verdict == lease.Split) && op.far()) {
 		op.due, op.filled = op.due|fills, true
 	}
 	if v.last {
 		op.due |= completes
-		if op.Op.Sets || op.Op.Frees {
+		if op.Op.Does != lease.Looks {
 			op.unlist()
 		}
 	}

@@ -92,7 +92,7 @@ func (h *Hold) recall() {
 	var needless []*node.Request
 	h.mu.Lock()
 	for i := range op.votes {
-		if r := &op.votes[i].Request; h.nodes[r.Node.Index].asked == 0 && h.Ticket.at[r.Node.Index].Load() == ticketNowhere {
+		if r := &op.votes[i].Request; !h.nodes[r.Node.Index].Asked() && h.Ticket.at[r.Node.Index].Load() == ticketNowhere {
 			needless = append(needless, r)
 		}
 	}

@@ -9,7 +9,7 @@ var leases = []mutant{
 	wrong("a lease counts from when the last of its votes was asked for, not the first",
 		in("Round.Count", replace(`v.Sent < r.Start`, `v.Sent > r.Start`)), suite{pkg: "./internal/lease"}),
 	wrong("a lease counts from the second sending of a batch, whose first may have set the key",
-		in("Operation.leaves", replace(`if v.Sent == 0 { v.Sent, v.seen = now, s.News() }`, `v.Sent, v.seen = now, s.News()`))),
+		in("lease.Hold.Leaves", replace(`if v.Sent == 0 { v.Sent = now; v.Sees(t) }`, `v.Sent = now; v.Sees(t)`))),
 	wrong("a quorum that comes after the deadline is a lock",
 		in("lease.Hold.begin", never(`now >= until`)), suite{pkg: "./internal/lease"}),
 	wrong("the context of a lock does not end by a timer",
