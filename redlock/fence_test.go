@@ -249,6 +249,21 @@ func TestTheFirstFenceWaitsForClocksThatOutvoteTheWrongOnes(t *testing.T) {
 	}
 }
 
+// The first question of a Locker with fences is what the clocks say.
+func TestANodeThatHasToldItsClockHasGrantedNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		for _, f := range fakes[1:] {
+			f.Hang()
+		}
+		_, err := locker.TryAcquire(t.Context(), "k")
+		var quorum *QuorumError
+		if !errors.As(err, &quorum) || !errors.Is(err, ErrNoQuorum) || quorum.Votes[0].Answer == Granted {
+			t.Errorf("with two of three nodes silent, TryAcquire = %v, want ErrNoQuorum and no grant", err)
+		}
+	})
+}
+
 // Where the others are silent, the clocks that answer are believed until the others do.
 func TestProposalsFromWrongClocksAreLetGoOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

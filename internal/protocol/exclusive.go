@@ -172,8 +172,8 @@ func decodeRelease(_ *Ask, replies []driver.Reply) (Answer, error) {
 
 // Meet only reaches the nodes, so that they have told their clocks before the first fence is
 // proposed: that of a machine whose own clock is years off must not be heard of. Any answer will
-// do: the user may not be allowed to ask for the time.
-var Meet = &Op{Verb: Meeting, decode: anyReply}
+// do: the user may not be allowed to ask for the time. It is no grant: see [Op.AnyAnswer].
+var Meet = &Op{Verb: Meeting, sounds: true, decode: func(*Ask, []driver.Reply) (Answer, error) { return Absent, nil }}
 
 // Check asks a node what it is. Any answer will do: it is read elsewhere.
 var Check = &Op{Verb: &Verb{Name: "check"}, decode: anyReply}
