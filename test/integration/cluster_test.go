@@ -329,7 +329,7 @@ func TestASlotMovesUnderFencedLocks(t *testing.T) {
 func TestAShardFailsOverWhileLocksAreHeld(t *testing.T) {
 	t.Parallel()
 	onClusters(t, true, func(t *testing.T, clusters []*shards.Cluster, open func(...redlock.Option) *redlock.Locker) {
-		ours, theirs := open(redlock.WithFences(), redlock.WithTTL(10*time.Second), redlock.WithNodeTimeout(brief)), open(redlock.WithFences(), redlock.WithNodeTimeout(brief))
+		ours, theirs := open(redlock.WithFences(), redlock.WithTTL(10*time.Second), redlock.WithNodeTimeout(generous)), open(redlock.WithFences(), redlock.WithNodeTimeout(generous))
 		keys := map[string]*redlock.Lock{}
 		for i := range 9 { // some on the shard that dies
 			key := fmt.Sprint("held:", i)
