@@ -28,16 +28,16 @@ const (
 )
 
 // Leaves reports whether a command of the round may leave for the node of the trace now, and notes that it does. Heard:
-// somebody waits for the answers that the round still lacks. Teaches: the command's second sending is of use to others.
-// Spent: see [Hold.Deletable].
-func (h *Hold) Leaves(r *Round, v *Vote, t *Trace, heard, teaches, spent bool, now clockdrift.Instant) bool {
+// somebody waits for the answers that the round still lacks. Again: it is the second sending of a command that was granted
+// elsewhere, and teaches the node a script. Spent: see [Hold.Deletable].
+func (h *Hold) Leaves(r *Round, v *Vote, t *Trace, heard, again, spent bool, now clockdrift.Instant) bool {
 	switch r.Does {
 	case Frees:
 		if t.Clean() || !h.Deletable(spent) {
 			return false
 		}
 	case Sets:
-		if !h.MaySet(r, heard) && (v.Sent == 0 || r.Verdict != Carried || !teaches) {
+		if !h.MaySet(r, heard) && !again {
 			return false
 		}
 		if h.phase == Asking && h.first == 0 {

@@ -37,6 +37,7 @@ type task struct {
 	lazy     bool          // commands may stay in their queue for any time
 	rivals   bool          // others take free nodes, and leave them, at any time
 	own      bool          // the clients are attempts of one request, with one token
+	handOver bool          // a client that releases may give the key to the other
 	converts verb          // client 0 is a lock's writer, and client 1 the same lock's reader: see conversions
 	calm     bool          // what is no vote takes no time: releases, and answers behind the decision
 	most     time.Duration // the longest hold; 0: none
@@ -58,12 +59,13 @@ const (
 	share     // take, as a reader
 	downgrade // make the writer a reader
 	upgrade   // make the only reader a writer
+	inherit   // take, also from the other client, which has released the key to this one
 	turnBack  // make what is left of the writer the reader with which the lock goes on
 	freeBoth
 )
 
 func (v verb) String() string {
-	return [...]string{"", "command", "extension", "release", "reader's command", "downgrade", "upgrade", "turn", "release of both"}[v]
+	return [...]string{"", "command", "extension", "release", "reader's command", "downgrade", "upgrade", "hand-over", "turn", "release of both"}[v]
 }
 
 // does is what a command does to its token, and to the lock's other one.
@@ -71,7 +73,7 @@ func (v verb) does() (own, other Effect) {
 	switch v {
 	case free:
 		return Frees, Looks
-	case downgrade, upgrade:
+	case downgrade, upgrade, inherit:
 		return Sets, Frees
 	case turnBack:
 		return Frees, Sets
@@ -89,6 +91,7 @@ type message struct {
 	state   stage
 	late    bool // its answer was given up, so that others may overtake
 	due     bool // severed: it runs before the next tick, or never, because what left behind the loss has run
+	took    bool // of a hand-over: the other client had the key
 	doubted bool // the node has forgotten what it knew: no vote
 	answer  Answer
 	round   uint8  // whose vote it is
@@ -198,7 +201,11 @@ func (s *searcher) leaves(w *situation, u, n, i int) {
 	}
 	_, other := m.verb.does()
 	now := m.verb.frees() || m.round == c.rounds
-	if beside := &w.servers[n].seats[1-u].trace; now && other != Looks {
+	if beside := &w.servers[n].seats[1-u].trace; now && m.verb == inherit {
+		var release Vote
+		release.Sees(beside)
+		now, m.besides = c.hold.Leaves(r, v, &at.trace, false, false, false, present), release.seen
+	} else if now && other != Looks {
 		if now = w.users[1-u].hold.LeavesBeside(other, v, beside, s.long(), present); now && !c.hold.Leaves(r, v, &at.trace, false, false, w.spent, present) {
 			w.users[1-u].hold.AnsweredBeside(other, v, beside, Unsent, false, present)
 			now = false
@@ -213,7 +220,9 @@ func (s *searcher) leaves(w *situation, u, n, i int) {
 		if m.verb == turnBack && w.users[1].hold.Ended() {
 			s.wrong = "a token is made that of a lock that is over"
 		}
-		m.state, m.seen, m.besides = sent, at.trace.news, v.besides
+		if m.state, m.seen = sent, at.trace.news; m.verb != inherit {
+			m.besides = v.besides
+		}
 		return
 	}
 	s.final(w, u, n, *m)
@@ -326,6 +335,8 @@ func (s *searcher) runs(w *situation, u, n, i int) {
 		if m.answer = Absent; own {
 			m.answer, node.owner, node.age = Granted, 0, 0
 		}
+	case m.verb == inherit && node.owner == 2-u:
+		m.answer, m.took, node.owner, node.age = Granted, true, u+1, 0
 	case node.owner != 0 && !own:
 		m.answer = Taken
 	default:
@@ -420,7 +431,13 @@ func (s *searcher) answered(w *situation, u, n, i int) {
 // tell tells a client's hold what became of a message.
 func (s *searcher) tell(w *situation, u, n int, m message, fate Fate) {
 	own, other := m.verb.does()
-	if other != Looks {
+	if m.verb == inherit && fate == Ran { // the answer is that of a release as well: see package quorum, Operation.handOn
+		gone := Absent
+		if m.took {
+			gone = Granted
+		}
+		w.users[1-u].hold.Answered(&Round{Does: Frees}, &Vote{seen: m.besides}, &w.servers[n].seats[1-u].trace, Ran, gone, present)
+	} else if other != Looks {
 		done := fate == Ran && m.answer == Granted
 		w.users[1-u].hold.AnsweredBeside(other, &Vote{besides: m.besides}, &w.servers[n].seats[1-u].trace, fate, done, present)
 	}
@@ -686,6 +703,15 @@ func (s *searcher) acts(w *situation, u int) {
 			}, "client %d prolongs its lease", u)
 		}
 		s.step(w, func(w *situation) bool { s.releases(w, u); return true }, "client %d releases", u)
+		if next := &w.users[1-u]; s.handOver && next.acquires == 0 {
+			s.step(w, func(w *situation) bool {
+				w.users[u].hold.End(Released, present)
+				next := &w.users[1-u]
+				next.acquires++
+				next.hold.Init(s.long(), math.MaxInt64, 0, false)
+				return s.ask(w, 1-u, ToHold, inherit, 0)
+			}, "client %d hands over", u)
+		}
 	case c.hold.phase == Asking:
 		s.step(w, func(w *situation) bool {
 			c := &w.users[u]
@@ -908,6 +934,7 @@ var tasks = map[string]task{
 	"late votes":             {clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, calm: true, lazy: true},
 	"rivals, extensions":     {clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, extends: 1, rivals: true, calm: true},
 	"rivals, all faults":     {clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, silent: 1, lost: 1, restarts: 1, rivals: true, calm: true},
+	"one node, hand-over":    {clients: 2, nodes: 1, ttl: 2, lives: []int{2}, acquires: 1, extends: 1, handOver: true, silent: 1, rivals: true, calm: true},
 	"one node, downgrade":    {clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: downgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
 	"one node, upgrade":      {clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: upgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
 	"downgrade":              {clients: 2, nodes: 3, ttl: 2, lives: fast, converts: downgrade, calm: true},

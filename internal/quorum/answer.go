@@ -46,8 +46,8 @@ func (op *Operation) leaves(v *vote, now clockdrift.Instant) bool {
 	case op.Op == protocol.Leave && v.Sent == 0 && !h.goes(r.Node.Index):
 		return false
 	}
-	// The second sending of a grant teaches the node a script, of which a lock alone has no need.
-	left := h.life.Leaves(&op.Round, &v.Vote, &h.nodes[r.Node.Index].Trace, op.heard(), !op.Op.Lineless(), h.spent(now), now)
+	again := v.Sent != 0 && op.Verdict == lease.Carried && !op.Op.Lineless() // it teaches the node a script, of which a lock alone has no need
+	left := h.life.Leaves(&op.Round, &v.Vote, &h.nodes[r.Node.Index].Trace, op.heard(), again, h.spent(now), now)
 	if left && op.Does == lease.Sets && h.Ticket != nil && op.Op.Tries && op.Line.Stays {
 		h.Ticket.sent(r.Node.Index)
 	}

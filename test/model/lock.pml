@@ -11,9 +11,6 @@
  * batch that is sent twice, and an attempt that asks once more because the votes were
  * split, need no steps of their own.
  *
- * OWN: client 0 gives a token of its own, and an attempt that has failed, or a lock that was
- * lost, is followed by a retry with the same token. Only a release makes it a dead one.
- *
  * REVOKE: somebody puts a tombstone in the place of any token, at any node and any time, with the TTL
  * that the key has. So a revocation may stop half way, and there may be any number of them. A
  * second round makes the tombstones outlast the lease of client 0: see BOUND.
@@ -89,9 +86,6 @@ byte pttl[N];		/* what was left of the key when the revoker looked */
 #endif
 #endif
 
-#ifdef OWN
-bit  lost;		/* an attempt or a lock with the token of client 0's own has ended without a release */
-#endif
 #ifdef MUTANT_STALE_READING
 bit  stale[C];		/* a reading of the clock says that the deadline is still to come */
 #endif
@@ -196,19 +190,6 @@ inline end(c) {
 	j = 0
 }
 
-/* The same without a release. With a token of the user's own the client's next attempt is
- * a retry with the same token, so nothing may be deleted. */
-#ifdef OWN
-inline lose(c) {
-	if
-	:: c == 0 -> left[0] = 0; held[0] = 0; forget_votes(0); forget_extension(0); FORGET_REVOCATION(0); lost = 1
-	:: else -> end(c)
-	fi
-}
-#else
-#define lose(c) end(c)
-#endif
-
 /* The client c begins to hold. */
 inline begin(c) {
 	j = 0;
@@ -260,7 +241,7 @@ inline tick() {
 			if :: left[i] == 0 -> held[i] = 0; forget_votes(i); CLEAR_HEIR(i); stale[i] = 1 :: else fi
 		:: stale[i] -> stale[i] = 0; end(i)
 #else
-			if :: left[i] == 0 -> lose(i) :: else fi
+			if :: left[i] == 0 -> end(i) :: else fi
 #endif
 		:: else
 		fi;
@@ -284,13 +265,6 @@ inline tick() {
 #define BEGIN_LEASE(c) skip
 #endif
 
-#ifdef OWN
-#define RELEASED(c) if :: c == 0 -> lost = 0 :: else fi
-#define LOSE(c) :: d_step { left[c] > 0; lose(c); sorted() }
-#else
-#define RELEASED(c) skip
-#define LOSE(c)
-#endif
 #ifdef MUTANT_STALE_READING
 #define SETTLED(c) !stale[c]
 #else
@@ -300,8 +274,7 @@ inline tick() {
 #define CLIENT(c) \
 	:: d_step { left[c] == 0 && gain[c] == 0 && SETTLED(c); left[c] = TTL } \
 	:: d_step { !held[c] && left[c] > 0 && COUNT(votes, c) >= Q; begin(c); forget_votes(c); BEGIN_LEASE(c); sorted() } \
-	:: d_step { left[c] > 0; end(c); RELEASED(c); sorted() } \
-	LOSE(c) \
+	:: d_step { left[c] > 0; end(c); sorted() } \
 	HAND_OVER(c) \
 	EXTENSION(c)
 
@@ -341,32 +314,9 @@ inline tick() {
 #define NODE_CLIENT(n, c) \
 	:: d_step { left[c] > 0 && key[n] == 0; key[n] = LIVE(c); rem[n] = TTL; \
 		if :: !held[c] -> votes[AT(c, n)] = 1 :: else fi; sorted() } \
-	:: d_step { left[c] > 0 && !held[c] && key[n] == LIVE(c) && !votes[AT(c, n)]; votes[AT(c, n)] = 1; ADOPT(n); sorted() } \
+	:: d_step { left[c] > 0 && !held[c] && key[n] == LIVE(c) && !votes[AT(c, n)]; votes[AT(c, n)] = 1; sorted() } \
 	OVERWRITE(n, c) \
-	EXTEND_AT(n, c) \
-	RETRY(n, c)
-
-/* A retry with a token of the user's own finds a key of an earlier attempt's, and prolongs it.
- * Requests of the earlier attempts run late, at any time. */
-#ifdef OWN
-#ifdef MUTANT_ADOPT_AS_IT_IS
-#define ADOPT(n) skip
-#else
-#define ADOPT(n) PROLONG(n, TTL)
-#endif
-#define LATE(n, c, t) \
-	:: d_step { t <= LONGEST && c == 0 && lost && key[n] == 0; key[n] = LIVE(c); rem[n] = t; sorted() } \
-	:: d_step { t <= LONGEST && c == 0 && lost && key[n] == LIVE(c) && rem[n] < t; PROLONG(n, t); sorted() }
-#define RETRY(n, c) LATE(n, c, 1) LATE(n, c, 2) LATE(n, c, 3) CLEAN_UP(n, c)
-#ifdef MUTANT_CLEAN_UP
-#define CLEAN_UP(n, c) :: d_step { c == 0 && lost && key[n] == LIVE(c); key[n] = 0; rem[n] = 0; sorted() }
-#else
-#define CLEAN_UP(n, c)
-#endif
-#else
-#define ADOPT(n) skip
-#define RETRY(n, c)
-#endif
+	EXTEND_AT(n, c)
 
 #ifdef HANDOVER
 #define OVERWRITE(n, c) \
