@@ -91,8 +91,8 @@ func (v *survey) read(ctx context.Context, asks []question, keys []string) (all 
 		v.wait(ctx)
 		v.each(func(i int) {
 			s := v.states[i]
-			got, err := v.targets[i].see(ctx, patience, q)
-			if s.err = unanswered(err); err != nil {
+			got, err := v.targets[i].see(ctx, v.within(), q)
+			if s.err = v.unanswered(err); err != nil {
 				return
 			}
 			for j := range got {

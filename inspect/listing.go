@@ -137,9 +137,9 @@ func (v *survey) scan(ctx context.Context, i int) {
 	if v.Prefix != "" {
 		match += pattern(v.Prefix)
 	}
-	replies, err := t.ask(ctx, patience, command("SCAN", cmp.Or(s.cursor, "0"), "MATCH", match, "COUNT", strconv.Itoa(perScan)))
+	replies, err := t.ask(ctx, v.within(), command("SCAN", cmp.Or(s.cursor, "0"), "MATCH", match, "COUNT", strconv.Itoa(perScan)))
 	if err != nil {
-		s.err = unanswered(err)
+		s.err = v.unanswered(err)
 		return
 	}
 	if len(replies[0].Elems) != 2 {

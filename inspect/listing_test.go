@@ -23,6 +23,7 @@ type listedNode struct {
 	commands int
 	scans    int
 	onScan   func(n *listedNode)
+	takes    time.Duration // to answer
 }
 
 // listedNodes are three nodes of which each has some of the keys, in an order of its own.
@@ -54,8 +55,26 @@ func someLocks(count int) map[string]string {
 	return values
 }
 
-func (n *listedNode) Do(_ context.Context, cmds []driver.Command) (replies []driver.Reply, err error) {
+func TestANodeHasAsLongToAnswerAsTheNodeTimeoutSays(t *testing.T) {
+	for timeout, want := range map[time.Duration]Mark{0: MarkUnknown, 3 * time.Second: MarkHolder} {
+		synctest.Test(t, func(t *testing.T) {
+			nodes, all := listedNodes(someLocks(1), everywhere)
+			all[2].takes = 2 * time.Second
+			report, err := Status(t.Context(), nodes, StatusOptions{Settings: Settings{NodeTimeout: timeout}})
+			if err != nil || len(report.Keys) != 1 || report.Keys[0].Votes[2].Mark != want {
+				t.Errorf("with a node time-out of %v, a node that takes 2s: %+v, %v; want it %s", timeout, report.Keys, err, want)
+			}
+		})
+	}
+}
+
+func (n *listedNode) Do(ctx context.Context, cmds []driver.Command) (replies []driver.Reply, err error) {
 	n.trips++
+	select {
+	case <-time.After(n.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	for _, cmd := range cmds {
 		replies = append(replies, n.answer(words(cmd)))
 	}

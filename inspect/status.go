@@ -209,8 +209,8 @@ func (v *survey) meet(ctx context.Context, i int) {
 	if len(v.Keys) == 0 {
 		cmds = append(cmds, command("ACL", "WHOAMI"), command("DBSIZE"))
 	}
-	replies, err := t.ask(ctx, patience, cmds...)
-	if s.err = unanswered(err); err != nil {
+	replies, err := t.ask(ctx, v.within(), cmds...)
+	if s.err = v.unanswered(err); err != nil {
 		return
 	}
 	t.info = fields(replies[0].Str, ":")
@@ -240,10 +240,13 @@ func (v *survey) meet(ctx context.Context, i int) {
 	s.Quarantined = r.fault != nil || !t.admitted(r)
 }
 
+// within is how long a node has to answer: a second, or the node time-out if that is longer.
+func (v *survey) within() time.Duration { return max(patience, v.NodeTimeout) }
+
 // unanswered words why a node does not take part any more.
-func unanswered(err error) error {
+func (v *survey) unanswered(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("no answer within %v: %w", patience, err)
+		return fmt.Errorf("no answer within %v: %w", v.within(), err)
 	}
 	return fault.Advise(err)
 }
