@@ -1,3 +1,22 @@
+// Package lease is pure: it says what becomes of a lock, without a goroutine, clock, mutex or driver. Times and answers
+// are arguments.
+//
+// A [Hold] is one token's life: whether its lock is held, until when and with which fence. A [Round] is one question to
+// the nodes, and counts their votes. A [Trace] is what is known of the token at one node. Package quorum tells them what
+// happens, and sends what they allow, in this order:
+//
+//	Hold.Init, Round.Begin     an acquire begins; Trace.Asks for each node that it asks
+//	Hold.Leaves                for each command, before its first byte: may it leave? What it may set is in the trace then
+//	Hold.Answered              for each command: what its answer, or the want of one, says of the token at its node
+//	Round.Count, Reached       for each node, once: its vote, and what the votes come to
+//	Hold.Decided               the verdict: the hold begins, goes on, may ask again, or is over
+//	Hold.End, Check            the hold is over: by its user, its Locker or its deadline. No command that sets leaves any more
+//	Hold.Remains               for each node, until it is false: a command that frees is to be sent
+//
+// So a command that runs at its node long after the hold has ended is no accident. Its trace is open until the command
+// has its answer, or what the node had in its buffers is known to have run and to have expired. Until then the token is
+// deleted there, again and again. A conversion has two tokens, each with a hold of its own: see [Hold.LeavesBeside] and
+// [Leaving].
 package lease
 
 import (
@@ -54,7 +73,8 @@ const (
 //	End                             Over           Over           Over                  .
 //	GoOn                            Held           -              -                     -
 //
-// "-" is a bug of the caller, and panics if Strict. "." changes nothing.
+// "-" is a bug of the caller, and panics if Strict. "." changes nothing. Which commands may leave in which phase is told
+// by [Hold.Leaves].
 type Hold struct {
 	phase   Phase
 	why     Why                // Over

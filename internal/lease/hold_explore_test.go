@@ -22,7 +22,11 @@ import (
 const tick = clockdrift.Fixed
 
 // A task says what a world may contain. Delays are never bounded.
+//
+// Its number of states is written beside it: a rule that forbids more than it should makes it smaller, and nothing wrong.
+// So whoever changes what may happen says how many states there are then.
 type task struct {
+	states   int
 	clients  int
 	nodes    int
 	ttl      int           // ticks
@@ -200,39 +204,33 @@ func (s *searcher) leaves(w *situation, u, n, i int) {
 		v, r = new(Vote), &Round{Does: Frees}
 	}
 	_, other := m.verb.does()
-	now := m.verb.frees() || m.round == c.rounds
-	if beside := &w.servers[n].seats[1-u].trace; now && m.verb == inherit {
-		var release Vote
-		release.Sees(beside)
-		now, m.besides = c.hold.Leaves(r, v, &at.trace, false, false, false, present), release.seen
-	} else if now && other != Looks {
-		if now = w.users[1-u].hold.LeavesBeside(other, v, beside, s.long(), present); now && !c.hold.Leaves(r, v, &at.trace, false, false, w.spent, present) {
-			w.users[1-u].hold.AnsweredBeside(other, v, beside, Unsent, false, present)
-			now = false
-		}
-	} else if now {
-		now = c.hold.Leaves(r, v, &at.trace, false, false, w.spent, present)
+	beside, trace := &w.users[1-u].hold, &w.servers[n].seats[1-u].trace
+	may := m.verb.frees() || m.round == c.rounds
+	switch {
+	case m.verb == inherit:
+		other, m.besides = Looks, trace.news
+	case may && other != Looks:
+		may = beside.LeavesBeside(other, v, trace, s.long(), present)
+		m.besides = v.besides
 	}
-	if now {
-		if !m.verb.frees() && (c.hold.why == Released || c.hold.why == Lost) {
+	if may && c.hold.Leaves(r, v, &at.trace, false, false, w.spent, present) {
+		switch m.state, m.seen = sent, at.trace.news; {
+		case !m.verb.frees() && (c.hold.why == Released || c.hold.why == Lost):
 			s.wrong = "a setting command leaves for a hold that is over"
-		}
-		if m.verb == turnBack && w.users[1].hold.Ended() {
+		case m.verb == turnBack && beside.Ended():
 			s.wrong = "a token is made that of a lock that is over"
-		}
-		if m.state, m.seen = sent, at.trace.news; m.verb != inherit {
-			m.besides = v.besides
 		}
 		return
 	}
-	s.final(w, u, n, *m)
+	if may && other != Looks {
+		beside.AnsweredBeside(other, v, trace, Unsent, false, present)
+	}
+	s.final(w, u, n, *m, Failed)
 	s.drop(at, i)
 }
 
-// final counts the final answer of a message, Failed, unless that was counted before.
-func (s *searcher) final(w *situation, u, n int, m message) { s.finally(w, u, n, m, Failed) }
-
-func (s *searcher) finally(w *situation, u, n int, m message, a Answer) {
+// final counts the final answer of a message, unless that was counted before.
+func (s *searcher) final(w *situation, u, n int, m message, a Answer) {
 	at := &w.servers[n].seats[u]
 	if m.verb.frees() || m.late || m.state == severed {
 		return
@@ -425,24 +423,24 @@ func (s *searcher) answered(w *situation, u, n, i int) {
 	if m.doubted {
 		m.answer = Failed
 	}
-	s.finally(w, u, n, m, m.answer)
+	s.final(w, u, n, m, m.answer)
 }
 
-// tell tells a client's hold what became of a message.
+// tell tells a client's hold what became of a message, and the hold that it is about as well.
 func (s *searcher) tell(w *situation, u, n int, m message, fate Fate) {
 	own, other := m.verb.does()
-	if m.verb == inherit && fate == Ran { // the answer is that of a release as well: see package quorum, Operation.handOn
+	beside, trace := &w.users[1-u].hold, &w.servers[n].seats[1-u].trace
+	switch {
+	case m.verb == inherit && fate == Ran: // it is a release of the other client's hold: see package quorum, HandOver
 		gone := Absent
 		if m.took {
 			gone = Granted
 		}
-		w.users[1-u].hold.Answered(&Round{Does: Frees}, &Vote{seen: m.besides}, &w.servers[n].seats[1-u].trace, Ran, gone, present)
-	} else if other != Looks {
-		done := fate == Ran && m.answer == Granted
-		w.users[1-u].hold.AnsweredBeside(other, &Vote{besides: m.besides}, &w.servers[n].seats[1-u].trace, fate, done, present)
+		beside.Answered(&Round{Does: Frees}, &Vote{seen: m.besides}, trace, Ran, gone, present)
+	case m.verb != inherit && other != Looks:
+		beside.AnsweredBeside(other, &Vote{besides: m.besides}, trace, fate, fate == Ran && m.answer == Granted, present)
 	}
-	r := Round{Does: own}
-	w.users[u].hold.Answered(&r, &Vote{seen: m.seen}, &w.servers[n].seats[u].trace, fate, m.answer, present)
+	w.users[u].hold.Answered(&Round{Does: own}, &Vote{seen: m.seen}, &w.servers[n].seats[u].trace, fate, m.answer, present)
 }
 
 // breaks lets the connection of a message break.
@@ -456,7 +454,7 @@ func (s *searcher) breaks(w *situation, u, n, i int) {
 	} else {
 		m.state, m.seen, m.besides = severed, at.trace.news, w.servers[n].seats[1-u].trace.news
 	}
-	s.final(w, u, n, was)
+	s.final(w, u, n, was, Failed)
 }
 
 // cleans puts a release for each node that may have the token, of a hold that is over.
@@ -529,7 +527,7 @@ func (s *searcher) hash(w *situation) uint64 {
 		for n := range s.nodes {
 			node := &swapped.servers[n]
 			node.seats[0], node.seats[1] = w.servers[n].seats[1], w.servers[n].seats[0]
-			if node.owner != 0 {
+			if node.owner != 0 && node.owner != rival {
 				node.owner = 3 - node.owner
 			}
 		}
@@ -788,7 +786,7 @@ func (s *searcher) moves(w *situation, u, n int) {
 			is(func(w *situation) bool {
 				w.silent--
 				w.servers[n].seats[u].messages[i].late = true
-				s.final(w, u, n, m)
+				s.final(w, u, n, m, Failed)
 				return true
 			}, "is not waited for")
 		}
@@ -859,8 +857,10 @@ func (s *searcher) tick(w *situation) bool {
 	return true
 }
 
-// found: a task has found a violation, so the others may end.
+// found: a task has found a violation, so the others end.
 var found atomic.Bool
+
+const ended = "another task has found a violation"
 
 // search searches all worlds of a task, breadth first, and returns the shortest schedule of a violation.
 func search(k task) (states, deep int, violation string) {
@@ -879,7 +879,7 @@ func search(k task) (states, deep int, violation string) {
 		}
 		for i, at := range layer {
 			if found.Load() {
-				return len(s.from), deep, "ended here"
+				return len(s.from), deep, ended
 			}
 			layer[i], s.at = nil, at.hash
 			if s.follow(at); s.wrong != "" {
@@ -922,23 +922,23 @@ var fast, twice = []int{1, 1, 1}, []int{2, 2, 2}
 // carry votes and leases. With rivals one client is enough: as long as it holds, a quorum has its key, whatever others do.
 // With everything in one task no search ends.
 var tasks = map[string]task{
-	"one node, a slow clock": {clients: 1, nodes: 1, ttl: 2, lives: []int{3}, acquires: 2, extends: 1, silent: 1, lost: 1},
-	"one node, full queues":  {clients: 1, nodes: 1, ttl: 2, lives: []int{3}, acquires: 2, extends: 1, silent: 2, lazy: true},
-	"one node, fences":       {clients: 2, nodes: 1, ttl: 2, lives: []int{1}, acquires: 1, further: 1, fences: true, calm: true},
-	"one node, a restart":    {clients: 2, nodes: 1, ttl: 2, lives: []int{2}, acquires: 1, restarts: 1},
-	"one node, extensions":   {clients: 2, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 1},
-	"one node, own token":    {clients: 2, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 1, rivals: true, own: true, silent: 1, lost: 1, calm: true},
-	"one node, longest hold": {clients: 1, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 2, most: 2 * tick},
-	"contend":                {clients: 2, nodes: 3, ttl: 2, lives: fast, acquires: 1, calm: true},
-	"rivals, further rounds": {clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, further: 1, rivals: true, calm: true},
-	"late votes":             {clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, calm: true, lazy: true},
-	"rivals, extensions":     {clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, extends: 1, rivals: true, calm: true},
-	"rivals, all faults":     {clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, silent: 1, lost: 1, restarts: 1, rivals: true, calm: true},
-	"one node, hand-over":    {clients: 2, nodes: 1, ttl: 2, lives: []int{2}, acquires: 1, extends: 1, handOver: true, silent: 1, rivals: true, calm: true},
-	"one node, downgrade":    {clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: downgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
-	"one node, upgrade":      {clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: upgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
-	"downgrade":              {clients: 2, nodes: 3, ttl: 2, lives: fast, converts: downgrade, calm: true},
-	"upgrade":                {clients: 2, nodes: 3, ttl: 2, lives: fast, converts: upgrade, calm: true},
+	"one node, a slow clock": {states: 28989, clients: 1, nodes: 1, ttl: 2, lives: []int{3}, acquires: 2, extends: 1, silent: 1, lost: 1},
+	"one node, full queues":  {states: 14368, clients: 1, nodes: 1, ttl: 2, lives: []int{3}, acquires: 2, extends: 1, silent: 2, lazy: true},
+	"one node, fences":       {states: 10970, clients: 2, nodes: 1, ttl: 2, lives: []int{1}, acquires: 1, further: 1, fences: true, calm: true},
+	"one node, a restart":    {states: 103858, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, acquires: 1, restarts: 1},
+	"one node, extensions":   {states: 155777, clients: 2, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 1},
+	"one node, own token":    {states: 95883, clients: 2, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 1, rivals: true, own: true, silent: 1, lost: 1, calm: true},
+	"one node, longest hold": {states: 782, clients: 1, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 2, most: 2 * tick},
+	"contend":                {states: 275461, clients: 2, nodes: 3, ttl: 2, lives: fast, acquires: 1, calm: true},
+	"rivals, further rounds": {states: 467916, clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, further: 1, rivals: true, calm: true},
+	"late votes":             {states: 127491, clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, calm: true, lazy: true},
+	"rivals, extensions":     {states: 161462, clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, extends: 1, rivals: true, calm: true},
+	"rivals, all faults":     {states: 78224, clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, silent: 1, lost: 1, restarts: 1, rivals: true, calm: true},
+	"one node, hand-over":    {states: 54227, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, acquires: 1, extends: 1, handOver: true, silent: 1, rivals: true, calm: true},
+	"one node, downgrade":    {states: 12485, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: downgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
+	"one node, upgrade":      {states: 15178, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: upgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
+	"downgrade":              {states: 44876, clients: 2, nodes: 3, ttl: 2, lives: fast, converts: downgrade, calm: true},
+	"upgrade":                {states: 191795, clients: 2, nodes: 3, ttl: 2, lives: fast, converts: upgrade, calm: true},
 }
 
 func TestNoTwoHoldInAnyOrderOfCommandsAnswersAndLosses(t *testing.T) {
@@ -947,8 +947,14 @@ func TestNoTwoHoldInAnyOrderOfCommandsAnswersAndLosses(t *testing.T) {
 			t.Parallel()
 			states, deep, violation := search(k)
 			t.Logf("%d states, %d steps deep", states, deep)
-			if violation != "" {
+			switch {
+			case violation == ended:
+				t.Skip(ended)
+			case violation != "":
 				t.Error(violation)
+			case states != k.states:
+				found.Store(true)
+				t.Errorf("the task has %d states, want %d: more may happen than before, or less", states, k.states)
 			}
 		})
 	}

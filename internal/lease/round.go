@@ -55,18 +55,18 @@ const (
 // to the next. Answers behind the decision are noted in traces only.
 type Round struct {
 	Verdict    Verdict
+	Aim        Aim
+	Does       Effect             // its commands on the token
+	any        bool               // every answer but Failed agrees: of a release, and of a look at who has the key
+	reads      bool               // the fence is the greatest counter that the votes tell, which a quorum must have
+	superseded bool               // a later round asks for the same and more
 	Start      clockdrift.Instant // of the votes that agree, when the first of their commands left; 0: none agrees
 	Need       int                // so many have to agree
 	Agreed     int                // so many do
 	Open       int                // so many have no vote yet
-	Aim        Aim
-	Does       Effect // its commands on the token
-	any        bool   // every answer but Failed agrees: of a release, and of a look at who has the key
-	spared     int    // of Agreed: nodes that were not asked, because the token is not there
+	spared     int                // of Agreed: nodes that were not asked, because the token is not there
 	outbid     int
-	reads      bool  // the fence is the greatest counter that the votes tell, which a quorum must have
-	superseded bool  // a later round asks for the same and more
-	have       int   // of agreed: how many have the greatest counter
+	have       int   // of Agreed: how many have the greatest counter
 	counter    int64 // the greatest that a node told
 	number     int64 // the fence that is proposed; 0: none
 	proposed   clockdrift.Instant

@@ -1,7 +1,3 @@
-// Package lease is pure: it says what becomes of a lock, without a goroutine, clock, mutex or driver. Times and
-// answers are arguments. A [Round] counts the votes of the nodes, a [Hold] says whether the lock is held, until when and
-// with which fence, and a [Trace] says what a token may have left at a node. Package quorum tells them what happens, and
-// sends what they allow.
 package lease
 
 import (
