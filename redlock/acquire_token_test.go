@@ -113,39 +113,6 @@ func TestAReleaseOfALostLockSparesTheRetryThatHasItsToken(t *testing.T) {
 	}
 }
 
-// What a release leaves at a minority is deleted later, while nobody can have the token
-// again.
-func TestAReleaseIsNotRepeatedOnceItsTokenMayBeUsedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
-		warm(t, locker)
-		odd := fakes[0]
-		odd.Stop()
-		mustRelease(t, mustAcquire(t, locker, "k", ownToken)) // whose outcome is unknown at one node
-		time.Sleep(8 * time.Second)
-		odd.Change(func(f *fakeNode) { f.Wake(); f.Buffer = nil })
-		time.Sleep(2 * time.Second)
-		if odd.Count("EVALSHA") < 3 {
-			t.Fatal("the test does not show the fault: the release was not repeated")
-		}
-		retry(t, locker, fakes, nil)
-	})
-}
-
-func TestWhatALostLockWithATokenOfOnesOwnHasSetIsLeftToARetry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
-		warm(t, locker)
-		lock := mustAcquire(t, locker, "k", ownToken)
-		far(fakes, 100*time.Millisecond)
-		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
-		defer cancel()
-		_ = lock.Extend(ctx, 2*time.Hour)
-		time.Sleep(time.Until(lock.Until()))
-		retry(t, locker, fakes, nil)
-	})
-}
-
 // A set and a lock on one of its keys are one lock there, and so are sets that overlap.
 func TestAReleaseEndsAllLocksOfItsTokenInOneLocker(t *testing.T) {
 	release := func(_ context.Context, lock *Lock) error { return lock.Release() }

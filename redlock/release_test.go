@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
-	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/scripts"
-	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
 func TestReleaseEndsTheContextBeforeItsFirstByteLeaves(t *testing.T) {
@@ -97,41 +93,6 @@ func TestAnUnknownOutcomeIsNotEndedByAnAnswerThatTheTokenIsNotThere(t *testing.T
 		if after := odd.Count("EVALSHA"); after != before {
 			t.Errorf("after the node said that it deleted the key it got %d more releases", after-before)
 		}
-	})
-}
-
-// A batch whose connection broke is sent once more. What a release deletes then was set by
-// one of the two sendings, and the other may still be on its way.
-func TestADeletionDoesNotEndTheReleasesOfAKeyThatWasAskedForTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fakes, nodes := fakeNodes(3)
-		odd := fakes[1]
-		var late []driver.Command // the first sending, which a stopped server has not run yet
-		nodes[1].Driver = driverFunc(func(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
-			if late == nil && cmds[0].Args[0] == "SET" {
-				for _, cmd := range cmds {
-					late = append(late, driver.Command{Args: slices.Clone(cmd.Args)})
-				}
-				return nil, fakenode.ErrCut
-			}
-			return odd.Do(ctx, cmds)
-		})
-		locker, err := New(nodes)
-		must(t, err)
-		defer locker.Close()
-		lock := mustAcquire(t, locker, "k")
-		if token, _ := odd.Token("k"); token != lock.Token() {
-			t.Fatalf("the test does not show the fault: the second sending has not set the key")
-		}
-		mustRelease(t, lock)
-		synctest.Wait()
-		odd.Change(func(f *fakeNode) { f.Run(late) })
-		if token, _ := odd.Token("k"); token != lock.Token() {
-			t.Fatalf("the test does not show the fault: the first sending has not set the key")
-		}
-		time.Sleep(2 * quorum.LastPause)
-		synctest.Wait()
-		wantFree(t, fakes, "k")
 	})
 }
 
@@ -251,55 +212,5 @@ func TestAbandonLeavesTheKeyToItsTTL(t *testing.T) {
 			}
 			mustRelease(t, next)
 		}
-	})
-}
-
-// An acquire leaves for a slow node, after the release before it, and runs out of time under way. Its own release
-// goes over another connection, runs first, and finds nothing. Then the acquire runs, and its reply is read before
-// the release's. That release's "not there" is older than the grant, so it must not hide the grant: the key would
-// stay at the node for a TTL.
-func TestAGrantThatIsReadBeforeTheReplyOfAnOlderReleaseIsReleased(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const timeout = 200 * time.Millisecond
-		fakes, nodes := fakeNodes(3)
-		odd, released := fakes[1], make(chan struct{})
-		var slow, stalls, late atomic.Bool
-		nodes[1].Driver = driverFunc(func(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
-			first := cmds[0].Args
-			switch releases := len(first) > 1 && (first[1] == scripts.Release.Digest || first[1] == scripts.Release.Source); {
-			case releases && slow.Swap(false):
-				defer time.Sleep(90 * time.Millisecond)
-			case first[0] == "SET" && stalls.Load():
-				select {
-				case <-released:
-					late.Store(true)
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				}
-			case releases && stalls.Load() && !late.Load():
-				defer time.Sleep(20 * time.Millisecond) // its reply is late, too
-				defer close(released)
-			}
-			return odd.Do(ctx, cmds)
-		})
-		locker, err := New(nodes, WithTTL(10*time.Second), WithNodeTimeout(timeout))
-		must(t, err)
-		defer locker.Close()
-		far(fakes, 10*time.Millisecond) // so that a node gets several batches at once
-		for range 5 {
-			warm(t, locker)
-		}
-		lock := mustAcquire(t, locker, "k")
-		slow.Store(true)
-		mustRelease(t, lock) // a quorum answers at once
-		stalls.Store(true)
-		lock = mustTry(t, locker, "k")
-		time.Sleep(100 * time.Millisecond) // it has left for the slow node
-		mustRelease(t, lock)
-		time.Sleep(time.Second)
-		if !late.Load() {
-			t.Error("the test does not show the fault: the acquire was not late")
-		}
-		wantFree(t, fakes, "k", "1 s after the release; clean-ups that wait:", locker.board.Outstanding())
 	})
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/protocol"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
@@ -200,18 +199,6 @@ func TestAnUpgradeIsRefusedUntilTheLastOneIsCleanedUp(t *testing.T) {
 		}
 		noError(t, reader.Release())
 		time.Sleep(time.Minute)
-		wantFree(t, fakes, "k")
-	})
-}
-
-func TestAnUpgradeThatIsDecidedAfterTheReadersLeaseFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithTTL(time.Second), WithNodeTimeout(900*time.Millisecond))
-		reader := mustShare(t, locker, "k")
-		time.Sleep(800 * time.Millisecond)
-		far(fakes, 300*time.Millisecond)
-		returns(t, ErrLost, "TryUpgrade that took longer than the lease")(reader.TryUpgrade(t.Context()))
-		time.Sleep(3 * time.Second)
 		wantFree(t, fakes, "k")
 	})
 }
@@ -591,40 +578,4 @@ func (r *conversions) abandon(held handle) {
 	if count <= len(r.fakes)/2 {
 		r.t.Errorf("%v behind Abandon %d nodes have the key", conversionSettles, count)
 	}
-}
-
-// A downgrade is lost at servers that stand still. They answer again on other connections: the clean-up turns
-// the writer's token into the reader's there, and the release deletes that. Then the downgrade runs. It finds
-// no key, and sets the reader's, which nobody has: for a TTL no writer gets the key.
-func TestADowngradeThatRunsAfterTheReleaseIsCleanedUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithTTL(20*time.Second))
-		writer := mustAcquire(t, locker, "k")
-		odd := fakes[:2]
-		forEach(odd, (*fakeNode).Stop)
-		reader, err := writer.Downgrade(t.Context())
-		t.Log("Downgrade:", err)
-		if reader == nil {
-			t.Fatal("no reader")
-		}
-		changeAll(odd, (*fakeNode).Wake) // it answers, and has not run what is in its buffers
-		time.Sleep(2 * time.Second)
-		for _, f := range odd {
-			if token, _ := f.Token("k"); token != "ql:shared" {
-				t.Fatalf("the test does not show the fault: the clean-up has not made %s shared, but %q", f.Name(), token)
-			}
-		}
-		noError(t, reader.Release())
-		synctest.Wait()
-		wantFree(t, fakes, "k", "after the release")
-		forEach(odd, (*fakeNode).Resume) // now the downgrade runs
-		time.Sleep(4 * quorum.LastPause)
-		t.Log("clean-ups that wait:", locker.board.Outstanding())
-		wantFree(t, fakes, "k", "2 s after the downgrade has run late")
-		lock, err := another(t, fakes).TryAcquire(t.Context(), "k")
-		noError(t, err, "TryAcquire of a key that nobody has")
-		if err == nil {
-			noError(t, lock.Release())
-		}
-	})
 }

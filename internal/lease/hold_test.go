@@ -22,6 +22,158 @@ func TestAFenceIsAsOldAsItsNumber(t *testing.T) {
 		if h.Decided(&r, ttl, present, micros); h.Phase() != want {
 			t.Errorf("a lock of 10s whose number is %v old is in phase %d, want %d", age, h.Phase(), want)
 		}
+		r.Propose(micros, present, false)
+		if stale := r.stale(ttl, present.Add(age), micros); stale != (want == Over) {
+			t.Errorf("a number that was proposed %v ago is stale: %v", age, stale)
+		}
+	}
+}
+
+func TestWhichSettingCommandsMayLeave(t *testing.T) {
+	held := Hold{phase: Held}
+	for _, tt := range []struct {
+		what  string
+		hold  Hold
+		round Round
+		heard bool
+		want  bool
+	}{
+		{"undecided", Hold{}, Round{}, false, true},
+		{"undecided, though refused", Hold{phase: Over, why: Refused}, Round{}, false, true},
+		{"undecided, released", Hold{phase: Over, why: Released}, Round{}, true, false},
+		{"undecided, lost", Hold{phase: Over, why: Lost}, Round{}, true, false},
+		{"undecided, closed", Hold{phase: Over, why: Closed}, Round{}, true, false},
+		{"undecided, abandoned", Hold{phase: Over, why: Abandoned}, Round{}, false, true},
+		{"undecided, stopped", Hold{phase: Held, stopped: true}, Round{}, true, false},
+		{"dropped", Hold{}, Round{Verdict: Dropped}, true, false},
+		{"carried", held, Round{Verdict: Carried}, false, true},
+		{"carried, superseded", held, Round{Verdict: Carried, superseded: true}, true, false},
+		{"missed", Hold{phase: Over, why: Refused}, Round{Verdict: Missed}, false, false},
+		{"missed, and somebody waits", Hold{phase: Over, why: Refused}, Round{Verdict: Missed}, true, true},
+		{"split", Hold{phase: Undone}, Round{Verdict: Split}, false, false},
+		{"outranked, to be raised", Hold{phase: Undone}, Round{Verdict: Outranked}, false, true},
+		{"outranked, and over", Hold{phase: Over, why: Refused}, Round{Verdict: Outranked}, false, false},
+	} {
+		if got := tt.hold.MaySet(&tt.round, tt.heard); got != tt.want {
+			t.Errorf("%s: a setting command may leave: %v", tt.what, got)
+		}
+		var trace Trace
+		r := tt.round
+		r.Does = Sets
+		if got := tt.hold.Leaves(&r, new(Vote), &trace, tt.heard, true, false, present); !got {
+			t.Errorf("%s: a second sending that teaches a script may not leave", tt.what)
+		}
+	}
+}
+
+func TestWhatTheVotesOfARoundComeTo(t *testing.T) {
+	const spared = Failed + 100 // the node was not asked, because the token is not there
+	type vote struct {
+		answer Answer
+		number int64
+	}
+	one := func(answers ...Answer) (votes []vote) {
+		for _, a := range answers {
+			votes = append(votes, vote{answer: a})
+		}
+		return votes
+	}
+	for _, tt := range []struct {
+		what       string
+		any, reads bool
+		oldest     int64
+		votes      []vote
+		want       Verdict
+		granted    bool
+		greatest   int64
+	}{
+		{what: "nothing", want: Undecided},
+		{what: "a grant", votes: one(Granted), want: Undecided},
+		{what: "a quorum", votes: one(Granted, Granted), want: Carried},
+		{what: "a quorum of all", votes: one(Failed, Granted, Granted), want: Carried},
+		{what: "no quorum", votes: one(Granted, Taken, Failed), want: Missed},
+		{what: "out of reach", votes: one(Taken, Failed), want: Missed},
+		{what: "absent", votes: one(Absent, Absent), want: Missed},
+		{what: "a greater fence at one", votes: one(Outbid, Failed), want: Undecided},
+		{what: "a greater fence at a quorum", votes: one(Outbid, Outbid), want: Outranked, granted: true},
+		{what: "a grant and a greater fence", votes: one(Granted, Outbid), want: Undecided, granted: true},
+		{what: "a grant, a greater fence, and nothing", votes: one(Granted, Outbid, Failed), want: Outranked, granted: true},
+		{what: "a greater fence alone", votes: one(Outbid, Failed, Taken), want: Missed},
+		{what: "a release: gone, and gone before", any: true, votes: one(Granted, Absent), want: Carried},
+		{what: "a release: another's", any: true, votes: one(Taken, Absent), want: Carried},
+		{what: "a release: silence", any: true, votes: one(Failed, Absent, Failed), want: Missed},
+		{what: "a release: spared", any: true, votes: one(spared, spared), want: Undecided},
+		{what: "a release: spared and gone", any: true, votes: one(spared, Granted), want: Undecided},
+		{what: "a release: spared, and all have answered", any: true, votes: one(spared, spared, Failed), want: Carried},
+		{what: "a number", reads: true, votes: []vote{{Granted, 5}, {Granted, 5}}, want: Carried, greatest: 5},
+		{what: "two numbers", reads: true, votes: []vote{{Granted, 7}, {Granted, 5}}, want: Outranked, greatest: 7},
+		{what: "two numbers, the greater one last", reads: true, votes: []vote{{Granted, 5}, {Granted, 7}}, want: Outranked, greatest: 7},
+		{what: "a number of a node that has failed", reads: true, votes: []vote{{Failed, 0}, {Granted, 5}, {Granted, 5}}, want: Carried, greatest: 5},
+		{what: "an old number", reads: true, oldest: 6, votes: []vote{{Granted, 5}, {Granted, 5}}, want: Outranked, greatest: 5},
+		{what: "a number that is just not old", reads: true, oldest: 5, votes: []vote{{Granted, 5}, {Granted, 5}}, want: Carried, greatest: 5},
+	} {
+		var r Round
+		r.Begin(ToHold, Sets, 3, 2, tt.any)
+		r.Propose(3, present, tt.reads)
+		for _, v := range tt.votes {
+			if v.answer == spared {
+				r.Spare()
+				v.answer = Absent
+			}
+			r.Count(new(Vote), v.answer, v.number)
+		}
+		if got := r.Reached(tt.oldest); got != tt.want || r.Granted() != tt.granted || r.Greatest() != tt.greatest {
+			t.Errorf("%s: verdict %d, granted %v, the greatest is %d; want %d, %v, %d", tt.what, got, r.Granted(), r.Greatest(), tt.want, tt.granted, tt.greatest)
+		}
+		if want := map[bool]int64{true: tt.greatest, false: 3}[tt.reads]; r.fence() != want {
+			t.Errorf("%s: the fence is %d, want %d", tt.what, r.fence(), want)
+		}
+		if r.Agrees(Pending) {
+			t.Errorf("%s: no answer agrees", tt.what)
+		}
+	}
+}
+
+func TestARoundCountsFromTheFirstVoteThatAgreesAndTakesVotesBack(t *testing.T) {
+	var r Round
+	r.Begin(ToHold, Sets, 4, 3, false)
+	r.Propose(1, present, true)
+	votes := []Vote{{Sent: present}, {Sent: present + 2}, {Sent: present + 1}, {Sent: present + 3}}
+	for i, a := range []Answer{Failed, Granted, Granted, Granted} {
+		r.Count(&votes[i], a, 7)
+	}
+	if r.Start != present+1 || !r.Quorum() {
+		t.Errorf("a round counts from %d, want %d, and has a quorum: %v", r.Start, present+1, r.Quorum())
+	}
+	r.Spoil(&votes[3])
+	if r.Quorum() || r.Agreed != 2 || r.have != 2 || votes[3].Answer != Failed || r.Reached(0) != Missed {
+		t.Errorf("with one vote taken back %d of 3 agree, %d of them with the greatest number", r.Agreed, r.have)
+	}
+}
+
+func TestALeaseCountsFromTheFirstCommandOfAllRounds(t *testing.T) {
+	var h Hold
+	h.Init(10*tick, time.Hour, 0, false)
+	ask := func(aim Aim, at clockdrift.Instant, answer Answer) {
+		var r Round
+		r.Begin(aim, Sets, 2, 2, false)
+		var traces [2]Trace
+		for i := range traces {
+			var v Vote
+			if !h.Leaves(&r, &v, &traces[i], false, false, false, at.Add(time.Duration(i)*tick)) {
+				t.Fatalf("command %d does not leave", i)
+			}
+			r.Count(&v, answer, 0)
+		}
+		if r.Verdict = r.Reached(0); r.Verdict == Missed {
+			r.Verdict = Split
+		}
+		h.Decided(&r, 10*tick, at.Add(2*tick), 0)
+	}
+	ask(ToHold, present, Taken)
+	ask(ToHoldAgain, present.Add(3*tick), Granted)
+	if want := present.Add(9 * tick); h.Phase() != Held || h.Until() != want {
+		t.Errorf("a lease of 10 ticks, whose drift is one, ends at %d, want %d", h.Until(), want)
 	}
 }
 

@@ -39,8 +39,6 @@ var fences = []mutant{
 		in("slot.lua", line(`if floor >= tonumber(number) or redis.call(`, `if redis.call(`)), inRedlocktest),
 	wrong("readers are told the counter, not the floor above it",
 		in("share.lua", line(`if floor and tonumber(floor) > tonumber(number) then`, `if false then`)), ofReaders),
-	wrong("the age of a number is that of its operation",
-		in("Round.stale", never(`micros-r.number >= ttl.Microseconds()`)), suite{pkg: "./internal/lease"}),
 	wrong("an attempt that is outbid does not propose a greater fence",
 		in("Hold.Conclude", always(`op.Verdict != lease.Outranked`))),
 	wrong("the second round counts the votes of the first",

@@ -2,16 +2,10 @@ package main
 
 // When a lease ends, and that nobody believes in it for longer.
 var leases = []mutant{
-	wrong("no drift is taken off a lease",
-		in("lease.Hold.Grants", returns(`start.Add(ttl)`)), suite{pkg: "./internal/lease"}),
 	wrong("a lease counts from the votes, not from before the first byte",
 		in("Operation.tally", replace(`op.Count(&v.Vote, answer, op.counterOf(v, answer))`, `sent := v.Sent; v.Sent = now; op.Count(&v.Vote, answer, op.counterOf(v, answer)); v.Sent = sent`))),
-	wrong("a lease counts from when the last of its votes was asked for, not the first",
-		in("Round.Count", replace(`v.Sent < r.Start`, `v.Sent > r.Start`)), suite{pkg: "./internal/lease"}),
 	wrong("a lease counts from the second sending of a batch, whose first may have set the key",
 		in("lease.Hold.Leaves", replace(`if v.Sent == 0 { v.Sent = now; v.Sees(t) }`, `v.Sent = now; v.Sees(t)`))),
-	wrong("a quorum that comes after the deadline is a lock",
-		in("lease.Hold.begin", never(`now >= until`)), suite{pkg: "./internal/lease"}),
 	wrong("the context of a lock does not end by a timer",
 		in("lease.Context", replace(`left, l.expire`, `left+1<<60, l.expire`))),
 	wrong("the context of a lock ends at the deadline that it had before an extension",
@@ -22,8 +16,6 @@ var leases = []mutant{
 		in("heldContext.Done", drop(`c.look()`))),
 	wrong("a view by what outlives the lock is said to go on until a goroutine has ended it",
 		in("heldContext.look", never(`ended != nil`))),
-	wrong("an extension that is decided after the deadline counts",
-		in("lease.Hold.extended", replace(`h.Check(now)`, `h.verify()`)), suite{pkg: "./internal/lease"}),
 	wrong("a request is decided by a reading of the clock that has not seen the last sleep",
 		in("batch.send", replace(`now := clock.Fresh()`, `now := clock.Now()`))),
 	wrong("a shorter extension takes back what was granted for longer",
