@@ -18,7 +18,7 @@ type Settings struct {
 	Prefix      string        // of keys: redlock.WithKeyPrefix
 	TTL         time.Duration // of a lock by default; 0: 10s
 	LongestTTL  time.Duration // that any client takes, which the guards wait for; 0: the TTL
-	NodeTimeout time.Duration // 0: 250ms, or a quarter of the TTL if that is less
+	NodeTimeout time.Duration // 0: 250ms, or a quarter of the TTL if that is less. Status waits so long for a node, and for 1s at least
 	Drift       float64       // redlock.WithDriftFactor; 0: 0.01
 
 	Fences       bool   // redlock.WithFences
@@ -37,6 +37,9 @@ func (s Settings) withDefaults() Settings {
 	s.Drift = cmp.Or(s.Drift, clockdrift.DefaultFactor)
 	return s
 }
+
+// within is how long a node has to answer: a second, or the node time-out if that is longer.
+func (s *Settings) within() time.Duration { return max(patience, s.NodeTimeout) }
 
 // checkKey refuses a name that no lock has.
 func (s *Settings) checkKey(key string) error {

@@ -63,7 +63,7 @@ type nodeState struct {
 //
 // For keys that are named a node gets six small commands each. To list all keys takes at least as
 // long as the largest node has keys, at the rate of o; each lock costs a node four commands. A node
-// has a second to answer each time; one that does not is left alone for the rest.
+// has a second to answer each time, or the node time-out if that is longer; one that does not is left alone for the rest.
 //
 // The error is a [*ManyKeysError] if nodes have too many keys to list without o.Full. It matches
 // redlock.ErrNoQuorum if too few nodes answer, or let their keys be listed, to see every lock that
@@ -239,9 +239,6 @@ func (v *survey) meet(ctx context.Context, i int) {
 	}
 	s.Quarantined = r.fault != nil || !t.admitted(r)
 }
-
-// within is how long a node has to answer: a second, or the node time-out if that is longer.
-func (v *survey) within() time.Duration { return max(patience, v.NodeTimeout) }
 
 // unanswered words why a node does not take part any more.
 func (v *survey) unanswered(err error) error {
