@@ -28,8 +28,9 @@ const (
 )
 
 // Leaves reports whether a command of the round may leave for the node of the trace now, and notes that it does. Heard:
-// somebody waits for the answers that the round still lacks. Again: it is the second sending of a command that was granted
-// elsewhere, and teaches the node a script. Spent: see [Hold.Deletable].
+// somebody waits for the answers that the round still lacks. Again: it is the second sending of a command, which teaches
+// the node a script; it may leave although the hold has ended meanwhile, as the release is behind it in the key's queue.
+// Spent: see [Hold.Deletable].
 func (h *Hold) Leaves(r *Round, v *Vote, t *Trace, heard, again, spent bool, now clockdrift.Instant) bool {
 	switch r.Does {
 	case Frees:
