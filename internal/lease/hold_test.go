@@ -228,3 +228,30 @@ func FuzzALeaseOfAnyLength(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatATraceSaysOfItsNode(t *testing.T) {
+	for _, tt := range []struct {
+		what             string
+		trace            Trace
+		clean, has, gone bool
+	}{
+		{"nothing was asked", Trace{}, true, false, true},
+		{"asked, and not sent", Trace{asked: 1}, false, false, false},
+		{"granted", Trace{sets: 1, there: true}, false, true, false},
+		{"under way", Trace{sets: 1, open: 1}, false, true, false},
+		{"lost", Trace{sets: 1, open: 1, lost: 1}, false, true, false},
+		{"lost, and the node has answered since", Trace{sets: 1, open: 1, lost: 1, replied: present}, false, true, true},
+		{"lost, answered, and asked again", Trace{asked: 1, sets: 1, open: 1, lost: 1, replied: present}, false, true, false},
+	} {
+		if c, h, g := tt.trace.Clean(), tt.trace.Has(), tt.trace.Gone(); c != tt.clean || h != tt.has || g != tt.gone {
+			t.Errorf("%s: clean %v, has %v, gone %v", tt.what, c, h, g)
+		}
+		if asked := tt.trace.Asked(); asked != (tt.trace.asked == 1) {
+			t.Errorf("%s: asked %v", tt.what, asked)
+		}
+	}
+	under := Trace{sets: 1, open: 1}
+	if under.heard(0, present); under.Gone() {
+		t.Error("a node that has answered another command has not said that the token is gone, while one is under way that may set it")
+	}
+}
