@@ -56,23 +56,9 @@ func (s *searcher) converting(w *situation, u int) {
 		}, "client %d asks for the key", u)
 	case c.rounds == 0:
 	case c.hold.phase == Asking && s.nodes == 1:
-		s.step(w, func(w *situation) bool {
-			c := &w.users[u]
-			c.round.Verdict = Dropped
-			c.hold.Decided(&c.round, s.long(), present, 0)
-			return true
-		}, "client %d gives up", u)
+		s.givesUp(w, u)
 	case c.hold.phase == Held:
-		if int(c.extends) < s.extends && c.round.Verdict != Undecided {
-			s.step(w, func(w *situation) bool {
-				c := &w.users[u]
-				if c.hold.Check(present); c.hold.phase != Held {
-					return true
-				}
-				c.extends++
-				return s.ask(w, u, ToExtend, prolong, 0)
-			}, "client %d prolongs its lease", u)
-		}
+		s.prolongs(w, u)
 		if s.nodes == 1 || u != first {
 			s.step(w, func(w *situation) bool { s.releases(w, u); return true }, "client %d releases", u)
 		}

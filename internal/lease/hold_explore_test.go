@@ -153,7 +153,7 @@ type situation struct {
 	within                 bool // what is left of the writer is the reader's: see Leaving
 }
 
-// A searcher searches all worlds of a task, depth first.
+// A searcher searches all worlds of a task, breadth first.
 type searcher struct {
 	task
 	seed  maphash.Seed
@@ -690,16 +690,7 @@ func (s *searcher) acts(w *situation, u int) {
 		}
 		s.step(w, func(w *situation) bool { w.users[u].hold.End(Refused, present); return true }, "client %d lets go", u)
 	case c.hold.phase == Held:
-		if int(c.extends) < s.extends && c.round.Verdict != Undecided {
-			s.step(w, func(w *situation) bool {
-				c := &w.users[u]
-				if c.hold.Check(present); c.hold.phase != Held {
-					return true
-				}
-				c.extends++
-				return s.ask(w, u, ToExtend, prolong, 0)
-			}, "client %d prolongs its lease", u)
-		}
+		s.prolongs(w, u)
 		s.step(w, func(w *situation) bool { s.releases(w, u); return true }, "client %d releases", u)
 		if next := &w.users[1-u]; s.handOver && next.acquires == 0 {
 			s.step(w, func(w *situation) bool {
@@ -711,14 +702,34 @@ func (s *searcher) acts(w *situation, u int) {
 			}, "client %d hands over", u)
 		}
 	case c.hold.phase == Asking:
-		s.step(w, func(w *situation) bool {
-			c := &w.users[u]
-			c.round.Verdict = Dropped
-			c.hold.Decided(&c.round, s.long(), present, 0)
-			return true
-		}, "client %d gives up", u)
+		s.givesUp(w, u)
 	}
 	s.cleaning(w, u)
+}
+
+// prolongs lets a client that holds ask for a longer lease, if it may.
+func (s *searcher) prolongs(w *situation, u int) {
+	if c := &w.users[u]; int(c.extends) >= s.extends || c.round.Verdict == Undecided {
+		return
+	}
+	s.step(w, func(w *situation) bool {
+		c := &w.users[u]
+		if c.hold.Check(present); c.hold.phase != Held {
+			return true
+		}
+		c.extends++
+		return s.ask(w, u, ToExtend, prolong, 0)
+	}, "client %d prolongs its lease", u)
+}
+
+// givesUp lets a client that asks wait no longer.
+func (s *searcher) givesUp(w *situation, u int) {
+	s.step(w, func(w *situation) bool {
+		c := &w.users[u]
+		c.round.Verdict = Dropped
+		c.hold.Decided(&c.round, s.long(), present, 0)
+		return true
+	}, "client %d gives up", u)
 }
 
 // cleaning is what a client may do about what a hold that is over has left.
