@@ -572,3 +572,19 @@ func TestCallsThatAreLeftOutBeforeOneWasMadeAreNoHooksFault(t *testing.T) {
 		}
 	})
 }
+
+// A node that answers late is told of when Close has returned.
+func TestHooksMayBeToldOfMoreAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		var hooks teller
+		hooks.put(hookBatch, mostReports, func() { time.Sleep(time.Second); told++ })
+		if err := hooks.drain(time.Minute); err != nil {
+			t.Error(err)
+		}
+		hooks.put(hookBatch, mostReports, func() { told++ })
+		if synctest.Wait(); told != 2 {
+			t.Errorf("the hooks were told %d times, want 2", told)
+		}
+	})
+}

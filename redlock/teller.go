@@ -108,6 +108,7 @@ func (t *teller) take() (lost *HookError, c callback) {
 		t.queue, t.next, t.now, t.busy = t.queue[:0], 0, "", false
 		if t.calm != nil {
 			close(t.calm)
+			t.calm = nil // more may be told later
 		}
 		return nil, callback{}
 	}
