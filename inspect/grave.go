@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
@@ -96,9 +97,7 @@ func (v *revoker) bury(ctx context.Context, g *grave, least time.Duration) error
 	return nil
 }
 
-// ends is when the lease of the holder ends at the latest. It has a quorum of the nodes, which have
-// the key for at least as long: by the tombstones, or by the token where there is none. With T
-// tombstones at N nodes at least quorum - (N - T) are of that quorum.
+// ends is when the lease of the holder ends at the latest.
 func (v *revoker) ends(quorum int) clockdrift.Instant {
 	var tombstones []clockdrift.Instant
 	for _, g := range v.graves {
@@ -106,12 +105,7 @@ func (v *revoker) ends(quorum int) clockdrift.Instant {
 			tombstones = append(tombstones, g.until)
 		}
 	}
-	if len(tombstones) == 0 {
-		return 0
-	}
-	slices.Sort(tombstones)
-	slices.Reverse(tombstones)
-	return tombstones[max(0, quorum-(len(v.graves)-len(tombstones))-1)]
+	return lease.RevokedUntil(tombstones, len(v.graves), quorum)
 }
 
 // keep lets the tombstone stay until all that were put are final. It counts only if it was there

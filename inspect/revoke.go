@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -103,7 +104,7 @@ func Revoke(ctx context.Context, nodes []driver.Node, seen Holding, o RevokeOpti
 		r.Overlap = max(0, ends.Sub(v.clock.Now())).Seconds()
 		v.each(ctx, v.free)
 		v.judge(&r)
-	case r.Took >= r.Need:
+	case lease.Revokes(r.Took, len(nodes), r.Quorum):
 		v.each(ctx, func(ctx context.Context, g *grave) error { return v.keep(ctx, g, ends) })
 		v.judge(&r)
 		r.Final = r.Took == took

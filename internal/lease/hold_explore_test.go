@@ -42,6 +42,7 @@ type task struct {
 	rivals   bool          // others take free nodes, and leave them, at any time
 	own      bool          // the clients are attempts of one request, with one token
 	handOver bool          // a client that releases may give the key to the other
+	revokes  bool          // an operator may revoke the lock of client 0
 	converts verb          // client 0 is a lock's writer, and client 1 the same lock's reader: see conversions
 	calm     bool          // what is no vote takes no time: releases, and answers behind the decision
 	most     time.Duration // the longest hold; 0: none
@@ -49,7 +50,7 @@ type task struct {
 
 const (
 	maxClients  = 2
-	maxNodes    = 3
+	maxNodes    = 5
 	maxMessages = 4
 	rival       = maxClients + 1 // the owner of a key that no client has
 )
@@ -127,6 +128,7 @@ type server struct {
 	age     int   // of that, in ticks
 	counter int64 // the greatest fence that it has accepted
 	young   bool  // it has forgotten what it knew
+	part    part  // of a revocation
 	guest   bool  // another lock's reader has the key as well, or alone
 	seats   [maxClients]seat
 }
@@ -140,6 +142,7 @@ type user struct {
 	extends  int8
 	passed   bool // somebody else has held the key since this hold began
 	begun    bool
+	vain     bool // the round asks for a longer lease behind a revocation that was final
 }
 
 // An explored world.
@@ -151,6 +154,7 @@ type situation struct {
 	spent                  bool  // own: a lock with the token was released
 	hash                   uint64
 	within                 bool // what is left of the writer is the reader's: see Leaving
+	revoked                revocation
 }
 
 // A searcher searches all worlds of a task, breadth first.
@@ -182,6 +186,7 @@ func (s *searcher) put(w *situation, u, n int, m message) bool {
 func (s *searcher) ask(w *situation, u int, aim Aim, v verb, number int64) bool {
 	c := &w.users[u]
 	c.rounds++
+	c.vain = aim == ToExtend && w.revoked.final
 	c.round.Begin(aim, Sets, s.nodes, s.nodes/2+1, false)
 	c.round.Propose(number, present, false)
 	for n := range s.nodes {
@@ -386,8 +391,11 @@ func (s *searcher) count(w *situation, u, n int, a Answer) {
 	c.round.Verdict = verdict
 	was := c.hold.phase
 	c.hold.Decided(&c.round, s.long(), present, 0)
-	if was != Held && c.hold.phase == Held {
+	switch {
+	case was != Held && c.hold.phase == Held:
 		s.begins(w, u)
+	case c.vain && verdict == Carried && c.hold.phase == Held:
+		s.wrong = "a lease is prolonged that was revoked before"
 	}
 }
 
@@ -543,13 +551,14 @@ func (s *searcher) hashAs(w *situation) uint64 {
 	}
 	slices.Sort(nodes[:])
 	type rest struct {
-		users [maxClients]user
-		more  [3]int
-		flags [2]bool
-		fence int64
-		nodes [maxNodes]uint64
+		users   [maxClients]user
+		more    [3]int
+		flags   [2]bool
+		fence   int64
+		revoked revocation
+		nodes   [maxNodes]uint64
 	}
-	return maphash.Comparable(s.seed, rest{w.users, [3]int{w.silent, w.lost, w.restarts}, [2]bool{w.spent, w.within}, w.fence, nodes})
+	return maphash.Comparable(s.seed, rest{w.users, [3]int{w.silent, w.lost, w.restarts}, [2]bool{w.spent, w.within}, w.fence, w.revoked, nodes})
 }
 
 // check says what must not be.
@@ -562,7 +571,7 @@ func (s *searcher) check(w *situation) {
 		for n := range s.nodes {
 			node := &w.servers[n]
 			at := &node.seats[u]
-			if s.has(node, u) || node.young || s.converts != 0 && u == 1 && node.owner == 1 {
+			if s.has(node, u) || node.young || node.owner == tombstone || s.converts != 0 && u == 1 && node.owner == 1 {
 				has++
 			}
 			if c.hold.phase != Over || !at.trace.Clean() || s.own { // another attempt may have set it
@@ -589,6 +598,9 @@ func (s *searcher) check(w *situation) {
 		if valid {
 			holders++
 		}
+	}
+	if w.revoked.final && w.users[0].hold.phase == Held && w.users[0].hold.until > w.revoked.ends {
+		s.wrong = "a lease runs longer than its tombstones"
 	}
 	switch {
 	case holders > 1 && !s.own:
@@ -654,6 +666,9 @@ func (s *searcher) follow(w *situation) {
 		if w.restarts > 0 && !w.servers[n].young {
 			s.step(w, func(w *situation) bool { return s.restart(w, n) }, "node %d restarts, and has forgotten all", n)
 		}
+	}
+	if s.revokes {
+		s.revoking(w)
 	}
 	s.step(w, s.tick, "a tick")
 }
@@ -861,8 +876,14 @@ func (s *searcher) tick(w *situation) bool {
 	for n := range s.nodes {
 		if node := &w.servers[n]; node.owner != 0 && node.owner != rival {
 			if node.age++; node.age >= node.life {
-				node.owner, node.age = 0, 0
+				node.owner, node.age, node.part = 0, 0, untouched
 			}
+		}
+	}
+	if past(&w.revoked.ends); w.revoked.ends != 0 && w.revoked.ends <= present {
+		w.revoked = revocation{}
+		for n := range s.nodes {
+			w.servers[n].part = untouched
 		}
 	}
 	return true
@@ -927,7 +948,7 @@ func (s *searcher) schedule(w situation) (steps string) {
 	return steps
 }
 
-var fast, twice = []int{1, 1, 1}, []int{2, 2, 2}
+var fast, twice = []int{1, 1, 1, 1, 1}, []int{2, 2, 2}
 
 // The tasks, by what they are about. Those of one node carry the traces: answers in any order, all faults. Those of three
 // carry votes and leases. With rivals one client is enough: as long as it holds, a quorum has its key, whatever others do.
@@ -944,8 +965,11 @@ var tasks = map[string]task{
 	"rivals, further rounds": {states: 467916, clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, further: 1, rivals: true, calm: true},
 	"late votes":             {states: 127491, clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, calm: true, lazy: true},
 	"rivals, extensions":     {states: 161462, clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, extends: 1, rivals: true, calm: true},
+	"four nodes":             {states: 11164, clients: 1, nodes: 4, ttl: 2, lives: fast, acquires: 1, rivals: true, calm: true},
+	"five nodes":             {states: 36872, clients: 1, nodes: 5, ttl: 2, lives: fast, acquires: 1, rivals: true, calm: true},
 	"rivals, all faults":     {states: 78224, clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, silent: 1, lost: 1, restarts: 1, rivals: true, calm: true},
 	"one node, hand-over":    {states: 54227, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, acquires: 1, extends: 1, handOver: true, silent: 1, rivals: true, calm: true},
+	"revocation":             {states: 645965, clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, extends: 1, revokes: true, calm: true},
 	"one node, downgrade":    {states: 96886, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: downgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
 	"one node, upgrade":      {states: 30939, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: upgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
 	"downgrade":              {states: 44876, clients: 2, nodes: 3, ttl: 2, lives: fast, converts: downgrade, calm: true},

@@ -168,7 +168,7 @@ func (op *Operation) Vacant() (quorum, alone bool) {
 	return op.answers(protocol.Granted)+op.answers(protocol.Absent) >= op.Need, op.answers(protocol.Taken) == 0
 }
 
-// buried is beaten by tombstones, where the op reads what the key holds. Hold.mu is held.
+// buried reports whether the hold is revoked, where the op reads what the key holds. Hold.mu is held.
 func (op *Operation) buried() bool {
 	count := 0
 	for i := range op.votes {
@@ -176,7 +176,7 @@ func (op *Operation) buried() bool {
 			count++
 		}
 	}
-	return count > len(op.votes)-op.Need
+	return lease.Revokes(count, len(op.votes), op.Need)
 }
 
 // answers counts the nodes that have said this. Hold.mu is held.

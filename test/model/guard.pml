@@ -5,11 +5,11 @@
  * A grant is a vote only if the look behind it finds the node admitted: its marker agrees with
  * its master_replid and with the nonce of its epoch.
  *
- * Time is as in lock.pml: whole ticks, and everything that has a time holds what is left.
+ * Time is whole ticks, and everything that has a time holds what is left.
  *
  * Requests that only set a key without a vote are left out, and so are the keys of dead tokens.
  * Such a key keeps others away from a node, and gives nobody anything that a missing key does not:
- * whatever can happen with it can happen without it. lock.pml has these requests.
+ * whatever can happen with it can happen without it.
  *
  * A pair is the node's master_replid and nonce. No pair returns once it has ended: every
  * history has a fresh replid, and a nonce is sent once and so runs at most once. Therefore

@@ -8,7 +8,7 @@
  * same hold that is not in force any more, or never was, is an old one: the hold's reader takes
  * its place at a node, never nobody.
  *
- * Time and nodes are as in lock.pml: whole ticks, everything that has a time holds what is left, and
+ * Time is whole ticks, everything that has a time holds what is left, and
  * nodes are kept sorted. So are clients. Any command of a hold may run late, again, or never, as
  * long as the hold lasts; a reply that is lost is a vote that the client does not use. A
  * reader's hold may meet late commands of conversions also where it has not converted: more can happen

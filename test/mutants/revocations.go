@@ -17,13 +17,13 @@ var revocations = []mutant{
 	wrong("a revoked holder that is renewed goes on to its deadline",
 		in("Operation.revoked", never(`op.buried()`)), suite{pkg: "./redlock", run: "Revoked|Renewal"}),
 	wrong("a holder ends that has tombstones at a minority",
-		in("Operation.buried", replace(`count > len(op.votes)-op.need`, `count > 0`)), suite{pkg: "./redlock", run: "Revoked|Renewal"}),
+		in("lease.Revokes", replace(`tombstones > nodes-quorum`, `tombstones > 0`)), suite{pkg: "./redlock", run: "Revoked|Renewal"}),
 	wrong("a revocation is final though one of its tombstones has ended",
 		in("inspect.Revoke", replace(`r.Final = r.Took == took`, `r.Final = r.Took >= r.Need`)), inRevoking),
 	wrong("tombstones last as long as the longest of them",
-		in("revoker.ends", replace(`max(0, quorum-(len(v.graves)-len(tombstones))-1)`, `0`)), inRevoking),
+		in("lease.RevokedUntil", replace(`max(1, quorum-(nodes-len(ends)))`, `1`)), inRevoking),
 	wrong("tombstones last no longer than the shortest of them",
-		in("revoker.ends", replace(`max(0, quorum-(len(v.graves)-len(tombstones))-1)`, `len(tombstones)-1`)), inRevoking),
+		in("lease.RevokedUntil", replace(`max(1, quorum-(nodes-len(ends)))`, `len(ends)`)), inRevoking),
 }
 
 var (
