@@ -15,11 +15,9 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+	"sync"
 	"time"
-
-	_ "modernc.org/sqlite" // the driver "sqlite", without C
 
 	"github.com/quorumlock/quorumlock/examples/internal/program"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -35,7 +33,7 @@ func (w worker) pay(ctx context.Context, deposit int, pause func()) error {
 		return err
 	}
 	defer lock.Release() //nolint:errcheck // the store refuses late writes
-	balance, err := w.account.read(ctx, lock.Fence())
+	balance, err := w.account.read(lock.Fence())
 	if err != nil {
 		return err
 	}
@@ -44,7 +42,7 @@ func (w worker) pay(ctx context.Context, deposit int, pause func()) error {
 		return redlock.ErrLost
 	}
 	pause()
-	err = w.account.write(ctx, balance+deposit, lock.Fence())
+	err = w.account.write(balance+deposit, lock.Fence())
 	switch {
 	case errors.Is(err, errStale):
 		w.say("wants to write %d, and is refused: %v", balance+deposit, err)
@@ -55,34 +53,40 @@ func (w worker) pay(ctx context.Context, deposit int, pause func()) error {
 	return err
 }
 
-// An account is a row of a table. It has the greatest fence that it was shown, and refuses a smaller
-// one: comparison and write are one statement, and so one transaction. Without fences all of them
-// are 0, and everything is accepted, as by a store that knows nothing of fences.
-type account struct{ db *sql.DB }
+// An account is what a table has a row for: a store that compares and writes in one step. It has the
+// greatest fence that it was shown, and refuses a smaller one. Without fences all of them are 0, and
+// everything is accepted, as by a store that knows nothing of fences. In SQL, in place of the mutex:
+//
+//	UPDATE account SET fence = ?1 WHERE fence <= ?1 RETURNING balance                 -- read
+//	UPDATE account SET balance = ?1, fence = ?2 WHERE fence <= ?2 RETURNING balance   -- write
+type account struct {
+	mu      sync.Mutex
+	balance int
+	fence   int64
+}
 
 var errStale = errors.New("its fence is smaller than the account's")
 
 // read is for whoever is going to write. It shows the fence already: otherwise a late write that came
 // between this read and the write that follows would be accepted, and then written over.
-func (a account) read(ctx context.Context, fence int64) (balance int, err error) {
-	return a.row(a.db.QueryRowContext(ctx, "UPDATE account SET fence = ?1 WHERE fence <= ?1 RETURNING balance", fence))
-}
-
-func (a account) write(ctx context.Context, balance int, fence int64) error {
-	_, err := a.row(a.db.QueryRowContext(ctx, "UPDATE account SET balance = ?1, fence = ?2 WHERE fence <= ?2 RETURNING balance", balance, fence))
-	return err
-}
-
-// row finds none where the fence was stale.
-func (a account) row(found *sql.Row) (balance int, err error) {
-	if err = found.Scan(&balance); errors.Is(err, sql.ErrNoRows) {
-		err = errStale
+func (a *account) read(fence int64) (balance int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if fence < a.fence {
+		return 0, errStale
 	}
-	return balance, err
+	a.fence = fence
+	return a.balance, nil
 }
 
-func (a account) balance(ctx context.Context) (balance int, err error) {
-	return a.row(a.db.QueryRowContext(ctx, "SELECT balance FROM account"))
+func (a *account) write(balance int, fence int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if fence < a.fence {
+		return errStale
+	}
+	a.balance, a.fence = balance, fence
+	return nil
 }
 
 // outcome is what it means that the account has so much at the end.
@@ -96,28 +100,14 @@ type worker struct {
 	program.Stage
 	name    string
 	locker  *redlock.Locker
-	account account
+	account *account
 }
 
 func (w worker) say(format string, args ...any) { w.Printf("  "+w.name+" worker "+format, args...) }
 
-// open makes an account with 100, in a database in memory.
-func open(ctx context.Context) (account, error) {
-	db, err := sql.Open("sqlite", ":memory:")
-	if err == nil {
-		db.SetMaxOpenConns(1) // each has a database of its own
-		_, err = db.ExecContext(ctx, "CREATE TABLE account AS SELECT 100 AS balance, 0 AS fence")
-	}
-	return account{db}, err
-}
-
 // play lets two workers pay in, the second while the first is stopped.
-func play(ctx context.Context, s program.Stage, title string, options ...redlock.Option) (err error) {
-	account, err := open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, account.db.Close()) }()
+func play(ctx context.Context, s program.Stage, title string, options ...redlock.Option) error {
+	account := &account{balance: 100}
 	s.Printf("%s: an account has 100, and two workers pay in 10 and 50, each under a lock.", title)
 	var workers []worker
 	for _, name := range []string{"the first", "the second"} {
@@ -129,7 +119,7 @@ func play(ctx context.Context, s program.Stage, title string, options ...redlock
 		workers = append(workers, worker{s, name, locker, account})
 	}
 	var failed error
-	err = workers[0].pay(ctx, 10, func() {
+	err := workers[0].pay(ctx, 10, func() {
 		workers[0].say("is stopped before it writes, for longer than its lease")
 		failed = workers[1].pay(ctx, 50, func() {}) // once the first one's lease has ended
 		workers[0].say("goes on, and has no idea that it stood still")
@@ -137,11 +127,8 @@ func play(ctx context.Context, s program.Stage, title string, options ...redlock
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	balance, err := account.balance(ctx)
-	if err == nil {
-		s.Printf("  the account has %d: %s", balance, outcome[balance])
-	}
-	return err
+	s.Printf("  the account has %d: %s", account.balance, outcome[account.balance])
+	return nil
 }
 
 func run(ctx context.Context, s program.Stage) error {
