@@ -72,7 +72,8 @@ func (l *Locker) lose(ctx context.Context, lock *lease, still func()) error {
 	op := &lock.hold.Acquire
 	op.AwaitMore(ctx) // the late answers tell a holder from a contender
 	err := failed(op)
-	if _, leads := op.Rank(); !leads && errors.Is(err, ErrContended) {
+	v := op.View()
+	if _, leads := v.Rank(); !leads && errors.Is(err, ErrContended) {
 		still()
 	}
 	return l.cut(ctx, err)

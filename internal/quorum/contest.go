@@ -2,26 +2,18 @@ package quorum
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/lease"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 )
-
-// contested reports whether a quorum has answered an acquire, and somebody has some of its votes:
-// whether it gets a quorum is up to nodes that may be silent. Hold.mu is held.
-func (op *Operation) contested() bool {
-	return op.holders != nil && op.Op.Tells() &&
-		len(op.votes)-op.Open-op.answers(protocol.Failed) >= op.Need
-}
 
 // hurry fails an acquire that is contested without the nodes that have not answered, at once or a
 // moment later: those that have are a quorum, and among their votes a split is settled in a few
 // round trips. What the others grant from then on is no vote of it. Hold.mu is held.
-func (op *Operation) hurry(now clockdrift.Instant) {
-	switch wait := op.moment(); {
+func (op *Operation) hurry(v *acquire.View, now clockdrift.Instant) {
+	switch wait := v.Hurry(op.Seen, op.Asked.Sub(op.Since)); {
 	case wait == 0:
 		op.failEarly(now)
 	case op.early == nil:
@@ -42,72 +34,30 @@ func (op *Operation) failEarly(now clockdrift.Instant) {
 	}
 }
 
-// moment is how long the nodes that have not answered may take; 0: they are known to be farther
-// away than those that have. A split is settled at the distance of these: otherwise one node that
-// is far away would hold up every key that is contended for. But who is in the way for as long as
-// the others need to answer is no contender. Then it is worth while to wait for the nodes that it
-// does not have, and for as long as it has been in the way, for they may be slow. Hold.mu is
-// held.
-func (op *Operation) moment() time.Duration {
-	wait, far := op.late()
-	if far = max(far, aMoment); op.Seen != "" && op.names(op.Seen) {
-		if stayed := op.Asked.Sub(op.Since); stayed >= far {
-			return max(Moment(far), stayed)
-		}
-	}
-	return wait
+// disputed is [acquire.View.Disputed]. Hold.mu is held.
+func (op *Operation) disputed() bool {
+	var room usual
+	v := op.view(room[:])
+	return v.Disputed()
 }
 
-// Late is how long answers may take that have not come, where the next step depends on who has the
-// key; 0: a quorum names the same token, or those nodes are farther away than the others.
-func (op *Operation) Late() time.Duration {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	if _, held := op.has(op.Need); held {
-		return 0
-	}
-	wait, _ := op.late()
-	return wait
-}
-
-// far reports whether only such nodes have not answered. Hold.mu is held.
+// far reports whether only nodes have not answered that are known to be farther away than the others. Hold.mu is held.
 func (op *Operation) far() bool {
-	wait, _ := op.late()
+	var room usual
+	v := op.view(room[:])
+	wait, _ := v.Late()
 	return wait == 0
 }
 
-// late is Late, and how far away the farthest of those nodes is. Hold.mu is held.
-func (op *Operation) late() (wait, far time.Duration) {
-	near := op.board().Trip()
-	for i := range op.votes {
-		if v := &op.votes[i]; v.Answer == protocol.Granted || v.Answer == protocol.Taken {
-			near = max(near, v.Node.Trip())
-		}
+// Late is for how long answers are waited for that have not come; 0: a quorum names the same token, or they are far away.
+func (op *Operation) Late() time.Duration {
+	v := op.View()
+	if _, held := v.Holder(op.Need); held {
+		return 0
 	}
-	for i := range op.votes {
-		v := &op.votes[i]
-		if v.Answer != protocol.Pending {
-			continue
-		}
-		trip := v.Node.Trip()
-		if far = max(far, trip); trip <= 2*near+aMoment {
-			wait = max(Moment(near), aMoment)
-		}
-	}
-	return wait, far
+	wait, _ := v.Late()
+	return wait
 }
-
-// aMoment is the least time that nodes get which are not known to be far away. On a busy machine
-// replies that are here already are read so late.
-const aMoment = 5 * time.Millisecond
-
-// names reports whether a node has said that the token has the key. Hold.mu is held.
-func (op *Operation) names(token string) bool {
-	return slices.ContainsFunc(op.holders, func(h holderView) bool { return h.token == token })
-}
-
-// Moment is how long nodes at this distance may take whose answers are no more than welcome.
-func Moment(trip time.Duration) time.Duration { return max(4*trip, 2*time.Millisecond) }
 
 // A Contest is an acquire whose votes were split, so that it is asked again.
 type Contest struct {
@@ -122,20 +72,6 @@ func (h *Hold) Last() *Operation {
 	}
 	return &h.Acquire
 }
-
-// A contest is a key whose votes are split: several tokens were asked for at the same moment,
-// and none has a quorum. SET NX GET tells each contender which node has which token. The
-// one with the most votes leads; among equals, the one with the greatest token. The leader
-// keeps its votes and asks all nodes again; the others release theirs. Nodes that have not answered
-// are not waited for: see [Operation.Early].
-//
-// Ranking is advice: views may differ, and then two contenders lead, or none does. Safety
-// does not depend on it. Every round collects all votes anew, and the lease counts from the
-// first byte of the first round: see [lease.Hold.Decided]. A leader without progress releases its votes,
-// and contenders without votes try again after a random pause.
-
-// maxStalls is how many rounds in a row a leader may gain no vote before it releases its own.
-const maxStalls = 3
 
 // Conclude brings an acquire to its end that the deciding vote has left open: it settles a contest,
 // and raises a fence that too many nodes do not accept. It returns the last operation. Rounds are
@@ -164,7 +100,8 @@ func (h *Hold) Conclude(ctx context.Context, bound *clockdrift.Instant, rounds *
 // settle asks the nodes again for a hold with split votes, while it leads. It starts no round after
 // the bound: one node time-out from the first split, if none was set before.
 func (h *Hold) settle(ctx context.Context, bound *clockdrift.Instant) *Operation {
-	op, most, stalls := &h.Acquire, 0, 0
+	var contest acquire.Contest
+	op := &h.Acquire
 	for op.Verdict == lease.Split {
 		decided := h.Board.Clock.Now()
 		if *bound == 0 {
@@ -175,13 +112,8 @@ func (h *Hold) settle(ctx context.Context, bound *clockdrift.Instant) *Operation
 		} else {
 			op.AwaitMore(ctx)
 		}
-		trip := op.RoundTrip()
-		mine, leads := op.Rank()
-		if stalls++; mine > most {
-			most, stalls = mine, 0
-		}
-		pause := trip / 4 << stalls
-		if !leads || stalls == maxStalls || decided.Add(pause+trip) > *bound || !h.Board.Rest(ctx, pause) {
+		v := op.View()
+		if rest, again := contest.Next(&v, op.RoundTrip(), decided, *bound); !again || !h.Board.Rest(ctx, rest) {
 			h.refuse()
 			break
 		}

@@ -36,16 +36,15 @@ type FoundAt struct {
 func (op *Operation) Found() Found {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
+	var room usual
+	view := op.view(room[:])
 	f := Found{
 		Asked: op.Asked, Misleads: op.Hold.misleads, SelfWoken: op.setAt >= op.Need,
-		Readers: op.names(protocol.SharedValue), Nodes: make([]FoundAt, len(op.board().Nodes)),
+		Readers: view.Names(protocol.SharedValue), Nodes: make([]FoundAt, len(op.board().Nodes)),
 	}
-	f.Holder, _ = op.has(op.Need)
-	silent, granted := op.answers(protocol.Failed)+op.answers(protocol.Pending), 0
-	for count, ok := len(op.holders), false; count > 0 && !ok; count-- {
-		f.Rival, ok = op.has(count)
-		f.MayHold = ok && count+silent >= op.Need
-	}
+	f.Holder, _ = view.Holder(op.Need)
+	f.Rival, f.MayHold = view.Rival()
+	granted := 0
 	var expiries []clockdrift.Instant
 	var clocks []int64
 	for i := range op.votes {

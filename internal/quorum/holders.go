@@ -1,9 +1,8 @@
 package quorum
 
 import (
-	"cmp"
-
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
@@ -33,82 +32,40 @@ func (op *Operation) see(r *node.Request, void bool, now clockdrift.Instant) {
 	op.holders[r.Index] = h
 }
 
-// has returns a token that has the key at so many nodes, if there is one. Hold.mu is held.
-func (op *Operation) has(need int) (token string, ok bool) {
-	for i, h := range op.holders {
-		count := 0
-		for _, other := range op.holders[i:] {
-			if other.taken && other.token == h.token {
-				count++
-			}
-		}
-		if h.taken && count >= need {
-			return h.token, true
-		}
-	}
-	return "", false
-}
-
-// disputed reports whether an acquire that has failed may be settled by rank: its token is a new one, which may
-// let go; enough nodes answer; and no token is known to have a quorum of them. Hold.mu is held.
-func (op *Operation) disputed() bool {
-	_, held := op.has(op.Need)
-	return op.Verdict == lease.Missed && op.Op.Verb == protocol.Acquiring && !op.Hold.Own && !held && op.answers(protocol.Failed) <= len(op.votes)-op.Need
-}
-
-// value is what the key has at a node where the token has it.
+// value is what the key has at a node where the token has it. Questions about no token have no kind.
 func (h *Hold) value() string {
-	if h.Kind.Joins {
+	if h.Kind != nil && h.Kind.Joins {
 		return protocol.SharedValue
 	}
 	return h.Token
 }
 
-// Rank counts the operation's votes, and reports whether it leads: no other token ranks before
-// it, and a token of this library's making has a quorum if the others let go. Those do; a user's
-// own, and those of other libraries, stay.
-func (op *Operation) Rank() (mine int, leads bool) {
+// view is what the nodes have said so far, in the room if there is enough. Hold.mu is held.
+func (op *Operation) view(room []acquire.Seen) acquire.View {
+	value := op.Hold.value()
+	v := acquire.View{
+		Nodes: room[:0], Need: op.Need, Token: value, Marked: protocol.Marked(value), Own: op.Hold.Own,
+		Durable: op.board().Durability != nil, Near: op.board().Trip(),
+	}
+	for i := range op.votes {
+		seen := acquire.Seen{Answer: op.votes[i].Answer, Trip: op.votes[i].Node.Trip()}
+		if op.holders != nil {
+			h := &op.holders[i]
+			seen.Named, seen.Holder, seen.Marked, seen.Void = h.taken, h.token, protocol.Marked(h.token), h.void
+		}
+		v.Nodes = append(v.Nodes, seen)
+	}
+	return v
+}
+
+// usual is so many nodes as a [acquire.View] has without more memory.
+type usual [8]acquire.Seen
+
+// View is what the nodes have said so far.
+func (op *Operation) View() acquire.View {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
-	return op.rank()
-}
-
-// rank is Rank. Hold.mu is held.
-func (op *Operation) rank() (mine int, leads bool) {
-	a := op.Hold
-	mine = op.answers(protocol.Granted)
-	free := mine + op.answers(protocol.Pending)
-	for _, h := range op.holders {
-		count := 0
-		for _, other := range op.holders {
-			if other.token == h.token && !other.void {
-				count++
-			}
-		}
-		if h.void || !h.taken || !a.Own && !protocol.Marked(h.token) {
-			continue
-		}
-		if cmp.Or(cmp.Compare(count, mine), compareRank(h.token, a.value())) > 0 {
-			return mine, false
-		}
-		free++
-	}
-	if a.Own {
-		return mine, mine > 0
-	}
-	// Where votes have to be durable, asking again would write nothing, and prove nothing.
-	return mine, mine > 0 && free >= op.Need && a.Board.Durability == nil
-}
-
-// compareRank compares tokens with equally many votes: those that do not let go rank first.
-func compareRank(a, b string) int {
-	switch ours := protocol.Marked(a); {
-	case ours == protocol.Marked(b):
-		return cmp.Compare(a, b)
-	case ours:
-		return -1
-	}
-	return 1
+	return op.view(nil)
 }
 
 // Behind makes op the acquire that comes right behind one that has the lock: it is refused where

@@ -32,8 +32,11 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 	}
 	switch {
 	case op.Verdict != lease.Undecided:
-	case op.contested():
-		op.hurry(now)
+	case op.holders != nil && op.Op.Tells():
+		var room usual
+		if v := op.view(room[:]); v.Contested() {
+			op.hurry(&v, now)
+		}
 	case op.Granted() && op.far():
 		op.decide(lease.Outranked, now) // a greater number is there before the answer of a node that is far away
 	}
@@ -133,7 +136,9 @@ func (op *Operation) reason() error {
 	case op.Verdict == lease.Dropped, silent > len(op.votes)-op.Need:
 		return fault.ErrNoQuorum
 	case op.Op.Tells():
-		if _, held := op.has(op.Need); !held {
+		var room usual
+		v := op.view(room[:])
+		if _, held := v.Holder(op.Need); !held {
 			return fault.ErrContended
 		}
 	}
