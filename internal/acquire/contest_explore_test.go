@@ -72,7 +72,7 @@ func (s *setting) view(c *contender, me int8) View {
 
 // steps are the worlds that a client can make of one.
 func (s *setting) steps(w contest, i int) (next []contest) {
-	me, c := int8(i+1), &w.clients[i]
+	me, c := int8(i)+1, &w.clients[i] //nolint:gosec // one of three
 	do := func(how func(w *contest, c *contender)) {
 		t := w
 		how(&t, &t.clients[i])

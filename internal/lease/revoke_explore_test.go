@@ -28,10 +28,10 @@ const (
 func (s *searcher) revoking(w *situation) {
 	var graves []clockdrift.Instant
 	for n := range s.nodes {
-		switch node := &w.servers[n]; {
-		case node.owner == 1:
+		switch node := &w.servers[n]; node.owner {
+		case 1:
 			s.step(w, func(w *situation) bool { w.servers[n].owner = tombstone; return true }, "a tombstone is put at node %d", n)
-		case node.owner == tombstone:
+		case tombstone:
 			graves = append(graves, s.forgets(node))
 		}
 		if w.servers[n].part == put {
