@@ -456,6 +456,11 @@ func TestAThousandWaitsUnderALockCostLittleAndHideNoRing(t *testing.T) {
 				})()
 				time.Sleep(time.Millisecond)
 			}
+			others, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for _, key := range []string{"a", "b"} { // somebody wants both: otherwise no wait under them may be part of a ring
+				go lockers[0].Acquire(others, key, WithMaxWait(time.Hour)) //nolint:errcheck // it ends in vain
+			}
 			time.Sleep(10 * time.Second)
 			asked := fakes[0].Count("EVALSHA")
 			time.Sleep(10 * time.Second)
@@ -469,4 +474,57 @@ func TestAThousandWaitsUnderALockCostLittleAndHideNoRing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Each key of a ring is waited for: a wait under others is not even dated.
+func TestWaitsUnderLocksThatNobodyWantsCostHardlyMoreThanWithoutDetection(t *testing.T) {
+	t.Parallel()
+	waits := some(800)
+	var scripts [2]int
+	for i, options := range [][]Option{nil, {WithDeadlockDetection(time.Second)}} {
+		synctest.Test(t, func(t *testing.T) {
+			fakes, _ := fakeNodes(3)
+			options = append(options, WithTTL(time.Hour))
+			one, other := another(t, fakes, options...), another(t, fakes, options...)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var all sync.WaitGroup
+			defer all.Wait()
+			defer cancel()
+			for i := range waits {
+				mustAcquire(t, other, fmt.Sprint("far ", i))
+				own := mustAcquire(t, one, fmt.Sprint("own ", i))
+				all.Go(func() {
+					within, stop := context.WithCancel(own.Context())
+					defer context.AfterFunc(ctx, stop)()
+					returns(t, context.Canceled, "a wait that is given up")(one.Acquire(within, fmt.Sprint("far ", i), WithMaxWait(time.Hour)))
+				})
+			}
+			time.Sleep(10 * time.Second)
+			before, asked := fakes[0].Count("EVALSHA"), fakes[0].Count("PUBSUB")
+			time.Sleep(10 * time.Second)
+			scripts[i] = fakes[0].Count("EVALSHA") - before
+			if asked = fakes[0].Count("PUBSUB") - asked; asked > (waits/256+1)*10 {
+				t.Errorf("%d times in 10s a node was asked who listens, want %d at the most: once in 3 rounds, for 256 keys each", asked, (waits/256+1)*10)
+			}
+		})
+	}
+	if scripts[1] > scripts[0]*11/10 {
+		t.Errorf("%d waits cost a node %d scripts in 10s with detection, and %d without", waits, scripts[1], scripts[0])
+	}
+}
+
+// Where no node tells who listens, all keys may be wanted.
+func TestARingIsFoundWhereNoNodeTellsWhoListens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lockers, fakes := processes(t, 2, WithTTL(time.Hour))
+		changeAll(fakes, func(f *fakeNode) { f.Answer = failing("PUBSUB", "NOPERM User fake has no permissions to run the 'pubsub' command") })
+		a, b := mustAcquire(t, lockers[0], "a"), mustAcquire(t, lockers[1], "b")
+		first := work(t, a, "b")
+		time.Sleep(10 * time.Millisecond)
+		if err := <-work(t, b, "a"); !errors.Is(err, ErrDeadlock) {
+			t.Errorf("the youngest wait ends with %v", err)
+		}
+		noError(t, <-first)
+	})
 }

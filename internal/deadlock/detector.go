@@ -38,10 +38,14 @@ type Link struct{ Holds, WaitsFor, Owner string }
 // on since the walk was over. So when it was, all of them waited, and held what the others waited
 // for.
 //
+// Each key of a ring is waited for, and who waits listens for its release. So a node is asked first who does,
+// of all keys at once, and nothing else is done for a wait that holds nothing which others want.
+//
 // An edge that runs late tells nothing: its echo was written before it left.
 type Detector struct {
 	Config
 	blind []atomic.Bool // by node: it was reported that it keeps no edges
+	turn  int           // which node tells next who listens: that of the goroutine which puts edges
 
 	mu       sync.Mutex
 	waits    map[*nestedWait]struct{}
@@ -177,12 +181,12 @@ func (d *Detector) pause(began, next clockdrift.Instant, news chan struct{}) {
 	d.Board.Rest(context.Background(), max(0, began.Add(d.period()/8).Sub(d.Board.Clock.Now())))
 }
 
-// going returns the dated waits that go on, as do all locks that they work under.
+// going returns the dated waits that go on, as do all locks that they work under, and that may be part of a ring.
 func (d *Detector) going() (waits []*nestedWait) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for w := range d.waits {
-		if w.Since != 0 && w.goesOn() {
+		if w.Since != 0 && w.goesOn() && (w.found != nil || slices.ContainsFunc(w.under, d.wanted)) {
 			waits = append(waits, w)
 		}
 	}

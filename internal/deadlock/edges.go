@@ -1,21 +1,94 @@
 package deadlock
 
 import (
+	"context"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // An edgeSet is the edges of the Locker's waits under the locks on one key.
 type edgeSet struct {
-	waits int                // that have the key
-	due   clockdrift.Instant // when to put them anew
-	echo  []string
+	waits  int                // that have the key
+	due    clockdrift.Instant // when to put them anew, or to ask again who wants the key
+	wanted clockdrift.Instant // until then somebody may wait for the key; 0: nobody does
+	echo   []string
+}
+
+// wanted reports whether somebody may wait for a key that is held. d.mu is held.
+func (d *Detector) wanted(f Footing) bool {
+	e := d.beside[f.Key]
+	return e != nil && e.wanted > d.Board.Clock.Now()
+}
+
+// maxAsked is of how many keys one command asks.
+const maxAsked = 256
+
+// learn asks one node which of the keys whose edges are due somebody waits for, and of all that nobody did wait for. The
+// nodes take turns, so that one which a waiter cannot listen to hides it for a period. Where none tells, all keys may be wanted.
+func (d *Detector) learn() {
+	now, next, some, due := d.Board.Clock.Now(), d.in(1), false, make(map[string]*edgeSet)
+	d.mu.Lock()
+	for key, e := range d.beside {
+		if some = some || now >= e.due; now >= e.due || e.wanted == 0 {
+			due[key] = e
+		}
+	}
+	d.mu.Unlock()
+	if !some {
+		return
+	}
+	tells := d.teller()
+	for keys := range slices.Chunk(slices.Sorted(maps.Keys(due)), maxAsked) {
+		wanted := d.listening(tells, keys)
+		d.mu.Lock()
+		for i, key := range keys {
+			e := due[key]
+			if wanted == nil || wanted[i] {
+				e.wanted = d.in(float64(len(d.Board.Nodes) + 1))
+				wake(d.waitsDue)
+			} else if e.wanted <= now {
+				e.wanted, e.due = 0, next
+			}
+		}
+		d.mu.Unlock()
+	}
+}
+
+// teller is the next node that can tell who listens; nil: none can.
+func (d *Detector) teller() *node.Node {
+	for range d.Board.Nodes {
+		d.turn++
+		if n := d.Board.Nodes[d.turn%len(d.Board.Nodes)]; n.Announces() {
+			return n
+		}
+	}
+	return nil
+}
+
+// listening returns for which of the keys somebody listens at the node; nil: nobody can tell.
+func (d *Detector) listening(at *node.Node, keys []string) []bool {
+	if at == nil {
+		return nil
+	}
+	op := d.Board.About(strings.TrimPrefix(keys[0], d.Prefix)+" waits", protocol.Listening)
+	op.Cmds = protocol.AskListening(keys)
+	if !op.AskOf([]*node.Node{at}, 1) {
+		return nil
+	}
+	op.Await(context.Background(), d.Board.Closing)
+	if op.Verdict != lease.Carried {
+		return nil
+	}
+	return op.Tally().Votes[0].Reply.Listeners(len(keys))
 }
 
 // period is how often edges are put anew.
@@ -36,6 +109,7 @@ func (d *Detector) in(periods float64) clockdrift.Instant {
 func (d *Detector) tell() {
 	for !d.Board.Closed() {
 		began := d.Board.Clock.Now()
+		d.learn()
 		if d.date(); d.publish() { // who asks for an echo gets it at once
 			d.publish()
 		}
@@ -78,7 +152,7 @@ func (d *Detector) put() map[*edgeSet]*quorum.Operation {
 	defer d.mu.Unlock()
 	now, due, all := d.Board.Clock.Now(), make(map[string]*edgeSet), make(map[string][]protocol.Edge)
 	for key, e := range d.beside {
-		if now >= e.due {
+		if now >= e.due && e.wanted != 0 {
 			due[key] = e
 		}
 	}

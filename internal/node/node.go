@@ -292,6 +292,14 @@ func (n *Node) Others() bool {
 	return listeners > n.Own()
 }
 
+// Announces reports whether who listens at the node is known there: it is up, it announces releases, and it is one server.
+func (n *Node) Announces() bool {
+	fails := n.Fails()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.health.state == up && !n.muted && !n.cluster && !fails
+}
+
 // HandsOver reports whether the node can give a key from one token to another.
 func (n *Node) HandsOver() bool {
 	n.mu.Lock()

@@ -128,6 +128,35 @@ func waitsCommand(key string, args ...any) []driver.Command {
 	return []driver.Command{{Args: append(append(scripts.Waits.Call(make([]any, 0, 7), 1), Beside(RoleWaits, key)), args...), FirstKey: 3, Keys: 1}}
 }
 
+// Listening asks how many listen for the release of keys.
+var Listening = NewOp("waits", false, func(replies []driver.Reply) error {
+	if replies[0].Kind != driver.Array {
+		return Unexpected(replies[0])
+	}
+	return nil
+})
+
+// AskListening is the command of that.
+func AskListening(keys []string) []driver.Command {
+	args := append(make([]any, 0, 2+len(keys)), "PUBSUB", "NUMSUB")
+	for _, key := range keys {
+		args = append(args, WakeChannel+key)
+	}
+	return []driver.Command{{Args: args}}
+}
+
+// Listeners reads for which of so many keys somebody listens; nil: the reply does not say.
+func (p *Part) Listeners(keys int) []bool {
+	if len(p.Reply) == 0 || len(p.Reply[0].Elems) != 2*keys {
+		return nil
+	}
+	some := make([]bool, keys)
+	for i := range some {
+		some[i] = p.Reply[0].Elems[2*i+1].Int > 0
+	}
+	return some
+}
+
 // Sight is what one node has beside a key.
 type Sight struct {
 	Micros int64 // the time by its clock

@@ -62,7 +62,11 @@ func (f *Node) native(args []any) *driver.Reply {
 		}
 		return reply(integer(int64(f.publish(args[1].(string), args[2].(string)))))
 	case "PUBSUB":
-		return reply(array(bulk(args[2].(string)), integer(f.listening(args[2].(string)))))
+		var all []driver.Reply
+		for _, channel := range args[2:] {
+			all = append(all, bulk(channel.(string)), integer(f.listening(channel.(string))))
+		}
+		return reply(array(all...))
 	case "PEXPIRE": // PEXPIRE key ms GT
 		held, ok := f.Get(args[1].(string))
 		until := f.expiry(args[2].(string))
