@@ -93,7 +93,7 @@ func lineOf(p []byte) error {
 
 // lastWordWait bounds the wait for what has arrived on a connection that the server has reset: a read returns at once
 // there, but a busy machine may run it late.
-const lastWordWait = 100 * time.Millisecond
+const lastWordWait = time.Second
 
 // lastWord reads what is left to read on a connection to which nothing can be written any more. A
 // server that wants another certificate of the client's says so, over TLS 1.3, when the client takes

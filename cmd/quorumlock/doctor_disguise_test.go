@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/inspect"
 	"github.com/quorumlock/quorumlock/test/certificates"
+	"github.com/quorumlock/quorumlock/test/patient"
 	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
@@ -156,19 +157,31 @@ func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
 			if o.NodeTimeout == 0 && tt.id != "latency" {
 				o.NodeTimeout = 2 * time.Second // which no busy machine exceeds
 			}
-			nodes, endpoints := w.disguised(tt.hosts, tt.disguise)
-			o.Endpoints = endpoints
-			r := inspect.Doctor(t.Context(), nodes, o)
-			if f, ok := find(r, tt.id, tt.severity, 0); !ok || !strings.Contains(f.Seen.String(), tt.seen) {
-				t.Errorf("no finding %s (%s) with %q; there are%s", tt.id, tt.severity, tt.seen, listing(r))
-			}
+			patient.AtScales(t, func(scale time.Duration) error {
+				o := o
+				o.For, o.TTL, o.NodeTimeout = scale*o.For, scale*o.TTL, scale*o.NodeTimeout
+				nodes, endpoints := w.disguised(tt.hosts, func(node int) (one disguise) {
+					if tt.disguise != nil {
+						one = tt.disguise(node)
+					}
+					one.delay *= scale
+					return one
+				})
+				o.Endpoints = endpoints
+				r := inspect.Doctor(t.Context(), nodes, o)
+				if f, ok := find(r, tt.id, tt.severity, 0); !ok || !strings.Contains(f.Seen.String(), tt.seen) {
+					return fmt.Errorf("no finding %s (%s) with %q; there are%s", tt.id, tt.severity, tt.seen, listing(r))
+				}
+				return nil
+			})
 			if tt.cured != nil {
 				tt.cured(&o, &tt.hosts)
 			}
-			if nodes, o.Endpoints = w.disguised(tt.hosts, nil); tt.disguise != nil && tt.cured != nil {
+			nodes, endpoints := w.disguised(tt.hosts, nil)
+			if o.Endpoints = endpoints; tt.disguise != nil && tt.cured != nil {
 				nodes, o.Endpoints = w.disguised(tt.hosts, tt.disguise)
 			}
-			r = inspect.Doctor(t.Context(), nodes, o)
+			r := inspect.Doctor(t.Context(), nodes, o)
 			if f, ok := find(r, tt.id, tt.severity, 0); ok && strings.Contains(f.Seen.String(), tt.seen) {
 				t.Errorf("%s (%s) is found where there is none: %v", tt.id, tt.severity, f.Seen)
 			}
