@@ -71,7 +71,6 @@ Nodes are given by --nodes, by QUORUMLOCK_NODES, or by a profile: see "quorumloc
 		doctorVerb(t),
 		statusVerb(t),
 		releaseVerb(t),
-		admitVerb(t),
 		profileVerb(t),
 		versionVerb(t),
 		manVerb(),

@@ -18,10 +18,9 @@ import (
 
 // Facts are what a node has told of itself at a probe.
 type Facts struct {
-	Cluster  bool           // it is a Redis Cluster
-	History  bool           // it tells its master_replid
-	Timeless error          // why it does not tell its time; nil: it does
-	Look     []driver.Reply // to what [Gates.Looks] returns
+	Cluster  bool  // it is a Redis Cluster
+	History  bool  // it tells its master_replid
+	Timeless error // why it does not tell its time; nil: it does
 }
 
 // A Sending is one sending of a batch that asks for votes.
@@ -51,6 +50,8 @@ type Node interface {
 	// Ask puts commands of the library's own in the node's queue. Then, if it is not nil, is
 	// called with what came of them.
 	Ask(op *protocol.Op, cmds []driver.Command, then func(p *protocol.Part, err error))
+	// Owe counts what Close waits for.
+	Owe(change int)
 	// ReadClock reads the node's clock by itself.
 	ReadClock() (Reading, error)
 }
@@ -209,8 +210,8 @@ func (g *Gates) Left(now clockdrift.Instant) (left time.Duration) {
 	if g.clock != nil {
 		left = g.clock.out.Sub(now)
 	}
-	if g.restart != nil && g.restart.watch != nil {
-		left = max(left, g.restart.left(g.restart.watch, now))
+	if g.restart != nil && g.restart.young {
+		left = max(left, g.restart.until.Sub(now))
 	}
 	return max(left, 0)
 }
@@ -220,8 +221,8 @@ func (g *Gates) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.over = true
-	if g.restart != nil {
-		g.restart.endWatch()
+	if g.restart != nil && g.restart.timer != nil {
+		g.restart.timer.Stop()
 	}
 }
 
@@ -231,7 +232,6 @@ type quarantineError struct {
 	left   time.Duration
 	advice string
 	cause  error // what keeps the quarantine from ending
-	fresh  bool  // no node is known that was admitted
 }
 
 func (e *quarantineError) Error() string {
@@ -250,10 +250,8 @@ func (e *quarantineError) Error() string {
 	return text
 }
 
-func (e *quarantineError) Is(target error) bool {
-	return target == fault.ErrQuarantine || e.fresh && target == fault.ErrUnadmitted
-}
-func (e *quarantineError) Unwrap() error { return e.cause }
+func (e *quarantineError) Is(target error) bool { return target == fault.ErrQuarantine }
+func (e *quarantineError) Unwrap() error        { return e.cause }
 
 // SitOut is how long a node sits out by our clock, so that leases of at most the longest TTL have
 // ended by their holders'.

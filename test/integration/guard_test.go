@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 	"github.com/quorumlock/quorumlock/test/proxy"
+	"github.com/quorumlock/quorumlock/test/ripe"
 )
 
 // longest is the longest lease of these tests: what a quarantine takes.
@@ -74,16 +76,16 @@ func (t *trio) addrs() (addrs []string) {
 	return addrs
 }
 
-// guardedLocker is a Locker on the three, which has admitted them the first time.
-func (t *trio) guardedLocker(guard redlock.Option, admit bool) *redlock.Locker {
+// guardedLocker is a Locker on the three, which vote from the first time on.
+func (t *trio) guardedLocker(guard redlock.Option, first bool) *redlock.Locker {
 	t.Helper()
 	options := []redlock.Option{redlock.WithTTL(longest), redlock.WithLongestTTL(longest), redlock.WithNodeTimeout(longest / 3)}
 	if guard != nil {
 		options = append(options, guard)
 	}
 	locker := t.lockerOn(t.addrs(), options...)
-	if guard != nil && admit {
-		t.must(locker.AdmitNewNodes(t.Context()))
+	if guard != nil && first {
+		t.must(ripe.Servers(t.Context(), t.addrs(), memory.Settings{Longest: longest}, ""))
 	}
 	return locker
 }
@@ -241,7 +243,7 @@ func TestANodeThatForgetsInTheMiddleOfABatch(t *testing.T) {
 				}
 				one, two := t.lockerOn(t.addrs(), options...), t.lockerOn(t.addrs(), options...)
 				if guarded {
-					t.must(one.AdmitNewNodes(t.Context()))
+					t.must(ripe.Servers(t.Context(), t.addrs(), memory.Settings{Longest: brisk}, ""))
 				}
 				both := 0
 				for n, boundaries := 0, 1; n < boundaries; n++ {

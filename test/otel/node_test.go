@@ -9,8 +9,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/ripe"
 )
 
 // at are the attributes of a node of the lab, with further ones before.
@@ -52,8 +54,10 @@ func TestWhatALockerHasIsReadWhenMetricsAreCollected(t *testing.T) {
 func TestNodesThatAreDownOrInQuarantineShow(t *testing.T) {
 	guarded := settings{locker: []redlock.Option{redlock.WithLongestTTL(time.Minute), redlock.WithRestartGuard()}}
 	inBubble(t, guarded, func(t *testing.T, l *lab) {
-		if err := l.locker.AdmitNewNodes(t.Context()); err != nil {
-			t.Fatal(err)
+		for _, n := range l.nodes {
+			if err := ripe.Server(t.Context(), n.Dial, memory.Settings{Longest: time.Minute, Size: len(l.nodes)}, ""); err != nil {
+				t.Fatal(err)
+			}
 		}
 		release(t, l.acquire("k"))
 		l.wantValue("redlock.node.up", l.at(0), 1)

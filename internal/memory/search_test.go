@@ -1,0 +1,47 @@
+package memory_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A step is what happens in a world: to which node, and by which client.
+type step struct {
+	what         string
+	node, client int
+}
+
+func (s step) String() string { return fmt.Sprintf("node %d, client %d: %s", s.node, s.client, s.what) }
+
+// search visits all worlds that steps lead to, breadth first, until one is wrong. It returns how many there were, and the
+// steps to the wrong one.
+func search[W comparable](first W, steps func(w W, next func(step, W)), wrong func(W) string) (worlds []W, why string) {
+	seen, from := map[W]int32{first: 0}, []int32{-1}
+	worlds = []W{first}
+	for at := 0; at < len(worlds) && why == ""; at++ {
+		steps(worlds[at], func(_ step, w W) {
+			if _, ok := seen[w]; ok || why != "" {
+				return
+			}
+			seen[w] = int32(len(worlds)) //nolint:gosec // there is no room for so many
+			worlds, from = append(worlds, w), append(from, int32(at))
+			why = wrong(w)
+		})
+	}
+	if why == "" {
+		return worlds, ""
+	}
+	var path []string
+	for at := int32(len(worlds) - 1); from[at] >= 0; at = from[at] { //nolint:gosec // as above
+		last := ""
+		steps(worlds[from[at]], func(s step, w W) {
+			if w == worlds[at] && last == "" {
+				last = s.String()
+			}
+		})
+		path = append(path, last)
+	}
+	slices.Reverse(path)
+	return worlds, why + ":\n  " + strings.Join(path, "\n  ")
+}
