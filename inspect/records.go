@@ -67,16 +67,20 @@ func (t *target) checkGuard() {
 	t.checkBacklog()
 	key := memory.Key(t.exam.Prefix)
 	theirs, known := memory.Parse(own.For)
+	to, leaving := memory.ParseLeaving(own.For)
 	ours := t.exam.rules()
 	switch state, left := t.judge(own); {
+	case state == memory.Others && leaving:
+		t.find("guard", Unfit, Seen{"changed_to": to.String(), "ours": ours.Text}, "its settings are being changed, and it votes for nobody until that is done",
+			"# run quorumlock settings once more, with the same arguments")
 	case state == memory.Others && !known:
 		t.find("guard", Unfit, Seen{"record": key + " is no record of the guard's"}, "clients leave a node with such a record alone",
 			"# find out who else uses the key; the node sits out the longest lease once it is gone:", t.redis("del", key))
 	case state == memory.Others:
 		t.find("guard", Unfit, Seen{"clients_longest_ttl_s": theirs.Longest.Seconds(), "clients": theirs.String(), "ours": ours.Text},
 			"it is for clients with another longest lease, node set or number of nodes, and refuses clients of these settings",
-			"# give all clients the same nodes, --node-set and --longest-ttl; or, to change them,",
-			"# stop all clients for the longest lease of any; then:", t.redis("del", key))
+			"# give all clients the same nodes, --node-set and --longest-ttl; or, to change the nodes' (--old-nodes for another list):",
+			"# quorumlock settings --from "+quote(theirs.String())+" --to "+quote(ours.Text))
 	case state == memory.Missing:
 		t.quarantined(left, "none", "it is new or came back empty, and has no vote until it was watched for the longest lease of any")
 	case state == memory.Forgot:

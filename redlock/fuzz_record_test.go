@@ -72,9 +72,17 @@ func FuzzLook(f *testing.F) {
 	ours := "role:master\r\nmaster_replid:" + someReplid + "\r\n"
 	const settings, age = "10000 0:1", "11251000"
 	for _, own := range [][3]string{
-		{someReplid, settings, age}, {someReplid, settings, "11250999"}, {someReplid, settings, "99999999999999999999"}, {someReplid, settings, "1e9"},
-		{strings.Repeat("0", 40), settings, age}, {someReplid, "10000 1:1", age}, {someReplid, "10000 0:3", age}, {someReplid, "9999 0:1", age},
-		{someReplid, "to " + settings, age}, {"", "", ""}, {someReplid, "somebody's secret", age},
+		{someReplid, settings, age},
+		{someReplid, settings, "11250999"},
+		{someReplid, settings, "99999999999999999999"},
+		{someReplid, settings, "1e9"},
+		{strings.Repeat("0", 40), settings, age},
+		{someReplid, "10000 1:1", age},
+		{someReplid, "10000 0:3", age},
+		{someReplid, "9999 0:1", age},
+		{someReplid, "to " + settings, age},
+		{"", "", ""},
+		{someReplid, "somebody's secret", age},
 	} {
 		f.Add(ours, own[0], own[1], own[2], byte(0))
 	}

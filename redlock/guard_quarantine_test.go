@@ -74,6 +74,7 @@ func TestAQuarantineEndsWhileNobodyAsks(t *testing.T) {
 func TestShortProcessesInTurnEndAQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fakes, _ := fakeNodes(3)
+		far(fakes, 10*time.Millisecond)
 		start := time.Now()
 		for {
 			locker := another(t, fakes, guard10())
@@ -246,7 +247,7 @@ func TestANodeRefusesClientsWithOtherSettings(t *testing.T) {
 			}
 			other := another(t, all, options...)
 			for range 20 {
-				says(t, ErrNodeSet, strconv.Quote(before.For), strconv.Quote(other.board.Restarts.Text), "stop all clients")(other.TryAcquire(t.Context(), "k"))
+				says(t, ErrNodeSet, strconv.Quote(before.For), strconv.Quote(other.board.Restarts.Text), "quorumlock settings --from")(other.TryAcquire(t.Context(), "k"))
 				time.Sleep(time.Second)
 			}
 			if after := recordAt(fakes[0]); after != before {

@@ -376,7 +376,12 @@ func TestAStepOfANodesClock(t *testing.T) {
 			if !slices.Contains(seen.kinds(), NodeClockStepped) {
 				t.Errorf("a clock was stepped by %v: the events are %v, want NodeClockStepped", tt.step, seen.kinds())
 			}
-			time.Sleep(11 * time.Second)
+			time.Sleep(10*time.Second + 50*time.Millisecond) // the longest TTL, without the allowance for drift
+			lock = mustAcquire(t, locker, "fourth")
+			if out := errors.Is(lock.Votes()[0].Err, ErrQuarantine); out != tt.out {
+				t.Errorf("10.05s after a clock was stepped by %v: %v, want in quarantine: %v", tt.step, lock.Votes()[0], tt.out)
+			}
+			time.Sleep(time.Second)
 			if vote := mustAcquire(t, locker, "third").Votes()[0]; vote.Answer != Granted {
 				t.Errorf("11s after a clock was stepped by %v: %v, want its vote", tt.step, vote)
 			}

@@ -211,10 +211,10 @@ func WithLongestTTL(d time.Duration) Option {
 // Until then [Locker.Acquire] waits, and a try fails with [ErrQuarantine], which says for how long.
 //
 // All clients of a key need the option, with the same longest TTL, nodes and [WithNodeSet]: others are
-// refused, with [ErrNodeSet]. To change these, stop all clients for the longest TTL, delete
-// "ql:memory:PREFIX" ("ql:memory" without a prefix) on all nodes, and start the clients anew.
+// refused, with [ErrNodeSet]. The command `quorumlock settings` changes these.
 //
-// The guard costs a node two small reads a batch, and that key. Redis Clusters, and nodes that do not
+// The guard costs a node two small reads a batch, and the key "ql:memory:PREFIX" ("ql:memory" without a
+// prefix). Redis Clusters, and nodes that do not
 // report their master_replid (INFO replication), are refused. That also changes when a node's first
 // replica attaches, and when none has been there for repl-backlog-ttl: set that to 0. While a node sits
 // out its clock may be set forward once. The guard does not see that a machine was restored from a

@@ -247,7 +247,7 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			},
 		},
 		{
-			name: "a record for other leases", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "clients longest ttl 30s", pastes: 1, verdict: inspect.Unfit,
+			name: "a record for other leases", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "clients longest ttl 30s", verdict: inspect.Unfit,
 			spoil: func(w *ward) { w.ripen(30*time.Second, 0) }, mend: func(w *ward) { w.ripen(time.Minute, 0) },
 		},
 		{
@@ -259,7 +259,7 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			spoil: func(w *ward) { w.user("resetkeys", "~orders:*", "+@all") },
 		},
 		{
-			name: "nodes of another set", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "ours 60000 0:3", pastes: 1, verdict: inspect.Unfit,
+			name: "nodes of another set", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "ours 60000 0:3", verdict: inspect.Unfit,
 			spoil: func(w *ward) { w.ripen(time.Minute, 7) }, mend: func(w *ward) { w.ripen(time.Minute, 0) },
 		},
 		{

@@ -18,8 +18,7 @@ func TestDoctorWaitsUntilNewNodesVote(t *testing.T) {
 	if got = run(t, guard, "run", "--no-wait", "k", "--", "true"); got.code != exitOK {
 		t.Errorf("run behind doctor --wait = %+v, want a lock", got)
 	}
-	other := append(guard[:len(guard):len(guard)], "QUORUMLOCK_NODE_SET=7")
-	if got = run(t, other, "doctor", "--wait"); got.code != exitConfig || !strings.Contains(got.talk, `"2000 0:3"`) || !strings.Contains(got.talk, `"2000 7:3"`) {
+	if got = run(t, append(guard, "QUORUMLOCK_NODE_SET=7"), "doctor", "--wait"); got.code != exitConfig || !strings.Contains(got.talk, `"2000 0:3"`) || !strings.Contains(got.talk, `"2000 7:3"`) {
 		t.Errorf("doctor --wait with another node set = %+v, want code %d, and both settings", got, exitConfig)
 	}
 }

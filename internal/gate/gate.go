@@ -50,8 +50,6 @@ type Node interface {
 	// Ask puts commands of the library's own in the node's queue. Then, if it is not nil, is
 	// called with what came of them.
 	Ask(op *protocol.Op, cmds []driver.Command, then func(p *protocol.Part, err error))
-	// Owe counts what Close waits for.
-	Owe(change int)
 	// ReadClock reads the node's clock by itself.
 	ReadClock() (Reading, error)
 }

@@ -152,7 +152,7 @@ func (r *Restart) read(replies []driver.Reply) (c *Condition, state memory.State
 	if state == memory.Nameless {
 		return nil, state, 0, errNameless
 	}
-	if was := memory.View(r.view.Swap(uint32(state.View()))); was == memory.Unheard {
+	if r.view.Swap(uint32(state.View())) == uint32(memory.Unheard) {
 		r.all.heard.Add(1)
 	}
 	others := ""
@@ -177,11 +177,15 @@ func (all *Restarts) allow() string {
 
 // others is a record for other settings. A text that names none is not shown, for it may be a secret.
 func (all *Restarts) others(text string) error {
+	if to, ok := memory.ParseLeaving(text); ok {
+		return fmt.Errorf("%w: the node is being changed to %q (longest TTL in ms, node set:nodes), and this client has %q: run quorumlock settings once more with the same arguments, and give all clients the new settings",
+			fault.ErrNodeSet, to, all.Text)
+	}
 	if _, ok := memory.Parse(text); !ok {
 		return fmt.Errorf("%w: its key %q is no record of the guard's: who else uses it? Delete it, and the node sits out once", fault.ErrNode, all.key)
 	}
-	return fmt.Errorf("%w: the node is for clients with %q (longest TTL in ms, node set:nodes), and this one has %q: give all clients the same WithLongestTTL, WithNodeSet and nodes; to change them, stop all clients for the longest TTL, and delete %q on all nodes",
-		fault.ErrNodeSet, text, all.Text, all.key)
+	return fmt.Errorf("%w: the node is for clients with %q (longest TTL in ms, node set:nodes), and this one has %q: give all clients the same WithLongestTTL, WithNodeSet and nodes; to change them: quorumlock settings --from %q --to %q",
+		fault.ErrNodeSet, text, all.Text, text, all.Text)
 }
 
 // watch is [Restart.watch] at all nodes.
@@ -220,7 +224,7 @@ func (r *Restart) watch() {
 	if !memory.MayBegin(all.views()) {
 		begins = "0"
 		for _, other := range all.nodes {
-			if other != r && memory.View(other.view.Load()) != memory.Agrees {
+			if other != r && other.seen() != memory.Agrees {
 				other.ask(opLook)
 			}
 		}
@@ -228,22 +232,20 @@ func (r *Restart) watch() {
 	r.ask(opWatch, scripts.Remember.One(nil, all.key, all.Text, micro(all.Cap()), micro(all.Need()), begins))
 }
 
-// ask asks the node, with a look behind it. Close waits for the answer: short processes in turn end a
-// quarantine as one that stays does.
+// ask asks the node, with a look behind it.
 func (r *Restart) ask(op *protocol.Op, cmds ...driver.Command) {
-	r.node.Owe(+1)
-	r.node.Ask(op, append(cmds, r.all.look...), func(p *protocol.Part, err error) {
-		r.looked(p, err)
-		r.node.Owe(-1)
-	})
+	r.node.Ask(op, append(cmds, r.all.look...), r.looked)
 }
 
 func micro(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
+// seen is what is known of the node.
+func (r *Restart) seen() memory.View { return memory.View(r.view.Load()) } //nolint:gosec // it was one
+
 // views is what is known of the nodes.
 func (all *Restarts) views() (views []memory.View) {
 	for _, r := range all.nodes {
-		views = append(views, memory.View(r.view.Load()))
+		views = append(views, r.seen())
 	}
 	return views
 }

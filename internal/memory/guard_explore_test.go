@@ -1,7 +1,7 @@
 package memory_test
 
 import (
-	"math"
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +49,9 @@ type model struct {
 	fresh  bool  // the first deployment; else all nodes are old
 	ext    bool  // holders prolong
 	lists  bool  // client 1 has other nodes: 0, 1 and 3; node 1 is empty
+	change bool  // of lists: a command gives the nodes client 1's settings; node 1 is not empty, looks stand in one step with votes, and each client holds once
+	leave  int   // of change: so many old nodes have left before the first enters
+	shrink bool  // of change: the nodes stay, and client 1 has a longest TTL of a tick less
 	stale  bool  // of lists: node 1 is not empty, and has client 0's record of another history
 	atomic bool  // a look is one step
 
@@ -68,18 +71,24 @@ type model struct {
 	anyFor    bool // the script begins a record over one for other settings
 	bornOld   bool // a record begins with the age that votes
 	expires   bool // the record has a TTL
+	keepsAge  bool // of change: a node that enters keeps its age
+	oneStep   bool // of change: nodes enter without having left
+	keepsZero bool // of change: an age begins at 0, whatever the old longest TTL was
 	writes    bool // a client writes back what it has read
 
 	rules [2]*memory.Rules
 	need  uint8
+	zero  uint8    // what stands for age 0: one less is an age below
+	ttls  [2]uint8 // of the clients
 }
 
 // A spot is one node, and what the clients know and ask of it.
 type spot struct {
 	key, rem uint8 // the client whose token is there, from 1; ticks that it has left
-	whose    uint8 // the client whose settings the record has, from 1; 0: there is none; 3: nobody's
+	whose    uint8 // the client whose settings the record has, from 1; 0: there is none
 	id, is   uint8 // the record's history, the server's
 	replica  bool
+	left     bool     // of change: the command has seen that the node has left
 	age      uint8    // of the memory, by the record
 	pend     uint8    // ticks since the record was watched last, at most one
 	asked    [2]asked // by each client
@@ -98,11 +107,7 @@ const (
 	counts
 )
 
-type user struct {
-	phase uint8 // idle, trying, holding, prolonging
-	el    uint8 // ticks since the commands left
-	lease uint8
-}
+type user struct{ phase, el, lease uint8 } // el: ticks since the commands left
 
 const (
 	idle = iota
@@ -115,7 +120,8 @@ type world struct {
 	spots         [maxNodes]spot
 	users         [2]user
 	losses, jumps uint8
-	late          uint8 // a record that a client will write back: its node, from 1
+	held          [2]bool // of change
+	late          uint8   // a record that a client will write back: its node, from 1
 	lateID        uint8
 	lateAge       uint8
 }
@@ -127,32 +133,27 @@ var histories = func() (all [8]string) {
 	return all
 }()
 
-func (m *model) size() int {
-	if m.lists {
-		return 4
-	}
-	return 3
-}
-
-func (m *model) member(c, n int) bool { return !m.lists || n < 2 || n == 2+c }
+func (m *model) size() int { return map[bool]int{false: 3, true: 4}[m.lists && !m.shrink] }
 
 // settings are those that a record names.
 func (m *model) settings(whose uint8) string {
-	switch whose {
-	case 0:
-		return ""
-	case 3:
+	if whose == nobodys {
 		return "to " + m.rules[1].Text
 	}
 	return m.rules[whose-1].Text
 }
 
+func (m *model) member(c, n int) bool { return !m.lists || m.shrink || n < 2 || n == 2+c }
+
 func (m *model) init() (w world) {
 	for c := range m.rules {
-		m.rules[c] = memory.New(memory.Settings{Longest: time.Duration(m.ttl) * tickLength, NodeSet: map[bool]uint64{true: uint64(c)}[m.lists], Size: 3})
+		if m.ttls[c] = m.ttl; m.shrink && c == 1 {
+			m.ttls[c], m.zero = m.ttl-1, 1
+		}
+		m.rules[c] = memory.New(memory.Settings{Longest: time.Duration(m.ttls[c]) * tickLength, NodeSet: map[bool]uint64{true: uint64(c)}[m.lists], Size: 3})
 	}
 	need := m.rules[0].Need() - m.grace
-	m.need = uint8((need + tickLength - 1) / tickLength)
+	m.need = m.zero + ticks(need+tickLength-1)
 	if m.judge == nil {
 		m.judge = func(r *memory.Rules, s memory.Server, own memory.Record) memory.State {
 			state, _ := r.Judge(s, own)
@@ -170,7 +171,7 @@ func (m *model) init() (w world) {
 	}
 	w.losses, w.jumps = m.losses, m.jumps
 	for n := range m.size() {
-		if w.spots[n].is = 1; !m.fresh && n < 3 && !(m.lists && n == 1) {
+		if w.spots[n].is = 1; !m.fresh && n < 3 && (!m.lists || n != 1 || m.change) {
 			w.spots[n].whose, w.spots[n].id, w.spots[n].age = 1, 1, m.need
 		}
 		if m.stale && n == 1 {
@@ -189,14 +190,19 @@ func (m *model) look(w *world, n, c int, history uint8) bool {
 	}
 	var own memory.Record
 	if s.whose != 0 {
-		own = memory.Record{ID: histories[s.id], For: m.settings(s.whose), Age: time.Duration(s.age)*tickLength + m.grace}
+		own = memory.Record{ID: histories[s.id], For: m.settings(s.whose), Age: (time.Duration(s.age)-time.Duration(m.zero))*tickLength + m.grace}
 	}
 	state := m.judge(m.rules[c], server, own)
-	if m.lists && c == 1 {
+	if m.lists && c == 1 && !m.change {
 		s.view[1] = state.View()
 	}
 	return state == memory.Votes
 }
+
+// token is that of a client, and what stands for its settings; or a node, from 1.
+func token(c int) uint8 { return [...]uint8{1, 2, 3, 4}[c] }
+
+func ticks(d time.Duration) uint8 { return uint8(max(0, min(d/tickLength, 100))) }
 
 // history is what INFO says; 0: it is a replica.
 func (s *spot) history() uint8 {
@@ -211,7 +217,7 @@ func (m *model) script(w *world, n, c int) {
 	s := &w.spots[n]
 	was := fakenode.Memory{}
 	if s.whose != 0 {
-		was = fakenode.Memory{ID: histories[s.id], For: m.settings(s.whose), Age: int64(s.age) * tickLength.Microseconds(), Last: present - int64(s.pend)*tickLength.Microseconds()}
+		was = fakenode.Memory{ID: histories[s.id], For: m.settings(s.whose), Age: (int64(s.age) - int64(m.zero)) * tickLength.Microseconds(), Last: present - int64(s.pend)*tickLength.Microseconds()}
 		if m.anyID {
 			was.ID = histories[s.is]
 		}
@@ -223,16 +229,16 @@ func (m *model) script(w *world, n, c int) {
 	if s.replica && !m.anyRole {
 		role = "slave"
 	}
-	begins := !m.lists || c == 0 || m.begins([]memory.View{w.spots[0].view[1], w.spots[1].view[1], w.spots[3].view[1]})
+	begins := !m.lists || c == 0 && !m.change || m.change && m.freshBegins(w, c) || !m.change && m.begins([]memory.View{w.spots[0].view[1], w.spots[1].view[1], w.spots[3].view[1]})
 	is, wrote := was.Remember(role, histories[s.is], present, m.rules[c].Text, m.most.Microseconds(), (m.rules[c].Need() - m.grace).Microseconds(), begins)
 	if !wrote {
 		return
 	}
 	s.whose, s.id, s.pend = 1, s.is, 0
 	if m.lists {
-		s.whose = uint8(c + 1)
+		s.whose = token(c)
 	}
-	s.age = min(m.need, uint8(min(is.Age/tickLength.Microseconds(), math.MaxUint8)))
+	s.age = min(m.need, ticks(time.Duration(is.Age)*time.Microsecond+time.Duration(m.zero)*tickLength))
 	if was == (fakenode.Memory{}) || was.ID != is.ID {
 		s.begun(m)
 	}
@@ -240,7 +246,9 @@ func (m *model) script(w *world, n, c int) {
 
 // begun is a record that begins: the reading of the clock may be a tick old.
 func (s *spot) begun(m *model) {
-	if s.age, s.pend = 0, 1; m.bornOld {
+	if s.age, s.pend = m.zero, 1; m.change {
+		s.pend = 0
+	} else if m.bornOld {
 		s.age, s.pend = m.need, 0
 	}
 }
@@ -259,6 +267,9 @@ func (m *model) steps(w world, next func(step, world)) {
 	}
 	for n := range m.size() {
 		m.nodeSteps(&w, n, do)
+		if m.change {
+			m.changeSteps(&w, n, do)
+		}
 	}
 }
 
@@ -267,7 +278,7 @@ type doing func(what string, n, c int, how func(w *world))
 func (m *model) userSteps(w *world, c int, do doing) {
 	u := &w.users[c]
 	switch {
-	case u.phase == idle, u.phase == holding && m.ext:
+	case u.phase == idle && !w.held[c], u.phase == holding && m.ext:
 		do("sends to all", 0, c, func(w *world) {
 			w.users[c].phase, w.users[c].el = u.phase+1, 0
 			for n := range m.size() {
@@ -285,11 +296,12 @@ func (m *model) userSteps(w *world, c int, do doing) {
 		}
 		if votes >= m.quorum {
 			do("HOLDS", 0, c, func(w *world) {
-				w.users[c] = user{phase: holding, lease: max(u.lease, m.ttl-u.el)}
+				w.held[c] = m.change
+				w.users[c] = user{phase: holding, lease: max(u.lease, m.ttls[c]-u.el)}
 				w.clear(c)
 			})
 		}
-		if u.phase == trying {
+		if u.phase == trying && !m.change {
 			do("gives up", 0, c, func(w *world) { w.end(c) })
 		}
 	}
@@ -298,14 +310,14 @@ func (m *model) userSteps(w *world, c int, do doing) {
 			continue
 		}
 		m.answers(w, n, c, do)
-		if c == 1 == m.lists { // another client's adds nothing
+		if c == 1 == m.lists || m.change { // another client's adds nothing
 			do("runs the script", n, c, func(w *world) { m.script(w, n, c) })
 		}
-		if m.lists && c == 1 {
+		if m.lists && c == 1 && !m.change {
 			do("looks", n, c, func(w *world) { m.look(w, n, c, w.spots[n].history()) })
 		}
 	}
-	if m.lists && c == 1 && u.phase == idle {
+	if m.lists && c == 1 && u.phase == idle && !m.change {
 		do("is another process", 0, c, func(w *world) {
 			for n := range w.spots {
 				w.spots[n].view[1] = memory.Unheard
@@ -331,16 +343,18 @@ func (m *model) answers(w *world, n, c int, do doing) {
 		do("grants", n, c, func(w *world) {
 			s := &w.spots[n]
 			found := s.key != 0
-			if u := w.users[c]; s.key == 0 || s.key == uint8(c+1) && u.phase == prolonging {
-				s.key, s.rem = uint8(c+1), m.ttl
+			if u := w.users[c]; s.key == 0 || s.key == token(c) && u.phase == prolonging {
+				s.key, s.rem = token(c), m.ttls[c]
 			}
 			switch {
-			case s.key != uint8(c+1):
+			case s.key != token(c):
 				s.asked[c] = nothing
 			case at == seen || m.unguarded || m.prolongs && found && w.users[c].phase == prolonging:
 				s.asked[c] = counts
 			default:
-				s.asked[c] = granted
+				if s.asked[c] = granted; m.change {
+					s.asked[c] = last(m.look(w, n, c, s.history()))
+				}
 			}
 		})
 	case (at == granted || at == sent) && (m.lists || m.atomic):
@@ -376,18 +390,18 @@ func (m *model) nodeSteps(w *world, n int, do doing) {
 		})
 	}
 	for _, way := range m.ways {
-		if w.losses > 0 && !(way == isDemoted && s.replica) {
+		if w.losses > 0 && (way != isDemoted || !s.replica) {
 			do("loses: "+string(way), n, 0, func(w *world) { w.losses--; m.lose(&w.spots[n], way) })
 		}
 	}
 	if m.writes {
 		do("is read by who will write the record back", n, 0, func(w *world) {
 			if s := w.spots[n]; w.late == 0 && s.whose != 0 {
-				w.late, w.lateID, w.lateAge = uint8(n+1), s.id, s.age
+				w.late, w.lateID, w.lateAge = token(n), s.id, s.age
 			}
 		})
 		do("has its record written back", n, 0, func(w *world) {
-			if s := &w.spots[n]; w.late == uint8(n+1) {
+			if s := &w.spots[n]; w.late == token(n) {
 				s.whose, s.id, s.age, s.pend = 1, w.lateID, w.lateAge, 0
 				w.late, w.lateID, w.lateAge = 0, 0, 0
 			}
@@ -429,7 +443,7 @@ func (m *model) tick(w *world) {
 	for c := range w.users {
 		u := &w.users[c]
 		if u.phase == trying || u.phase == prolonging {
-			if u.el++; u.el >= m.ttl {
+			if u.el++; u.el >= m.ttls[c] {
 				if u.phase == trying {
 					w.end(c)
 				} else {
@@ -472,7 +486,7 @@ func (w *world) end(c int) {
 	w.users[c] = user{}
 	w.clear(c)
 	for n := range w.spots {
-		if s := &w.spots[n]; s.key == uint8(c+1) {
+		if s := &w.spots[n]; s.key == token(c) {
 			s.key, s.rem = 0, 0
 		}
 	}
@@ -487,15 +501,20 @@ func (m *model) normal(w world) world {
 		}
 		s.name(&w, n)
 	}
-	if m.lists {
+	switch {
+	case m.shrink:
+		w.sort(3)
+		return w
+	case m.lists:
+		w.sort(2)
 		return w
 	}
 	if w.late == 0 {
-		w.sort()
+		w.sort(3)
 		swapped := w
 		swapped.swap()
-		swapped.sort()
-		if swapped.less(&w) {
+		swapped.sort(3)
+		if x, y := swapped.ranks(), w.ranks(); slices.Compare(x[:], y[:]) < 0 {
 			return swapped
 		}
 	}
@@ -507,7 +526,7 @@ func (s *spot) name(w *world, n int) {
 	var names [8]uint8
 	last := uint8(0)
 	for _, history := range []*uint8{&s.is, &s.id, &s.said[0], &s.said[1], &w.lateID} {
-		if *history == 0 || history == &w.lateID && w.late != uint8(n+1) {
+		if *history == 0 || history == &w.lateID && w.late != token(n) {
 			continue
 		}
 		if names[*history] == 0 {
@@ -525,20 +544,14 @@ func (s *spot) rank() (rank uint64) {
 	if s.replica {
 		rank |= 1 << 60
 	}
+	if s.left {
+		rank |= 1 << 61
+	}
 	return rank
 }
 
-func (w *world) sort() {
-	slices.SortFunc(w.spots[:3], func(a, b spot) int {
-		x, y := a.rank(), b.rank()
-		switch {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+func (w *world) sort(nodes int) {
+	slices.SortFunc(w.spots[:nodes], func(a, b spot) int { return cmp.Compare(a.rank(), b.rank()) })
 }
 
 func (w *world) swap() {
@@ -553,14 +566,14 @@ func (w *world) swap() {
 	}
 }
 
-func (w *world) less(v *world) bool {
-	for n := range w.spots {
-		if x, y := w.spots[n].rank(), v.spots[n].rank(); x != y {
-			return x < y
-		}
+// ranks order worlds.
+func (w *world) ranks() (all [4]uint64) {
+	for n := range all[:3] {
+		all[n] = w.spots[n].rank()
 	}
-	x, y := w.users[0], v.users[0]
-	return x.phase < y.phase || x.phase == y.phase && (x.el < y.el || x.el == y.el && x.lease < y.lease)
+	u := w.users[0]
+	all[3] = uint64(u.phase)<<16 | uint64(u.el)<<8 | uint64(u.lease)
+	return all
 }
 
 func twoHolders(w world) string {
@@ -602,7 +615,7 @@ func (m *model) run() (states, slowest int, wrong string) {
 	worlds, wrong := search(m.init(), m.steps, twoHolders)
 	tried := map[world]bool{}
 	for _, w := range worlds {
-		if wrong != "" {
+		if wrong != "" || m.change {
 			break
 		}
 		w.users, w.losses, w.jumps, w.late = [2]user{}, 0, 0, 0
@@ -635,8 +648,8 @@ func TestNoLossMakesTwoHoldersAndAllNodesVoteAgain(t *testing.T) {
 		{model{name: "two losses", ttl: 1, losses: 2, ways: allLosses, atomic: true}, 154342, 4},
 		{model{name: "the first deployment", ttl: 1, losses: 1, ways: "eo", fresh: true, atomic: true}, 410109, 4},
 		{model{name: "a clock that is set forward", ttl: 1, losses: 1, jumps: 1, ways: allLosses}, 61138, 0},
-		{model{name: "two lists of nodes", ttl: 1, lists: true}, 6753, 0},
-		{model{name: "two lists of nodes, and anybody begins a record where there is none", ttl: 1, lists: true, stale: true, begins: anybody}, 67530, 0},
+		{model{name: "two lists of nodes", ttl: 1, lists: true}, 6754, 0},
+		{model{name: "two lists of nodes, and anybody begins a record where there is none", ttl: 1, lists: true, stale: true, begins: func([]memory.View) bool { return true }}, 67530, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -659,8 +672,6 @@ func judged(change func(s *memory.Server, own *memory.Record, r *memory.Rules)) 
 		return state
 	}
 }
-
-func anybody([]memory.View) bool { return true }
 
 func TestEveryRuleOfTheGuardIsNeeded(t *testing.T) {
 	base := model{ttl: 1, losses: 1, ways: allLosses}
@@ -689,7 +700,7 @@ func TestEveryRuleOfTheGuardIsNeeded(t *testing.T) {
 		"15: need has no allowance for a step":                func(m *model) { m.jumps, m.grace = 1, tickLength },
 		"15: there is one allowance, and two steps":           func(m *model) { m.jumps = 2 },
 		"16: a record is begun over another's, by who has seen none": func(m *model) {
-			m.lists, m.losses, m.stale, m.anyFor, m.begins = true, 0, true, true, anybody
+			m.lists, m.losses, m.stale, m.anyFor, m.begins = true, 0, true, true, func([]memory.View) bool { return true }
 		},
 		"17: who has seen other settings begins a record": func(m *model) {
 			m.lists, m.losses = true, 0

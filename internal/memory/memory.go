@@ -57,6 +57,25 @@ func Parse(text string) (s Settings, ok bool) {
 	return s, err1 == nil && ms > 0 && ms <= maxLongest && s.Size > 0 && s.String() == text
 }
 
+// leaving begins what a record is for while its node leaves its settings for others.
+const leaving = "to "
+
+// Leaving is what the record of a node is for that has left its settings for s: no client's settings.
+func (s Settings) Leaving() string { return leaving + s.String() }
+
+// ParseLeaving reads what [Settings.Leaving] has written.
+func ParseLeaving(text string) (s Settings, ok bool) {
+	rest, ok := strings.CutPrefix(text, leaving)
+	if !ok {
+		return s, false
+	}
+	return Parse(rest)
+}
+
+// After is the age with which a memory begins whose settings were others before: leases that these allowed may
+// be longer. It is 0 or less.
+func (s Settings) After(before Settings) time.Duration { return min(0, s.Need()-before.Need()) }
+
 // The bounds of what [Settings.Need] adds to the longest TTL.
 const (
 	tick     = time.Millisecond      // the clock reading that a record begins with may be so old
@@ -116,7 +135,7 @@ const (
 )
 
 // Judge says by a look whether the node votes for this client, and for how long the memory has to be
-// watched until then. Settings come first, whatever the history: only [Change] gives a node others.
+// watched until then. Settings come first, whatever the history: only the script change.lua gives a node others.
 func (r *Rules) Judge(s Server, own Record) (state State, left time.Duration) {
 	switch need := r.Need(); {
 	case s.Role == "" || !isHistory(s.History):

@@ -24,8 +24,8 @@ func search[W comparable](first W, steps func(w W, next func(step, W)), wrong fu
 			if _, ok := seen[w]; ok || why != "" {
 				return
 			}
-			seen[w] = int32(len(worlds)) //nolint:gosec // there is no room for so many
-			worlds, from = append(worlds, w), append(from, int32(at))
+			seen[w] = int32(len(worlds))                              //nolint:gosec // there is no room for so many
+			worlds, from = append(worlds, w), append(from, int32(at)) //nolint:gosec // as above
 			why = wrong(w)
 		})
 	}

@@ -30,9 +30,6 @@ func (n *Node) Ask(op *protocol.Op, cmds []driver.Command, then func(p *protocol
 	n.Submit(&q.request)
 }
 
-// Owe counts what Close waits for.
-func (n *Node) Owe(change int) { n.set.Owe(change) }
-
 func (q *aside) Leaves(_ *Request, now clockdrift.Instant) bool {
 	q.left.CompareAndSwap(0, int64(now))
 	return true

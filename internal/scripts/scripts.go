@@ -59,6 +59,9 @@ var rights string
 //go:embed remember.lua
 var remember string
 
+//go:embed change.lua
+var change string
+
 // The scripts.
 var (
 	Release  = list(release, "641d3f66a1855c20561fc20562c65366be7faaad")
@@ -74,6 +77,7 @@ var (
 	Waits    = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 	Rights   = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
 	Remember = list(remember, "25bc97eeb145480cc0367dcd0d772d2716356b3f")
+	Change   = list(change, "212009bcb232f62167143ef5b8c447906af15510")
 )
 
 var byDigest = map[string]*Script{}

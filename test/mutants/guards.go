@@ -12,8 +12,6 @@ var guards = []mutant{
 		in("Restart.watch", never(`!memory.MayBegin(all.views())`))),
 	wrong("a memory is watched only while somebody asks for locks",
 		in("Restart.watch", drop(`r.timer.Reset(all.Cap() / 2)`))),
-	wrong("a short process ends before a node has heard that it watches",
-		in("Restart.ask", drop(`r.node.Owe(+1)`), drop(`r.node.Owe(-1)`))),
 	wrong("new nodes are looked at when somebody next asks for a lock",
 		in("Restart.begins", never(`other != r`))),
 	wrong("a script that a node refuses is not named",
