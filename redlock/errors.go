@@ -219,7 +219,7 @@ func (v Vote) text(answer string) string {
 // QuorumError is an operation that too few nodes agreed to, with each node's answer. It matches the
 // sentinel that says why, and what the nodes' errors match.
 type QuorumError struct {
-	Op     string // acquire, extend, renew, release, confirm or admit
+	Op     string // acquire, extend, renew, release or confirm
 	Key    string
 	Need   int // the votes that make a quorum
 	Votes  []Vote

@@ -200,7 +200,7 @@ func TestWaitersOutlastAQuarantineOfAllNodes(t *testing.T) {
 	})
 }
 
-// What it has not seen yet may be admitted.
+// What it has not seen yet may vote.
 func TestANewProcessOutlastsAQuarantineOfMostNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, fakes := ripeLocker(t, 3)

@@ -108,18 +108,12 @@ func (t *tool) awaitVotes(ctx context.Context) (err error) {
 		case ctx.Err() != nil || !errors.As(err, &unfit):
 			return err
 		}
-		waits, longest := 0, time.Duration(0)
 		for _, v := range unfit.Unfit {
 			if errors.Is(v.Err, redlock.ErrNode) || errors.Is(v.Err, redlock.ErrNodeSet) || forbids(v.Err) {
 				return err
 			}
-			if errors.Is(v.Err, redlock.ErrQuarantine) {
-				waits++
-			}
 		}
-		for _, n := range locker.Stats().Nodes {
-			longest = max(longest, n.QuarantineLeft)
-		}
+		waits, longest := sittingOut(locker.Stats())
 		text := fmt.Sprintf("%d of %d nodes do not vote yet, %d of them sit out", len(unfit.Unfit), nodes, waits)
 		if text != said {
 			said = text
@@ -131,6 +125,16 @@ func (t *tool) awaitVotes(ctx context.Context) (err error) {
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// sittingOut counts the nodes in quarantine, and says for how long the last of them is.
+func sittingOut(s redlock.Stats) (nodes int, left time.Duration) {
+	for _, n := range s.Nodes {
+		if n.State == redlock.HealthQuarantined {
+			nodes, left = nodes+1, max(left, n.QuarantineLeft)
+		}
+	}
+	return nodes, left
 }
 
 // examine opens the nodes, looks at them, and closes them.

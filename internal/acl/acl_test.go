@@ -41,7 +41,7 @@ func TestTheDocumentationShowsThisTable(t *testing.T) {
 
 func TestRulesNameThePrefixAndNothingTwice(t *testing.T) {
 	got := Rules("orders:", Locks, Fences, RestartGuard)
-	for _, want := range []string{"~orders:*", "~ql:fences:*", "~ql:memory:orders:", "+evalsha", "+zadd", "+mget"} {
+	for _, want := range []string{"~orders:*", "~ql:fences:*", "~ql:memory:orders:", "+evalsha", "+zadd", "+hmget"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("the rules of prefix orders: are %q, want %q among them", got, want)
 		}
