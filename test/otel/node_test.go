@@ -72,8 +72,8 @@ func TestNodesThatAreDownOrInQuarantineShow(t *testing.T) {
 		l.wantValue("redlock.node.up", l.at(0), 0)
 		l.wantValue("redlock.node.up", l.at(1), 0)
 		l.wantValue("redlock.node.up", l.at(2), 1)
-		if p, _ := l.find("redlock.node.quarantine.remaining", l.at(0)); p.Value < 45 || p.Value > 60 {
-			t.Errorf("the quarantine of a node that has forgotten all lasts for %vs more, want some less than 60", p.Value)
+		if p, _ := l.find("redlock.node.quarantine.remaining", l.at(0)); p.Value < 45 || p.Value > 67.5 {
+			t.Errorf("the quarantine of a node that has forgotten all lasts for %vs more, want some less than 67.5", p.Value)
 		}
 		l.wantValue("redlock.node.quarantine.remaining", l.at(1), 0)
 	})
