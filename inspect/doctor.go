@@ -47,7 +47,7 @@ const spare = 900 * time.Millisecond
 // IDs are the ids of all findings, in the order of the documentation.
 var IDs = []string{
 	"reach", "auth", "tls", "same-server", "same-host", "count", "version", "role", "cluster", "eviction", "persistence", "guard", "clock",
-	"latency", "acl", "scripts", "wake-ups", "limits", "foreign", "sets", "here",
+	"latency", "acl", "scripts", "wake-ups", "limits", "foreign", "here",
 }
 
 // Doctor examines the nodes, all at once, and says whether they are fit for locks of these
@@ -168,7 +168,6 @@ func (e *exam) judge(here *machine) Report {
 	e.checkFamilies()
 	e.checkOffsets()
 	e.checkQuorumLatency()
-	e.checkSets()
 	for _, t := range e.targets {
 		t.gather()
 		e.report.Nodes = append(e.report.Nodes, t.summed())

@@ -79,31 +79,6 @@ func TestWhatIsAcceptedIsNoWarningAndWhatIsUnfitStaysSo(t *testing.T) {
 	}
 }
 
-// Two lists of nodes are apart if a quorum of each can be found without a common node.
-func TestListsAreApartIfQuorumsNeedNotMeet(t *testing.T) {
-	names := strings.Fields
-	for _, tt := range []struct {
-		a     string
-		sizeA int
-		b     string
-		sizeB int
-		want  bool
-	}{
-		{"1 2 3", 3, "1 2 3", 3, false},
-		{"1 2 3", 3, "1 2 3", 4, false}, // one more, of whom we know no list
-		{"1 2 3 4", 4, "1 2 3", 3, false},
-		{"1 2 3", 3, "1 2", 2, false},
-		{"1 2 3", 3, "1 2 3", 5, true},
-		{"1 2 3", 3, "1 2", 3, true}, // one was replaced: {1 3} and {2 4}
-		{"1 2 3", 3, "", 3, true},
-		{"1 2 3 4 5", 5, "1 2 3 4 5", 5, false},
-	} {
-		if got := apart(names(tt.a), tt.sizeA, names(tt.b), tt.sizeB); got != tt.want {
-			t.Errorf("of %d nodes [%s] and of %d [%s]: apart = %v, want %v", tt.sizeA, tt.a, tt.sizeB, tt.b, got, tt.want)
-		}
-	}
-}
-
 func TestALineForAShellKeepsItsWords(t *testing.T) {
 	for word, want := range map[string]string{
 		"noeviction": "noeviction", "~orders:*": "'~orders:*'", "": "''", "it's": `'it'\''s'`, "a b": "'a b'", "$(reboot)": "'$(reboot)'", "10.0.0.1:6379": "10.0.0.1:6379",

@@ -13,7 +13,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/alert"
-	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -40,8 +39,9 @@ func (t *target) look(ctx context.Context) {
 	for _, name := range settingsAsked {
 		cmds = append(cmds, command("CONFIG", "GET", name))
 	}
-	for _, key := range gate.RecordKeys {
-		cmds = append(cmds, onKey("GET", gate.RecordKey(e.Prefix, key)))
+	cmds = append(cmds, e.askRecord())
+	for _, key := range e.formerKeys() {
+		cmds = append(cmds, onKey("GET", key))
 	}
 	replies, err := t.ask(ctx, min(max(patience, 4*e.NodeTimeout), atFirst), cmds...)
 	if t.err = err; err != nil {
@@ -49,11 +49,7 @@ func (t *target) look(ctx context.Context) {
 	}
 	t.replies = make(map[string]driver.Reply, len(cmds))
 	for i, cmd := range cmds {
-		words := make([]string, len(cmd.Args))
-		for j, arg := range cmd.Args {
-			words[j] = arg.(string)
-		}
-		t.replies[strings.Join(words, " ")] = replies[i]
+		t.replies[spell(cmd)] = replies[i]
 	}
 	t.info = fields(t.replies["INFO"].Str, ":")
 	if who := t.replies["ACL WHOAMI"]; who.Kind == driver.String {
@@ -62,6 +58,15 @@ func (t *target) look(ctx context.Context) {
 		t.user = user
 	}
 	t.report.Server = printable(t.server())
+}
+
+// spell is a command as one types it.
+func spell(cmd driver.Command) string {
+	words := make([]string, len(cmd.Args))
+	for i, arg := range cmd.Args {
+		words[i] = arg.(string)
+	}
+	return strings.Join(words, " ")
 }
 
 // strayKeys is how many keys show whether a node serves those of all slots.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acl"
-	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -29,14 +29,15 @@ type attempt struct {
 	feature *acl.Feature
 	rule    string // for its key or channel, if it shows whether that is there
 	cmd     driver.Command
-	dry     bool // it is not to be run, only asked about
-	probe   bool // it is about the rule alone: any of several may show whether that is there
+	dry     bool   // it is not to be run, only asked about
+	probe   bool   // it is about the rule alone: any of several may show whether that is there
+	with    string // what is missing as well, as a rule, for it cannot be tried out without a dry run
 }
 
 // probes try out the rule for a key by each command that the user may be allowed: who may not run it
 // is told nothing of the key.
 func probes(f *acl.Feature, rule, key string) (all []attempt) {
-	for _, words := range [][]string{{"GET", key}, {"EXISTS", key}, {"PTTL", key}, {"ZSCORE", key, "f"}, {"MGET", key}} {
+	for _, words := range [][]string{{"GET", key}, {"EXISTS", key}, {"PTTL", key}, {"ZSCORE", key, "f"}, {"HMGET", key, "f"}} {
 		all = append(all, attempt{feature: f, rule: rule, cmd: onKey(words...), probe: true})
 	}
 	run := driver.Command{Args: command("EVAL", "return 0", "1", key).Args, FirstKey: 3, Keys: 1}
@@ -96,11 +97,11 @@ func (t *target) attempts() (all []attempt) {
 			}
 		}
 	}
-	for i, record := range gate.RecordKeys {
-		rule, name := acl.Rules(prefix, acl.RestartGuard)[i], gate.RecordKey(prefix, record)
-		add(acl.RestartGuard, "MGET", name)
-		all = append(all, probes(acl.RestartGuard, rule, name)...)
-	}
+	record := memory.Key(prefix)
+	all = append(all,
+		attempt{feature: acl.RestartGuard, cmd: onKey("HMGET", record, "id"), with: "+hset"},
+		attempt{feature: acl.RestartGuard, cmd: onKey("HSET", record, "id", ""), dry: true})
+	all = append(all, probes(acl.RestartGuard, acl.Rules(prefix, acl.RestartGuard)[0], record)...)
 	if t.locksUser() == t.asker() { // or what another one may ask says nothing of who does
 		for _, words := range [][]string{
 			{"CLIENT", "INFO"},
@@ -185,6 +186,9 @@ func (t *target) noteRights(attempts []attempt, replies []driver.Reply) {
 			r.unknown = append(r.unknown, a.command())
 		case ofCommand && !a.probe:
 			r.missing[a.feature] = append(r.missing[a.feature], "+"+a.command())
+			if a.with != "" {
+				r.missing[a.feature] = append(r.missing[a.feature], a.with)
+			}
 		case !unknown && !ofCommand:
 			tried[a.rule], refused[a.rule] = true, refused[a.rule] || ofKey
 		}

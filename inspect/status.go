@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
-	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/memory"
 )
 
 // StatusSchema names the form of a [StatusReport] in JSON. Within v1 fields are only added.
@@ -202,9 +202,7 @@ func (v *survey) meet(ctx context.Context, i int) {
 	t, s := v.targets[i], v.states[i]
 	cmds := []driver.Command{command("INFO")}
 	if v.RestartGuard {
-		for _, key := range gate.RecordKeys {
-			cmds = append(cmds, onKey("GET", gate.RecordKey(v.Prefix, key)))
-		}
+		cmds = append(cmds, v.askRecord())
 	}
 	if len(v.Keys) == 0 {
 		cmds = append(cmds, command("ACL", "WHOAMI"), command("DBSIZE"))
@@ -228,16 +226,14 @@ func (v *survey) meet(ctx context.Context, i int) {
 	if !v.RestartGuard {
 		return
 	}
-	t.replies = make(map[string]driver.Reply)
-	for j, key := range gate.RecordKeys {
-		t.replies["GET "+gate.RecordKey(v.Prefix, key)] = replies[1+j]
-	}
-	r := t.records()
-	if why := cmp.Or(replies[0].Err(), r.refused.Err()); why != nil {
+	t.replies = map[string]driver.Reply{spell(v.askRecord()): replies[1]}
+	own, refused := t.record()
+	if why := cmp.Or(replies[0].Err(), refused.Err()); why != nil {
 		s.refused = fmt.Errorf("whether it is in quarantine: %w", fault.Advise(why))
 		return
 	}
-	s.Quarantined = r.fault != nil || !t.admitted(r)
+	state, _ := t.judge(own)
+	s.Quarantined = state != memory.Votes
 }
 
 // unanswered words why a node does not take part any more.

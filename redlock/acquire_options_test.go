@@ -108,7 +108,7 @@ func TestOddKeysWorkOrAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		{"", false, false},
 		{"ql:", false, false},
 		{"ql:line:{k}", false, false},
-		{"ql:epoch", false, false},
+		{"ql:memory", false, false},
 		{strings.Repeat("k", maxKey+1), false, false},
 	} {
 		for _, e := range namers() {
@@ -228,7 +228,7 @@ func TestTimesAreRoundedUpToMilliseconds(t *testing.T) {
 	lasts := func(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 	synctest.Test(t, func(t *testing.T) {
 		byOption, fakes := newLocker(t, 3, WithTTL(part), WithLongestTTL(part), WithRestartGuard(), WithClockGuard())
-		admit(t, byOption)
+		ripen(t, byOption)
 		returns(t, ErrOption, "TryAcquire with a TTL beyond the guard's")(byOption.TryAcquire(t.Context(), "k", WithTTL(sent+1)))
 		locker := another(t, fakes, WithLongestTTL(sent), WithRestartGuard())
 		for name, acquire := range map[string]func() (*Lock, error){

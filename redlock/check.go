@@ -14,7 +14,7 @@ import (
 )
 
 // Check asks all nodes at once whether they are fit to vote: whether they answer, are masters and
-// servers of their own, keep their keys, and are admitted under [WithRestartGuard]. It does not
+// servers of their own, keep their keys, and vote under [WithRestartGuard]. It does not
 // test the ACL of keys. It takes one round trip, or the node time-out if a node is silent.
 //
 // A [*CheckError] names the unfit ones. It matches [ErrNoQuorum] if the fit ones are no quorum: a

@@ -200,7 +200,7 @@ func newDay(t *testing.T, seed uint64, size int) *day {
 	for i := range dayLockers {
 		d.lockers = append(d.lockers, another(t, fakes, WithTTL(dayTTL), WithFences(), WithLongestTTL(dayTTL), WithRestartGuard(), seeded(seed, uint64(i))))
 	}
-	admit(t, d.lockers[0])
+	ripen(t, d.lockers[0])
 	for _, locker := range d.lockers {
 		mustRelease(t, mustAcquire(t, locker, "k"))
 	}
@@ -571,7 +571,7 @@ func (d *day) holders(key string) (all []string) {
 
 func TestAQuietDayLosesNoLockAndGrowsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 5, WithTTL(30*time.Second), WithLongestTTL(30*time.Second), WithRestartGuard(), WithFences(), onRenewal(func(r ExtendEnd) {
+		locker, fakes := ripeLocker(t, 5, WithTTL(30*time.Second), WithLongestTTL(30*time.Second), WithRestartGuard(), WithFences(), onRenewal(func(r ExtendEnd) {
 			if r.Err != nil || r.Granted < r.Need {
 				t.Errorf("a renewal over nodes that are well: %v", r)
 			}

@@ -52,7 +52,7 @@
 //	Semaphore              ~ql:slot:{KEYS}* ~ql:slot=KEYS ~ql:permits:{KEYS} ~ql:permits=KEYS ~ql:pool:{KEYS} ~ql:pool=KEYS +zadd +zrem +zscore +zrangebyscore +exists
 //	AcquireShared          ~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +pexpireat +unlink
 //	WithFences             ~ql:fences:* +zadd +zscore +zrange +zremrangebyscore
-//	WithRestartGuard       ~ql:epoch:PREFIX ~ql:admitted:PREFIX ~ql:set:PREFIX +mget
+//	WithRestartGuard       ~ql:memory:PREFIX +hmget +hset
 //	Durability.Replicas    +wait
 //	Durability.Disk        +waitaof
 //

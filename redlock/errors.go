@@ -45,12 +45,11 @@ var (
 	// ErrNode: a server cannot be a node: it is a replica, evicts keys, or is another node already.
 	// The message says what to do.
 	ErrNode = fault.ErrNode
-	// ErrNodeSet: a node belongs to another node set than this client, or was admitted for shorter
-	// leases. Give all clients the same nodes, [WithNodeSet] and [WithLongestTTL].
+	// ErrNodeSet: a node is for clients with other nodes, or another longest TTL, than this one. Give all
+	// clients the same nodes, [WithNodeSet] and [WithLongestTTL].
 	ErrNodeSet = fault.ErrNodeSet
-	// ErrQuarantine: a node may have forgotten votes, and does not vote for the longest TTL: see
-	// [WithRestartGuard] and [WithClockGuard]. Wait, with the Locker open; at the first deployment
-	// call [Locker.AdmitNewNodes] before the first acquire.
+	// ErrQuarantine: a node may have forgotten votes, or is new, and does not vote for the longest TTL
+	// and an eighth of it: see [WithRestartGuard] and [WithClockGuard]. Wait, with the Locker open.
 	ErrQuarantine = fault.ErrQuarantine
 	// ErrPermits: others count another number of permits for a [Semaphore]. Give all the same
 	// number.
@@ -59,9 +58,6 @@ var (
 	// turn to ask the nodes before its context ended, or [WithMaxWait]; nothing was sent. Refuse the
 	// work, or come back later.
 	ErrBusy = fault.ErrBusy
-	// ErrAdmitted: [Locker.AdmitNewNodes] changed nothing, because nodes have been in use before. It is
-	// also ErrQuarantine if none of them was admitted, and a client has asked them for a lock.
-	ErrAdmitted = fault.ErrAdmitted
 )
 
 // OptionError is an option or an argument that is not valid. It matches [ErrOption].
@@ -223,7 +219,7 @@ func (v Vote) text(answer string) string {
 // QuorumError is an operation that too few nodes agreed to, with each node's answer. It matches the
 // sentinel that says why, and what the nodes' errors match.
 type QuorumError struct {
-	Op     string // acquire, extend, renew, release, confirm or admit
+	Op     string // acquire, extend, renew, release or confirm
 	Key    string
 	Need   int // the votes that make a quorum
 	Votes  []Vote

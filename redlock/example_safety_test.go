@@ -48,26 +48,23 @@ func ExampleWithFences() {
 	// a late writer is refused
 }
 
-// New nodes are admitted once, before any lock is taken there. From then on one that comes
-// back empty does not vote until all leases have ended that it may have forgotten.
+// New nodes have no votes until somebody has watched them for 9/8 of the longest TTL, once. So it is
+// with a node that comes back empty: by then all leases have ended that it may have forgotten.
 func ExampleWithRestartGuard() {
 	ctx := context.Background()
 	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
-	locker, err := redlock.New(nodes, redlock.WithLongestTTL(30*time.Second), redlock.WithRestartGuard())
+	locker, err := redlock.New(nodes, redlock.WithTTL(200*time.Millisecond), redlock.WithLongestTTL(200*time.Millisecond), redlock.WithRestartGuard())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer locker.Close()
 
-	err = locker.AdmitNewNodes(ctx) // before any client takes a lock
-	fmt.Println("new nodes:", err)
 	_, err = locker.TryAcquire(ctx, "orders:42")
+	fmt.Println("new nodes are in quarantine:", errors.Is(err, redlock.ErrQuarantine))
+	_, err = locker.Acquire(ctx, "orders:42") // waits until they vote
 	fmt.Println("a lock:", err)
-	err = locker.AdmitNewNodes(ctx) // at the next start
-	fmt.Println("in use:", errors.Is(err, redlock.ErrAdmitted))
 	// Output:
-	// new nodes: <nil>
+	// new nodes are in quarantine: true
 	// a lock: <nil>
-	// in use: true
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
@@ -64,27 +63,6 @@ func TestALockIsNotGivenOutAfterASleepThatTheLastReadingHasNotSeen(t *testing.T)
 			}
 		})
 	}
-}
-
-// How long a history has been there is not told by a reading from before a sleep, in which
-// it may have begun.
-func TestAQuarantineDoesNotCountTheSleepBeforeIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var machine sleeper
-		locker, fakes := newLocker(t, 1, machine.option(), WithLongestTTL(10*time.Second), WithRestartGuard())
-		fakes[0].Change(func(f *fakeNode) { f.Info = "role:slave\r\n" })
-		_, _ = locker.TryAcquire(t.Context(), "k")
-		time.Sleep(time.Second)
-		fakes[0].Restart()
-		putRecord(fakes[0], gate.EpochKey, gate.FormatEpoch(random.Nonce()))
-		machine.napping(fakes, "SET")
-		for range 3 {
-			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {
-				t.Fatalf("TryAcquire = %v, want ErrNoQuorum: the node has just been seen", err)
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	})
 }
 
 // The process was stopped, or the machine slept: no timer has fired yet.

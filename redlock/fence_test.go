@@ -529,7 +529,7 @@ func TestAReadersNumberIsNoneThatMayHaveBeenOutrunAndForgotten(t *testing.T) {
 
 func TestAReadersNumberIsNoneThatANodeHadBeforeItForgotAGreaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 3, WithTTL(time.Second), WithFences(), WithLongestTTL(time.Second), WithRestartGuard())
+		locker, fakes := ripeLocker(t, 3, WithTTL(time.Second), WithFences(), WithLongestTTL(time.Second), WithRestartGuard())
 		outrun(t, locker, fakes, func(f *fakeNode, old, _ int64) { f.SetFence("k", "k", old) }) // one was not in the writer's quorum
 	})
 }

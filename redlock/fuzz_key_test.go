@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/test/fakenode"
 )
@@ -54,7 +54,7 @@ func hashed(key string) string {
 func FuzzKeys(f *testing.F) {
 	huge := strings.Repeat("k{\x00}", 1<<18)
 	for _, key := range []string{
-		"", "k", "{}", "{", "}", "}{", "{a", "a}", "{a}", "{{a}}", "{a}{b}", "{}{a}", "a{b}c", "a{}b", "ql:fences:{a}", "ql:admitted", "ql:free:", "ql:free:k",
+		"", "k", "{}", "{", "}", "}{", "{a", "a}", "{a}", "{{a}}", "{a}{b}", "{}{a}", "a{b}c", "a{}b", "ql:fences:{a}", "ql:memory", "ql:free:", "ql:free:k",
 		" ", "\n", "\r\n", "\x00", "\xff\xfe", "a b", "€", huge[:maxKey], huge[:maxKey+1], huge,
 	} {
 		for _, prefix := range []string{"", "p:", "{p}:", "{", "}", huge} {
@@ -81,7 +81,7 @@ func FuzzKeys(f *testing.F) {
 			}
 			defer locker.Close()
 			if !cluster {
-				admit(t, locker)
+				ripen(t, locker)
 			}
 			for _, option := range [][]AcquireOption{nil, {WithToken(token)}} {
 				synctest.Wait()
@@ -100,7 +100,7 @@ func FuzzKeys(f *testing.F) {
 				mustRelease(t, lock)
 			}
 			synctest.Wait()
-			known := []string{prefix + key, fenceName(prefix + key), gate.RecordKey(prefix, gate.EpochKey), gate.RecordKey(prefix, gate.MarkerKey), gate.RecordKey(prefix, gate.SetKey), prefix + asideKey}
+			known := []string{prefix + key, fenceName(prefix + key), memory.Key(prefix), prefix + asideKey}
 			for _, name := range node.names {
 				if !slices.Contains(known, name) {
 					t.Errorf("the node was asked for %q, want only %q", name, known)

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -47,7 +48,7 @@ const (
 // an ear what a subscription hears.
 var told = []string{
 	"batch", "SET", "GET", "EVALSHA", "EVAL", "PROBE", "INFO", "TIME", "PTTL", "ZADD", "PEXPIRE", "ZSCORE", "SET IFEQ", "DELIFEQ", "DELEX",
-	"CAD", "CAS", "PUBLISH", "PUBSUB", "WAIT", "WAITAOF", "ear", "MGET", "ZRANGE", "ZREMRANGEBYSCORE",
+	"CAD", "CAS", "PUBLISH", "PUBSUB", "WAIT", "WAITAOF", "ear", "HMGET", "ZRANGE", "ZREMRANGEBYSCORE",
 }
 
 // mostLiars is how many nodes the first byte of a lie tells apart.
@@ -393,7 +394,7 @@ func (w *witness) see(node int, cmds []driver.Command, replies []driver.Reply) {
 func (w *witness) counts(cmds []driver.Command, replies []driver.Reply) bool {
 	if w.guard > 0 {
 		look := len(cmds) - 2 // the last one: one at the head is somebody else's
-		for look > 0 && cmds[look+1].Args[0] != "MGET" {
+		for look > 0 && cmds[look+1].Args[0] != "HMGET" {
 			look--
 		}
 		if look < 1 || len(replies) < look+2 || !w.admits(replies[look], replies[look+1]) {
@@ -426,9 +427,6 @@ func (w *witness) counts(cmds []driver.Command, replies []driver.Reply) bool {
 	return true
 }
 
-// record is a record of the first version, with extensions that may be ignored.
-var record = regexp.MustCompile(`^v1 ([^ ]+(?: [^ ]+)*?)(?: [a-z][a-z0-9-]*=[!-~]+)*$`)
-
 // roleLine and historyLine are what counts in INFO.
 var (
 	roleLine    = regexp.MustCompile(`(?s)(?:\A|\n)role:(.*?)(?:\r\n|\z)`)
@@ -442,25 +440,14 @@ func (w *witness) admits(info, records driver.Reply) bool {
 		records.Kind != driver.Array || len(records.Elems) != 3 {
 		return false
 	}
-	var texts [3]string
-	for i, elem := range records.Elems {
-		match := record.FindStringSubmatch(elem.Str)
-		if elem.Kind != driver.String || match == nil {
+	for _, elem := range records.Elems {
+		if elem.Kind != driver.String {
 			return false
 		}
-		texts[i] = match[1]
 	}
-	admitted, longest, _ := strings.Cut(texts[1], " "+texts[0]+" ")
-	ms, err := strconv.ParseInt(longest, 10, 64)
-	listed := false
-	for entry := range strings.SplitSeq(texts[2], ",") {
-		group, ours := strings.CutPrefix(entry, fmt.Sprintf("0:%d@", w.nodes))
-		if ours && group == "0" {
-			return false
-		}
-		listed = listed || ours
-	}
-	return admitted == id[1] && err == nil && ms >= w.guard.Milliseconds() && listed
+	age, err := strconv.ParseInt(records.Elems[2].Str, 10, 64)
+	return records.Elems[0].Str == id[1] && records.Elems[1].Str == fmt.Sprintf("%d 0:%d", w.guard.Milliseconds(), w.nodes) &&
+		(err == nil || errors.Is(err, strconv.ErrRange)) && age >= (w.guard+w.guard/8).Microseconds()+1000
 }
 
 // grantee is the token for which a command asks.

@@ -133,7 +133,7 @@ func FuzzOptions(f *testing.F) {
 			}
 			defer locker.Close()
 			if locker.options.guards {
-				admit(t, locker)
+				ripen(t, locker)
 			}
 			o := &locker.options
 			lock, err := locker.Acquire(t.Context(), "k")

@@ -1,269 +1,134 @@
 package redlock
 
 import (
+	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/memory"
+	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/scripts"
 	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
-// A copy of an epoch that runs behind a FLUSHALL would bring back what was admitted.
-func TestAnEpochIsNeverSentTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, guard10())
-		sent := map[string]int{}
-		fakes[0].Change(func(f *fakeNode) {
-			f.Answer = func(args []any) *driver.Reply {
-				if args[0] == "SET" && args[1] == gate.EpochKey {
-					sent[args[2].(string)]++
-				}
-				return nil
-			}
-			f.Lose = func(name string) bool {
-				return name == "SET" && len(sent) < 3 && f.Log[len(f.Log)-1] == "SET" && f.Keys[gate.EpochKey].Token != ""
-			}
-		})
-		for range 100 {
-			_, _ = locker.TryAcquire(t.Context(), "k")
-			fakes[0].Change(func(f *fakeNode) { delete(f.Keys, gate.EpochKey) })
-			time.Sleep(100 * time.Millisecond)
-		}
-		if len(sent) < 3 {
-			t.Fatalf("the epochs are %v, want several", sent)
-		}
-		for text, times := range sent {
-			if times > 1 {
-				t.Errorf("the epoch %q was sent %d times", text, times)
-			}
-		}
-	})
+// recordAt is the record of a node.
+func recordAt(f *fakeNode) (m fakenode.Memory) {
+	f.Change(func(f *fakeNode) { m = f.Memories[memory.Key("")] })
+	return m
 }
 
-// FLUSHALL leaves the master_replid. A marker that was sent before it, and runs behind it,
-// is not for the epoch that the node has then.
-func TestAMarkerThatRunsBehindAFlushAdmitsNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		one, fakes := newLocker(t, 1, guard10())
-		var late []any
-		fakes[0].Change(func(f *fakeNode) {
-			f.Answer = func(args []any) *driver.Reply {
-				if args[0] == "SET" && args[1] == gate.MarkerKey && len(args) == 4 && late == nil {
-					late = args
-					return &driver.Reply{} // it is still on its way
-				}
-				return nil
-			}
-		})
-		lock, err := one.TryAcquire(t.Context(), "k")
-		for range 30 { // after the quarantine, by the second marker
-			if err != nil {
-				time.Sleep(time.Second)
-				lock, err = one.TryAcquire(t.Context(), "k")
-			}
-		}
-		must(t, err)
-		fakes[0].Change(flushed)
-		two := another(t, fakes, guard10())
-		_, _ = two.TryAcquire(t.Context(), "k")
-		synctest.Wait()                                        // there is an epoch again
-		putRecord(fakes[0], gate.SetKey, gate.FormatSet(0, 1)) // that runs late as well
-		fakes[0].Change(func(f *fakeNode) { f.RunOne(late) })
-		if second, err := two.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
-			t.Errorf("behind a FLUSHALL and a late marker TryAcquire = %v, %v, want ErrQuarantine: the first is valid: %t", second, err, lock.Valid())
-		}
-	})
-}
+// cutOff makes a node one that cannot be reached.
+func cutOff(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) }
 
-// Who wrote it may know rules that this client does not.
-func TestARecordThatCannotBeReadClosesTheNodeAndIsLeftAlone(t *testing.T) {
-	for _, tt := range []struct{ key, text, want string }{
-		{gate.EpochKey, "mine", "no record"},
-		{gate.EpochKey, "v2 " + someNonce, "newer version"},
-		{gate.EpochKey, "v1 " + someNonce + " SEAL=1", "extension"},
-		{gate.MarkerKey, "node-1 10000", "no record"},
-		{gate.MarkerKey, "v1 " + someReplid + " " + someNonce + " 10000 X=1", "extension"},
-		{gate.SetKey, "v1 0:1@", "no record"},
-		{gate.SetKey, "v3", "newer version"},
-		{gate.EpochKey, fakenode.List, "no record"},
-		{gate.MarkerKey, fakenode.List, "no record"},
-		{gate.SetKey, fakenode.List, "no record"},
-	} {
+// Nobody has to do anything, and who waits is told for how long.
+func TestAWaitOnNewNodesEndsByItself(t *testing.T) {
+	for name, acquire := range kindsOfLocks {
 		synctest.Test(t, func(t *testing.T) {
 			var seen recorder
-			locker, fakes := newLocker(t, 1, guard10(), seen.option())
-			putRecord(fakes[0], tt.key, tt.text)
-			var err error
-			for range 10 {
-				_, err = locker.Acquire(t.Context(), "k", WithMaxWait(5*time.Second))
-				synctest.Wait()
+			locker, _ := newLocker(t, 3, WithLongestTTL(time.Minute), WithRestartGuard(), WithFences(), seen.option())
+			start := time.Now()
+			_, err := acquire(locker, t.Context(), WithMaxWait(10*time.Second))
+			if !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "it is new, or came back empty; it votes again in 5") || !strings.Contains(err.Error(), "keep a Locker open until then") {
+				t.Errorf("an acquire of %s that waits for 10s = %v, want ErrQuarantine, and the time left of 67.5s", name, err)
 			}
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `"`+tt.key+`"`) || strings.Contains(err.Error(), tt.text) && tt.text != fakenode.List {
-				t.Errorf("%q holds %q: Acquire = %v, want an error that names the key and says %q", tt.key, tt.text, err, tt.want)
+			lock, err := acquire(locker, t.Context())
+			if took := time.Since(start); err != nil || took < 67500*time.Millisecond || took > 75*time.Second {
+				t.Fatalf("an acquire of %s on new nodes = %v after %v, want a lock after 9/8 of a minute", name, err, took)
 			}
-			if got := recordsAt(fakes[0])[tt.key]; got != tt.text {
-				t.Errorf("%q held %q and holds %q", tt.key, tt.text, got)
-			}
-			if m := recordsAt(fakes[0])[gate.MarkerKey]; tt.key != gate.MarkerKey && m != "" {
-				t.Errorf("%q holds %q, and the node was admitted: %q", tt.key, tt.text, m)
-			}
-			if seen.of(NodeQuarantined, tt.want) == nil {
-				t.Errorf("the events are %v, want one that says %q", seen.events, tt.want)
+			mustRelease(t, lock)
+			if told := seen.of(NodeQuarantined, "it votes again in 1m7.50"); len(told) != 3 {
+				t.Errorf("the events are %v, want one of each node that says for how long it sits out", seen.events)
 			}
 		})
 	}
 }
 
-// The advice to admit it made two holders.
-func TestANodeThatCameBackEmptyIsNotToBeAdmitted(t *testing.T) {
-	for _, fresh := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var seen recorder
-			locker, fakes := newLocker(t, 3, guard10(), seen.option())
-			admit(t, locker)
-			mustRelease(t, mustAcquire(t, locker, "k"))
-			time.Sleep(time.Second)
-			fakes[0].Restart()
-			fakes[1].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
-			if fresh { // another process, which has seen nothing of it
-				locker = another(t, fakes, guard10(), seen.option())
-			}
-			_, _ = locker.TryAcquire(t.Context(), "k")
-			synctest.Wait()
-			time.Sleep(time.Second)
-			_, err := locker.TryAcquire(t.Context(), "k")
-			var said []string
-			for _, e := range append(seen.of(NodeQuarantined), Event{Kind: NodeQuarantined, Err: err}) {
-				said = append(said, e.String())
-			}
-			for _, text := range said {
-				// A process that is new may have looked at no other node before.
-				unknown := fresh && strings.Contains(text, "keep a Locker open until then")
-				if !strings.Contains(text, "came back empty") || !unknown && (!strings.Contains(text, "by itself; do not admit it") || strings.Contains(text, "Locker.AdmitNewNodes")) {
-					t.Errorf("a process that is new: %t, is told %q", fresh, text)
-				}
-			}
-			if len(said) < 2 {
-				t.Errorf("said was %q, want an event and an error", said)
-			}
-			if err == nil || !strings.Contains(err.Error(), "it votes again in 9.") {
-				t.Errorf("TryAcquire a second after the node came back = %v, want the time that is left", err)
-			}
-		})
-	}
-}
-
-// What keeps a quarantine from ending is named, and tried again now and then.
-func TestARecordThatMayNotBeSetIsNamedAndTriedAgain(t *testing.T) {
-	t.Parallel()
-	for _, key := range gate.RecordKeys[:some(len(gate.RecordKeys))] {
-		for refusal, want := range map[string]string{
-			"NOPERM this user may not":              "+mget",
-			"OOM command not allowed when used mem": "maxmemory",
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				var seen recorder
-				locker, fakes := newLocker(t, 1, guard10(), seen.option())
-				tries := 0
-				fakes[0].Change(func(f *fakeNode) {
-					f.Answer = func(args []any) *driver.Reply {
-						if args[0] != "SET" || args[1] != key {
-							return nil
-						}
-						tries++
-						return &driver.Reply{Kind: driver.Failure, Str: refusal}
-					}
-				})
-				var err error
-				for start := time.Now(); time.Since(start) < 10*time.Minute; time.Sleep(100 * time.Millisecond) {
-					_, err = locker.TryAcquire(t.Context(), "k")
-				}
-				if !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), `"`+key+`"`) || !strings.Contains(err.Error(), refusal) || !strings.Contains(err.Error(), want) {
-					t.Errorf("where %q cannot be set TryAcquire = %v, want ErrQuarantine that names it and says %q", key, err, want)
-				}
-				if tries < 50 || tries > 85 {
-					t.Errorf("%q was tried %d times in 10 minutes, want once in 10s", key, tries)
-				}
-				if named := seen.of(NodeQuarantined, key, want); len(named) != 1 {
-					t.Errorf("of the events %v %d name the key, want one", seen.events, len(named))
-				}
-				if _, err := locker.Acquire(t.Context(), "k"); err == nil || errors.Is(err, ErrTaken) {
-					t.Errorf("Acquire = %v, want it to fail at once, for waiting mends nothing", err)
-				}
-				fakes[0].Change(func(f *fakeNode) { f.Answer = nil })
-				for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-					if _, err = locker.TryAcquire(t.Context(), "k"); err == nil {
-						break
-					}
-					if time.Since(start) > time.Minute {
-						t.Fatalf("a minute after the key may be set TryAcquire = %v", err)
-					}
-				}
-			})
-		}
-	}
-}
-
-// Nobody has to ask for it: a watch that has begun ends in an admission.
+// Nobody has to ask for it: one look starts the timer.
 func TestAQuarantineEndsWhileNobodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10())
 		_, _ = locker.TryAcquire(t.Context(), "k")
-		time.Sleep(11 * time.Second)
-		if recordsAt(fakes[0])[gate.MarkerKey] == "" {
-			t.Error("11s after one try the node is not admitted")
+		if left := locker.Stats().Nodes[0].QuarantineLeft; left < 11*time.Second || left > 11251*time.Millisecond {
+			t.Errorf("Stats says that %v are left, want 11.25s", left)
+		}
+		time.Sleep(12 * time.Second)
+		if age := recordAt(fakes[0]).Age; age < (11251 * time.Millisecond).Microseconds() {
+			t.Errorf("12s after one try the memory is %d µs old", age)
+		}
+		calls := fakes[0].Batches()
+		time.Sleep(time.Minute)
+		if more := fakes[0].Batches() - calls; more > 0 {
+			t.Errorf("an old memory was looked at %d times while nobody asked", more)
 		}
 		mustAcquire(t, locker, "k")
 	})
 }
 
-func TestWhereRecordsMayNotBeReadTheErrorSaysWhatToAllow(t *testing.T) {
+// None of them lives for as long as a quarantine lasts.
+func TestShortProcessesInTurnEndAQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, guard10(), WithKeyPrefix("app:"))
-		fakes[0].Change(func(f *fakeNode) { f.Answer = failing("MGET", "NOPERM this user may not") })
-		says(t, ErrNode, "allow +mget ~ql:epoch:app: ~ql:admitted:app: ~ql:set:app:: ")(locker.TryAcquire(t.Context(), "k"))
-		fakes[0].Change(func(f *fakeNode) { f.Answer = failing("GET", "NOPERM this user may not") })
-		if err := locker.AdmitNewNodes(t.Context()); err == nil || !strings.Contains(err.Error(), "allow ~ql:* with +set +get") {
-			t.Errorf("Admit where records may not be read = %v, want an error that says what to allow", err)
+		fakes, _ := fakeNodes(3)
+		far(fakes, 10*time.Millisecond)
+		start := time.Now()
+		for {
+			locker := another(t, fakes, guard10())
+			_, err := locker.TryAcquire(t.Context(), "k")
+			if took := time.Since(start); err == nil && took < 11251*time.Millisecond || err != nil && took > 14*time.Second {
+				t.Fatalf("after %v TryAcquire = %v, want a lock from 11.251s on", took, err)
+			}
+			if must(t, locker.Close()); err == nil {
+				break
+			}
+			time.Sleep(time.Second) // less than the 1.25s of a cap
 		}
 	})
 }
 
-// Who waits for a quarantine hears that it will not end.
-func TestARecordThatAppearsDuringAQuarantineIsTold(t *testing.T) {
+// What watched a node at long intervals has not seen the time between.
+func TestAMemoryThatNobodyWatchesDoesNotGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var seen recorder
-		locker, fakes := newLocker(t, 1, guard10(), seen.option())
-		_, _ = locker.TryAcquire(t.Context(), "k")
-		synctest.Wait()
-		putRecord(fakes[0], gate.MarkerKey, "v2 new")
-		for range 3 {
+		fakes, _ := fakeNodes(1)
+		for range 5 {
+			locker := another(t, fakes, guard10())
+			returns(t, ErrQuarantine)(locker.TryAcquire(t.Context(), "k"))
+			must(t, locker.Close())
+			time.Sleep(time.Hour)
+		}
+		if age := recordAt(fakes[0]).Age; age > 4*1250*1000 {
+			t.Errorf("after five looks the age is %d µs, want a cap for each but the first", age)
+		}
+	})
+}
+
+func TestAClockThatIsSetForwardMakesAMemoryOlderByNoMoreThanACap(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 1, guard10())
 			_, _ = locker.TryAcquire(t.Context(), "k")
-		}
-		if told := seen.of(NodeQuarantined, "newer version"); len(told) != 1 {
-			t.Errorf("the events are %v, want one that says that the record is newer", seen.events)
-		}
-	})
+			time.Sleep(5 * time.Second)
+			fakes[0].Change(func(f *fakeNode) { f.Skew = step })
+			time.Sleep(5 * time.Second) // the longest TTL since the node was new
+			returns(t, ErrQuarantine, "the clock was set by", step)(locker.TryAcquire(t.Context(), "k"))
+			time.Sleep(3 * time.Second)
+			mustAcquire(t, locker, "k")
+		})
+	}
 }
 
-// It begins anew with either half of a history, also where nobody has seen the node without
-// an epoch.
 func TestAQuarantineBeginsAnewWithAFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, guard10())
 		_, _ = locker.TryAcquire(t.Context(), "k")
 		time.Sleep(6 * time.Second)
 		fakes[0].Change(flushed)
-		putRecord(fakes[0], gate.EpochKey, gate.FormatEpoch(random.Nonce())) // another client's
-		putRecord(fakes[0], gate.SetKey, "v1 0:1@1")
-		for range 9 {
-			if lock, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
-				t.Fatalf("less than the longest TTL after FLUSHALL: TryAcquire = %v, %v, want ErrQuarantine", lock, err)
-			}
+		for range 11 {
+			returns(t, ErrQuarantine, "less than 9/8 of the longest TTL after FLUSHALL")(locker.TryAcquire(t.Context(), "k"))
 			time.Sleep(time.Second)
 		}
 		time.Sleep(2 * time.Second)
@@ -271,104 +136,262 @@ func TestAQuarantineBeginsAnewWithAFlush(t *testing.T) {
 	})
 }
 
-// A client that is given other nodes must not make a node its own that has forgotten whose it
-// was: an old client has a quorum with it, and this one with the nodes that are new.
-func TestAClientOfOtherNodesDoesNotEndAQuarantine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fakes, _ := fakeNodes(5)
-		old := another(t, fakes[:3], guard10())
-		admit(t, old)
-		young := another(t, fakes, guard10())
-		fakes[0].Restart()
-		for range 30 {
-			time.Sleep(time.Second)
-			if got, err := young.TryAcquire(t.Context(), "other"); err == nil {
-				mustRelease(t, got)
+// What keeps a memory from growing is named, and tried again.
+func TestAScriptThatMayNotRunIsNamedAndTriedAgain(t *testing.T) {
+	for refusal, want := range map[string]string{
+		"NOPERM this user has no permissions to run the 'hset' command": "allow +hset",
+		"OOM command not allowed when used mem":                         "maxmemory",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var seen recorder
+			locker, fakes := newLocker(t, 1, guard10(), seen.option())
+			fakes[0].Change(func(f *fakeNode) {
+				f.Answer = answering(fakenode.Refusal(refusal), func(args []any) bool { return args[0] == "EVALSHA" && args[1] == scripts.Remember.Digest })
+			})
+			var err error
+			for range 60 {
+				_, err = locker.TryAcquire(t.Context(), "k")
+				time.Sleep(time.Second)
 			}
+			if !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), refusal) || !strings.Contains(err.Error(), want) {
+				t.Errorf("where the script is refused TryAcquire = %v, want ErrQuarantine that says %q and %q", err, refusal, want)
+			}
+			if named := seen.of(NodeQuarantined, refusal, want); len(named) != 1 {
+				t.Errorf("of the events %v %d name the refusal, want one", seen.events, len(named))
+			}
+			fakes[0].Change(func(f *fakeNode) { f.Answer = nil })
+			time.Sleep(13 * time.Second)
+			mustAcquire(t, locker, "k")
+		})
+	}
+}
+
+// None of this lets a young node vote, and each error says what to do.
+func TestANodeThatTheGuardCannotReadHasNoVote(t *testing.T) {
+	for what, tt := range map[string]struct {
+		spoil func(f *fakeNode)
+		says  []string
+	}{
+		"a key of another type": {func(f *fakeNode) { f.Put("ql:memory:app:", fakenode.List, time.Hour) }, []string{`"ql:memory:app:"`, "who else uses it?"}},
+		"no rights on the key": {func(f *fakeNode) {
+			f.Answer = failing("HMGET", "NOPERM this user has no permissions to access one of the keys")
+		}, []string{"allow ~ql:memory:app: +hmget +hset"}},
+		"no right to read it": {func(f *fakeNode) {
+			f.Answer = failing("HMGET", "NOPERM this user has no permissions to run the 'hmget' command")
+		}, []string{`"ql:memory:app:"`, "allow +hmget"}},
+		"a proxy without HMGET":  {func(f *fakeNode) { f.Answer = failing("HMGET", "ERR unknown command 'HMGET'") }, []string{"does not know HMGET"}},
+		"no master_replid":       {func(f *fakeNode) { f.Info = strings.ReplaceAll(f.Info, "master_replid", "other") }, []string{"master_replid", "without WithRestartGuard"}},
+		"a replid that is short": {func(f *fakeNode) { f.Info = "role:master\r\nmaster_replid:0123\r\n" }, []string{"40 hex digits"}},
+		"no role":                {func(f *fakeNode) { f.Info = "master_replid:" + someReplid + "\r\n" }, []string{"no role"}},
+		"a replica":              {func(f *fakeNode) { f.Info = strings.ReplaceAll(f.Info, "role:master", "role:slave") }, []string{"the master's address"}},
+		"somebody else's record": {func(f *fakeNode) {
+			f.Memories["ql:memory:app:"] = fakenode.Memory{ID: fakenode.History("node-1"), For: "hunter2", Age: 1 << 50}
+		}, []string{`"ql:memory:app:"`, "who else uses it?"}},
+	} {
+		bubble(t, what, func(t *testing.T) {
+			locker, fakes := newLocker(t, 1, guard10(), WithKeyPrefix("app:"))
+			for _, late := range []bool{false, true} {
+				if late { // and in front of a vote that would count
+					fakes[0].Restart()
+					fakes[0].Change(func(f *fakeNode) { f.Answer = nil })
+					time.Sleep(2 * time.Second)
+					ripen(t, locker)
+					mustRelease(t, mustAcquire(t, locker, "k"))
+					time.Sleep(time.Millisecond)
+				}
+				fakes[0].Change(tt.spoil)
+				_, err := locker.TryAcquire(t.Context(), "k")
+				for _, want := range append(tt.says, "node-1") {
+					if !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+						t.Errorf("%s: TryAcquire = %v, want ErrNode that says %q and nobody's secret", what, err, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// An INFO that a proxy hides is no INFO of a node.
+func TestWhereInfoIsHiddenThereIsNoVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, guard10())
+		fakes[0].Change(func(f *fakeNode) { f.Answer = failing("INFO", "ERR unknown command 'INFO'") })
+		says(t, ErrNode, "INFO replication", "node-1")(locker.TryAcquire(t.Context(), "k"))
+	})
+}
+
+// Each of these could have a quorum beside the others.
+func TestANodeRefusesClientsWithOtherSettings(t *testing.T) {
+	for what, options := range map[string][]Option{
+		"a longer TTL":   {WithLongestTTL(time.Minute), WithRestartGuard()},
+		"a shorter TTL":  {WithLongestTTL(5 * time.Second), WithTTL(5 * time.Second), WithRestartGuard()},
+		"another set":    {guard10(), WithNodeSet(7)},
+		"a set of five":  {guard10(), option(func(*lockerOptions) {})},
+		"settings to be": {guard10()},
+	} {
+		bubble(t, what, func(t *testing.T) {
+			old, fakes := ripeLocker(t, 3)
+			before := recordAt(fakes[0])
+			if what == "settings to be" {
+				changeAll(fakes, func(f *fakeNode) {
+					own := f.Memories[memory.Key("")]
+					own.For = "5000 0:3"
+					f.Memories[memory.Key("")] = own
+				})
+				before = recordAt(fakes[0])
+			}
+			all := fakes
+			if what == "a set of five" {
+				more, _ := fakeNodes(5)
+				all = append(slices.Clone(fakes), more[3:]...)
+			}
+			other := another(t, all, options...)
+			for range 20 {
+				says(t, ErrNodeSet, strconv.Quote(before.For), strconv.Quote(other.board.Restarts.Text), "quorumlock settings --from")(other.TryAcquire(t.Context(), "k"))
+				time.Sleep(time.Second)
+			}
+			if after := recordAt(fakes[0]); after != before {
+				t.Errorf("a client with %s has made %+v of %+v", what, after, before)
+			}
+			if what == "settings to be" {
+				return
+			}
+			mustRelease(t, mustAcquire(t, old, "k"))
+			forEach(fakes[:1], (*fakeNode).Restart)
+			time.Sleep(2 * time.Second)
+			_, _ = other.TryAcquire(t.Context(), "k")
+			time.Sleep(20 * time.Second)
+			if after := recordAt(fakes[0]); after.For != "" {
+				t.Errorf("a client with %s has begun %+v at a node that came back empty", what, after)
+			}
+			mustRelease(t, mustAcquire(t, old, "k"))
+			time.Sleep(12 * time.Second)
+			if after := recordAt(fakes[0]); after.For != before.For {
+				t.Errorf("the record of a node that came back empty is %+v, want the old clients'", after)
+			}
+		})
+	}
+}
+
+// A client with the wrong list could begin a record where it hears of no other node.
+func TestARecordIsBegunByWhoHasHeardOfAllNodesOrOfOneThatAgrees(t *testing.T) {
+	for agrees, begun := range map[bool]bool{false: false, true: true} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, guard10())
+			if agrees {
+				fakes[1].Change(func(f *fakeNode) { f.Memories[memory.Key("")] = ripe(locker, f) })
+			}
+			fakes[2].Change(cutOff)
+			_, _ = locker.TryAcquire(t.Context(), "k")
+			time.Sleep(15 * time.Second)
+			if got := recordAt(fakes[0]) != (fakenode.Memory{}); got != begun {
+				t.Errorf("one node is down, another agrees: %t, the record of the third was begun: %t", agrees, got)
+			}
+			_, err := locker.TryAcquire(t.Context(), "k")
+			if begun != (err == nil) {
+				t.Errorf("one node is down, another agrees: %t: TryAcquire = %v", agrees, err)
+			}
+			if !begun {
+				says(t, ErrQuarantine, "begins no record there before node node-3 has answered")(nil, err)
+				fakes[2].Change(func(f *fakeNode) { f.Refused = nil })
+				lock, err := locker.Acquire(t.Context(), "k")
+				must(t, err, "when all nodes answer")
+				mustRelease(t, lock)
+			}
+		})
+	}
+}
+
+// After a power cut some nodes may never come back. Those that have kept their files know whose they are.
+func TestNodesThatComeBackWithTheirFilesNeedNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, fakes := ripeLocker(t, 5)
+		changeAll(fakes, anotherHistory)
+		changeAll(fakes[3:], cutOff)
+		locker := another(t, fakes, guard10())
+		says(t, ErrQuarantine, "it was started anew or promoted")(locker.TryAcquire(t.Context(), "k"))
+		time.Sleep(12 * time.Second)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+	})
+}
+
+// mergeNodes makes the third of three nodes silent, and the second two addresses with the first.
+func mergeNodes(fakes []*fakeNode) {
+	fakes[2].Change(cutOff)
+	own := recordAt(fakes[0])
+	fakes[1].Change(func(f *fakeNode) {
+		f.Info = strings.Replace(f.Info, fakenode.History("node-2"), fakenode.History("node-1"), 1)
+		f.Memories[memory.Key("")] = own
+	})
+}
+
+// Extensions that share a command are votes as any others.
+func TestEachExtensionOfACommandIsJudgedByItsLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := ripeLocker(t, 3)
+		var locks []*Lock
+		for i := range 8 {
+			locks = append(locks, mustAcquire(t, locker, strconv.Itoa(i)))
 		}
-		fakes[0].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
-		first := mustAcquire(t, old, "k")
 		synctest.Wait()
-		fakes[0].Change(func(f *fakeNode) { f.Refused = nil })
+		mergeNodes(fakes)
 		time.Sleep(time.Second)
-		if second, err := young.TryAcquire(t.Context(), "k"); err == nil && first.Valid() {
-			t.Errorf("a client of three nodes and one of five both hold the key; a node has %v", second)
-		}
-		if set := recordsAt(fakes[0])[gate.SetKey]; set != "" {
-			t.Errorf("the node that came back empty was listed as %q by a client of five nodes", set)
-		}
-		time.Sleep(time.Minute) // looked at now and then
-		mustRelease(t, mustAcquire(t, old, "k2"))
-		time.Sleep(time.Minute)
-		mustRelease(t, mustAcquire(t, old, "k2"))
-		synctest.Wait()
-		if set := recordsAt(fakes[0])[gate.SetKey]; set != gate.FormatSet(0, 3) {
-			t.Errorf("the node that came back empty is listed as %q, want %q", set, gate.FormatSet(0, 3))
+		for i, err := range extendAll(t, locks, fakes[0], func(int) time.Duration { return 10 * time.Second }) {
+			if !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "vote twice") {
+				t.Errorf("extension %d with one server as two nodes = %v, want ErrNode", i, err)
+			}
 		}
 	})
 }
 
-// A fresh process that may take shorter leases than the others, and hears nobody who tells it,
-// must not end a quarantine.
-func TestAClientOfShorterLeasesEndsNoQuarantineByItself(t *testing.T) {
+// Two addresses of one server, of which nobody could tell before.
+func TestTwoNodesWithOneHistoryAreOneVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fakes, _ := fakeNodes(3)
-		long := another(t, fakes, WithLongestTTL(30*time.Second), WithRestartGuard(), WithTTL(30*time.Second))
-		admit(t, long)
-		hang := func(nodes ...int) {
-			for _, n := range nodes {
-				fakes[n].Stop()
+		locker, fakes := ripeLocker(t, 3)
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		synctest.Wait()
+		mergeNodes(fakes)
+		says(t, ErrNode, "vote twice")(locker.TryAcquire(t.Context(), "k"))
+		synctest.Wait()
+		wantFree(t, fakes, "k")
+	})
+}
+
+// A late copy of the script, with what a client knew a while ago, makes no memory older than it is.
+func TestALateScriptMakesNoMemoryOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 1, guard10())
+		var late []driver.Command
+		before(fakes, "EVAL", func(_ *fakeNode, args []any) {
+			if args[1] == scripts.Remember.Source {
+				late = []driver.Command{{Args: slices.Clone(args)}}
 			}
-		}
-		resume := func(nodes ...int) {
-			for _, n := range nodes {
-				fakes[n].Change((*fakeNode).Wake)
+		})
+		_, err := locker.Acquire(context.WithoutCancel(t.Context()), "k", WithMaxWait(time.Minute))
+		must(t, err)
+		must(t, locker.Close())
+		fakes[0].Restart()
+		fakes[0].Change(func(f *fakeNode) {
+			for range 1000 {
+				f.Run(late)
 			}
-		}
-		fakes[1].Restart()
-		hang(0, 2)
-		short := another(t, fakes, guard10())
-		var told string
-		for range 30 {
-			time.Sleep(time.Second)
-			if _, err := short.TryAcquire(t.Context(), "other"); errors.Is(err, ErrQuarantine) {
-				told = err.Error()
-			}
-		}
-		if m := recordsAt(fakes[1])[gate.MarkerKey]; m != "" {
-			t.Errorf("the node was admitted, %q, by a client that has heard of no other node", m)
-		}
-		for _, text := range []string{"no node that is admitted", fakes[0].Name() + ", " + fakes[2].Name(), "ForceAdmission"} {
-			if !strings.Contains(told, text) {
-				t.Errorf("the last error is %q, want one that says %q", told, text)
-			}
-		}
-		_ = short.Close()
-		resume(0, 2)
-		for range 2 {
-			time.Sleep(time.Minute)
-			mustRelease(t, mustAcquire(t, long, "other"))
-			synctest.Wait()
-		}
-		if m, err := gate.ParseMarker(recordsAt(fakes[1])[gate.MarkerKey]); err != nil || m.Ms != 30_000 {
-			t.Errorf("the node is admitted for %d ms, %v, want 30000", m.Ms, err)
+		})
+		if m := recordAt(fakes[0]); late == nil || m.Age != 0 || m.ID != protocol.Field(fakes[0].Info, "master_replid:") {
+			t.Errorf("a thousand late scripts have made %+v of a node that came back empty", m)
 		}
 	})
 }
 
 // A probe asks once for itself and up to twice for the clock. Where they shared one time-out, a node
-// that is far, but in time, was down for as long as it was far, and new nodes were never admitted.
-func TestNewNodesAreAdmittedThoughEachAnswerOfTwoTakesMostOfATimeOut(t *testing.T) {
+// that is far, but in time, was down for as long as it was far, and new nodes never voted.
+func TestNewNodesComeToVoteThoughEachAnswerOfTwoTakesMostOfATimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5, guard10(), WithClockGuard())
-		for _, f := range fakes[3:] {
-			f.Change(func(f *fakeNode) { f.Refused = fakenode.ErrCut })
-		}
+		changeAll(fakes[3:], func(f *fakeNode) { f.Refused = fakenode.ErrCut })
 		_, _ = locker.TryAcquire(t.Context(), "down") // the next probe is not a node's first, which may take longer
-		for _, f := range fakes[3:] {
-			f.Change(func(f *fakeNode) { f.Delay, f.Refused = 200*time.Millisecond, nil })
-		}
-		time.Sleep(12 * time.Second)
+		changeAll(fakes[3:], func(f *fakeNode) { f.Delay, f.Refused = 200*time.Millisecond, nil })
+		_, _ = locker.TryAcquire(t.Context(), "probe")
+		time.Sleep(14 * time.Second)
 		_, _ = locker.TryAcquire(t.Context(), "probe")
 		time.Sleep(time.Second)
 		mustAcquire(t, locker, "k")
@@ -376,33 +399,6 @@ func TestNewNodesAreAdmittedThoughEachAnswerOfTwoTakesMostOfATimeOut(t *testing.
 			if why := n.DownFor(); why != nil {
 				t.Errorf("%s is down: %v", n.Name(), why)
 			}
-		}
-	})
-}
-
-// What a quarantine waits for may be up for a moment only, too short for anybody to ask it.
-func TestANodeThatComesUpIsLookedAtByItsProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 5, guard10())
-		for _, f := range fakes[3:] {
-			f.Change(func(f *fakeNode) { f.Refused = fakenode.ErrCut })
-		}
-		time.Sleep(time.Second) // the clock shows more than nothing
-		_, _ = locker.TryAcquire(t.Context(), "k")
-		time.Sleep(5 * time.Second)
-		for _, f := range fakes[3:] {
-			f.Change(func(f *fakeNode) {
-				f.Refused = nil
-				f.Hold = func(string) <-chan struct{} { // it answers once
-					f.Refused = fakenode.ErrCut
-					return nil
-				}
-			})
-		}
-		_, _ = locker.TryAcquire(t.Context(), "k")
-		time.Sleep(7 * time.Second)
-		if recordsAt(fakes[0])[gate.MarkerKey] == "" {
-			t.Error("a node was not admitted although the others had answered while it sat out")
 		}
 	})
 }
@@ -425,45 +421,5 @@ func TestTheFirstProbeOfAFarNodeHasTimeForAConnection(t *testing.T) {
 		if why := locker.board.Nodes[0].DownFor(); why != nil || !locker.board.Nodes[0].Up() {
 			t.Errorf("after a connection was made in seven round trips of 240ms the node is down: %v", why)
 		}
-	})
-}
-
-// Who ends a quarantine by its own settings looks once more before it writes: what it knows of
-// the node may be as old as its watch.
-func TestTheEndOfAWatchDoesNotUndoAnAdmission(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fakes, _ := fakeNodes(3)
-		admit(t, another(t, fakes, guard10()))
-		changeAll(fakes, func(f *fakeNode) { delete(f.Keys, gate.MarkerKey) })
-		short := another(t, fakes, guard10())
-		_, _ = short.TryAcquire(t.Context(), "k")
-		synctest.Wait() // it watches all of them
-		long := another(t, fakes, WithLongestTTL(30*time.Second), WithRestartGuard())
-		must(t, long.ForceAdmission(t.Context()))
-		time.Sleep(15 * time.Second) // its watches are over
-		for _, f := range fakes {
-			if m, err := gate.ParseMarker(recordsAt(f)[gate.MarkerKey]); err != nil || m.Ms != 30_000 {
-				t.Errorf("%s is admitted for %d ms, %v, want 30000", f.Name(), m.Ms, err)
-			}
-		}
-	})
-}
-
-// After a power cut some nodes may never come back. Those that have kept their files know what
-// they were admitted for.
-func TestNodesThatComeBackWithTheirFilesNeedNoOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fakes, _ := fakeNodes(5)
-		admit(t, another(t, fakes, guard10()))
-		for i, f := range fakes {
-			f.Change(anotherHistory)
-			if i > 2 {
-				f.Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
-			}
-		}
-		locker := another(t, fakes, guard10())
-		returns(t, ErrQuarantine, "the nodes were started anew")(locker.TryAcquire(t.Context(), "k"))
-		time.Sleep(11 * time.Second)
-		mustRelease(t, mustAcquire(t, locker, "k"))
 	})
 }

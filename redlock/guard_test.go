@@ -11,23 +11,39 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/scripts"
 	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
-// admittedLocker returns a Locker with a guard of 10s on nodes that it has admitted.
-func admittedLocker(t *testing.T, n int, options ...Option) (*Locker, []*fakeNode) {
+// guard10 is the guard of most of these tests.
+func guard10() Option {
+	return option(func(o *lockerOptions) { o.longest, o.bounded, o.guards = 10*time.Second, true, true })
+}
+
+// ripeLocker returns a Locker with a guard of 10s on nodes that have been watched for long enough.
+func ripeLocker(t *testing.T, n int, options ...Option) (*Locker, []*fakeNode) {
 	t.Helper()
 	locker, fakes := newLocker(t, n, append([]Option{WithLongestTTL(10 * time.Second), WithRestartGuard()}, options...)...)
-	admit(t, locker)
+	ripen(t, locker)
 	return locker, fakes
 }
 
-func admit(t *testing.T, locker *Locker) {
+// ripen makes the memories of a Locker's nodes old.
+func ripen(t *testing.T, l *Locker) {
 	t.Helper()
-	must(t, locker.AdmitNewNodes(t.Context()))
-	synctest.Wait()
+	for _, n := range l.board.Nodes {
+		n.Driver.(interface{ Change(how func(*fakeNode)) }).Change(func(f *fakeNode) {
+			f.Memories[memory.Key(l.options.prefix)] = ripe(l, f)
+		})
+	}
+}
+
+// ripe is the record of a node that has been watched for long enough. The node's mutex is held.
+func ripe(l *Locker, f *fakeNode) fakenode.Memory {
+	rules := l.board.Restarts.Rules
+	return fakenode.Memory{ID: protocol.Field(f.Info, "master_replid:"), For: rules.Text, Age: rules.Need().Microseconds(), Last: f.Now().UnixMicro()}
 }
 
 // A vote that a node forgot is given to somebody else: the pair of holders that the
@@ -44,7 +60,7 @@ func TestANodeThatComesBackEmptyMakesTwoHoldersWithoutTheGuardAndNoneWithIt(t *t
 				two := another(t, fakes, options...)
 				guarded := options != nil
 				if guarded {
-					admit(t, one)
+					ripen(t, one)
 				}
 				fakes[0].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 				first, err := take(t, one) // at nodes 2 and 3
@@ -67,7 +83,7 @@ func TestANodeThatComesBackEmptyMakesTwoHoldersWithoutTheGuardAndNoneWithIt(t *t
 	}
 }
 
-func TestAnUnadmittedNodeDoesNotVote(t *testing.T) {
+func TestANewNodeDoesNotVoteYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithLongestTTL(10*time.Second), WithRestartGuard())
 		_, err := locker.TryAcquire(t.Context(), "k")
@@ -76,7 +92,7 @@ func TestAnUnadmittedNodeDoesNotVote(t *testing.T) {
 		}
 		synctest.Wait()
 		wantFree(t, fakes, "k")
-		time.Sleep(11 * time.Second)
+		time.Sleep(12 * time.Second)
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		mustAcquire(t, another(t, fakes, WithLongestTTL(10*time.Second), WithRestartGuard()), "k")
 	})
@@ -91,7 +107,7 @@ func anotherHistory(f *fakeNode) {
 // It may have forgotten a greater number.
 func TestASecondRoundIsGuarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 3, WithFences())
+		locker, fakes := ripeLocker(t, 3, WithFences())
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		setFence(fakes, time.Now().Add(time.Hour).UnixMicro())
 		before(fakes, "ZSCORE", func(f *fakeNode, args []any) {
@@ -108,7 +124,7 @@ func TestASecondRoundIsGuarded(t *testing.T) {
 func TestAQuarantineEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen recorder
-		locker, fakes := admittedLocker(t, 3, seen.option())
+		locker, fakes := ripeLocker(t, 3, seen.option())
 		fakes[0].Restart()
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
@@ -117,13 +133,13 @@ func TestAQuarantineEndsByItself(t *testing.T) {
 			t.Fatalf("%v, want the restarted node in quarantine", vote)
 		}
 		mustRelease(t, lock)
-		time.Sleep(10*time.Second + 50*time.Millisecond)
+		time.Sleep(11*time.Second + 200*time.Millisecond)
 		lock = mustAcquire(t, locker, "k")
 		if vote := lock.Votes()[0]; !errors.Is(vote.Err, ErrQuarantine) {
-			t.Errorf("%v after the longest TTL and without the drift allowance, want it in quarantine", vote)
+			t.Errorf("%v after 11.2s, want it in quarantine for 9/8 of 10s", vote)
 		}
 		mustRelease(t, lock)
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(700 * time.Millisecond) // the timer watches twice in 1.25s
 		if vote := mustAcquire(t, locker, "k").Votes()[0]; vote.Answer != Granted {
 			t.Errorf("%v after the quarantine, want its vote", vote)
 		}
@@ -135,7 +151,7 @@ func TestAQuarantineEndsByItself(t *testing.T) {
 
 func TestAQuarantineBeginsAnewWithEachRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 3)
+		locker, fakes := ripeLocker(t, 3)
 		for range 3 {
 			fakes[0].Restart()
 			mustRelease(t, mustAcquire(t, locker, "k"))
@@ -148,9 +164,9 @@ func TestAQuarantineBeginsAnewWithEachRestart(t *testing.T) {
 			t.Errorf("%v 6s after its last restart, want it in quarantine", vote)
 		}
 		mustRelease(t, lock)
-		time.Sleep(5 * time.Second)
+		time.Sleep(6 * time.Second)
 		if vote := mustAcquire(t, locker, "k").Votes()[0]; vote.Answer != Granted {
-			t.Errorf("%v 11s after its last restart, want its vote", vote)
+			t.Errorf("%v 12s after its last restart, want its vote", vote)
 		}
 	})
 }
@@ -158,7 +174,7 @@ func TestAQuarantineBeginsAnewWithEachRestart(t *testing.T) {
 // Who comes later has not seen the history for long enough, and cannot end it sooner.
 func TestAFreshProcessDoesNotEndAQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, fakes := admittedLocker(t, 1)
+		_, fakes := ripeLocker(t, 1)
 		fakes[0].Restart()
 		time.Sleep(time.Hour)
 		two := another(t, fakes, WithLongestTTL(10*time.Second), WithRestartGuard())
@@ -169,7 +185,7 @@ func TestAFreshProcessDoesNotEndAQuarantine(t *testing.T) {
 
 func TestWaitersOutlastAQuarantineOfAllNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 3)
+		locker, fakes := ripeLocker(t, 3)
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		forEach(fakes, (*fakeNode).Restart)
 		start := time.Now()
@@ -177,48 +193,17 @@ func TestWaitersOutlastAQuarantineOfAllNodes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Acquire = %v after %v, want it to wait for the nodes", err, time.Since(start))
 		}
-		if waited := time.Since(start); waited < 10*time.Second || waited > 11*time.Second {
-			t.Errorf("Acquire took %v, want the longest TTL and little more", waited)
+		if waited := time.Since(start); waited < 11250*time.Millisecond || waited > 13*time.Second {
+			t.Errorf("Acquire took %v, want 9/8 of the longest TTL and little more", waited)
 		}
 		mustRelease(t, lock)
 	})
 }
 
-// Nobody has called AdmitNewNodes: a minute of silence would say nothing of that.
-func TestAWaitOnNewNodesSaysAtOnceWhatToDo(t *testing.T) {
-	for name, acquire := range kindsOfLocks {
-		for silent, most := range map[int]time.Duration{0: time.Second, 1: 11 * time.Second} { // the default of WithMaxOutage
-			synctest.Test(t, func(t *testing.T) {
-				locker, fakes := newLocker(t, 3, WithLongestTTL(time.Minute), WithRestartGuard(), WithFences())
-				far(fakes, time.Millisecond)
-				forEach(fakes[:silent], (*fakeNode).Stop)
-				start := time.Now()
-				_, err := acquire(locker, t.Context())
-				if took := time.Since(start); took > most || !errors.Is(err, ErrQuarantine) || !errors.Is(err, ErrNoQuorum) {
-					t.Errorf("an acquire of %s on new nodes, %d of them silent = %v after %v, want ErrQuarantine within %v", name, silent, err, took, most)
-				}
-				for _, want := range []string{"nobody has admitted it", "votes again in ", "keep a Locker open until then"} {
-					if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "AdmitNewNodes") { // which is too late now
-						t.Errorf("an acquire of %s on new nodes = %v, want an error with %q, and no advice to admit them", name, err, want)
-					}
-				}
-				forEach(fakes[:silent], (*fakeNode).Resume)
-				time.Sleep(2 * time.Second) // they are asked again
-				says(t, ErrAdmitted, "once a Locker was open for the longest TTL")(locker.AdmitNewNodes(t.Context()))
-				says(t, ErrQuarantine, "a client was faster")(locker.AdmitNewNodes(t.Context()))
-				time.Sleep(62 * time.Second)
-				if _, err := acquire(locker, t.Context()); err != nil {
-					t.Errorf("an acquire of %s when the Locker was open for the guard's minute = %v", name, err)
-				}
-			})
-		}
-	}
-}
-
-// What it has not seen yet may be admitted.
+// What it has not seen yet may vote.
 func TestANewProcessOutlastsAQuarantineOfMostNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, fakes := admittedLocker(t, 3)
+		_, fakes := ripeLocker(t, 3)
 		forEach(fakes[:2], (*fakeNode).Restart)
 		far(fakes[2:], 100*time.Millisecond)
 		start := time.Now()
@@ -232,7 +217,7 @@ func TestANewProcessOutlastsAQuarantineOfMostNodes(t *testing.T) {
 
 func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 3)
+		locker, fakes := ripeLocker(t, 3)
 		mustRelease(t, mustAcquire(t, locker, "warm"))
 		synctest.Wait()
 		changeAll(fakes, func(f *fakeNode) { f.Log, f.Calls = nil, 0 })
@@ -246,7 +231,7 @@ func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 		}
 		all.Wait()
 		synctest.Wait()
-		looks, markers, sets, batches := fakes[0].Count("INFO"), fakes[0].Count("MGET"), fakes[0].Count("SET"), fakes[0].Batches()
+		looks, markers, sets, batches := fakes[0].Count("INFO"), fakes[0].Count("HMGET"), fakes[0].Count("SET"), fakes[0].Batches()
 		if sets != 64 || looks != batches || markers != batches || batches == sets {
 			t.Errorf("%d grants came in %d batches with %d looks at the history and %d at the marker, want 64 in fewer batches, and one of each a batch",
 				sets, batches, looks, markers)
@@ -258,11 +243,11 @@ func TestTheGuardCostsTwoCommandsABatch(t *testing.T) {
 // complete, so what a holder does there counts no more than what others do.
 func TestANodeInQuarantineCountsForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 3)
+		locker, fakes := ripeLocker(t, 3)
 		lock := mustAcquire(t, locker, "k")
 		got := waitFor(t.Context(), locker)
-		for _, f := range fakes[:2] { // their marker is gone, their keys are not
-			f.Change(func(f *fakeNode) { delete(f.Keys, gate.MarkerKey) })
+		for _, f := range fakes[:2] { // their record is gone, their keys are not
+			f.Change(func(f *fakeNode) { clear(f.Memories) })
 		}
 		time.Sleep(time.Second)
 		until := lock.Until()
@@ -282,7 +267,7 @@ func TestANodeInQuarantineCountsForNobody(t *testing.T) {
 
 func TestARenewalByNodesInQuarantineDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 3)
+		locker, fakes := ripeLocker(t, 3)
 		lock := mustAcquire(t, locker, "k", WithRenewal())
 		changeAll(fakes[:2], anotherHistory)
 		until, ctx := lock.Until(), lock.Context()
@@ -325,7 +310,7 @@ func TestTheGuardBoundsLeases(t *testing.T) {
 		returns(t, ErrOption, "Acquire for longer than any client, without a guard")(locker.Acquire(t.Context(), "k", WithTTL(time.Minute)))
 	})
 	synctest.Test(t, func(t *testing.T) {
-		locker, _ := admittedLocker(t, 3)
+		locker, _ := ripeLocker(t, 3)
 		returns(t, ErrOption, "Acquire for longer than the guard knows of")(locker.Acquire(t.Context(), "k", WithTTL(time.Minute)))
 		returns(t, ErrOption, "Extend for longer than the guard knows of")(mustAcquire(t, locker, "k").Extend(t.Context(), time.Minute))
 	})
@@ -355,11 +340,11 @@ func TestNodesThatTheGuardCannotJudgeAreRefused(t *testing.T) {
 	}
 }
 
-// The marker comes with the data that a replica copies. Until it is promoted it is none
+// The record comes with the data that a replica copies. Until it is promoted it is none
 // of the masters.
-func TestAReplicaIsNoVoteWhateverItsMarker(t *testing.T) {
+func TestAReplicaIsNoVoteWhateverItsRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 1)
+		locker, fakes := ripeLocker(t, 1)
 		fakes[0].Change(func(f *fakeNode) { f.Info = strings.ReplaceAll(f.Info, "role:master", "role:slave") })
 		returns(t, ErrNode)(locker.TryAcquire(t.Context(), "k"))
 	})
@@ -391,7 +376,12 @@ func TestAStepOfANodesClock(t *testing.T) {
 			if !slices.Contains(seen.kinds(), NodeClockStepped) {
 				t.Errorf("a clock was stepped by %v: the events are %v, want NodeClockStepped", tt.step, seen.kinds())
 			}
-			time.Sleep(11 * time.Second)
+			time.Sleep(10*time.Second + 50*time.Millisecond) // the longest TTL, without the allowance for drift
+			lock = mustAcquire(t, locker, "fourth")
+			if out := errors.Is(lock.Votes()[0].Err, ErrQuarantine); out != tt.out {
+				t.Errorf("10.05s after a clock was stepped by %v: %v, want in quarantine: %v", tt.step, lock.Votes()[0], tt.out)
+			}
+			time.Sleep(time.Second)
 			if vote := mustAcquire(t, locker, "third").Votes()[0]; vote.Answer != Granted {
 				t.Errorf("11s after a clock was stepped by %v: %v, want its vote", tt.step, vote)
 			}
@@ -446,14 +436,14 @@ func TestANodeThatDoesNotTellItsTimeHasNoVoteWithTheClockGuard(t *testing.T) {
 	})
 }
 
-// The marker is set while others go on to acquire, and again if that fails.
+// The script runs while others go on to acquire, and again if it fails.
 func TestAQuarantineEndsUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard())
 		sets := 0
 		fakes[0].Change(func(f *fakeNode) {
 			f.Answer = func(args []any) *driver.Reply {
-				if args[0] == "SET" && args[1] == gate.MarkerKey {
+				if args[0] == "EVALSHA" && args[1] == scripts.Remember.Digest {
 					if sets++; sets < 3 {
 						return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed"}
 					}
@@ -468,7 +458,7 @@ func TestAQuarantineEndsUnderLoad(t *testing.T) {
 				mustRelease(t, lock)
 				break
 			}
-			if time.Since(start) > 12*time.Second {
+			if time.Since(start) > 14*time.Second {
 				t.Fatalf("after %v: %v", time.Since(start), err)
 			}
 			time.Sleep(2 * time.Millisecond)
@@ -476,45 +466,14 @@ func TestAQuarantineEndsUnderLoad(t *testing.T) {
 	})
 }
 
-// shows lets a node show these records.
-func shows(f *fakeNode, records ...driver.Reply) {
-	f.Change(func(f *fakeNode) {
-		f.Answer = answering(driver.Reply{Kind: driver.Array, Elems: records}, func(args []any) bool { return args[0] == "MGET" })
-	})
-}
-
-func TestOnlyAStringIsARecord(t *testing.T) {
-	m := gate.Marker{Replid: fakenode.History("node-1"), Nonce: random.Nonce(), Ms: 10000}
-	for odd := -1; odd < len(gate.RecordKeys); odd++ {
-		for _, kind := range []driver.Kind{driver.Nil, driver.Integer, driver.Array, driver.Failure, 99} {
-			synctest.Test(t, func(t *testing.T) {
-				locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard())
-				var records []driver.Reply
-				for i, text := range []string{gate.FormatEpoch(m.Nonce), m.String(), gate.FormatSet(0, 1)} {
-					records = append(records, driver.Reply{Kind: driver.String, Str: text})
-					if i == odd {
-						records[i].Kind = kind
-					}
-				}
-				shows(fakes[0], records...)
-				if _, err := locker.TryAcquire(t.Context(), "k"); (err == nil) != (odd < 0) {
-					t.Errorf("where record %d is a reply of kind %d: TryAcquire = %v", odd, kind, err)
-				}
-			})
+func TestTheGuardsKeyIsNoKeyOfALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guarded, fakes := ripeLocker(t, 3)
+		if lock, err := guarded.TryAcquire(t.Context(), memory.Key("")); !errors.Is(err, ErrOption) {
+			t.Errorf("TryAcquire of the guard's key = %v, %v, want ErrOption", lock, err)
 		}
-	}
-}
-
-func TestTheGuardsKeysAreNoKeysOfLocks(t *testing.T) {
-	for _, key := range gate.RecordKeys {
-		synctest.Test(t, func(t *testing.T) {
-			guarded, fakes := admittedLocker(t, 3)
-			if lock, err := guarded.TryAcquire(t.Context(), key); !errors.Is(err, ErrOption) {
-				t.Errorf("TryAcquire of the guard's key %q = %v, %v, want ErrOption", key, lock, err)
-			}
-			mustRelease(t, mustAcquire(t, another(t, fakes, WithKeyPrefix("p:")), key))
-		})
-	}
+		mustRelease(t, mustAcquire(t, another(t, fakes, WithKeyPrefix("p:")), memory.Key("")))
+	})
 }
 
 // changeBefore lets a node lose its history in front of the next command that is about
@@ -533,17 +492,14 @@ func changeBefore(f *fakeNode, key string, how func(f *fakeNode)) {
 // in between.
 func resynced(f *fakeNode) {
 	anotherHistory(f)
-	for key := range f.Keys {
-		if !slices.Contains(gate.RecordKeys[:], key) {
-			delete(f.Keys, key)
-		}
-	}
+	clear(f.Keys)
 }
 
 // flushed is a node after FLUSHALL.
 func flushed(f *fakeNode) {
 	clear(f.Keys)
 	clear(f.Fences)
+	clear(f.Memories)
 }
 
 // A batch is not atomic. What the node loses in front of a grant is seen by the look
@@ -554,7 +510,7 @@ func TestANodeThatForgetsInFrontOfAGrantIsSeenBehindIt(t *testing.T) {
 		"FLUSHALL": flushed,
 	} {
 		bubble(t, what, func(t *testing.T) {
-			one, fakes := admittedLocker(t, 3)
+			one, fakes := ripeLocker(t, 3)
 			two := another(t, fakes, WithLongestTTL(10*time.Second), WithRestartGuard())
 			mustRelease(t, mustAcquire(t, two, "warm")) // it knows the nodes
 			fakes[0].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
@@ -577,7 +533,7 @@ func TestANodeThatForgetsInFrontOfAGrantIsSeenBehindIt(t *testing.T) {
 // it had not sent to its master of a moment.
 func TestANodeThatIsPromotedInFrontOfAGrantHasNoVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 1)
+		locker, fakes := ripeLocker(t, 1)
 		mustRelease(t, mustAcquire(t, locker, "warm"))
 		changeBefore(fakes[0], "k", anotherHistory)
 		returns(t, ErrQuarantine, "TryAcquire at a node that was promoted in front of the grant")(locker.TryAcquire(t.Context(), "k"))
@@ -587,7 +543,7 @@ func TestANodeThatIsPromotedInFrontOfAGrantHasNoVote(t *testing.T) {
 // The same for every other command that makes a vote.
 func TestTheLookStandsBehindAllThatMakesAVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 1, WithFences(), noTrims, WithLongestTTL(10*time.Second), WithClockGuard())
+		locker, fakes := ripeLocker(t, 1, WithFences(), noTrims, WithLongestTTL(10*time.Second), WithClockGuard())
 		lock := mustAcquire(t, locker, "k")
 		if err := lock.Extend(t.Context(), 10*time.Second); err != nil { // the node knows the script now
 			t.Fatal(err)
@@ -599,12 +555,12 @@ func TestTheLookStandsBehindAllThatMakesAVote(t *testing.T) {
 		synctest.Wait()
 		var log []string
 		fakes[0].Change(func(f *fakeNode) { log, f.Log = f.Log, nil })
-		if want := []string{"SET", "ZADD", "ZSCORE", "GET", "INFO", "MGET", "TIME"}; !slices.Equal(log, want) {
+		if want := []string{"SET", "ZADD", "ZSCORE", "GET", "INFO", "HMGET", "TIME"}; !slices.Equal(log, want) {
 			t.Errorf("an acquire is %v, want %v", log, want)
 		}
 		must(t, lock.Extend(t.Context(), 10*time.Second))
 		fakes[0].Change(func(f *fakeNode) { log = f.Log })
-		if want := []string{"EVALSHA", "INFO", "MGET", "TIME"}; !slices.Equal(log, want) {
+		if want := []string{"EVALSHA", "INFO", "HMGET", "TIME"}; !slices.Equal(log, want) {
 			t.Errorf("an extension is %v, want %v", log, want)
 		}
 	})
@@ -613,7 +569,7 @@ func TestTheLookStandsBehindAllThatMakesAVote(t *testing.T) {
 // A connection that breaks behind the grant leaves it without a look.
 func TestAGrantWhoseLookIsLostIsNoVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 1)
+		locker, fakes := ripeLocker(t, 1)
 		mustRelease(t, mustAcquire(t, locker, "warm"))
 		synctest.Wait()
 		fakes[0].Change(func(f *fakeNode) { f.Lose = func(name string) bool { return name == "INFO" } })
@@ -630,7 +586,7 @@ func TestAVoteWhoseReplyTookLongerThanTheNodeTimeoutDoesNotCount(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			machine := new(sleeper)
 			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard(), WithFences(), machine.option())
-			admit(t, locker)
+			ripen(t, locker)
 			mustRelease(t, mustAcquire(t, locker, "warm"))
 			time.Sleep(2 * time.Second)
 			before(fakes[:1], "SET", func(_ *fakeNode, args []any) {
@@ -654,12 +610,12 @@ func TestBothHalvesOfAHoldAreLookedAt(t *testing.T) {
 		fails   error
 	}{
 		"nothing": {func(*fakeNode, *sleeper) {}, nil},
-		"a marker that is away for the first half": {func(f *fakeNode, _ *sleeper) {
-			marker := f.Keys[gate.MarkerKey]
-			delete(f.Keys, gate.MarkerKey)
+		"a record that is away for the first half": {func(f *fakeNode, _ *sleeper) {
+			own := f.Memories[memory.Key("")]
+			clear(f.Memories)
 			f.Answer = func(args []any) *driver.Reply {
 				if args[0] == "PEXPIRE" {
-					f.Keys[gate.MarkerKey] = marker
+					f.Memories[memory.Key("")] = own
 				}
 				return nil
 			}
@@ -670,7 +626,7 @@ func TestBothHalvesOfAHoldAreLookedAt(t *testing.T) {
 			machine := new(sleeper)
 			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard(), machine.option())
 			fakes[0].Change(func(f *fakeNode) { f.Scriptless, f.Kind = true, fakenode.Valkey9 })
-			admit(t, locker)
+			ripen(t, locker)
 			lock := mustAcquire(t, locker, "k")
 			time.Sleep(time.Second)
 			before(fakes[:1], "INFO", func(f *fakeNode, _ []any) {

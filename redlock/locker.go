@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/deadlock"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
@@ -147,11 +148,7 @@ func (l *Locker) nodeConfig(size int) node.Config {
 		EvictingOK: o.evictingOK, NeedsTime: o.fences, Durability: o.durability(), ClockGuard: o.clockGuard(),
 	}
 	if o.guards {
-		r := &gate.Restarts{
-			Longest: o.guard(), NodeSet: o.nodeSet, Size: size, Quorum: majority, Prefix: o.prefix, Drift: o.drift,
-			Clock: l.clock, Random: o.random,
-		}
-		c.Restarts = r.Init()
+		c.Restarts = gate.NewRestarts(memory.Settings{Longest: o.guard(), NodeSet: o.nodeSet, Size: size}, o.prefix, l.clock)
 	}
 	return c
 }

@@ -30,17 +30,17 @@ func TestCheckNamesTheNodesThatHaveNoVote(t *testing.T) {
 		{"evicts", func(f *fakeNode) { f.Info = "role:master\r\nmaxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n" }, "noeviction", ErrNode, WithTTL(10 * time.Second)},
 		{"cut off", func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) }, fakenode.ErrCut.Error(), nil, WithTTL(10 * time.Second)},
 		{"silent", (*fakeNode).Hang, "no answer within", nil, WithTTL(10 * time.Second)},
-		{"not admitted", func(*fakeNode) {}, "in quarantine", ErrQuarantine, guard10()},
+		{"young", func(*fakeNode) {}, "in quarantine", ErrQuarantine, guard10()},
 	} {
 		for down := range 4 {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, 3, tt.option)
-				if tt.name == "not admitted" {
-					admit(t, locker)
+				if tt.name == "young" {
+					ripen(t, locker)
 				}
 				for _, f := range fakes[:down] {
 					f.Change(tt.harm)
-					if tt.name == "not admitted" {
+					if tt.name == "young" {
 						f.Restart()
 					}
 				}

@@ -77,8 +77,8 @@ func WithBackoff(least, most time.Duration) LeaseOption {
 // the first such try. The default is the TTL. It also bounds the wait for nodes that refuse for a
 // reason that passes: a replica that may become the master, a server that loads its data, runs a
 // script or misses replicas, settings that evict keys. What does not pass (a wrong password, missing
-// rights, a certificate for another name, a full memory, nodes that nobody has admitted) fails at
-// once, and a quarantine of nodes that were admitted is waited through, in any case.
+// rights, a certificate for another name, a full memory, another node set) fails at once, and a
+// quarantine is waited through, in any case.
 func WithMaxOutage(d time.Duration) LeaseOption {
 	return leaseOption(func(o *settings) { o.maxOutage = d })
 }
@@ -205,29 +205,26 @@ func WithLongestTTL(d time.Duration) Option {
 // node comes back empty within a lease, and fences lose their order. If a majority restarts at
 // once, locks are lost at their deadline.
 //
-// All clients of a key need the option, with the same time. One with a longer time than nodes were
-// admitted for is refused there, with [ErrNodeSet]: to raise it, stop all clients and delete
-// "ql:admitted" on all nodes.
+// The time is 9/8 of the longest TTL and 1ms (the eighth is at least 50ms), in which somebody has a
+// Locker open that has asked for a lock, or asks for one in each eighth; several processes may take
+// turns. It also passes once at the first deployment, with all nodes up: new nodes need nothing else.
+// Until then [Locker.Acquire] waits, and a try fails with [ErrQuarantine], which says for how long.
 //
-// Nodes have to be admitted before they vote: call [Locker.AdmitNewNodes] at the first deployment,
-// or let the time pass once, with all nodes up but at most one. Until then an acquire fails at
-// once, with [ErrQuarantine]. A process has to run for that time to end a quarantine, and to read
-// another node that is admitted. It costs a node two small commands a batch, and the keys
-// "ql:epoch", "ql:admitted" and "ql:set", with ":" and the key prefix at the end if there is one.
-// Redis Clusters, and nodes that do not report their master_replid (INFO replication), are refused.
+// All clients of a key need the option, with the same longest TTL, nodes and [WithNodeSet]: others are
+// refused, with [ErrNodeSet]. The command `quorumlock settings` changes these.
 //
-// That also changes when a node's first replica attaches, and when none has been there for
-// repl-backlog-ttl: set that to 0. The guard does not see that a machine was restored from a
+// The guard costs a node two small reads a batch, and the key "ql:memory:PREFIX" ("ql:memory" without a
+// prefix). Redis Clusters, and nodes that do not
+// report their master_replid (INFO replication), are refused. That also changes when a node's first
+// replica attaches, and when none has been there for repl-backlog-ttl: set that to 0. While a node sits
+// out its clock may be set forward once. The guard does not see that a machine was restored from a
 // snapshot.
 func WithRestartGuard() Option { return option(func(o *lockerOptions) { o.guards = true }) }
 
 // WithNodeSet sets the id of this client's configuration of nodes: another id for each list of
-// nodes. Under [WithRestartGuard] each node lists the configurations that it is part of, by id and
-// number of nodes, and a client of another one takes no vote from it ([ErrNodeSet]), so that they
-// cannot hold one key at once. The default is 0, for nodes that never change.
-//
-// To change the list, stop all clients for the longest TTL, delete "ql:set:PREFIX" ("ql:set" without a prefix)
-// on all nodes, and start the clients with the new list and a new id.
+// nodes. Under [WithRestartGuard] each node keeps the id and the number of nodes of its clients, and a
+// client of another list takes no vote from it ([ErrNodeSet]), so that they cannot hold one key at once.
+// The default is 0, for nodes that never change.
 func WithNodeSet(id uint64) Option {
 	return option(func(o *lockerOptions) { o.nodeSet = id })
 }

@@ -304,7 +304,7 @@ func TestASetHasOneTokenOfItsUsersOwn(t *testing.T) {
 
 func TestANodeThatForgotHasNoVoteForSeveralKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := admittedLocker(t, 3)
+		locker, fakes := ripeLocker(t, 3)
 		lock := mustAcquireAll(t, locker, []string{"a", "b"})
 		synctest.Wait()
 		forEach(fakes[:2], (*fakeNode).Restart)

@@ -219,16 +219,9 @@ func (h host) Await(w *waiting.Waiter, a waiting.Attempt) error {
 	return h.await(w.Context, l, &bound)
 }
 
-// Outlook says what a failed try means for waiters. Nodes that nobody has admitted yet are new, as
-// a rule, and who has just set them up is told what to do. Before each of them was looked at, one
-// that is admitted may be found, so that the others are waited for as for any that was started
-// anew.
+// Outlook says what a failed try means for waiters.
 func (h host) Outlook(err error) waiting.Outlook {
-	o := waiting.Outlook{Taken: taken(err), Quorum: taken(err) || waitsForQuarantine(err), Waiting: worthWaiting(err)}
-	if !o.Taken && without(err, func(e error) bool { return errors.Is(e, fault.ErrUnadmitted) }) {
-		o.Quorum, o.Waiting = false, o.Waiting && !h.board.Restarts.Unadmitted()
-	}
-	return o
+	return waiting.Outlook{Taken: taken(err), Quorum: taken(err) || waitsForQuarantine(err), Waiting: worthWaiting(err)}
 }
 
 // attempt is a Lock as waiters see it.
@@ -253,22 +246,17 @@ func worthWaiting(err error) bool {
 	case taken(err), errors.Is(err, ErrExpired):
 		return true
 	}
-	return errors.As(err, new(*QuorumError)) && !without(err, fault.Lasting)
-}
-
-// without reports whether the nodes that refuse for such a reason leave no quorum.
-func without(err error, such func(error) bool) bool {
 	var quorum *QuorumError
 	if !errors.As(err, &quorum) {
 		return false
 	}
 	others := len(quorum.Votes)
 	for _, vote := range quorum.Votes {
-		if such(vote.Err) {
+		if fault.Lasting(vote.Err) {
 			others--
 		}
 	}
-	return others < quorum.Need
+	return others >= quorum.Need
 }
 
 // waitsForQuarantine reports whether a quorum answers, and will vote after the quarantine of some.

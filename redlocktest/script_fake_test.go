@@ -23,6 +23,9 @@ var calledKeys, callers = []string{"a", "b"}, []string{"t1", "t2", "t3"}
 
 func pick[T any](c caller, of ...T) T { return of[c.IntN(len(of))] }
 
+// remembered is the record of the restart guard.
+const remembered = "ql:memory"
+
 // upTo2 are one or two of them, in any order.
 func (c caller) upTo2(of []string) (some []string) {
 	for _, i := range c.Perm(len(of))[:1+c.IntN(2)] {
@@ -70,7 +73,7 @@ func (c caller) next() (what string, script *scripts.Script, keys, args []string
 		}
 		return each(keys, fencesOf)
 	}
-	switch c.IntN(11) {
+	switch c.IntN(12) {
 	case 0:
 		return "hold", scripts.Hold, []string{key}, append([]string{token, c.ttl("")}, pick(c, nil, []string{c.token("")})...)
 	case 1:
@@ -109,6 +112,8 @@ func (c caller) next() (what string, script *scripts.Script, keys, args []string
 		return "unshare", scripts.Unshare, shared, slices.Concat([]string{strconv.Itoa(len(tokens))}, tokens, wakes)
 	case 9:
 		return "raise", scripts.Raise, shared, []string{token, c.token(""), c.ttl("")}
+	case 10:
+		return "remember", scripts.Remember, []string{remembered}, []string{pick(c, "8000 0:3", "8000 0:3", "9000 0:3"), "400000", pick(c, "900000", "2000000"), pick(c, "0", "1", "1")}
 	default:
 		args = []string{token, c.ttl(""), pick(c, "2", "2", "2", "3"), strconv.Itoa(len(two)), number}
 		if c.IntN(3) > 0 {
@@ -176,12 +181,28 @@ func TestTheFakeNodeAnswersAsTheScriptsDo(t *testing.T) {
 					ask(t, node, "PEXPIRE", key, "300")
 					fake.Plant(key, fakenode.List, 300*time.Millisecond)
 				}
+				if len(log) == 0 || c.IntN(20) == 0 { // what it has may be forgotten, or another server's
+					history, role := fakenode.History(strconv.Itoa(c.IntN(2))), pick(c, "master", "master", "slave")
+					node.SetInfo("master_replid", history)
+					node.SetInfo("role", role)
+					fake.Change(func(f *fakenode.Node) { f.Info = "role:" + role + "\r\nmaster_replid:" + history + "\r\n" })
+				}
+				if c.IntN(60) == 0 {
+					node.Del(remembered)
+					fake.Change(func(f *fakenode.Node) { clear(f.Memories) })
+				}
 				what, script, keys, args := c.next()
 				call := slices.Concat([]string{"EVAL", script.Source, strconv.Itoa(len(keys))}, keys, args)
 				replies, err := fake.Do(t.Context(), []driver.Command{command(call...)})
 				must(t, err)
 				want := reports(ask(t, node, call...), atNode(), func(key string) (string, time.Duration) { token, _ := node.Get(key); return token, node.TTL(key) })
 				got := reports(replies[0], atFake(), fake.Token)
+				if what == "remember" {
+					look := []string{"HMGET", keys[0], "id", "for", "age", "last"}
+					replies, err = fake.Do(t.Context(), []driver.Command{command(look...)})
+					must(t, err)
+					want, got = want+reports(ask(t, node, look...), nil, fake.Token), got+reports(replies[0], nil, fake.Token)
+				}
 				if log = append(log, fmt.Sprint(time.Now().UnixMilli(), " ", what, keys, args, " = ", want)); got != want {
 					t.Fatalf("seed %d: after\n%s\nthe fake node has %s", seed, strings.Join(log, "\n"), got)
 				}

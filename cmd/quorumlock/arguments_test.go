@@ -109,7 +109,7 @@ func TestAKeyBehindAFlagThatNeedsNoValueIsAKey(t *testing.T) {
 }
 
 func TestEveryVerbTellsTheVersion(t *testing.T) {
-	for _, verb := range []string{"", "run", "elect", "status", "release", "doctor", "admit", "left", "profile", "profile check", "version"} {
+	for _, verb := range []string{"", "run", "elect", "status", "release", "settings", "doctor", "left", "profile", "profile check", "version"} {
 		if got := run(t, nil, append(strings.Fields(verb), "--version")...); got.code != exitOK || !strings.HasPrefix(got.out, "quorumlock ") || strings.Count(got.out, "\n") != 1 {
 			t.Errorf("quorumlock %s --version = %+v, want one line with the version", verb, got)
 		}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // The formats of doctor beside the usual ones.
@@ -26,6 +29,7 @@ const allFindings = "all"
 func doctorVerb(t *tool) *cobra.Command {
 	var o inspect.Options
 	var check []string
+	var wait bool
 	verb := t.overNodes(&cobra.Command{
 		Use:   "doctor",
 		Short: "Say whether the nodes are fit for locks, and how to mend what is not",
@@ -35,7 +39,10 @@ in REDISCLI_AUTH, and --user if he is not the default user.
 
 What the user of the nodes may not ask is "cannot tell", never fit. It exits with 0 if all is fit, 1 if there are
 warnings, 2 if something is unfit, and 3 if something cannot be told. It writes nothing but scratch keys
-PREFIXquorumlock:doctor:<random>, which live for 10 s at most.`,
+PREFIXquorumlock:doctor:<random>, which live for 10 s at most.
+
+With --wait it watches the nodes until all of them vote, says what they wait for, and exits with 0: new nodes under
+--guard do after 9/8 of the longest lease. It fails at once where waiting does not help.`,
 		Example: `  quorumlock doctor --nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
   quorumlock doctor --profile prod --for 30s -o json
   quorumlock doctor --profile prod --accept same-host,scripts -o nagios`,
@@ -44,6 +51,9 @@ PREFIXquorumlock:doctor:<random>, which live for 10 s at most.`,
 			o.Settings = t.settings.Settings
 			if o.Only = check; slices.Contains(check, allFindings) {
 				o.Only = nil
+			}
+			if wait {
+				return t.awaitVotes(cmd.Context())
 			}
 			if o.For < 0 {
 				return exitf(exitUsage, "--for: %v is less than 0", o.For)
@@ -68,6 +78,7 @@ PREFIXquorumlock:doctor:<random>, which live for 10 s at most.`,
 	})
 	flags := verb.Flags()
 	flags.DurationVar(&o.For, "for", 0, "watch the nodes and this machine for so `long`: bounds of drift get sharper, and rare pauses show (default: 2s)")
+	flags.BoolVar(&wait, "wait", false, "wait until all nodes vote, for a script that deploys them: nothing else is examined")
 	flags.BoolVar(&o.ReadOnly, "read-only", false, "write nothing: round trips are timed in place of acquires")
 	flags.StringVar(&o.User, "acl-user", "", "the `name` of the user that locks have at the nodes, if the URLs are those of an administrator")
 	flags.StringSliceVar(&o.Accepted, "accept", nil, "the `ids` of findings that are known: shown, but no reason for a warning (what is unfit stays so)")
@@ -78,6 +89,52 @@ PREFIXquorumlock:doctor:<random>, which live for 10 s at most.`,
 	}
 	t.formats(verb, formatNagios, formatPrometheus)
 	return verb
+}
+
+// awaitVotes watches the nodes until all of them vote, and says each second what has changed.
+func (t *tool) awaitVotes(ctx context.Context) (err error) {
+	locker, err := t.settings.openLocker()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, locker.Close()) }()
+	nodes := len(locker.Stats().Nodes)
+	for said := ""; ; {
+		err := locker.Check(ctx)
+		var unfit *redlock.CheckError
+		switch {
+		case err == nil:
+			return t.print(fmt.Sprintf("all %d nodes vote\n", nodes))
+		case ctx.Err() != nil || !errors.As(err, &unfit):
+			return err
+		}
+		for _, v := range unfit.Unfit {
+			if errors.Is(v.Err, redlock.ErrNode) || errors.Is(v.Err, redlock.ErrNodeSet) || forbids(v.Err) {
+				return err
+			}
+		}
+		waits, longest := sittingOut(locker.Stats())
+		text := fmt.Sprintf("%d of %d nodes do not vote yet, %d of them sit out", len(unfit.Unfit), nodes, waits)
+		if text != said {
+			said = text
+			t.say("%s: about %v left: %v", text, longest.Round(time.Second), spoken(err))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// sittingOut counts the nodes in quarantine, and says for how long the last of them is.
+func sittingOut(s redlock.Stats) (nodes int, left time.Duration) {
+	for _, n := range s.Nodes {
+		if n.State == redlock.HealthQuarantined {
+			nodes, left = nodes+1, max(left, n.QuarantineLeft)
+		}
+	}
+	return nodes, left
 }
 
 // examine opens the nodes, looks at them, and closes them.

@@ -12,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/inspect"
-	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/certificates"
 	"github.com/quorumlock/quorumlock/test/patient"
 	"github.com/quorumlock/quorumlock/test/redisserver"
@@ -249,56 +247,51 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			},
 		},
 		{
-			name: "a marker for shorter leases", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "admitted for 30s", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.admit(30*time.Second, 0) },
-		},
-		{
-			name: "a marker for longer leases", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "admitted for 2m0s", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.admit(2*time.Minute, 0) },
+			name: "a record for other leases", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "clients longest ttl 30s", verdict: inspect.Unfit,
+			spoil: func(w *ward) { w.ripen(30*time.Second, 0) }, mend: func(w *ward) { w.ripen(time.Minute, 0) },
 		},
 		{
 			name: "a guard that these clients do not have", id: "guard", severity: inspect.Unfit, node: 1, seen: "longest ttl 1m0s", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.admit(time.Minute, 0) },
+			spoil: func(w *ward) { w.ripen(time.Minute, 0) },
 		},
 		{
 			name: "a guard that nobody may look for", args: []string{"--prefix", "orders:"}, id: "acl", severity: inspect.Warning, node: 1, seen: "untold guard", pastes: 2,
 			spoil: func(w *ward) { w.user("resetkeys", "~orders:*", "+@all") },
 		},
 		{
-			name: "nodes of another set", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "node set v1 7:3@1, ours 0:3", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.admit(time.Minute, 7) },
+			name: "nodes of another set", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "ours 60000 0:3", verdict: inspect.Unfit,
+			spoil: func(w *ward) { w.ripen(time.Minute, 7) }, mend: func(w *ward) { w.ripen(time.Minute, 0) },
 		},
 		{
-			name: "a record that is none", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "ql:admitted", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.admit(time.Minute, 0); w.do(1, "SET", "ql:admitted", "mine") },
-		},
-		{
-			name: "a node that was restarted", args: guard, id: "guard", severity: inspect.Warning, node: 1, seen: "marker none",
+			name: "a record that is none", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "ql:memory", pastes: 1, verdict: inspect.Unfit,
 			spoil: func(w *ward) {
-				w.admit(time.Minute, 0)
+				w.ripen(time.Minute, 0)
+				w.do(1, "DEL", "ql:memory")
+				w.do(1, "SET", "ql:memory", "mine")
+			},
+			mend: func(w *ward) { w.do(1, "DEL", "ql:memory"); w.ripen(time.Minute, 0) },
+		},
+		{
+			name: "keys of a build before the first release", args: guard, id: "guard", severity: inspect.Info, node: 1, seen: "keys ql:epoch ql:set", pastes: 1,
+			spoil: func(w *ward) { w.ripen(time.Minute, 0); w.do(1, "MSET", "ql:epoch", "v1 x", "ql:set", "v1 0:3@1") },
+		},
+		{
+			name: "a node that was restarted", args: guard, id: "guard", severity: inspect.Warning, node: 1, seen: "record none",
+			spoil: func(w *ward) {
+				w.ripen(time.Minute, 0)
 				w.servers[0].Kill()
 				w.servers[0] = redisserver.StartAt(w.t, w.servers[0].Addr)
 			},
-			// It would be admitted in a minute; so what the minute does is done by hand.
-			mend: func(w *ward) {
-				nonce := strings.Repeat("0", 32)
-				replid := strings.TrimSpace(w.infoField(1, "master_replid:"))
-				w.do(1, "MSET", "ql:epoch", "v1 "+nonce, "ql:admitted", "v1 "+replid+" "+nonce+" 60000", "ql:set", "v1 0:3@1")
-			},
+			mend: func(w *ward) { w.ripen(time.Minute, 0) }, // which clients do in a minute
+		},
+		{
+			name: "a node that came back with its file", args: guard, id: "guard", severity: inspect.Warning, node: 1, seen: "record of another history",
+			spoil: func(w *ward) { w.ripen(time.Minute, 0); w.do(1, "HSET", "ql:memory", "id", strings.Repeat("0", 40)) },
+			mend:  func(w *ward) { w.ripen(time.Minute, 0) },
 		},
 		{
 			name: "a backlog that ends", args: append(guard, "--replicated", "1"), id: "guard", severity: inspect.Warning, node: 1, seen: "repl-backlog-ttl 3600s", pastes: 1,
-			spoil: func(w *ward) { w.follow(redisserver.Start(w.t), 1); w.admit(time.Minute, 0) },
-		},
-		{
-			name: "a list that is being changed", args: guard, id: "sets", severity: inspect.Warning, seen: "other 1:4",
-			spoil: func(w *ward) { w.admit(time.Minute, 0); w.all("SET", "ql:set", "v1 0:3@1,1:4@1") },
-			mend:  func(w *ward) { w.all("SET", "ql:set", "v1 0:3@1") },
-		},
-		{
-			name: "lists whose quorums do not meet", args: guard, id: "sets", severity: inspect.Unfit, seen: "other 1:5", verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.admit(time.Minute, 0); w.do(1, "SET", "ql:set", "v1 0:3@1,1:5@1") },
-			mend:  func(w *ward) { w.do(1, "SET", "ql:set", "v1 0:3@1") },
+			spoil: func(w *ward) { w.follow(redisserver.Start(w.t), 1); w.ripen(time.Minute, 0) },
 		},
 		{
 			name: "a node that stands still nearly all the time", args: []string{"--node-timeout", "450ms", "--for", "2s"},
@@ -521,23 +514,12 @@ func (w *ward) number(server int, name string) (n int) {
 	return n
 }
 
-// admit admits the nodes for clients of a longest TTL and a node set.
-func (w *ward) admit(longest time.Duration, set uint64) {
+// ripen gives the nodes records as if clients of a longest TTL and a node set had watched them for long enough.
+func (w *ward) ripen(longest time.Duration, set uint64) {
 	w.t.Helper()
-	nodes, err := goredis.Open(strings.Split(w.nodes, ",")...)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	options := []redlock.Option{redlock.WithLongestTTL(longest), redlock.WithRestartGuard(), redlock.WithNodeSet(set), redlock.WithNodeTimeout(5 * time.Second)}
-	locker, err := redlock.New(nodes, options...)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer locker.Close()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patient.Guard)
-	defer cancel()
-	if err := locker.AdmitNewNodes(ctx); err != nil {
-		w.t.Fatal(err)
+	for i := range w.servers {
+		w.do(i+1, "HSET", "ql:memory", "id", strings.TrimSpace(w.infoField(i+1, "master_replid:")), "for", fmt.Sprintf("%d %d:%d", longest.Milliseconds(), set, len(w.servers)),
+			"age", fmt.Sprint((2 * longest).Microseconds()), "last", "0")
 	}
 }
 

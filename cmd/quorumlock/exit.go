@@ -33,7 +33,7 @@ var exitCodes = []struct{ code, name, means string }{
 	{fmt.Sprint(exitUnavailable), "EX_UNAVAILABLE", "too few nodes answer, or several asked at once: nobody can say who has a key"},
 	{fmt.Sprint(exitSoftware), "EX_SOFTWARE", "a fault that none of these describes: please report it"},
 	{fmt.Sprint(exitIO), "EX_IOERR", "of run: the lease file cannot be written"},
-	{fmt.Sprint(exitTaken), "EX_TEMPFAIL", "somebody else has the key (of run: -E changes it); of admit: nodes sit out the longest lease, which ends by itself"},
+	{fmt.Sprint(exitTaken), "EX_TEMPFAIL", "somebody else has the key (of run: -E changes it)"},
 	{fmt.Sprint(exitForbidden), "EX_NOPERM", "a node refuses the user or a command"},
 	{fmt.Sprint(exitConfig), "EX_CONFIG", "no nodes, a profile or variable that is not valid, or nodes that are unfit"},
 	{fmt.Sprint(exitLost), "", "of run: the lock was lost while the program ran, which was stopped; whatever it returned"},
@@ -79,7 +79,6 @@ func codeOf(err error) int {
 		{redlock.ErrOption, exitUsage},
 		{redlock.ErrNodeSet, exitConfig},
 		{redlock.ErrPermits, exitConfig},
-		{redlock.ErrAdmitted, exitConfig},
 		{redlock.ErrLost, exitLost},
 		{redlock.ErrTaken, exitTaken},
 		{redlock.ErrContended, exitUnavailable},
@@ -123,8 +122,6 @@ var optionFlags = [][2]string{
 var inFlags = func() *strings.Replacer {
 	words := []string{
 		"keep a Locker open until then", "let a client run until then",
-		"once a Locker was open for", "once a client has run for",
-		"call Locker.ForceAdmission", `use "quorumlock admit --undo-guard"`,
 		"a Durability with Replicas and no Disk", "--replicated without --durable",
 		"set Disk, Replicas or both, or leave WithDurability out", "give --durable, --replicated or both, or none",
 		" or a shorter Timeout of WithDurability", "",

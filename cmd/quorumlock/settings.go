@@ -65,7 +65,7 @@ func variable(flag string) string {
 
 // byHand are the flags that take a key from its holder, or may make two holders. Each use of one is
 // written out: a variable that somebody has set once would answer for all that come later.
-var byHand = []string{"force", "now", "yes", "undo-guard"}
+var byHand = []string{"force", "now", "yes", "gone"}
 
 // load gives every flag that was not given the value of its variable, or of the profile, and
 // checks the settings.

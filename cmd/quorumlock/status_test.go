@@ -578,10 +578,10 @@ func TestWhatANodeForbidsIsSaidWithTheRuleToPaste(t *testing.T) {
 func TestANodeInQuarantineHasHollowVotes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3, longLease)
-	w := &ward{t: t, nodes: strings.Join(s.urls, ",")}
-	w.admit(time.Minute, 0)
+	w := &ward{t: t, nodes: strings.Join(s.urls, ","), servers: s.servers}
+	w.ripen(time.Minute, 0)
 	// A node that came back with another history keeps its keys, and sits out.
-	do(t, s.servers[2].Addr, "DEL", "ql:epoch")
+	do(t, s.servers[2].Addr, "HSET", "ql:memory", "id", strings.Repeat("0", 40))
 	for _, server := range s.servers {
 		do(t, server.Addr, "SET", "42", hand("1", "pod-7"), "PX", "600000")
 	}

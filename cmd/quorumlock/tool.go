@@ -71,7 +71,7 @@ Nodes are given by --nodes, by QUORUMLOCK_NODES, or by a profile: see "quorumloc
 		doctorVerb(t),
 		statusVerb(t),
 		releaseVerb(t),
-		admitVerb(t),
+		settingsVerb(t),
 		profileVerb(t),
 		versionVerb(t),
 		manVerb(),

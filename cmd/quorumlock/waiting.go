@@ -68,6 +68,9 @@ func (w *waitTeller) tell(ctx context.Context, key string) {
 	if !sleep(ctx, hush) {
 		return
 	}
+	if out, left := sittingOut(w.locker.Stats()); out > 0 && key == w.keys[0] {
+		w.waits("%d nodes sit out the longest lease, about %v more", out, left.Round(time.Second))
+	}
 	if w.permits != 0 {
 		w.waits("there are %d", w.permits)
 		return

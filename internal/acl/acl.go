@@ -51,7 +51,7 @@ var (
 	Fences = &Feature{
 		Name: "WithFences", Keys: []string{"ql:fences:*"}, Commands: []string{"zadd", "zscore", "zrange", "zremrangebyscore"},
 	}
-	RestartGuard = &Feature{Name: "WithRestartGuard", Keys: []string{"ql:epoch:PREFIX", "ql:admitted:PREFIX", "ql:set:PREFIX"}, Commands: []string{"mget"}}
+	RestartGuard = &Feature{Name: "WithRestartGuard", Keys: []string{"ql:memory:PREFIX"}, Commands: []string{"hmget", "hset"}}
 	Replicated   = &Feature{Name: "Durability.Replicas", Commands: []string{"wait"}}
 	Durable      = &Feature{Name: "Durability.Disk", Commands: []string{"waitaof"}}
 
@@ -75,7 +75,7 @@ var (
 	// forbidden it cannot tell.
 	Doctor = &Feature{
 		Name: "`quorumlock doctor`", Keys: append([]string{"PREFIXquorumlock:doctor:*"}, RestartGuard.Keys...), Optional: true,
-		Commands: []string{"client|info", "latency", "config|get", "acl|whoami", "acl|dryrun", "cluster|info", "scan", "type"},
+		Commands: []string{"client|info", "hmget", "latency", "config|get", "acl|whoami", "acl|dryrun", "cluster|info", "scan", "type"},
 	}
 )
 

@@ -41,7 +41,7 @@ func TestTheDocumentationShowsThisTable(t *testing.T) {
 
 func TestRulesNameThePrefixAndNothingTwice(t *testing.T) {
 	got := Rules("orders:", Locks, Fences, RestartGuard)
-	for _, want := range []string{"~orders:*", "~ql:fences:*", "~ql:epoch:orders:", "~ql:admitted:orders:", "~ql:set:orders:", "+evalsha", "+zadd", "+mget"} {
+	for _, want := range []string{"~orders:*", "~ql:fences:*", "~ql:memory:orders:", "+evalsha", "+zadd", "+hmget"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("the rules of prefix orders: are %q, want %q among them", got, want)
 		}
@@ -57,10 +57,10 @@ func TestRulesNameThePrefixAndNothingTwice(t *testing.T) {
 	if got := strings.Join(Rules("", Locks, Fences, RestartGuard), " "); strings.Count(got, "~") != 1 || !strings.HasPrefix(got, "~* ") {
 		t.Errorf("the rules without a prefix are %s, want no pattern of keys behind ~*, which servers refuse", got)
 	}
-	if got := Rules("", RestartGuard)[0]; got != "~ql:epoch" {
-		t.Errorf("no prefix makes the rule %s, want ~ql:epoch", got)
+	if got := Rules("", RestartGuard)[0]; got != "~ql:memory" {
+		t.Errorf("no prefix makes the rule %s, want ~ql:memory", got)
 	}
-	if got := Rules("KEYS", RestartGuard)[0]; got != "~ql:epoch:KEYS" {
-		t.Errorf("a prefix KEYS makes the rule %s, want ~ql:epoch:KEYS", got)
+	if got := Rules("KEYS", RestartGuard)[0]; got != "~ql:memory:KEYS" {
+		t.Errorf("a prefix KEYS makes the rule %s, want ~ql:memory:KEYS", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/test/explore"
 )
 
 // This explorer searches every order in which clients that ask for a free key at the same moment meet at the nodes. It runs
@@ -169,43 +170,33 @@ func (s *setting) wrong(w contest) string {
 
 // search visits all worlds, and says what is wrong in one of them.
 func (s *setting) search() (states int, wrong string) {
-	var first contest
-	index := map[contest]int{first: 0}
-	worlds := []contest{first}
-	var after [][maxClients][]int // of each world, by client
-	for at := 0; at < len(worlds); at++ {
-		var edges [maxClients][]int
+	worlds, wrong := explore.Search(contest{}, func(w contest, next func(explore.Step, contest)) {
 		for c := range s.clients {
-			for _, next := range s.steps(worlds[at], c) {
-				to, ok := index[next]
-				if !ok {
-					to = len(worlds)
-					index[next] = to
-					worlds = append(worlds, next)
-					if why := s.wrong(next); why != "" {
-						return len(worlds), fmt.Sprintf("%s: %+v", why, next)
-					}
-				}
-				edges[c] = append(edges[c], to)
+			for _, to := range s.steps(w, c) {
+				next(explore.Step{What: fmt.Sprintf("%+v", to.clients[c]), Client: c}, to)
 			}
 		}
-		after = append(after, edges)
+	}, s.wrong)
+	if wrong == "" && s.endless != s.lasts(worlds) {
+		wrong = fmt.Sprintf("a contest without an end: %t", !s.endless)
 	}
-	if s.endless != s.lasts(worlds, after) {
-		return len(worlds), fmt.Sprintf("a contest without an end: %t", !s.endless)
-	}
-	return len(worlds), ""
+	return len(worlds), wrong
 }
 
 // lasts reports whether some contest has no end although every client goes on: whether there are worlds in which nobody has
 // the key, and from each of which each client that is not over can make a step, now or later, without leaving them.
-func (s *setting) lasts(worlds []contest, after [][maxClients][]int) bool {
+func (s *setting) lasts(worlds []contest) bool {
+	index := make(map[contest]int)
+	for at, w := range worlds {
+		index[w] = at
+	}
 	in, before := make([]bool, len(worlds)), make([][]int, len(worlds))
+	after := make([][maxClients][]int, len(worlds)) // by client
 	for at, w := range worlds {
 		in[at] = !slices.ContainsFunc(w.clients[:s.clients], func(c contender) bool { return c.phase == has })
-		for _, edges := range after[at] {
-			for _, to := range edges {
-				before[to] = append(before[to], at)
+		for c := range s.clients {
+			for _, to := range s.steps(w, c) {
+				after[at][c], before[index[to]] = append(after[at][c], index[to]), append(before[index[to]], at)
 			}
 		}
 	}

@@ -24,15 +24,10 @@ var (
 	ErrFence      = errors.New("no fence")
 	ErrQuarantine = errors.New("in quarantine")
 	ErrNodeSet    = errors.New("another node set")
-	ErrAdmitted   = errors.New("in use before")
 	ErrNode       = errors.New("unfit node")
 	ErrPermits    = errors.New("another number of permits")
 	ErrBusy       = errors.New("too many acquires at a time")
 )
-
-// ErrUnadmitted marks the quarantine of a node that nobody has admitted, where no node that was
-// admitted is known either.
-var ErrUnadmitted = errors.New("never admitted")
 
 // StateError is an operation that was not possible any more, or not yet.
 type StateError struct {

@@ -18,10 +18,9 @@ import (
 
 // Facts are what a node has told of itself at a probe.
 type Facts struct {
-	Cluster  bool           // it is a Redis Cluster
-	History  bool           // it tells its master_replid
-	Timeless error          // why it does not tell its time; nil: it does
-	Look     []driver.Reply // to what [Gates.Looks] returns
+	Cluster  bool  // it is a Redis Cluster
+	History  bool  // it tells its master_replid
+	Timeless error // why it does not tell its time; nil: it does
 }
 
 // A Sending is one sending of a batch that asks for votes.
@@ -209,8 +208,8 @@ func (g *Gates) Left(now clockdrift.Instant) (left time.Duration) {
 	if g.clock != nil {
 		left = g.clock.out.Sub(now)
 	}
-	if g.restart != nil && g.restart.watch != nil {
-		left = max(left, g.restart.left(g.restart.watch, now))
+	if g.restart != nil && g.restart.young {
+		left = max(left, g.restart.until.Sub(now))
 	}
 	return max(left, 0)
 }
@@ -220,8 +219,8 @@ func (g *Gates) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.over = true
-	if g.restart != nil {
-		g.restart.endWatch()
+	if g.restart != nil && g.restart.timer != nil {
+		g.restart.timer.Stop()
 	}
 }
 
@@ -231,7 +230,6 @@ type quarantineError struct {
 	left   time.Duration
 	advice string
 	cause  error // what keeps the quarantine from ending
-	fresh  bool  // no node is known that was admitted
 }
 
 func (e *quarantineError) Error() string {
@@ -250,10 +248,8 @@ func (e *quarantineError) Error() string {
 	return text
 }
 
-func (e *quarantineError) Is(target error) bool {
-	return target == fault.ErrQuarantine || e.fresh && target == fault.ErrUnadmitted
-}
-func (e *quarantineError) Unwrap() error { return e.cause }
+func (e *quarantineError) Is(target error) bool { return target == fault.ErrQuarantine }
+func (e *quarantineError) Unwrap() error        { return e.cause }
 
 // SitOut is how long a node sits out by our clock, so that leases of at most the longest TTL have
 // ended by their holders'.

@@ -2,95 +2,79 @@ package gate
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acl"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
 // Restarts is what the restart guards of a Locker's nodes share: see redlock.WithRestartGuard.
 type Restarts struct {
-	Longest time.Duration // the longest TTL
-	NodeSet uint64        // the id of the client's configuration of nodes
-	Size    int           // so many nodes
-	Quorum  int
-	Prefix  string // of keys
-	Drift   float64
-	Clock   *clockdrift.Clock
-	Random  protocol.Random
-
-	look     []driver.Command
-	nodes    []*Restart
-	greatest atomic.Int64 // the ms of all markers seen
+	*memory.Rules
+	prefix string
+	key    string // of the record
+	clock  *clockdrift.Clock
+	look   []driver.Command
+	nodes  []*Restart
+	heard  atomic.Int32 // so many nodes have been looked at
 }
 
-// A Restart keeps a node from voting that may have forgotten votes.
+// NewRestarts returns the restart guard of clients with these settings and key prefix.
+func NewRestarts(s memory.Settings, prefix string, clock *clockdrift.Clock) *Restarts {
+	key := memory.Key(prefix)
+	return &Restarts{Rules: memory.New(s), prefix: prefix, key: key, clock: clock, look: []driver.Command{
+		{Args: []any{"INFO", "replication"}},
+		{Args: []any{"HMGET", key, "id", "for", "age"}, FirstKey: 1, Keys: 1},
+	}}
+}
+
+// A Restart keeps a node from voting that may have forgotten votes: see package memory for the rules.
 //
-// A server takes a new master_replid whenever its history may have forked: at every start, empty
-// or from its file, and at every promotion. FLUSHALL leaves the master_replid, so a node also
-// keeps an epoch, a random value that goes with the keys. A marker admits one pair of the two. A
-// batch that may set keys ends with a look at all three, on the same connection, and its grants
-// are votes only if they agree. A marker for a history that has ended admits nobody, so nothing
-// races; for that an epoch is never sent twice.
+// A batch that may set keys ends with a look: two plain reads, on the same connection, in any order.
+// That goes for extensions and hand-overs, too, whose token is there: the vote that the node forgot may
+// be part of a quorum that somebody else is about to complete. Only releases need no look.
 //
-// That goes for extensions and hand-overs, too, whose token is there: the vote that the node
-// forgot may be part of a quorum that somebody else is about to complete (test/model shows how,
-// with MUTANT_UNGUARDED_EXTENSION and MUTANT_UNGUARDED_HANDOVER). Only releases need no look.
-//
-// Whoever has watched one history for the longest TTL knows that every lease has run out that an
-// earlier history could have granted, and sets the marker to it: see [Restart.admit].
+// The script that begins a record, and adds to its age, runs while the memory is young: behind a look
+// that says so, and then by a timer, twice in a [memory.Settings.Cap].
 type Restart struct {
 	all   *Restarts
 	gates *Gates
 	node  Node
-	seen  atomic.Int64 // the ms of its marker; 0: none
+	view  atomic.Uint32 // a [memory.View], by the last look
 
 	// Guarded by gates.mu.
-	shown   *Condition // by the last look
-	looked  clockdrift.Instant
-	known   bool   // the node was seen admitted
-	watch   *watch // of a history that is not admitted
-	writing writing
+	shown   *Condition         // by the last look
+	young   bool               // the memory is
+	why     string             // it is, as far as it was seen
+	until   clockdrift.Instant // about when it is old enough, if young
+	next    clockdrift.Instant // the script does not run before,
+	heard   int32              // unless more nodes have been looked at than these
+	timer   *time.Timer        // runs the script; nil: the memory was never young
+	refused error              // why the script did not run
 }
 
-// A watch is of one history.
-type watch struct {
-	replid, nonce string
-	listed        bool // there is a node set
-	since         clockdrift.Instant
-	timer         *time.Timer // admits the history
+// A Condition is what a look has shown of a node.
+type Condition struct {
+	name, history string
+	others        string // the settings that the record is for, if they are not ours
+	Fault         error  // why this client leaves the node alone; nil: it does not
 }
 
-// Init completes what the guards share, and returns it.
-func (all *Restarts) Init() *Restarts {
-	args := []any{"MGET"}
-	for _, key := range RecordKeys {
-		args = append(args, RecordKey(all.Prefix, key))
-	}
-	all.look = []driver.Command{
-		{Args: []any{"INFO", "replication"}},
-		{Args: args, FirstKey: 1, Keys: len(RecordKeys)},
-	}
-	return all
-}
-
-// probe refuses nodes whose history cannot be told, and takes in what the others show: one that comes
-// up may be what another's quarantine waits for, and be down again before it is asked.
+// probe refuses nodes whose history cannot be told.
 func (r *Restart) probe(f *Facts) error {
 	switch {
 	case f.Cluster:
 		return fmt.Errorf("%w: it is a Redis Cluster, whose servers come and go by themselves: WithRestartGuard needs single servers", fault.ErrNode)
 	case !f.History:
-		return errNoHistory
-	}
-	r.gates.mu.Lock()
-	defer r.gates.mu.Unlock()
-	if _, err := r.condition(f.Look); err == nil { // else the next look says it
-		r.looked = r.all.Clock.Fresh()
+		return errNameless
 	}
 	return nil
 }
@@ -100,213 +84,232 @@ func (r *Restart) judge(replies []driver.Reply, s *Sending) Verdict {
 	if len(replies) < len(r.all.look) {
 		return Verdict{Doubt: s.Err}
 	}
-	c, err := r.condition(replies)
+	heard := r.all.heard.Load()
+	c, state, left, err := r.read(replies)
 	if err != nil {
+		r.young = false
 		return Verdict{Doubt: err, Closed: true}
 	}
-	now := s.Received
-	r.looked = now
-	v := Verdict{Shown: c, Closed: true}
-	switch admitted, longest := c.admits(), r.all.longest(); {
+	v, was := Verdict{Shown: c, Closed: true}, r.young
+	r.young = state == memory.Young || state == memory.Missing || state == memory.Forgot
+	switch {
+	case r.young:
+		r.until = s.Received.Add(left)
+		switch {
+		case state == memory.Missing:
+			r.why = "it is new, or came back empty"
+		case state == memory.Forgot:
+			r.why = "it was started anew or promoted, and may have forgotten locks"
+		case r.why == "":
+			r.why = "it is new, or was started anew, promoted or flushed, and may have forgotten locks"
+		}
+		v.Doubt, v.then = r.sitsOut(state, left, !was), r.watch
+		if !was {
+			v.then = r.begins
+		}
 	case c.Fault != nil:
 		v.Doubt = c.Fault
-	case admitted && c.marker.Ms >= longest:
-		r.known, r.writing, v.Closed = true, writing{}, false
-	case r.all.shorter() != nil:
-		v.Doubt = r.all.shorter().tooLong()
-	case admitted:
-		v.Doubt = shorterLeases(c.marker.Ms, longest, r.all.Prefix)
 	default:
-		v.then = r.quarantine(c, now)
-		v.Doubt = r.sitsOut(c, now)
-		return v
+		v.Closed, r.why, r.refused = false, "", nil
 	}
-	r.endWatch()
+	if v.then == nil && r.all.heard.Load() != heard {
+		v.then = r.all.watch // others may begin their records now
+	}
 	return v
 }
 
-// Unadmitted reports whether all nodes have been looked at, and none has ever shown a marker.
-func (all *Restarts) Unadmitted() bool {
-	for _, r := range all.nodes {
-		r.gates.mu.Lock()
-		shown := r.shown != nil
-		r.gates.mu.Unlock()
-		if !shown {
-			return false
+// read reads the replies to a look. gates.mu is held.
+func (r *Restart) read(replies []driver.Reply) (c *Condition, state memory.State, left time.Duration, err error) {
+	info, record := replies[0], replies[1]
+	switch {
+	case info.Kind != driver.String:
+		return nil, 0, 0, protocol.Unexpected(info)
+	case protocol.Says(record, "WRONGTYPE"):
+		return nil, 0, 0, fmt.Errorf("%w: its key %q is no record of the guard's: who else uses it? Delete it, and the node sits out once", fault.ErrNode, r.all.key)
+	case protocol.Lacks(replies[1:]):
+		return nil, 0, 0, fmt.Errorf("%w: it does not show the guard's key %q: %s: %w", fault.ErrNode, r.all.key, fault.Without(record.Err(), "hmget"), record.Err())
+	case protocol.Says(record, "NOPERM"):
+		return nil, 0, 0, fmt.Errorf("%w: its user may not use the guard's key: %s: %w", fault.ErrNode, r.all.allow(), record.Err())
+	case record.Kind != driver.Array || len(record.Elems) != 3:
+		return nil, 0, 0, protocol.Unexpected(record)
+	}
+	var texts [3]string
+	for i, field := range record.Elems {
+		switch field.Kind {
+		case driver.String:
+			texts[i] = field.Str
+		case driver.Nil:
+		default:
+			return nil, 0, 0, protocol.Unexpected(field)
 		}
 	}
-	return all.greatest.Load() == 0
+	server := memory.Server{Role: protocol.Field(info.Str, "role:"), History: protocol.Field(info.Str, "master_replid:")}
+	own := memory.Record{ID: texts[0], For: texts[1], Age: memory.Age(texts[2])}
+	state, left = r.all.Judge(server, own)
+	if state == memory.Replica {
+		return nil, state, 0, fault.Passing(fmt.Errorf("%w: it is a replica: give the master's address", fault.ErrNode))
+	}
+	if state == memory.Nameless {
+		return nil, state, 0, errNameless
+	}
+	if r.view.Swap(uint32(state.View())) == uint32(memory.Unheard) {
+		r.all.heard.Add(1)
+	}
+	others := ""
+	if state == memory.Others {
+		others = own.For
+	}
+	if last := r.shown; last == nil || last.history != server.History || last.others != others {
+		r.shown = &Condition{name: r.node.Name(), history: strings.Clone(server.History), others: others}
+		if state == memory.Others {
+			r.shown.Fault = r.all.others(others)
+		}
+	}
+	return r.shown, state, left, nil
 }
 
-// shorter returns a node whose marker is for shorter leases than this client may take.
-func (all *Restarts) shorter() *Restart {
+var errNameless = fmt.Errorf("%w: INFO replication shows no role, or no master_replid of 40 hex digits, so nobody can tell whether it has forgotten anything: without WithRestartGuard it can be used", fault.ErrNode)
+
+// allow is the ACL that the guard needs.
+func (all *Restarts) allow() string {
+	return "allow " + strings.Join(acl.Rules(all.prefix, acl.RestartGuard), " ")
+}
+
+// others is a record for other settings. A text that names none is not shown, for it may be a secret.
+func (all *Restarts) others(text string) error {
+	if to, ok := memory.ParseLeaving(text); ok {
+		return fmt.Errorf("%w: the node is being changed to %q (longest TTL in ms, node set:nodes), and this client has %q: run quorumlock settings once more with the same arguments, and give all clients the new settings",
+			fault.ErrNodeSet, to, all.Text)
+	}
+	if _, ok := memory.Parse(text); !ok {
+		return fmt.Errorf("%w: its key %q is no record of the guard's: who else uses it? Delete it, and the node sits out once", fault.ErrNode, all.key)
+	}
+	return fmt.Errorf("%w: the node is for clients with %q (longest TTL in ms, node set:nodes), and this one has %q: give all clients the same WithLongestTTL, WithNodeSet and nodes; to change them: quorumlock settings --from %q --to %q",
+		fault.ErrNodeSet, text, all.Text, text, all.Text)
+}
+
+// watch is [Restart.watch] at all nodes.
+func (all *Restarts) watch() {
 	for _, r := range all.nodes {
-		if ms := r.seen.Load(); ms != 0 && ms < all.Longest.Milliseconds() {
-			return r
+		r.watch()
+	}
+}
+
+// begins looks at all other nodes as well, which may be young, too, or say whether the record may be begun.
+func (r *Restart) begins() {
+	for _, other := range r.all.nodes {
+		if other != r {
+			other.ask(opLook)
+		}
+	}
+	r.all.watch()
+}
+
+// watch runs the script, unless that was done a moment ago, and again in half a cap while the memory is
+// young. It does not wait.
+func (r *Restart) watch() {
+	all, now := r.all, r.all.clock.Fresh()
+	r.gates.mu.Lock()
+	if r.gates.over || !r.young || now < r.next && r.heard == all.heard.Load() {
+		r.gates.mu.Unlock()
+		return
+	}
+	r.next, r.heard = now.Add(all.Cap()/4), all.heard.Load()
+	if r.timer == nil {
+		r.timer = time.AfterFunc(all.Cap()/2, r.watch)
+	}
+	r.timer.Reset(all.Cap() / 2)
+	r.gates.mu.Unlock()
+	begins := "1"
+	if !memory.MayBegin(all.views()) {
+		begins = "0"
+		for _, other := range all.nodes {
+			if other != r && other.seen() != memory.Agrees {
+				other.ask(opLook)
+			}
+		}
+	}
+	r.ask(opWatch, scripts.Remember.One(nil, all.key, all.Text, micro(all.Cap()), micro(all.Need()), begins))
+}
+
+// ask asks the node, with a look behind it.
+func (r *Restart) ask(op *protocol.Op, cmds ...driver.Command) {
+	r.node.Ask(op, append(cmds, r.all.look...), r.looked)
+}
+
+func micro(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+
+// seen is what is known of the node.
+func (r *Restart) seen() memory.View { return memory.View(r.view.Load()) } //nolint:gosec // it was one
+
+// views is what is known of the nodes.
+func (all *Restarts) views() (views []memory.View) {
+	for _, r := range all.nodes {
+		views = append(views, r.seen())
+	}
+	return views
+}
+
+// The ops of the guard. Both end with a look.
+var (
+	opLook  = protocol.NewOp("look", false, func([]driver.Reply) error { return nil })
+	opWatch = protocol.NewOp("watch", false, func(replies []driver.Reply) error {
+		if replies[0].Kind != driver.Integer {
+			return protocol.Unexpected(replies[0])
+		}
+		return nil
+	})
+)
+
+// looked judges the look behind commands of the guard's own. A script that the node refuses is told once.
+func (r *Restart) looked(p *protocol.Part, err error) {
+	if p.Reply == nil {
+		return // the next call of the timer asks again
+	}
+	r.gates.mu.Lock()
+	if p.Op == opWatch {
+		if err != nil && (r.refused == nil || r.refused.Error() != err.Error()) {
+			r.node.Note(fault.NodeQuarantined, &quarantineError{why: "its memory cannot grow", cause: err})
+		}
+		r.refused = err
+	}
+	r.gates.mu.Unlock()
+	r.gates.Look(p.Reply[len(p.Reply)-len(r.all.look):], r.all.clock.Fresh())
+}
+
+// sitsOut words a quarantine. gates.mu is held.
+func (r *Restart) sitsOut(state memory.State, left time.Duration, first bool) error {
+	e := &quarantineError{why: r.why, left: left, advice: "keep a Locker open until then", cause: r.refused}
+	if state != memory.Young && e.cause == nil {
+		e.cause = r.all.doubt(first)
+	}
+	return e
+}
+
+// doubt is why this client begins no record; nil: it does. At first the other nodes are only just being asked.
+func (all *Restarts) doubt(first bool) error {
+	views := all.views()
+	if memory.MayBegin(views) {
+		return nil
+	}
+	for i, v := range views {
+		if v == memory.Differs {
+			return fmt.Errorf("this client begins no record there: node %s is for clients with other settings", all.nodes[i].node.Name())
+		}
+	}
+	for i, v := range views {
+		if v == memory.Unheard && !first {
+			return fmt.Errorf("this client begins no record there before node %s has answered, or one that is in use for clients with its settings: bring that node up, or take it out of the list (WithNodeSet)", all.nodes[i].node.Name())
 		}
 	}
 	return nil
 }
 
-// quarantine watches the node's history, and returns what is to be done now: the epoch is set if
-// it is missing, other nodes are looked at when a watch begins, and the marker is set when it is
-// over. gates.mu is held.
-func (r *Restart) quarantine(c *Condition, now clockdrift.Instant) (act func()) {
-	if r.gates.over {
+// Twins says why the vote of a node is none: the look behind another's vote has shown the same history, so
+// the two are one server.
+func Twins(own, other *Condition) error {
+	if own.history != other.history {
 		return nil
 	}
-	if c.nonce == "" {
-		r.endWatch()
-		return r.mayWrite(now, r.prepare)
-	}
-	w := r.watch
-	if w == nil || w.replid != c.replid || w.nonce != c.nonce {
-		r.endWatch()
-		w = &watch{replid: c.replid, nonce: c.nonce, listed: c.listed, since: now}
-		w.timer = time.AfterFunc(r.left(w, now), func() { r.wake(w) })
-		r.watch = w
-		return r.lookAround
-	}
-	w.listed = c.listed
-	if r.left(w, now) > 0 {
-		return nil
-	}
-	return r.mayWrite(now, func() { r.admit(w) })
-}
-
-// left is how long the watch has to go on. It is longer than at its beginning where a greater
-// marker was seen since.
-func (r *Restart) left(w *watch, now clockdrift.Instant) time.Duration {
-	return w.since.Add(r.all.sitOut()).Sub(now)
-}
-
-// wake sets the marker when a watch is over, if nobody has looked since.
-func (r *Restart) wake(w *watch) {
-	now := r.all.Clock.Fresh()
-	r.gates.mu.Lock()
-	var write func()
-	switch left := r.left(w, now); {
-	case r.watch != w || r.gates.over:
-	case left > 0:
-		w.timer.Reset(left)
-	case r.all.shorter() == nil:
-		write = r.mayWrite(now, func() { r.admit(w) })
-	}
-	r.gates.mu.Unlock()
-	if write != nil {
-		write()
-	}
-}
-
-// admit sets the marker to the history that was watched, and the node set where it is missing, if
-// this client may say what they are to be. Its own settings may differ from the others'. So it
-// writes what it has read at another node that is admitted, or in this one's own old marker: then
-// all markers name one longest TTL, and all nodes the sets that they were given. Its own it
-// writes where no node is admitted, as at the first deployment: it has found so many nodes
-// without admission since the watch began that it has missed one at most, and this one is found
-// so behind them.
-//
-// test/model shows two holders without that rule: guard with MUTANT_NO_WITNESS, set with
-// MUTANT_ANYBODY.
-func (r *Restart) admit(w *watch) {
-	mark := func() { r.mark(Marker{w.replid, w.nonce, r.all.longest()}) }
-	r.gates.mu.Lock()
-	if !w.listed {
-		behind := mark
-		mark = func() { r.list(behind) }
-	}
-	r.gates.mu.Unlock()
-	switch witnessed, missed := r.witness(w); {
-	case witnessed:
-		mark()
-	case len(missed) <= r.all.mayMiss():
-		r.lookNow(func(c *Condition) {
-			if c.replid == w.replid && c.nonce == w.nonce && c.Fault == nil && !c.admits() {
-				mark()
-			}
-		})
-	default:
-		r.await(w, &unwitnessedError{missed})
-		r.lookAround()
-	}
-}
-
-// mayMiss is how many nodes may not answer where a client ends a quarantine by itself.
-func (all *Restarts) mayMiss() int { return all.Size - max(all.Quorum, all.Size-1) }
-
-// witness reports whether a node tells what this one is to be admitted for: another one that is
-// admitted, by the last look, or this one itself by its old marker. Otherwise it returns the
-// others that were not seen without admission since the watch began.
-func (r *Restart) witness(w *watch) (witnessed bool, missed []string) {
-	for _, other := range r.all.nodes {
-		other.gates.mu.Lock()
-		c, looked := other.shown, other.looked
-		other.gates.mu.Unlock()
-		switch {
-		case c != nil && c.Fault == nil && c.listed && c.marker.Ms >= r.all.longest() && (other == r || c.admits()):
-			return true, nil
-		case other == r:
-		case c == nil || c.Fault != nil || looked < w.since:
-			missed = append(missed, other.node.Name())
-		}
-	}
-	return false, missed
-}
-
-// lookAround looks at all other nodes. It does not wait.
-func (r *Restart) lookAround() {
-	for _, other := range r.all.nodes {
-		if other != r {
-			other.lookNow(nil)
-		}
-	}
-}
-
-// await tries again to end a watch that nobody vouches for.
-func (r *Restart) await(w *watch, why error) {
-	r.gates.mu.Lock()
-	defer r.gates.mu.Unlock()
-	if r.watch != w {
-		return
-	}
-	r.writing.refused = why
-	w.timer.Reset(r.writing.pause)
-	r.writing.pause *= 2
-}
-
-// unwitnessedError is a quarantine that has to go on although its time is over.
-type unwitnessedError struct{ missed []string }
-
-func (e *unwitnessedError) Error() string {
-	return fmt.Sprintf("it has sat out its time, but no node that is admitted confirms what it is to be admitted for, and %s did not answer since: bring one back; or stop all clients for the longest TTL, and call Locker.ForceAdmission",
-		strings.Join(e.missed, ", "))
-}
-
-// endWatch ends the watch, if there is one. gates.mu is held.
-func (r *Restart) endWatch() {
-	if r.watch != nil {
-		r.watch.timer.Stop()
-		r.watch = nil
-	}
-}
-
-// sitsOut words a quarantine. gates.mu is held.
-func (r *Restart) sitsOut(c *Condition, now clockdrift.Instant) error {
-	w := r.watch
-	if w == nil {
-		w = &watch{since: now} // it begins when what is missing is set
-	}
-	e := &quarantineError{left: r.left(w, now), cause: r.writing.refused}
-	switch lost := c.marker == (Marker{}); {
-	case lost && r.known:
-		e.why, e.advice = "it came back empty and may have forgotten locks", "do not admit it"
-	case lost && r.all.greatest.Load() > 0:
-		e.why, e.advice = "nobody has admitted it, as others are: it came back empty, or is new", "do not admit it"
-	case lost:
-		e.fresh = true
-		e.why, e.advice = "nobody has admitted it, or it came back empty", "keep a Locker open until then"
-	default:
-		e.why = "it was started anew, promoted or flushed, and may have forgotten locks"
-	}
-	return e
+	return fault.Passing(fmt.Errorf("%w: it has the master_replid of node %s, so it is the same server and would vote twice: give each node a server of its own", fault.ErrNode, other.name))
 }

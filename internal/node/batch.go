@@ -38,7 +38,7 @@ func (s *sender) send(requests []*Request) {
 
 // A batch is what goes to a node together. It ends with
 //
-//	WAIT, WAITAOF, INFO replication, MGET    what the gates ask: see [gate.Gates]
+//	WAIT, WAITAOF, INFO replication, HMGET   what the gates ask: see [gate.Gates]
 //	INFO (three)                             whether the node is fit to vote: see [fitness]
 //	TIME                                     the node's clock: see [clock]
 type batch struct {

@@ -135,8 +135,7 @@ func (n *Node) findOut(started clockdrift.Instant, timeout time.Duration) (found
 	n.mu.Lock()
 	key := n.nextKey()
 	n.mu.Unlock()
-	looks := n.gates.Looks()
-	replies, err := n.Do(ctx, slices.Concat(probeCommands, looks, protocol.Probes(key, one, other)))
+	replies, err := n.Do(ctx, slices.Concat(probeCommands, protocol.Probes(key, one, other)))
 	if err != nil {
 		if len(replies) == 1 && replies[0].Kind == driver.Failure { // and then it has hung up: it takes no connection
 			err = fmt.Errorf("%w: %w", driver.Refusal(replies[0].Str), err)
@@ -147,8 +146,7 @@ func (n *Node) findOut(started clockdrift.Instant, timeout time.Duration) (found
 	about, behind := replies[:len(probeCommands)], replies[len(probeCommands):]
 	found, err = n.Examine(about)
 	found.answered = true
-	found.Look = behind[:len(looks)]
-	found.dialect = protocol.DecodeProbes(behind[len(looks):])
+	found.dialect = protocol.DecodeProbes(behind)
 	if limit := found.dialect.Limits(); limit != nil {
 		found.warn(n, fault.NodeLimited, limit)
 	}

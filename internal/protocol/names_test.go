@@ -88,7 +88,7 @@ func TestWhichKeysHaveNames(t *testing.T) {
 }
 
 func TestNoPrefixMakesALockOfALibrarysKey(t *testing.T) {
-	for _, name := range []string{"ql:", "ql:line:{k}", "ql:epoch"} {
+	for _, name := range []string{"ql:", "ql:line:{k}", "ql:memory"} {
 		for i := range len(name) + 1 {
 			if !IsReserved(name[:i], name[i:]) {
 				t.Errorf("%q is a lock with the prefix %q", name, name[:i])

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
@@ -99,8 +100,7 @@ func (op *Operation) twice(v *vote) bool {
 
 // spoil takes back the votes that others of the operation have spoiled. Hold.mu is held.
 func (op *Operation) spoil() {
-	guard := op.board().Restarts
-	if guard == nil || !op.Op.Votes {
+	if op.board().Restarts == nil || !op.Op.Votes {
 		return
 	}
 	for i := range op.votes {
@@ -108,10 +108,10 @@ func (op *Operation) spoil() {
 		if !op.judged(v) {
 			continue
 		}
-		why := guard.Spoils(v.Evidence, nil)
+		var why error
 		for j := range op.votes[:i] {
 			if other := &op.votes[j]; why == nil && op.judged(other) {
-				why = guard.Spoils(v.Evidence, other.Evidence)
+				why = gate.Twins(v.Evidence, other.Evidence)
 			}
 		}
 		if why != nil {

@@ -56,20 +56,28 @@ var waits string
 //go:embed rights.lua
 var rights string
 
+//go:embed remember.lua
+var remember string
+
+//go:embed change.lua
+var change string
+
 // The scripts.
 var (
-	Release = list(release, "641d3f66a1855c20561fc20562c65366be7faaad")
-	Hold    = list(hold, "5e4a79d1bbfa712efe74eb855dff5e33949cea3e")
-	Extend  = list(extend, "eabb6a5bf800520dfbd007d6ea266de488d1205e")
-	Slot    = list(line+slot, "f535c702ffa0647d89a27657fb5671124b379088")
-	Share   = list(line+share, "f6077d13523021b450ec647aa09780a3aa8c32a1")
-	Unshare = list(unshare, "b0f79e8110b72eb335e36d7b1581331f72930521")
-	Raise   = list(raise, "fbff27c98a70bf99575b46101c2ed63640197a2d")
-	Revoke  = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
-	Take    = list(line+take, "64cdf29cbe0b353f629854dfbe2e73212cefc121")
-	Leave   = list(line+leave, "3d45f353b294deb04d65569bd03def11e5410ab1")
-	Waits   = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
-	Rights  = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
+	Release  = list(release, "641d3f66a1855c20561fc20562c65366be7faaad")
+	Hold     = list(hold, "5e4a79d1bbfa712efe74eb855dff5e33949cea3e")
+	Extend   = list(extend, "eabb6a5bf800520dfbd007d6ea266de488d1205e")
+	Slot     = list(line+slot, "f535c702ffa0647d89a27657fb5671124b379088")
+	Share    = list(line+share, "f6077d13523021b450ec647aa09780a3aa8c32a1")
+	Unshare  = list(unshare, "b0f79e8110b72eb335e36d7b1581331f72930521")
+	Raise    = list(raise, "fbff27c98a70bf99575b46101c2ed63640197a2d")
+	Revoke   = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
+	Take     = list(line+take, "64cdf29cbe0b353f629854dfbe2e73212cefc121")
+	Leave    = list(line+leave, "3d45f353b294deb04d65569bd03def11e5410ab1")
+	Waits    = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
+	Rights   = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
+	Remember = list(remember, "25bc97eeb145480cc0367dcd0d772d2716356b3f")
+	Change   = list(change, "212009bcb232f62167143ef5b8c447906af15510")
 )
 
 var byDigest = map[string]*Script{}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -13,8 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
+	"github.com/quorumlock/quorumlock/test/ripe"
 )
 
 // measureCost is the figures of a session under load, with those of the servers. It ends the session.
@@ -93,9 +94,7 @@ func (b *Bench) guarded(ctx context.Context, c Contender, goroutines int, s safe
 	var acquires, rounds atomic.Int64
 	b.Site.Flush()
 	session := b.open(c, Setup{Goroutines: goroutines, Options: append(slices.Clone(s.options), countRounds(&acquires, &rounds))})
-	if err := session.(*redlockSession).locker.AdmitNewNodes(ctx); !errors.Is(err, redlock.ErrOption) { // or there is no guard
-		check(err)
-	}
+	check(ripe.Servers(ctx, b.Site.Addrs(), memory.Settings{Longest: ttl}, "")) // nobody reads them without the guard
 	values := b.measureCost(ctx, &Load{Session: session, Callers: goroutines, Keys: s.keys}, b.Site.Cluster)
 	values["second rounds"] = 1000 * float64(rounds.Load()) / float64(max(1, acquires.Load()))
 	return values

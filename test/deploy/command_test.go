@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
-// nodes starts five nodes as compose.yaml has them, admits them, and returns a client's
+// nodes starts five nodes as compose.yaml has them, which vote, and returns a client's
 // environment, of which the units and Kubernetes have the same.
 func nodes(t *testing.T) (env []string) {
 	t.Helper()
@@ -31,7 +31,7 @@ func nodes(t *testing.T) (env []string) {
 			env[i] = strings.ReplaceAll(env[i], "@"+n.Name+":6379", "@"+server.host+":"+server.port)
 		}
 	}
-	admit(t, env)
+	ripen(t, env)
 	return append(env, "QUORUMLOCK_NODE_TIMEOUT=5s", "PATH="+filepath.Dir(command)+":"+os.Getenv("PATH"))
 }
 

@@ -129,6 +129,6 @@ func TestComposeNodesAreFitAndHealthy(t *testing.T) {
 		}
 		server.probe(t, []string{"sh", "-c", n.HealthCheck.Test[1]}, *n.Environment["REDISCLI_AUTH"])
 	}
-	admit(t, env)
+	ripen(t, env)
 	examine(t, env)
 }

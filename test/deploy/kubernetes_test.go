@@ -126,7 +126,7 @@ func (m manifest) clients(t *testing.T) map[string]core.Container {
 	t.Helper()
 	all := map[string]core.Container{}
 	for _, pod := range []core.PodSpec{
-		m.jobs["quorumlock-admit"].Spec.Template.Spec,
+		m.jobs["quorumlock-ready"].Spec.Template.Spec,
 		m.crons["nightly"].Spec.JobTemplate.Spec.Template.Spec,
 		m.leaders["scheduler"].Spec.Template.Spec,
 	} {
@@ -137,7 +137,7 @@ func (m manifest) clients(t *testing.T) map[string]core.Container {
 		}
 	}
 	if len(all) != 3 {
-		t.Fatalf("folder kubernetes has %d clients, want admit, nightly and elect", len(all))
+		t.Fatalf("folder kubernetes has %d clients, want ready, nightly and elect", len(all))
 	}
 	return all
 }
@@ -166,7 +166,7 @@ func (m manifest) environment(t *testing.T, c core.Container) (env []string) {
 func TestKubernetesNodesAreFitAndReady(t *testing.T) {
 	m := readManifest(t)
 	clients := m.clients(t)
-	env := m.environment(t, clients["admit"])
+	env := m.environment(t, clients["ready"])
 	for _, c := range clients {
 		other := m.environment(t, c)
 		slices.Sort(env)
@@ -202,7 +202,7 @@ func TestKubernetesNodesAreFitAndReady(t *testing.T) {
 			env[i] = strings.ReplaceAll(env[i], "@"+name+":6379", "@"+server.host+":"+server.port)
 		}
 	}
-	admit(t, env)
+	ripen(t, env)
 	examine(t, env)
 }
 

@@ -11,9 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/test/redisserver"
+	"github.com/quorumlock/quorumlock/test/ripe"
 )
 
 // A recipe is how some file starts a node, and with what.
@@ -126,12 +129,24 @@ func examine(t *testing.T, env []string) {
 	}
 }
 
-// admit does what the first deployment does once.
-func admit(t *testing.T, env []string) {
+// ripen lets the nodes of a client's environment vote at once.
+func ripen(t *testing.T, env []string) {
 	t.Helper()
-	run := exec.CommandContext(t.Context(), command, "admit")
-	run.Env = append(slices.Clone(env), "QUORUMLOCK_NODE_TIMEOUT=5s")
-	if out, err := run.CombinedOutput(); err != nil {
-		t.Fatalf("quorumlock admit: %v: %s", err, out)
+	of := map[string]string{}
+	for _, variable := range env {
+		name, value, _ := strings.Cut(variable, "=")
+		of[name] = value
+	}
+	longest, err := time.ParseDuration(of["QUORUMLOCK_LONGEST_TTL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var addrs []string
+	for _, node := range strings.Fields(of["QUORUMLOCK_NODES"]) {
+		_, addr, _ := strings.Cut(strings.TrimSuffix(node, ","), "@")
+		addrs = append(addrs, addr)
+	}
+	if err := ripe.Servers(t.Context(), addrs, memory.Settings{Longest: longest}, of["QUORUMLOCK_PREFIX"], "locks", password); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -34,14 +34,12 @@ func (f *Node) RunOne(args []any) driver.Reply {
 	switch arg(0) {
 	case "INFO":
 		return bulk(f.Info)
-	case "SET": // SET key token [NX] GET PX ttl, or of a record SET key text [NX] GET
+	case "SET": // SET key token [NX] GET PX ttl
 		old, ok := f.Get(arg(1))
 		switch {
 		case ok && old.Token == List:
 			return wrongType
 		case ok && args[3] == "NX":
-		case len(args) < 6 && args[3] != "PX":
-			f.Keys[arg(1)] = Key{arg(2), f.Now().Add(1000 * time.Hour)}
 		default:
 			f.set(arg(1), arg(2), args[len(args)-1].(string))
 		}
@@ -57,18 +55,14 @@ func (f *Node) RunOne(args []any) driver.Reply {
 			return bulk(key.Token)
 		}
 		return driver.Reply{}
-	case "MGET":
-		reply := driver.Reply{Kind: driver.Array}
-		for i := range args[1:] {
-			key, ok := f.Get(arg(1 + i))
-			reply.Elems = append(reply.Elems, driver.Reply{})
-			if ok && key.Token != List {
-				reply.Elems[i] = bulk(key.Token)
-			}
+	case "HMGET":
+		if held, _ := f.Get(arg(1)); held.Token != "" {
+			return wrongType
 		}
-		return reply
+		return f.Memories[arg(1)].fields(args[2:])
 	case "DEL":
 		delete(f.Keys, arg(1))
+		delete(f.Memories, arg(1))
 		return integer(1)
 	case "PTTL":
 		left := int64(-2)

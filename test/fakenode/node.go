@@ -49,14 +49,15 @@ type Node struct {
 	Skew       time.Duration                     // its clock is so far ahead
 
 	// What the server is, and has.
-	Kind    Kind
-	Info    string // what INFO says
-	Keys    map[string]Key
-	Fences  map[string]map[string]int64     // by the name of the set: numbers by their members
-	Readers map[string]map[string]time.Time // by the name of the set: tokens by their expiry
-	Waits   map[string]map[string]Key       // by the name of the hash: fields by what they say
-	Lines   map[string]map[string]Ticket    // by the name of the line: tickets
-	Loaded  map[string]bool                 // the digests of the scripts that it knows
+	Kind     Kind
+	Info     string // what INFO says
+	Keys     map[string]Key
+	Fences   map[string]map[string]int64     // by the name of the set: numbers by their members
+	Readers  map[string]map[string]time.Time // by the name of the set: tokens by their expiry
+	Waits    map[string]map[string]Key       // by the name of the hash: fields by what they say
+	Lines    map[string]map[string]Ticket    // by the name of the line: tickets
+	Memories map[string]Memory               // by the name of the record
+	Loaded   map[string]bool                 // the digests of the scripts that it knows
 
 	// What has arrived.
 	Log        []string  // the names of the commands that were run: see [CommandName]
@@ -89,8 +90,8 @@ func New(name string) *Node {
 	return &Node{
 		name: name,
 		Keys: map[string]Key{}, Loaded: map[string]bool{}, Fences: map[string]map[string]int64{}, Readers: map[string]map[string]time.Time{},
-		Waits: map[string]map[string]Key{},
-		Info:  Info(name),
+		Waits: map[string]map[string]Key{}, Memories: map[string]Memory{},
+		Info: Info(name),
 	}
 }
 
@@ -273,6 +274,7 @@ func (f *Node) Restart() {
 		clear(f.Readers)
 		clear(f.Waits)
 		clear(f.Lines)
+		clear(f.Memories)
 		clear(f.Loaded)
 	})
 }

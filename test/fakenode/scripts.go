@@ -27,6 +27,7 @@ func (f *Node) script(args []any) driver.Reply {
 		{scripts.Unshare, (*Node).unshare},
 		{scripts.Raise, (*Node).raise},
 		{scripts.Waits, (*Node).keepWaits},
+		{scripts.Remember, (*Node).remember},
 	} {
 		f.Loaded[s.Digest] = f.Loaded[s.Digest] || args[1] == s.Source
 		switch {

@@ -10,9 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/patient"
 	"github.com/quorumlock/quorumlock/test/proxy"
+	"github.com/quorumlock/quorumlock/test/ripe"
 )
 
 // A ruled site is three servers whose user may do what the rules say, and two processes that lock
@@ -21,6 +23,7 @@ type ruled struct {
 	*testing.T
 	first, second *redlock.Locker
 	looks         []*redis.Client
+	addrs         []string
 	seen          eventLog
 }
 
@@ -29,7 +32,7 @@ func newRuled(t *testing.T, c client, rules []string, options ...redlock.Option)
 	var urls []string
 	for range 3 {
 		p := process(t, slices.Concat([]string{"--user", "locks", "on", ">secret"}, rules)...)
-		urls = append(urls, "redis://locks:secret@"+p.Addr())
+		urls, r.addrs = append(urls, "redis://locks:secret@"+p.Addr()), append(r.addrs, p.Addr())
 		r.looks = append(r.looks, look(t, p))
 	}
 	options = append(slices.Clip(options), redlock.WithKeyPrefix("orders:"), redlock.WithNodeTimeout(generous), redlock.WithMaxWait(4*generous), redlock.OnEvent(func(e redlock.Event) {
@@ -145,7 +148,7 @@ var ruledFeatures = []struct {
 		must(r.T, reader.Release())
 	}},
 	{"the guard", acl.RestartGuard, []redlock.Option{redlock.WithLongestTTL(time.Minute), redlock.WithRestartGuard()}, func(r *ruled) {
-		must(r.T, r.first.AdmitNewNodes(r.Context()))
+		must(r.T, ripe.Servers(r.Context(), r.addrs, memory.Settings{Longest: time.Minute}, "orders:", "locks", "secret"))
 		r.follow(takes(r), takes(r), "")
 	}},
 }

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 	"github.com/quorumlock/quorumlock/test/patient"
+	"github.com/quorumlock/quorumlock/test/ripe"
 )
 
 // A node's name may lead to another server at any time, and the client connects to that one
@@ -41,7 +43,7 @@ func TestAServerThatIsReachedAsTwoNodesVotesOnce(t *testing.T) {
 }
 
 // A node that Sentinel looks after is two servers when its old master was cut off and a
-// replica promoted: those who do not hear of it go on with the old one, which was admitted
+// replica promoted: those who do not hear of it go on with the old one, which votes
 // and has forgotten nothing. No rule of the guard tells that one node votes twice. Where a
 // vote needs the replicas, the old master has none.
 func TestAnOldMasterThatWasCutOff(t *testing.T) {
@@ -84,7 +86,7 @@ func TestAnOldMasterThatWasCutOff(t *testing.T) {
 				}
 				return newLocker(t, clients[0].nodes(t, addrs), options...)
 			}
-			must(t, on(masters[0].Addr(), masters[1].Addr(), masters[2].Addr()).AdmitNewNodes(t.Context()))
+			must(t, ripe.Servers(t.Context(), []string{masters[0].Addr(), masters[1].Addr(), masters[2].Addr()}, memory.Settings{Longest: longest}, ""))
 
 			const unreachable = "127.0.0.1:1"
 			must(t, successor.Promote())

@@ -15,13 +15,13 @@
  * here than in the code.
  *
  * DEAD: tokens of holds that have ended stay at the nodes, are released at any time, and are
- * set again by late commands. Otherwise they count as missing (guard.pml says why).
+ * set again by late commands. Otherwise they count as missing, for such a key only keeps others away.
  *
  * REVOKE: somebody puts a tombstone in the place of what a key holds, at any node and any time, with
  * the TTL that the key has. The readers' set stays beside it, and does not count any more.
  *
  * FORGET: node 0 restarts empty, again and again. A grant and the look behind it are
- * two steps, and the node is admitted when the longest TTL has passed (guard.pml has the rest).
+ * two steps, and the node is admitted when the longest TTL has passed: see the explorer of internal/memory.
  */
 #ifndef C
 #define C 2		/* clients */

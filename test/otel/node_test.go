@@ -9,8 +9,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/test/ripe"
 )
 
 // at are the attributes of a node of the lab, with further ones before.
@@ -52,8 +54,10 @@ func TestWhatALockerHasIsReadWhenMetricsAreCollected(t *testing.T) {
 func TestNodesThatAreDownOrInQuarantineShow(t *testing.T) {
 	guarded := settings{locker: []redlock.Option{redlock.WithLongestTTL(time.Minute), redlock.WithRestartGuard()}}
 	inBubble(t, guarded, func(t *testing.T, l *lab) {
-		if err := l.locker.AdmitNewNodes(t.Context()); err != nil {
-			t.Fatal(err)
+		for _, n := range l.nodes {
+			if err := ripe.Server(t.Context(), n.Dial, memory.Settings{Longest: time.Minute, Size: len(l.nodes)}, ""); err != nil {
+				t.Fatal(err)
+			}
 		}
 		release(t, l.acquire("k"))
 		l.wantValue("redlock.node.up", l.at(0), 1)
@@ -68,8 +72,8 @@ func TestNodesThatAreDownOrInQuarantineShow(t *testing.T) {
 		l.wantValue("redlock.node.up", l.at(0), 0)
 		l.wantValue("redlock.node.up", l.at(1), 0)
 		l.wantValue("redlock.node.up", l.at(2), 1)
-		if p, _ := l.find("redlock.node.quarantine.remaining", l.at(0)); p.Value < 45 || p.Value > 60 {
-			t.Errorf("the quarantine of a node that has forgotten all lasts for %vs more, want some less than 60", p.Value)
+		if p, _ := l.find("redlock.node.quarantine.remaining", l.at(0)); p.Value < 45 || p.Value > 67.5 {
+			t.Errorf("the quarantine of a node that has forgotten all lasts for %vs more, want some less than 67.5", p.Value)
 		}
 		l.wantValue("redlock.node.quarantine.remaining", l.at(1), 0)
 	})

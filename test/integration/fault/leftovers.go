@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/test/integration/fault/worker"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 )
@@ -48,9 +48,6 @@ func (r *running) leftovers(when string, patience time.Duration, look func(addr 
 	return remains
 }
 
-// guardKeys are the records of the restart guard.
-var guardKeys = []string{"ql:epoch", "ql:admitted", "ql:set"}
-
 // allKeys returns all keys, each behind its PTTL.
 const allKeys = `local all = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -73,7 +70,7 @@ func keysOn(addr string) (found []string, err error) {
 		}
 		left := time.Duration(milliseconds) * time.Millisecond
 		permits := strings.HasPrefix(key, "ql:permits") && left > 0
-		if !slices.Contains(guardKeys, key) && !strings.HasPrefix(key, "ql:fences:") && !permits {
+		if key != memory.Key("") && !strings.HasPrefix(key, "ql:fences:") && !permits {
 			found = append(found, fmt.Sprintf("the key %q for %v", key, left))
 		}
 	}

@@ -89,7 +89,7 @@ func TestWhatIsLeftBehindIsFound(t *testing.T) {
 		do   []string
 		want string // or "" if it may be there
 	}{
-		{"a record of the guard", []string{"SET", "ql:epoch", "x"}, ""},
+		{"a record of the guard", []string{"SET", "ql:memory", "x"}, ""},
 		{"a set of counters", []string{"ZADD", "ql:fences:{1}", "1", "k"}, ""},
 		{"a number of permits that will expire", []string{"SET", "ql:permits:{k}", "1", "PX", "20000"}, ""},
 		{"a number of permits that never expires", []string{"SET", "ql:permits:{l}", "1"}, `the key "ql:permits:{l}"`},

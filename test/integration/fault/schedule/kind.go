@@ -81,8 +81,8 @@ type habit struct {
 func (h habit) ofClients() bool { return h.victim == client || h.victim == clients }
 
 // forgetful is how long a node that has forgotten its votes is in quarantine, and how
-// long it may be until somebody sees that it is back, and that it is admitted.
-const forgetful = 1 + 2.5
+// long it may be until somebody sees that it is back, and that it votes.
+const forgetful = 1.125 + 2.5
 
 // shaken is how long it may take until clients are connected again.
 const shaken = 1.5

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// guarded is the environment of a client with these nodes and settings.
+func guarded(urls []string, longest, set string) []string {
+	return []string{"QUORUMLOCK_NODES=" + strings.Join(urls, ","), "QUORUMLOCK_GUARD=true", "QUORUMLOCK_TTL=" + longest, "QUORUMLOCK_LONGEST_TTL=" + longest, "QUORUMLOCK_NODE_SET=" + set, "QUORUMLOCK_NODE_TIMEOUT=900ms"}
+}
+
+// wants fails the test unless the command ends so, and says these texts.
+func wants(t *testing.T, what string, got result, code int, says ...string) {
+	t.Helper()
+	for _, text := range says {
+		if got.code != code || !strings.Contains(got.out+got.talk, text) {
+			t.Errorf("%s = %+v, want code %d and %q", what, got, code, text)
+		}
+	}
+}
+
+func TestSettingsChangeTheLongestLease(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, time.Minute)
+	w := &ward{t: t, servers: s.servers}
+	w.ripen(2*time.Second, 0)
+	change := []string{"settings", "--from", "2000 0:3", "--to", "1000 0:3"}
+	before, after := guarded(s.urls, "2s", "0"), guarded(s.urls, "1s", "0")
+	wants(t, "a new client before the change", run(t, after, "run", "--no-wait", "k", "--", "true"), exitConfig, `"2000 0:3"`, `quorumlock settings --from "2000 0:3" --to "1000 0:3"`)
+
+	thaw := s.servers[2].Freeze()
+	wants(t, "settings with a node that is silent", run(t, after, change...), exitUnavailable, s.servers[2].Addr, "no node has entered")
+	wants(t, "a new client then", run(t, after, "run", "--no-wait", "k", "--", "true"), exitConfig, "run quorumlock settings once more")
+	wants(t, "doctor then", run(t, after, "doctor", "--check=guard"), 2, "changed to 1000 0:3")
+	thaw()
+	for range 2 { // the second changes nothing
+		wants(t, "settings", run(t, after, change...), exitOK, `3 nodes are for clients with "1000 0:3"`)
+	}
+	wants(t, "an old client", run(t, before, "run", "--no-wait", "k", "--", "true"), exitConfig, `"1000 0:3"`, `"2000 0:3"`)
+	wants(t, "a new client at once", run(t, after, "run", "--no-wait", "k", "--", "true"), exitUnavailable, "quarantine")
+	wants(t, "doctor --wait", run(t, after, "doctor", "--wait"), exitOK, "all 3 nodes vote")
+	if age := do(t, s.servers[0].Addr, "HGET", "ql:memory", "age"); len(age) < 7 {
+		t.Errorf("the memory votes at the age of %s µs", age)
+	}
+	wants(t, "a new client", run(t, after, "run", "--no-wait", "k", "--", "true"), exitOK, "")
+}
+
+func TestSettingsChangeTheNodes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 4, time.Minute)
+	w := &ward{t: t, servers: s.servers[:3]}
+	w.ripen(time.Second, 0)
+	after := guarded([]string{s.urls[0], s.urls[1], s.urls[3]}, "1s", "1")
+	change := []string{"settings", "--old-nodes", strings.Join(s.urls[:3], ","), "--from", "1000 0:3", "--to", "1000 1:3"}
+	s.servers[2].Kill()
+	wants(t, "settings with a node that is down", run(t, after, change...), exitUnavailable, s.servers[2].Addr, "have not left")
+	if got := do(t, s.servers[3].Addr, "TYPE", "ql:memory"); got != "none" {
+		t.Errorf("a new node has entered while an old one has not left: %q", got)
+	}
+	wants(t, "settings without the node that is lost", run(t, after, append(change, "--gone", s.servers[2].Addr)...), exitOK, `"1000 1:3"`)
+	wants(t, "doctor --wait", run(t, after, "doctor", "--wait"), exitOK, "all 3 nodes vote")
+	wants(t, "a new client", run(t, after, "run", "--no-wait", "k", "--", "true"), exitOK, "")
+}
+
+func TestSettingsRefuseWhatIsNotValidBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	urls := []string{"redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"}
+	for args, says := range map[string]string{
+		"": "From", "--from=1m --to=2m": "From", "--from=60000_0:5 --to=1000_0:3": "3 old nodes", "--from=60000_0:3 --to=60000_0:3": "other settings",
+		"--from=60000_0:3 --to=1000_0:5": "3 new nodes", "--from=60000_0:3 --to=1000_0:3 --gone=10.0.0.1:6379": "none of the old nodes",
+		"--from=60000_0:3 --to=1000_0:3 --gone=127.0.0.1:1,127.0.0.1:2": "a quorum of old clients",
+	} {
+		words := append([]string{"settings"}, strings.Fields(args)...)
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], "_", " ")
+		}
+		wants(t, args, run(t, guarded(urls, "1s", "0"), words...), exitUsage, says)
+	}
+}
