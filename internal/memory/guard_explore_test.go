@@ -653,9 +653,6 @@ func TestNoLossMakesTwoHoldersAndAllNodesVoteAgain(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && tt.states > 100_000 {
-				t.Skip("for the race detector it takes too long")
-			}
 			states, slowest, wrong := tt.run()
 			if wrong != "" || states != tt.states || slowest != tt.slowest {
 				t.Errorf("%d worlds, a quorum votes after %d ticks at most: %s; want %d, %d and nothing wrong", states, slowest, wrong, tt.states, tt.slowest)
@@ -723,9 +720,7 @@ func TestEveryRuleOfTheGuardIsNeeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := base
-			if mutant(&m); testing.Short() && (m.lists || m.ext) {
-				t.Skip("for the race detector it takes too long")
-			}
+			mutant(&m)
 			if states, _, wrong := m.run(); wrong == "" {
 				t.Errorf("%d worlds, and nothing is wrong in any", states)
 			}

@@ -41,7 +41,7 @@ var lanes = []lane{
 	{packages: regexp.MustCompile(`/integration/fault$`), flags: []string{"-p=1", "-count=1"}, alone: true},
 	{packages: regexp.MustCompile(`/redlock$`), races: rare},
 	// These keep a core busy each.
-	{packages: regexp.MustCompile(`/internal/lease$|/fault/history$|/test/release$|/test/mutants$`), flags: []string{"-p=1"}, races: none},
+	{packages: regexp.MustCompile(`/internal/(lease|memory)$|/fault/history$|/test/release$|/test/mutants$`), flags: []string{"-p=1"}, races: none},
 	// These measure programs, or build and run them, and so does make release-check.
 	{packages: regexp.MustCompile(`/test/(bench|pages)$`), flags: []string{"-p=1"}, races: none},
 	// These wait for servers and containers, which Go's cache of results does not see.
