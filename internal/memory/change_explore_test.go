@@ -87,9 +87,6 @@ func TestAChangeOfSettingsMakesNoTwoHolders(t *testing.T) {
 			if tt.shrink {
 				tt.ttl = 2
 			}
-			if testing.Short() && (tt.states == 0 || tt.states > 100_000) {
-				t.Skip("for the race detector it takes too long")
-			}
 			switch states, _, wrong := tt.run(); {
 			case tt.states == 0 && wrong == "":
 				t.Errorf("%d worlds, and nothing is wrong in any", states)
