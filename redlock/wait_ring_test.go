@@ -497,7 +497,7 @@ func TestWaitsUnderLocksThatNobodyWantsCostHardlyMoreThanWithoutDetection(t *tes
 				all.Go(func() {
 					within, stop := context.WithCancel(own.Context())
 					defer context.AfterFunc(ctx, stop)()
-					returns(t, context.Canceled, "a wait that is given up")(one.Acquire(within, fmt.Sprint("far ", i), WithMaxWait(time.Hour)))
+					returns(t, context.Canceled, "a wait that is given up")(one.Acquire(within, fmt.Sprint("far ", i), WithMaxWait(time.Hour))) //nolint:contextcheck // it is under own, and ends with ctx
 				})
 			}
 			time.Sleep(10 * time.Second)
@@ -518,7 +518,9 @@ func TestWaitsUnderLocksThatNobodyWantsCostHardlyMoreThanWithoutDetection(t *tes
 func TestARingIsFoundWhereNoNodeTellsWhoListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lockers, fakes := processes(t, 2, WithTTL(time.Hour))
-		changeAll(fakes, func(f *fakeNode) { f.Answer = failing("PUBSUB", "NOPERM User fake has no permissions to run the 'pubsub' command") })
+		changeAll(fakes, func(f *fakeNode) {
+			f.Answer = failing("PUBSUB", "NOPERM User fake has no permissions to run the 'pubsub' command")
+		})
 		a, b := mustAcquire(t, lockers[0], "a"), mustAcquire(t, lockers[1], "b")
 		first := work(t, a, "b")
 		time.Sleep(10 * time.Millisecond)
