@@ -162,11 +162,26 @@ func TestWaitsOfSeveralProcessesThatAreNoRingGoOn(t *testing.T) {
 	})
 }
 
+// wants lets a Locker wait for a key until it is stopped: a wait under the lock on a key that nobody wants is in no ring.
+func wants(t *testing.T, l *Locker, key string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	result := async(func() error {
+		_, err := l.Acquire(ctx, key, WithMaxWait(time.Hour))
+		return err
+	})
+	return func() {
+		cancel()
+		returns(t, context.Canceled, "a wait that is given up")(<-result)
+	}
+}
+
 func TestAnEdgeOutlivesTwoMessagesThatAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lockers, fakes := processes(t, 2, WithTTL(time.Hour), WithNodeTimeout(time.Second))
 		held := mustAcquire(t, lockers[0], "b")
 		result := work(t, mustAcquire(t, lockers[1], "a"), "b")
+		stop := wants(t, lockers[0], "a")
 		far(fakes, 150*time.Millisecond)
 		time.Sleep(3 * time.Second)
 		puts := 0
@@ -195,6 +210,7 @@ func TestAnEdgeOutlivesTwoMessagesThatAreLost(t *testing.T) {
 		if puts < 3 {
 			t.Errorf("an edge was put %d times in 3s", puts)
 		}
+		stop()
 		mustRelease(t, held)
 		noError(t, <-result)
 	})
@@ -205,6 +221,7 @@ func TestAWaitAsksNothingUntilItIsOldEnough(t *testing.T) {
 		lockers, fakes := processes(t, 2, WithTTL(time.Hour))
 		held := mustAcquire(t, lockers[0], "b")
 		result := work(t, mustAcquire(t, lockers[1], "a"), "b")
+		stop := wants(t, lockers[0], "a")
 		time.Sleep(990 * time.Millisecond)
 		count := func() (edges int) {
 			fakes[0].Change(func(f *fakeNode) {
@@ -221,6 +238,7 @@ func TestAWaitAsksNothingUntilItIsOldEnough(t *testing.T) {
 		if n := count(); n != 1 {
 			t.Errorf("after its time a wait has %d edges, want 1", n)
 		}
+		stop()
 		mustRelease(t, held)
 		noError(t, <-result)
 		time.Sleep(10 * time.Millisecond)
@@ -253,6 +271,7 @@ func TestAWaitThatIsNotToGiveUpAsksNobody(t *testing.T) {
 			lockers, fakes := processes(t, 2, WithTTL(time.Hour))
 			held := mustAcquire(t, lockers[0], "b")
 			own := mustAcquire(t, lockers[1], "a")
+			stop := wants(t, lockers[0], "a")
 			changeAll(fakes, func(f *fakeNode) {
 				f.Waits["ql:waits:{b}"] = map[string]fakenode.Key{"wait:another": {Token: "\nwait=another&" + tt.edge, Until: f.Now().Add(time.Hour)}}
 			})
@@ -267,6 +286,7 @@ func TestAWaitThatIsNotToGiveUpAsksNobody(t *testing.T) {
 			if asks != tt.asks {
 				t.Errorf("%s: a sign of life is asked for: %t, want %t", name, asks, tt.asks)
 			}
+			stop()
 			mustRelease(t, held)
 			noError(t, <-result, name)
 		})
