@@ -254,10 +254,14 @@ func (all *Restarts) views() (views []memory.View) {
 var (
 	opLook  = protocol.NewOp("look", false, func([]driver.Reply) error { return nil })
 	opWatch = protocol.NewOp("watch", false, func(replies []driver.Reply) error {
-		if replies[0].Kind != driver.Integer {
-			return protocol.Unexpected(replies[0])
+		switch reply := replies[0]; {
+		case reply.Kind == driver.Integer:
+			return nil
+		case protocol.Lacks(replies[:1]): // of what the script runs, the look has no HSET
+			return fmt.Errorf("%w: its script for the guard's key does not run: %s: %w", fault.ErrNode, fault.Without(reply.Err(), "hset"), reply.Err())
+		default:
+			return protocol.Unexpected(reply)
 		}
-		return nil
 	})
 )
 
