@@ -106,7 +106,7 @@ func holdAll(t *testing.T) *site {
 			waits = true
 			go func() { _, _ = busy.Acquire(job.Context(), "42") }() // until the Locker is closed
 			go func() {
-				for range busy.Watch(t.Context(), "job") { // who listens to that may wait for it, so its holder's waits may be in a ring
+				for range busy.Watch(t.Context(), "job") { //nolint:errcheck // who listens may wait for it, so its holder's waits may be in a ring
 				}
 			}()
 		}
