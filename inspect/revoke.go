@@ -70,8 +70,9 @@ func Revoke(ctx context.Context, nodes []driver.Node, seen Holding, o RevokeOpti
 	o.Settings = o.withDefaults()
 	r := Revocation{
 		Time: time.Now().UTC(), Key: seen.Key, Holder: protocol.Owner(seen.value), Now: o.Now, Endless: seen.endless,
-		Quorum: len(nodes)/2 + 1, Need: len(nodes) - len(nodes)/2,
+		Quorum: len(nodes)/2 + 1,
 	}
+	r.Need = lease.Tombstones(len(nodes), r.Quorum)
 	switch {
 	case !seen.held:
 		return r, fmt.Errorf("%w: nobody was seen to hold %q", fault.ErrOption, seen.Key)
@@ -104,7 +105,7 @@ func Revoke(ctx context.Context, nodes []driver.Node, seen Holding, o RevokeOpti
 		r.Overlap = max(0, ends.Sub(v.clock.Now())).Seconds()
 		v.each(ctx, v.free)
 		v.judge(&r)
-	case lease.Revokes(r.Took, len(nodes), r.Quorum):
+	case r.Took >= r.Need:
 		v.each(ctx, func(ctx context.Context, g *grave) error { return v.keep(ctx, g, ends) })
 		v.judge(&r)
 		r.Final = r.Took == took

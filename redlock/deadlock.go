@@ -17,8 +17,8 @@ import (
 // minute; one second is a good value. Not found are rings through permits, through contexts that
 // carry no lock (see [Detach]), those where a majority of the nodes does not answer, and through waits
 // that hear of a release from no node ([NodeMuted]) where others do: they end with a lease, or with
-// [WithMaxWait]. A wait that holds nothing which somebody else waits for costs nothing. Those of more than 64 locks, or through one under which more
-// than 64 waits go on, may be found later, or not.
+// [WithMaxWait]. Those of more than 64 locks, or through one under which more than 64 waits go on, may
+// be found later, or not. A wait that holds nothing which somebody else waits for costs nothing.
 //
 // The nodes must run scripts (+eval +evalsha), and keep ql:waits:{KEY}; [NodeLimited] says which do
 // not. The keys need a hash tag, or no closing brace. The method is edge chasing (Chandy, Misra and

@@ -214,11 +214,10 @@ func WithLongestTTL(d time.Duration) Option {
 // refused, with [ErrNodeSet]. The command `quorumlock settings` changes these.
 //
 // The guard costs a node two small reads a batch, and the key "ql:memory:PREFIX" ("ql:memory" without a
-// prefix). Redis Clusters, and nodes that do not
-// report their master_replid (INFO replication), are refused. That also changes when a node's first
-// replica attaches, and when none has been there for repl-backlog-ttl: set that to 0. While a node sits
-// out its clock may be set forward once. The guard does not see that a machine was restored from a
-// snapshot.
+// prefix). Redis Clusters, and nodes that do not report their master_replid (INFO replication), are
+// refused. That also changes when a node's first replica attaches, and when none has been there for
+// repl-backlog-ttl: set that to 0. While a node sits out its clock may be set forward once. The guard
+// does not see that a machine was restored from a snapshot.
 func WithRestartGuard() Option { return option(func(o *lockerOptions) { o.guards = true }) }
 
 // WithNodeSet sets the id of this client's configuration of nodes: another id for each list of

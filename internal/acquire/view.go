@@ -25,7 +25,7 @@ type Seen struct {
 	Named  bool          // the node has refused, and has said who has the key
 	Marked bool          // Holder is of this library's making: it lets go where it does not lead
 	Void   bool          // the node has no vote
-	Trip   time.Duration // how far away the node is
+	Trip   time.Duration // how far away the node is, for Late and Hurry
 }
 
 // A View is what the nodes have said to a round, at one moment.
@@ -36,7 +36,7 @@ type View struct {
 	Marked  bool          // Token is of this library's making
 	Own     bool          // the round's token is the user's own, which is never let go
 	Durable bool          // votes have to be durable: asking again writes nothing, and proves nothing
-	Near    time.Duration // how far away a quorum is
+	Near    time.Duration // how far away a quorum is, for Late and Hurry
 }
 
 // Count counts the nodes that have said this.
@@ -57,17 +57,17 @@ func (v *View) Names(token string) bool {
 // Holder returns a token that has the key at so many nodes, if there is one.
 func (v *View) Holder(need int) (token string, ok bool) {
 	for i := range v.Nodes {
-		if s := &v.Nodes[i]; s.Named && v.at(s.Holder, i, true) >= need {
+		if s := &v.Nodes[i]; s.Named && v.at(s.Holder, true) >= need {
 			return s.Holder, true
 		}
 	}
 	return "", false
 }
 
-// at counts the nodes from the index on that name the token, those without a vote too if void.
-func (v *View) at(token string, from int, void bool) (count int) {
-	for i := range v.Nodes[from:] {
-		if s := &v.Nodes[from+i]; s.Named && s.Holder == token && (void || !s.Void) {
+// at counts the nodes that name the token, those without a vote too if void.
+func (v *View) at(token string, void bool) (count int) {
+	for i := range v.Nodes {
+		if s := &v.Nodes[i]; s.Named && s.Holder == token && (void || !s.Void) {
 			count++
 		}
 	}
@@ -80,7 +80,7 @@ func (v *View) Rival() (token string, mayHold bool) {
 	most := 0
 	for i := range v.Nodes {
 		if s := &v.Nodes[i]; s.Named {
-			if count := v.at(s.Holder, i, true); count > most {
+			if count := v.at(s.Holder, true); count > most {
 				token, most = s.Holder, count
 			}
 		}
@@ -112,7 +112,7 @@ func (v *View) Rank() (mine int, leads bool) {
 		if s.Void || !s.Named || !v.Own && !s.Marked {
 			continue
 		}
-		if cmp.Or(cmp.Compare(v.at(s.Holder, 0, false), mine), v.compare(s)) > 0 {
+		if cmp.Or(cmp.Compare(v.at(s.Holder, false), mine), v.compare(s)) > 0 {
 			return mine, false
 		}
 		free++

@@ -125,7 +125,7 @@ func (r *Restart) read(replies []driver.Reply) (c *Condition, state memory.State
 	case info.Kind != driver.String:
 		return nil, 0, 0, protocol.Unexpected(info)
 	case protocol.Says(record, "WRONGTYPE"):
-		return nil, 0, 0, fmt.Errorf("%w: its key %q is no record of the guard's: who else uses it? Delete it, and the node sits out once", fault.ErrNode, r.all.key)
+		return nil, 0, 0, r.all.foreign()
 	case protocol.Lacks(replies[1:]):
 		return nil, 0, 0, fmt.Errorf("%w: it does not show the guard's key %q: %s: %w", fault.ErrNode, r.all.key, fault.Without(record.Err(), "hmget"), record.Err())
 	case protocol.Says(record, "NOPERM"):
@@ -175,6 +175,11 @@ func (all *Restarts) allow() string {
 	return "allow " + strings.Join(acl.Rules(all.prefix, acl.RestartGuard), " ")
 }
 
+// foreign is a key that somebody else uses.
+func (all *Restarts) foreign() error {
+	return fmt.Errorf("%w: its key %q is no record of the guard's: who else uses it? Delete it, and the node sits out once", fault.ErrNode, all.key)
+}
+
 // others is a record for other settings. A text that names none is not shown, for it may be a secret.
 func (all *Restarts) others(text string) error {
 	if to, ok := memory.ParseLeaving(text); ok {
@@ -182,7 +187,7 @@ func (all *Restarts) others(text string) error {
 			fault.ErrNodeSet, to, all.Text)
 	}
 	if _, ok := memory.Parse(text); !ok {
-		return fmt.Errorf("%w: its key %q is no record of the guard's: who else uses it? Delete it, and the node sits out once", fault.ErrNode, all.key)
+		return all.foreign()
 	}
 	return fmt.Errorf("%w: the node is for clients with %q (longest TTL in ms, node set:nodes), and this one has %q: give all clients the same WithLongestTTL, WithNodeSet and nodes; to change them: quorumlock settings --from %q --to %q",
 		fault.ErrNodeSet, text, all.Text, text, all.Text)

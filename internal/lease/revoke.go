@@ -9,8 +9,8 @@ import (
 // An operator revokes a lock by tombstones: each is put in the place of the lock's token at one node, and stays there for
 // at least as long as the token would have. A second round makes all of them last until the lease has ended.
 
-// Revokes reports whether so many tombstones keep every extension from a quorum that is asked for behind them.
-func Revokes(tombstones, nodes, quorum int) bool { return tombstones > nodes-quorum }
+// Tombstones is how many keep every extension from a quorum that is asked for behind them.
+func Tombstones(nodes, quorum int) int { return nodes - quorum + 1 }
 
 // RevokedUntil is when the lease of a revoked lock ends at the latest. Tombstones: when each of them ends.
 //

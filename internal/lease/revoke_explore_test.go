@@ -39,7 +39,7 @@ func (s *searcher) revoking(w *situation) {
 		}
 	}
 	quorum := s.nodes/2 + 1
-	if w.revoked.ends == 0 && w.users[0].hold.phase == Held && Revokes(len(graves), s.nodes, quorum) {
+	if w.revoked.ends == 0 && w.users[0].hold.phase == Held && len(graves) >= Tombstones(s.nodes, quorum) {
 		s.step(w, func(w *situation) bool {
 			w.revoked = revocation{ends: RevokedUntil(graves, s.nodes, quorum), keeps: len(graves)}
 			for n := range s.nodes {

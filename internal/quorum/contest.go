@@ -7,6 +7,7 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // hurry fails an acquire that is contested without the nodes that have not answered, at once or a
@@ -34,17 +35,19 @@ func (op *Operation) failEarly(now clockdrift.Instant) {
 	}
 }
 
-// disputed is [acquire.View.Disputed]. Hold.mu is held.
+// disputed reports whether an acquire that has failed may be settled by rank. Hold.mu is held.
 func (op *Operation) disputed() bool {
-	var room usual
-	v := op.view(room[:])
+	if op.Verdict != lease.Missed || op.Op.Verb != protocol.Acquiring {
+		return false
+	}
+	v := op.view(make([]acquire.Seen, 0, usual))
 	return v.Disputed()
 }
 
 // far reports whether only nodes have not answered that are known to be farther away than the others. Hold.mu is held.
 func (op *Operation) far() bool {
-	var room usual
-	v := op.view(room[:])
+	v := op.view(make([]acquire.Seen, 0, usual))
+	op.locate(&v)
 	wait, _ := v.Late()
 	return wait == 0
 }
@@ -55,6 +58,7 @@ func (op *Operation) Late() time.Duration {
 	if _, held := v.Holder(op.Need); held {
 		return 0
 	}
+	op.locate(&v)
 	wait, _ := v.Late()
 	return wait
 }

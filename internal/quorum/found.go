@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -36,8 +37,7 @@ type FoundAt struct {
 func (op *Operation) Found() Found {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
-	var room usual
-	view := op.view(room[:])
+	view := op.view(make([]acquire.Seen, 0, usual))
 	f := Found{
 		Asked: op.Asked, Misleads: op.Hold.misleads, SelfWoken: op.setAt >= op.Need,
 		Readers: view.Names(protocol.SharedValue), Nodes: make([]FoundAt, len(op.board().Nodes)),

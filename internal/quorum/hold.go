@@ -148,7 +148,7 @@ func (h *Hold) decided(op *Operation, now clockdrift.Instant) {
 func (h *Hold) acquired(op *Operation, now clockdrift.Instant) {
 	asks := op.Op == h.Acquire.Op // and does not raise the fence of what a quorum has
 	h.misleads = h.misleads || asks && op.Verdict != lease.Carried && h.spread() >= op.Need
-	if op.Verdict == lease.Missed && op.Op.Verb == protocol.Acquiring && op.disputed() {
+	if op.disputed() {
 		op.Verdict = lease.Split
 		if op.Full == nil {
 			op.Full = make(chan struct{})

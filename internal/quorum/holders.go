@@ -40,15 +40,18 @@ func (h *Hold) value() string {
 	return h.Token
 }
 
-// view is what the nodes have said so far, in the room if there is enough. Hold.mu is held.
+// usual is for how many nodes a view needs no memory of its own.
+const usual = 8
+
+// view is what the nodes have said so far, in the room if there is enough. It has no distances: see locate. Hold.mu is held.
 func (op *Operation) view(room []acquire.Seen) acquire.View {
 	value := op.Hold.value()
 	v := acquire.View{
-		Nodes: room[:0], Need: op.Need, Token: value, Marked: protocol.Marked(value), Own: op.Hold.Own,
-		Durable: op.board().Durability != nil, Near: op.board().Trip(),
+		Nodes: room, Need: op.Need, Token: value, Marked: protocol.Marked(value), Own: op.Hold.Own,
+		Durable: op.board().Durability != nil,
 	}
 	for i := range op.votes {
-		seen := acquire.Seen{Answer: op.votes[i].Answer, Trip: op.votes[i].Node.Trip()}
+		seen := acquire.Seen{Answer: op.votes[i].Answer}
 		if op.holders != nil {
 			h := &op.holders[i]
 			seen.Named, seen.Holder, seen.Marked, seen.Void = h.taken, h.token, protocol.Marked(h.token), h.void
@@ -58,8 +61,13 @@ func (op *Operation) view(room []acquire.Seen) acquire.View {
 	return v
 }
 
-// usual is so many nodes as a [acquire.View] has without more memory.
-type usual [8]acquire.Seen
+// locate adds how far away the nodes are, for [acquire.View.Late] and Hurry. It takes their mutexes.
+func (op *Operation) locate(v *acquire.View) {
+	v.Near = op.board().Trip()
+	for i := range v.Nodes {
+		v.Nodes[i].Trip = op.votes[i].Node.Trip()
+	}
+}
 
 // View is what the nodes have said so far.
 func (op *Operation) View() acquire.View {

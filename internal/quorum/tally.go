@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/lease"
@@ -34,8 +35,8 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 	switch {
 	case op.Verdict != lease.Undecided:
 	case op.holders != nil && op.Op.Tells():
-		var room usual
-		if v := op.view(room[:]); v.Contested() {
+		if v := op.view(make([]acquire.Seen, 0, usual)); v.Contested() {
+			op.locate(&v)
 			op.hurry(&v, now)
 		}
 	case op.Granted() && op.far():
@@ -136,8 +137,7 @@ func (op *Operation) reason() error {
 	case op.Verdict == lease.Dropped, silent > len(op.votes)-op.Need:
 		return fault.ErrNoQuorum
 	case op.Op.Tells():
-		var room usual
-		v := op.view(room[:])
+		v := op.view(make([]acquire.Seen, 0, usual))
 		if _, held := v.Holder(op.Need); !held {
 			return fault.ErrContended
 		}
@@ -181,7 +181,7 @@ func (op *Operation) buried() bool {
 			count++
 		}
 	}
-	return lease.Revokes(count, len(op.votes), op.Need)
+	return count >= lease.Tombstones(len(op.votes), op.Need)
 }
 
 // answers counts the nodes that have said this. Hold.mu is held.

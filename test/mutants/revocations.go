@@ -17,7 +17,7 @@ var revocations = []mutant{
 	wrong("a revoked holder that is renewed goes on to its deadline",
 		in("Operation.revoked", never(`op.buried()`)), suite{pkg: "./redlock", run: "Revoked|Renewal"}),
 	wrong("a holder ends that has tombstones at a minority",
-		in("lease.Revokes", replace(`tombstones > nodes-quorum`, `tombstones > 0`)), suite{pkg: "./redlock", run: "Revoked|Renewal"}),
+		in("lease.Tombstones", replace(`nodes - quorum + 1`, `1`)), suite{pkg: "./redlock", run: "Revoked|Renewal"}),
 	wrong("a revocation is final though one of its tombstones has ended",
 		in("inspect.Revoke", replace(`r.Final = r.Took == took`, `r.Final = r.Took >= r.Need`)), inRevoking),
 	wrong("tombstones last as long as the longest of them",
