@@ -1,6 +1,6 @@
 # What contributors run and what CI runs are the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-picture test integration faults deadlines proof days fuzz mutants locking matrix model model-long bench scale far check format vet lint boundaries alerts deploy-check pages \
+.PHONY: help demo demo-picture test integration faults deadlines proof days fuzz mutants gremlins locking matrix model model-long bench check lint words boundaries generated vulnerabilities alerts deploy-check pages \
 	proxy release release-check release-published image
 
 # All modules of the workspace, as folders.
@@ -16,6 +16,9 @@ export QUORUMLOCK_IMAGE ?= $(shell docker image inspect $(LOCAL_IMAGE) >/dev/nul
 LINT_VERSION := v2.15.0
 LINT_DIR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quorumlock/golangci-lint-$(LINT_VERSION)
 LINT := $(LINT_DIR)/golangci-lint
+
+GREMLINS_DIR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quorumlock/gremlins-v0.6.0
+GREMLINS := $(GREMLINS_DIR)/gremlins
 
 PROMTOOL := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quorumlock/promtool
 
@@ -37,7 +40,7 @@ UNRACED = $(if $(RACE),,echo 'make: tests run WITHOUT the race detector: no gcc 
 served = go list -test -f '{{if .ForTest}}{{.ForTest}} {{.Deps}}{{end}}' work | grep -E '/test/redisserver|/test/integration/(server|container)' | cut -d' ' -f1 | sort -u
 
 # CI sets LATER where no server is installed yet: one of those packages shows that their tests are passed over.
-test: ## Run all tests, over whichever real servers are here (5 minutes)
+test: ## Run all tests, over whichever real servers are here (5 minutes, and 8 the first time)
 	@$(UNRACED)
 	$(RUN) $$(go list work $(if $(LATER),| grep -vxF "$$($(served) | grep -v integration/server)"))
 
@@ -93,49 +96,50 @@ fuzz: ## Run every fuzz test for FUZZTIME (20s) each (10 minutes)
 matrix: ## Run the suite on each server that users may have (16 minutes)
 	test/tools/matrix $(RACE)
 
-model: ## Search the models of locks of all kinds, guard, fences and waiting (15 minutes; needs spin and gcc)
+model: ## Search the models of fences, lines and deadlocks (10 minutes; needs spin and gcc)
 	test/model/run
 
-model-long: ## The same, and what takes longest (20 minutes)
+model-long: ## The same, and what takes longest (15 minutes)
 	test/model/run -long
 
-mutants: ## Take out one mechanism at a time, and see that a test fails (an hour and a half)
+mutants: ## Take out one mechanism of scripts and shells at a time, and see that a test fails (an hour)
 	go run ./test/mutants
+
+gremlins: $(GREMLINS) ## Change the conditions and sums of the pure packages, and see that a test fails (half an hour)
+	test/tools/gremlins $(GREMLINS)
 
 locking: ## See that mutexes are taken in their order, by tests of the core (3 minutes)
 	go run ./test/locking
 
-bench: ## Measure beside redsync (an hour, on five local servers)
-	cd test/bench && go run .
+# How many rounds, which benchmarks, and beside which commit's.
+ROUNDS ?= 6
+BENCH ?= .
+AGAINST ?=
 
-scale: ## Measure how cost grows with nodes, keys, waiters and processes (8 minutes)
-	cd test/bench && go run . -scale
+bench: ## Measure beside redsync in ROUNDS=6 rounds (an hour); BENCH=Far nodes that differ, BENCH=Scale how cost grows; AGAINST=main beside a commit
+	test/tools/bench $(ROUNDS) '$(BENCH)' $(AGAINST)
 
-# How long one of the 240 turns of far takes.
-FAR ?= 1m
-
-far: ## Measure nodes that differ, in turns of FAR=1m each (5 hours; 20 minutes of 2s)
-	cd test/bench && go run . -unlike -far $(FAR)
-
-check: format vet lint boundaries ## Check format, vet, lint and what users have to carry (30 s)
-
-format: $(LINT)
-	$(LINT) fmt --diff $(MODULES) test/deploy
-
-vet:
-	go vet work
-	cd test/deploy && GOWORK=off go vet ./...
+check: lint words boundaries generated ## Check format, vet, lint and what users have to carry (1 minute, and 8 the first time)
 
 lint: $(LINT)
 	$(LINT) run $(MODULES:%=%/...)
 	cd test/deploy && GOWORK=off $(LINT) run
 
+words: # of the core: comments that point at things more than they name them
+	go run ./test/words redlock election driver clockdrift fence $(filter-out internal/inspect internal/supervise,$(wildcard internal/*))
+
 boundaries:
 	@go run ./test/release -boundaries
+
+generated: # by commands that are checked in
+	@test/tools/valkeygo -check
 
 alerts: $(PROMTOOL) ## Check the alerting rules and run their tests (1 s; fetches promtool from Debian)
 	$(PROMTOOL)/bin/promtool check rules docs/observability/alerts.yml
 	$(PROMTOOL)/bin/promtool test rules docs/observability/alerts_test.yml
+
+vulnerabilities: ## Look for known vulnerabilities in what each module runs (needs the network)
+	set -e; for module in $(MODULES); do (cd $$module && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...); done
 
 # A module of its own, outside the workspace: what it requires must not decide which versions the others are tested with.
 deploy-check: export GOWORK = off
@@ -152,7 +156,7 @@ pages: ## Write the man pages and completions of the packages to build/
 release-check: ## Prove in a copy that a version can be made, got and mixed with the last one (1 minute)
 	go run ./test/release -check
 
-proxy: ## Serve what is here as a version, to try it in an empty folder as users do
+proxy: ## Serve what is here as a version until Ctrl-C, to try it in an empty folder as users do
 	go run ./test/release -serve
 
 release: ## Make VERSION=vX.Y.Z of all modules: a commit and tags here, and the push to copy
@@ -167,6 +171,9 @@ image: ## Build a local container image from the installed redis-server
 # Built once a version: it takes minutes.
 $(LINT):
 	GOBIN=$(LINT_DIR) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+$(GREMLINS):
+	GOBIN=$(GREMLINS_DIR) go install github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 
 $(PROMTOOL):
 	test/tools/get-server trixie prometheus $@

@@ -5,48 +5,45 @@ import (
 	"time"
 )
 
-// leases are those that a node's clock must not end early.
+// leases are the leases that a node's clock must not end early.
 type leases struct {
 	shortest, longest time.Duration
 	factor            float64
 }
 
-// counted is how coarsely a server counts a key's time to live, which [Fixed] has room for.
+// counted is the unit in which a server counts a key's time to live; [Fixed] has room for it.
 const counted = time.Millisecond
 
-// allows is by how much the node's clock may gain on ours in so long a time without any
-// lease ending early at the node: the drift allowance of the shortest lease that this may
-// be most of.
+// allows is by how much the node's clock may gain on ours in this time without ending any lease early at the
+// node: the drift allowance of the shortest lease that the time may be most of.
 func (l *leases) allows(d time.Duration) time.Duration {
 	return Allowance(max(d, l.shortest), l.factor) - counted
 }
 
-// Guard makes the estimator keep readings for so long that [Estimator.Excess] can tell
-// whether the node's clock ended leases early, from the shortest to the longest that count,
-// of which [Allowance] takes off this factor. Call it before the first sample.
+// Guard makes the estimator keep readings for so long that [Estimator.Excess] can tell whether the node's
+// clock ended leases early, between the shortest and the longest lease, of which [Allowance] takes off this
+// factor. Call it before the first sample.
 func (e *Estimator) Guard(shortest, longest time.Duration, factor float64) {
 	e.leases = leases{min(shortest, longest), longest, factor}
 }
 
-// Period is how often the clock has to be read for [Estimator.Excess] to be of use: so
-// often that what drift can hide between two readings is an eighth of what the shortest
-// lease allows for. For leases of 10s and the usual factor and rate that is 12.6s.
+// Period is how often the clock has to be read for [Estimator.Excess] to be of use: the drift that may hide
+// between two readings is then an eighth of the shortest lease's allowance. For leases of 10s and the usual
+// factor and rate it is 12.6s.
 func (e *Estimator) Period() time.Duration {
 	return time.Duration(float64(e.leases.allows(0)) / 8 / e.rate)
 }
 
-// Excess bounds by how much the node's clock may have gained on ours beyond what leases
-// allow for, between any moment of the past longest lease and the last sample. At 0 or
-// less, no lease that began in that time can have ended early by the clock that the
-// sample shows. Of the time before the first sample it says nothing.
+// Excess bounds by how much the node's clock may have gained on ours beyond the leases' allowance, between
+// any moment of the past longest lease and the last sample. At 0 or less, no lease that began in that time
+// can have ended early by the sample's clock. It says nothing of the time before the first sample.
 //
-// lasts is until when it stays above 0 at the least, however sharp later samples are:
-// because the clock was not read for too long, or did gain so much. It is 0 if the last
-// sample is merely too blurred. Then read the clock once more.
+// lasts is until when the excess stays above 0 at the least, however sharp later samples are: because the
+// clock was not read for too long, or did gain so much. It is 0 if the last sample is merely too blurred.
+// Then read the clock once more.
 //
-// What it assumes: between two readings that are kept the clock drifts by at most the
-// estimator's rate, and is set in one direction only. A clock that is set and set back
-// before it is read again is not seen.
+// Excess assumes: between two kept readings the clock drifts by at most the estimator's rate, and is set in
+// one direction only. A clock that is set and set back between two readings is not seen.
 func (e *Estimator) Excess() (excess time.Duration, lasts Instant) {
 	v := e.last
 	excess = math.MinInt64

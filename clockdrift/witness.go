@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// What the wall clock may gain on the monotonic one without a sleep: a fixed part,
-// for steps of a time service that are too small to matter, and a share of the time
-// in between, for its slewing of one clock and not of the other.
+// The wall clock may gain so much on the monotonic one without a sleep: a fixed part, for steps of a time
+// service that are too small to matter, and a share of the time in between, for its slewing of one clock and
+// not of the other.
 const (
 	witnessStep  = 100 * time.Millisecond
 	witnessShare = 1000
 )
 
-// witness infers sleep from a wall clock that has run ahead of the monotonic one.
-// It compares neighbouring readings and not each with the first, or a slew of
-// 0.05 % would add up to a sleep within minutes.
+// witness infers sleep from a wall clock that has run ahead of the monotonic one. It compares neighbouring
+// readings: compared with the first reading, a slew of 0.05 % would add up to a sleep within minutes.
 type witness struct {
 	mu              sync.Mutex // held for arithmetic only, and never in Clock.Now's usual path
 	begun           bool
@@ -35,8 +34,7 @@ func (w *witness) slept() time.Duration {
 	return w.see(now.Sub(w.origin), now.Round(0).Sub(w.origin.Round(0)))
 }
 
-// see takes a reading of both clocks, each as the time since the first, and returns
-// the sleep that it has found so far.
+// see takes a reading of both clocks, each as the time since the first, and returns the sleep found so far.
 func (w *witness) see(monotonic, wall time.Duration) time.Duration {
 	passed := time.Duration(sub(int64(monotonic), int64(w.monotonic)))
 	shown := time.Duration(sub(int64(wall), int64(w.wall)))

@@ -16,23 +16,22 @@ import (
 // connection cannot be used any more.
 var ErrProtocol = errors.New("the server's reply was not taken")
 
-// tlsAlert is the first byte of the record with which a server refuses what is not TLS.
+// tlsAlert is the first byte of the record with which a server refuses plain text.
 const tlsAlert = 0x15
 
-// ErrTLS is matched, beside [ErrProtocol], by the error of a [Conn] whose server answers the
-// first command with a TLS record: it expects TLS.
+// ErrTLS is matched, beside [ErrProtocol], by the error of a [Conn] whose server answers the first command
+// with a TLS record: the server expects TLS.
 var ErrTLS = errors.New("it is a record of TLS")
 
-// Conn is a connection that fails when the server leaves the protocol. Every reply that the
-// client reads is RESP2 or RESP3, whole, of a bounded size (a string of at most 4 MiB, a line
-// of 64 KiB, arrays of 65,536 elements and 32 levels), and the reply to a command. From the
-// first byte of anything else on, the client reads an error that matches [ErrProtocol]. What a
-// server says before it hangs up, asked or not, is in the error as a [*ServerError].
+// Conn is a connection that fails when the server leaves the protocol. Every reply that the client reads is
+// RESP2 or RESP3, whole, of a bounded size (a string of at most 4 MiB, a line of 64 KiB, arrays of 65,536
+// elements and 32 levels), and the reply to a command. From the first byte of anything else on, the client
+// reads an error that matches [ErrProtocol]. A server's last words before it hangs up, asked or not, are in
+// the error as a [*ServerError].
 //
-// Clients trust a server more than a lock can afford. They allocate what it announces, read
-// nested arrays by recursion until the stack is full, take an unasked reply as the next
-// command's, or panic. So a driver that dials by itself puts a Conn between its client and
-// the socket.
+// Clients trust a server more than a lock can afford. They allocate by announced sizes, read nested arrays
+// by recursion until the stack is full, take an unasked reply as the next command's, or panic. So a driver
+// that dials by itself puts a Conn between its client and the socket.
 //
 // It is safe for concurrent use as far as the connection below is.
 type Conn struct {
@@ -45,17 +44,17 @@ type Conn struct {
 	received bool // something
 	reading  bool
 	rests    sync.Cond // a read has ended
-	last     error     // of it
+	last     error     // of first
 	hearing
 
-	raw   syscall.RawConn // nil: what waits to be read cannot be seen
+	raw   syscall.RawConn // nil: waiting bytes cannot be seen
 	peek  func(fd uintptr)
-	first [1]byte // of what waits
+	first [1]byte // of the waiting bytes
 	empty bool    // nothing waits
 }
 
-// CheckReplies returns conn as a connection that checks what is read from it. It belongs
-// right above the socket or the TLS connection, before anything was read or written.
+// CheckReplies returns conn as a connection that checks its replies. It belongs right above the socket or
+// the TLS connection, before anything was read or written.
 func CheckReplies(conn net.Conn) *Conn {
 	if checked, ok := conn.(*Conn); ok {
 		conn = checked.Conn
@@ -65,12 +64,10 @@ func CheckReplies(conn net.Conn) *Conn {
 	return c
 }
 
-// CheckRepliesStrictly is CheckReplies, and also looks at the connection before a write: where
-// a reply waits that no command has asked for, or the server has closed the connection, it
-// refuses to write. It is for clients that read only when they expect a reply, and would take
-// it for that one. On systems other than Unix it cannot be seen what waits.
-func CheckRepliesStrictly(conn net.Conn) *Conn {
-	c := CheckReplies(conn)
+// Strictly makes c look at the connection before a write, too, and returns c: where an unasked reply waits, or
+// the server has closed the connection, c refuses to write. It is for clients that read only when they expect
+// a reply, and would take an unasked one for it. On systems other than Unix waiting bytes cannot be seen.
+func (c *Conn) Strictly() *Conn {
 	socket := c.Conn
 	for over, ok := socket.(interface{ NetConn() net.Conn }); ok; over, ok = socket.(interface{ NetConn() net.Conn }) {
 		socket = over.NetConn() // below TLS
@@ -85,8 +82,7 @@ func CheckRepliesStrictly(conn net.Conn) *Conn {
 // NetConn returns the connection below, as that of a [tls.Conn] does.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Read reads replies that are right. Its error matches [ErrProtocol] from the first byte
-// on that is not.
+// Read reads valid replies. From the first invalid byte on its error matches [ErrProtocol].
 func (c *Conn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	fault := c.fault
@@ -121,8 +117,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return 0, c.fault
 }
 
-// Write notes which replies are to come. Where it refuses to write at all, its error
-// matches [ErrNotSent]; and [ErrProtocol], unless the server has closed the connection.
+// Write notes which replies are to come. Where it refuses to write at all, its error matches [ErrNotSent];
+// and [ErrProtocol], unless the server has closed the connection.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -152,9 +148,8 @@ func (c *Conn) note(p []byte) error {
 	return c.exchange.Sent(p)
 }
 
-// unexpected returns what is wrong with an idle connection on which something waits: the
-// server has closed it, or has sent an unasked reply. What waits over TLS may also be a
-// session ticket, and a read takes that in.
+// unexpected returns the error of an idle connection with waiting bytes: the server has closed it, or has
+// sent an unasked reply. Over TLS a session ticket may wait, too, which a read takes in.
 func (c *Conn) unexpected() error {
 	for c.waits() {
 		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond)) // for more to come behind a ticket

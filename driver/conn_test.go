@@ -81,9 +81,9 @@ func TestConnRefusesAReplyTooMany(t *testing.T) {
 	}
 }
 
-func TestCheckRepliesStrictlySeesWhatWaitsToBeRead(t *testing.T) {
+func TestAStrictConnectionSeesWhatWaitsToBeRead(t *testing.T) {
 	client, server := dial(t)
-	c := CheckRepliesStrictly(client)
+	c := CheckReplies(client).Strictly()
 	write(t, c, sent("GET a"))
 	write(t, server, "+OK\r\n")
 	buf := make([]byte, 5)
@@ -103,7 +103,7 @@ func TestCheckRepliesStrictlySeesWhatWaitsToBeRead(t *testing.T) {
 
 func TestConnAllocatesNextToNothing(t *testing.T) {
 	client, server := dial(t)
-	c := CheckRepliesStrictly(client)
+	c := CheckReplies(client).Strictly()
 	command, reply, buf := []byte(sent("GET a", "GET b")), []byte("+OK\r\n$1\r\nb\r\n"), make([]byte, 4096)
 	allocs := testing.AllocsPerRun(100, func() {
 		_, _ = c.Write(command)
@@ -149,7 +149,7 @@ func TestConnNotesInTheOrderOfWriting(t *testing.T) {
 
 func TestCheckDoesNotCheckTwice(t *testing.T) {
 	client, _ := dial(t)
-	if c := CheckRepliesStrictly(CheckReplies(client)); c.NetConn() != client || c.raw == nil {
+	if c := CheckReplies(CheckReplies(client)).Strictly(); c.NetConn() != client || c.raw == nil {
 		t.Errorf("a connection that is checked twice is over %T, want the socket", c.NetConn())
 	}
 }

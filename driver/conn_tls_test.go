@@ -114,7 +114,7 @@ func TestALateSessionTicketIsNoUnaskedReply(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, server := dialTLS(t)
-			c := CheckRepliesStrictly(client)
+			c := CheckReplies(client).Strictly()
 			for range 3 {
 				arrival(t, server, func() { arrive(c) })
 				write(t, c, sent("GET a"))
@@ -128,10 +128,10 @@ func TestALateSessionTicketIsNoUnaskedReply(t *testing.T) {
 	}
 }
 
-func TestCheckRepliesStrictlySeesWhatWaitsOverTLS(t *testing.T) {
+func TestAStrictConnectionSeesWhatWaitsOverTLS(t *testing.T) {
 	for name, behind := range map[string]string{"alone": "", "behind a ticket": ticket} {
 		client, server := dialTLS(t)
-		c := CheckRepliesStrictly(client)
+		c := CheckReplies(client).Strictly()
 		record := ""
 		if behind != "" {
 			record = server.seal(handshakeRecord, behind)
@@ -144,11 +144,11 @@ func TestCheckRepliesStrictlySeesWhatWaitsOverTLS(t *testing.T) {
 	}
 }
 
-func TestCheckRepliesStrictlySeesThatTheServerHasGone(t *testing.T) {
+func TestAStrictConnectionSeesThatTheServerHasGone(t *testing.T) {
 	plain, socket := dial(t)
 	secure, server := dialTLS(t)
 	for client, server := range map[net.Conn]net.Conn{plain: socket, secure: server} {
-		c := CheckRepliesStrictly(client)
+		c := CheckReplies(client).Strictly()
 		_ = server.Close()
 		arrive(c)
 		if n, err := c.Write([]byte(sent("GET b"))); n != 0 || !errors.Is(err, io.EOF) || !errors.Is(err, ErrNotSent) || errors.Is(err, ErrProtocol) {
@@ -178,7 +178,7 @@ func TestAnAlertIsToldThoughAWriteFailsFirst(t *testing.T) {
 		}
 		write(t, server, server.seal(alertRecord, certificateRequired))
 		if !reads {
-			arrive(CheckRepliesStrictly(client))
+			arrive(CheckReplies(client).Strictly())
 		}
 		if _, err := c.Write([]byte(sent("GET a"))); alert.Of(err) != "certificate required" {
 			t.Errorf("beside a reader (%t) Write = %v, want the alert that the server has sent", reads, err)

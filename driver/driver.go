@@ -2,7 +2,7 @@
 //
 // A client library takes part by one method, [Driver.Do]. Everything else
 // (script digests, NOSCRIPT, second tries, batching, time-outs) lives once, in
-// the core, so that a driver is transport and nothing else.
+// the core: a driver is transport and nothing else.
 //
 // A new driver proves itself by running the suite of package drivertest.
 package driver
@@ -19,48 +19,45 @@ type Driver interface {
 	//
 	// The obligations of an implementation:
 	//
-	//   - It sends the commands exactly once. It never tries again, whatever the
+	//   - Do sends the commands exactly once. It never tries again, whatever the
 	//     reply or the failure: only the core knows when a second try is safe.
-	//   - It returns within 50ms of ctx's deadline, which there always is, or of an
-	//     earlier cancel, even when the server is silent. What it leaves behind then
-	//     is at most 8 calls, which end by the client's own time-outs.
+	//   - Do returns within 50ms of ctx's deadline (there always is a deadline), or of
+	//     an earlier cancel, even when the server is silent. At most 8 calls stay
+	//     behind, and end by the client's own time-outs.
 	//   - An error reply of the server is a [Reply], not an error. An error means
 	//     that the transport failed: the replies that had arrived come along, in
 	//     order, and the outcome of the other commands is unknown. An error that
 	//     wraps [ErrNotSent] says that nothing left for the server.
 	//   - An error matches how the context ended, if it did: context.Canceled, or
 	//     context.DeadlineExceeded or a socket's time-out.
-	//   - It recovers: once the server is healthy again, so are its calls.
+	//   - Calls succeed again once the server is healthy again.
 	//   - Where a reply is missing, the connection is not used again: later replies would
 	//     go to the wrong calls.
 	//   - It neither changes cmds nor keeps them after its return.
 	//   - Other users of the same client notice nothing.
 	//
-	// For a node that is a Redis Cluster it routes each command by its keys; there, order
-	// and the one connection hold for the commands of one key. It follows neither MOVED nor
+	// For a node that is a Redis Cluster, Do routes each command by its keys; there, order
+	// and the single connection hold for the commands of one key. Do follows neither MOVED nor
 	// ASK, but returns them: else commands of one key would run at two servers, out of order.
 	//
-	// A Driver that owns something (a client that it made, a connection that it took out
-	// of the user's) implements io.Closer as well, and releases that. The last Locker on
-	// the node calls it. It never closes the user's client. Afterwards Do fails with
-	// [ErrClosed], or connects again.
+	// A Driver with a client of its own, or a connection taken out of the user's client,
+	// implements io.Closer as well. The last Locker on the node calls Close, which never
+	// closes the user's client. Afterwards Do fails with [ErrClosed], or connects again.
 	Do(ctx context.Context, cmds []Command) ([]Reply, error)
 }
 
-// Command is one command with its arguments. It is built once and sent to all
-// nodes, so it must not be changed.
+// Command is one command with its arguments. It is built once and sent to all nodes, so it must not be
+// changed.
 type Command struct {
-	// Args is the command's name and its arguments. Each is a string, which may
-	// hold any bytes; they are kept as []any because that is what most clients
-	// take, and boxing them once serves all nodes.
+	// Args is the command's name and its arguments. Each is a string, which may hold any bytes. They are
+	// []any because most clients take that, and boxing them once serves all nodes.
 	Args []any
 
-	// The keys are Args[FirstKey : FirstKey+Keys]. Keys is 0 for a command that
-	// has none.
+	// The keys are Args[FirstKey : FirstKey+Keys]. Keys is 0 for a command without keys.
 	FirstKey, Keys int
 
-	// Blocks says that the command may take its time (WAIT, WAITAOF), so it must
-	// not be put on a connection that others share.
+	// Blocks says that the command may take its time (WAIT, WAITAOF), so it must not be put on a connection
+	// that others share.
 	Blocks bool
 }
 
@@ -72,20 +69,20 @@ type Node struct {
 
 	Driver Driver
 
-	// Client is the client that the Driver uses. It is only compared: the same
-	// client twice would be one server with two votes. It may be nil.
+	// Client is the client that the Driver uses. It is only compared: the same client twice would be one
+	// server with two votes. It may be nil.
 	Client any
 }
 
 // ErrClosed is matched by an error of [Driver.Do] after Close: nothing is sent any more.
 var ErrClosed = errors.New("the driver is closed")
 
-// ErrNotSent is matched by an error of [Driver.Do] when nothing has left for the
-// server, so that nothing can have happened there. See [NotSent].
+// ErrNotSent is matched by an error of [Driver.Do] when nothing has left for the server, so that nothing can
+// have happened there. See [NotSent].
 var ErrNotSent = errors.New("nothing was sent")
 
-// NotSent returns err as an error that matches [ErrNotSent] as well. Its text is that
-// of err, which says more: "connection refused".
+// NotSent returns err as an error that matches [ErrNotSent] as well. Its text stays err's, which says more:
+// "connection refused".
 func NotSent(err error) error { return &notSentError{err} }
 
 type notSentError struct{ error }

@@ -15,11 +15,16 @@ import (
 // Endpoint is what a node's URL says.
 type Endpoint struct {
 	Network  string // "tcp" or "unix"
-	Addr     string // host:port, or a socket's path
+	Addr     string // host:port, or a socket's path; of the first Sentinel, or of the Cluster's first server
 	Username string
 	Password string
 	DB       int
 	TLS      *tls.Config // nil without TLS
+
+	Master                             string   // the node's name with its Sentinels; "": it has none
+	Sentinels                          []string // where the Sentinels listen
+	SentinelUsername, SentinelPassword string
+	Seeds                              []string // servers of a node that is a Redis Cluster; nil: it is none
 }
 
 // ClientName is the name that connections have which drivers make from URLs: CLIENT LIST shows
@@ -34,6 +39,13 @@ var errUnreadable = errors.New("node URL: cannot be parsed; want redis://user:pa
 //	redis://[user:password@]host[:6379][/database]
 //	rediss://…                                       the same over TLS
 //	unix://[user:password@]/path/to/socket[?db=database]
+//	redis-sentinel://[user:password@]host[:26379][/database]?master=name[&addr=host:port…]
+//	redis-cluster://[user:password@]host[:6379][?addr=host:port…]
+//
+// The node of a redis-sentinel URL is the master of this name, which the Sentinels at host and at each addr
+// find. Sentinels that want a password take it from sentinel_password, and sentinel_username. The node of a
+// redis-cluster URL is the Redis Cluster of these servers. Over TLS the two are rediss-sentinel and
+// rediss-cluster, and servername, by default the host, is the name of every server.
 //
 // A password without a user is ":password@". A user without a password, or with an
 // empty one, is refused: clients would go on as the default user. Special characters in
@@ -71,6 +83,8 @@ func ParseURL(raw string) (*Endpoint, error) {
 	if err != nil {
 		return fail("its parameters cannot be parsed")
 	}
+	more := query["addr"]
+	delete(query, "addr")
 	for name, values := range query {
 		if len(values) != 1 || values[0] == "" {
 			return fail("parameter %q has no value, or several", name)
@@ -88,8 +102,9 @@ func ParseURL(raw string) (*Endpoint, error) {
 	}
 
 	database := strings.Trim(u.Path, "/")
+	base, topology, _ := strings.Cut(u.Scheme, "-")
 	switch u.Scheme {
-	case "redis", "rediss":
+	case "redis", "rediss", "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster":
 		if u.Hostname() == "" {
 			return fail("no host")
 		}
@@ -99,7 +114,11 @@ func ParseURL(raw string) (*Endpoint, error) {
 		if strings.Contains(u.Hostname(), ":") && !strings.HasPrefix(u.Host, "[") {
 			return fail("want one host, an IPv6 address in brackets")
 		}
-		port := orDefault(u.Port(), "6379")
+		port := "6379"
+		if topology == "sentinel" {
+			port = "26379"
+		}
+		port = orDefault(u.Port(), port)
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 			return fail("its port is not from 1 to 65535")
 		}
@@ -110,7 +129,29 @@ func ParseURL(raw string) (*Endpoint, error) {
 		}
 		end.Network, end.Addr, database = "unix", u.Path, take(query, "db")
 	default:
-		return fail("scheme %q is not redis, rediss or unix", u.Scheme)
+		return fail("scheme %q is not redis, rediss, unix, redis-sentinel or redis-cluster", u.Scheme)
+	}
+	for _, addr := range more {
+		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+			return fail("addr %q is not host:port", addr)
+		}
+	}
+	switch topology {
+	case "sentinel":
+		end.Sentinels = append([]string{end.Addr}, more...)
+		end.Master, end.SentinelUsername, end.SentinelPassword = take(query, "master"), take(query, "sentinel_username"), take(query, "sentinel_password")
+		if end.Master == "" {
+			return fail("want the master's name with the Sentinels: ?master=name")
+		}
+	case "cluster":
+		end.Seeds = append([]string{end.Addr}, more...)
+		if database != "" {
+			return fail("a Redis Cluster has no database %q", database)
+		}
+	default:
+		if more != nil {
+			return fail("a %s URL has no parameter \"addr\"", u.Scheme)
+		}
 	}
 	if database != "" {
 		db, err := strconv.ParseUint(database, 10, 31)
@@ -119,7 +160,7 @@ func ParseURL(raw string) (*Endpoint, error) {
 		}
 		end.DB = int(db)
 	}
-	if u.Scheme == "rediss" {
+	if base == "rediss" {
 		if end.TLS, err = tlsConfig(u.Hostname(), query); err != nil {
 			return fail("%w", err)
 		}

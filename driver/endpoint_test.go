@@ -2,6 +2,7 @@ package driver
 
 import (
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -27,6 +28,13 @@ func TestParseURL(t *testing.T) {
 		{"unix:///run/redis.sock", Endpoint{Network: "unix", Addr: "/run/redis.sock"}},
 		{"unix:///run/redis@1.sock", Endpoint{Network: "unix", Addr: "/run/redis@1.sock"}},
 		{"unix:///run/a%20socket?db=2", Endpoint{Network: "unix", Addr: "/run/a socket", DB: 2}},
+		{"redis-sentinel://locker:secret@10.0.0.1/3?master=main&addr=10.0.0.2:26379&addr=[::3]:26380&sentinel_username=watch&sentinel_password=p%26q", Endpoint{
+			Network: "tcp", Addr: "10.0.0.1:26379", Username: "locker", Password: "secret", DB: 3,
+			Master: "main", Sentinels: []string{"10.0.0.1:26379", "10.0.0.2:26379", "[::3]:26380"}, SentinelUsername: "watch", SentinelPassword: "p&q",
+		}},
+		{"redis-cluster://:secret@10.0.0.1?addr=10.0.0.2:7000", Endpoint{
+			Network: "tcp", Addr: "10.0.0.1:6379", Password: "secret", Seeds: []string{"10.0.0.1:6379", "10.0.0.2:7000"},
+		}},
 		{"unix://locker:secret@/run/redis.sock", Endpoint{Network: "unix", Addr: "/run/redis.sock", Username: "locker", Password: "secret"}},
 	} {
 		end, err := ParseURL(tt.url)
@@ -34,7 +42,7 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("ParseURL(%q) = %v", tt.url, err)
 			continue
 		}
-		if *end != tt.want {
+		if !reflect.DeepEqual(*end, tt.want) {
 			t.Errorf("ParseURL(%q) = %+v, want %+v", tt.url, *end, tt.want)
 		}
 	}
@@ -67,6 +75,14 @@ func TestParseURLRefuses(t *testing.T) {
 		{"redis://10.0.0.1/1/2", `database "1/2" is not a number`},
 		{"redis://10.0.0.1/99999999999", `database "99999999999" is not a number`},
 		{"redis://10.0.0.1#1", "has no #"},
+		{"redis://10.0.0.1?addr=10.0.0.2:6379", `a redis URL has no parameter "addr"`},
+		{"redis-sentinel://10.0.0.1", "want the master's name with the Sentinels: ?master=name"},
+		{"redis-sentinel://10.0.0.1?master=main&addr=10.0.0.2", `addr "10.0.0.2" is not host:port`},
+		{"redis-sentinel://10.0.0.1?master=a&master=b", `parameter "master" has no value, or several`},
+		{"redis-sentinel://?master=main", "no host"},
+		{"redis-cluster://10.0.0.1/1", `a Redis Cluster has no database "1"`},
+		{"redis-cluster://10.0.0.1?master=main", `a redis-cluster URL has no parameter "master"`},
+		{"redis-ring://10.0.0.1", `scheme "redis-ring" is not`},
 		{"redis://10.0.0.1?db=1", `a redis URL has no parameter "db"`},
 		{"redis://10.0.0.1?ca=/etc/ca.pem", `a redis URL has no parameter "ca"`},
 		{"rediss://10.0.0.1?skip_verify=true", `a rediss URL has no parameter "skip_verify"`},

@@ -15,14 +15,14 @@ import (
 // maxSaid is how many bytes of a refusal are shown.
 const maxSaid = 200
 
-// Refusal returns a server's error reply to a handshake as an error that holds the
-// [*ServerError], cut to 200 printable bytes.
+// Refusal returns a server's error reply to a handshake as an error with the [*ServerError], cut to 200
+// printable bytes.
 func Refusal(line string) error {
 	return fmt.Errorf("the handshake was refused: %w", said(line))
 }
 
-// said is an error line as it may be shown, whoever wrote it. Servers explain themselves in lines
-// of a kilobyte.
+// said is an error line in printable form, whoever wrote it. Servers explain themselves in lines of a
+// kilobyte.
 func said(line string) error {
 	line = strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
@@ -37,16 +37,16 @@ func said(line string) error {
 	return Reply{Kind: Failure, Str: line}.Err()
 }
 
-// A hearing keeps the one line that a server has said on a connection, if it is an error. A server
-// that takes no connection says why before it is asked, and hangs up: "-DENIED Redis is running in
-// protected mode", "-ERR max number of clients reached". Where that is taken for the reply to the
-// first command, clients forget it, and report that the connection has ended.
+// A hearing keeps a server's line on a connection, if it is an error. A server that takes no connection says
+// why before any command, and hangs up: "-DENIED Redis is running in protected mode", "-ERR max number of
+// clients reached". Clients take that for the reply to the first command, forget it, and report that the
+// connection has ended.
 type hearing struct {
 	line []byte // with its "-"
 	over bool   // more has come, or something else
 }
 
-// hear takes what has come.
+// hear takes newly read bytes.
 func (h *hearing) hear(p []byte) {
 	if h.over || len(p) == 0 {
 		return
@@ -60,10 +60,10 @@ func (h *hearing) hear(p []byte) {
 	h.line = append(h.line, p...)
 }
 
-// maxLine bounds what is kept of a line.
+// maxLine bounds the kept part of a line.
 const maxLine = 4 << 10
 
-// ended adds to why the connection has ended what the server has said on it.
+// ended adds the server's line to the error of an ended connection.
 func (h *hearing) ended(err error) error {
 	if len(h.line) == 0 || timedOut(err) {
 		return err
@@ -77,7 +77,7 @@ func timedOut(err error) bool {
 	return errors.As(err, &network) && network.Timeout()
 }
 
-// unasked adds an error line that nobody has asked for to what is wrong with it.
+// unasked adds an unasked error line to the error of a connection.
 func unasked(err error, p []byte) error {
 	if len(p) == 0 || p[0] != '-' {
 		return err
@@ -91,13 +91,13 @@ func lineOf(p []byte) error {
 	return said(string(bytes.TrimSuffix(line, []byte("\r"))))
 }
 
-// lastWordWait bounds the wait for what has arrived on a connection that the server has reset: a read returns at once
-// there, but a busy machine may run it late.
+// lastWordWait bounds the wait for bytes that have arrived on a connection that the server has reset: a read
+// returns at once there, but a busy machine may run it late.
 const lastWordWait = time.Second
 
-// lastWord reads what is left to read on a connection to which nothing can be written any more. A
-// server that wants another certificate of the client's says so, over TLS 1.3, when the client takes
-// the handshake for done, and hangs up: the first write may find that before a read finds the alert.
+// lastWord reads the last bytes of a connection to which nothing can be written any more. A server that
+// wants another certificate of the client's says so, over TLS 1.3, when the client takes the handshake for
+// done, and hangs up: the first write may find the end before a read finds the alert.
 func (c *Conn) lastWord(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

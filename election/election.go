@@ -1,10 +1,10 @@
-// Package election lets one of many processes lead: a leader holds the lock of the election,
-// under its own name, and everybody can ask who that is.
+// Package election lets one of many processes lead: a leader holds the lock of the election, under its own
+// name, and everybody can ask for the leader.
 //
-// Who leads is decided by package redlock, with its guarantee and its limits: a leader's
-// [Term.Context] ends before anybody else can be elected, by a local timer whatever the network
-// does, as far as clocks run at one rate. What a leader writes should carry its [Term.Fence], so
-// that a store can refuse what a former leader wrote late.
+// Package redlock decides who leads, with its guarantee and its limits: a leader's [Term.Context] ends
+// before anybody else can be elected, by a local timer whatever the network does, as far as clocks run at
+// one rate. A leader's writes should carry its [Term.Fence], so that a store can refuse late writes of a
+// former leader.
 package election
 
 import (
@@ -24,30 +24,37 @@ type Election struct {
 	key    string
 }
 
-// New returns the election by the lock on key, which nothing else should take. Candidates and
-// observers need the same key and the same nodes. It sends nothing.
+// New returns the election by the lock on key, which nothing else should take. Candidates and observers need
+// the same key and the same nodes. New sends nothing.
 func New(locker *redlock.Locker, key string) *Election { return &Election{locker, key} }
 
-// Campaign waits until this candidate is elected, and returns its term. The value tells observers
-// who leads, say by an address: up to 1 KiB of printable characters, not none. Candidates are
-// elected in no promised order.
+// Campaign waits until this candidate is elected, and returns its term. The value tells observers who leads,
+// say by an address: 1 to 1024 printable characters. Candidates are elected in no promised order.
 //
-// The term is renewed until it is resigned or ctx ends (then it ends with its lease); so do not
-// give it a context with the time-out of a request. Options are those of an acquire, but for
-// redlock.WithOwner, whose place the value takes, and redlock.WithToken, which leaves no room for
-// it: it is refused as a redlock.OptionError. The TTL is the time after which somebody else is
-// elected when a leader dies: see redlock.WithTTL.
+// The term is renewed until it is resigned: ctx bounds the campaign alone. Options are those of an acquire,
+// but for redlock.WithOwner, whose place the value takes, and redlock.WithToken, which leaves no room for
+// the value: a redlock.OptionError refuses it. The TTL is the time after which another candidate is elected
+// when a leader dies: see redlock.WithTTL.
 //
 // The errors are those of redlock.Locker.Acquire.
 func (e *Election) Campaign(ctx context.Context, value string, options ...redlock.AcquireOption) (*Term, error) {
-	if value == "" {
-		return nil, &redlock.OptionError{Option: "value", Reason: "a candidate needs a value that tells observers who it is, such as its address"}
+	options, err := candidate(value, options)
+	if err != nil {
+		return nil, err
 	}
-	lock, err := e.locker.Acquire(ctx, e.key, append(options[:len(options):len(options)], redlock.WithRenewal(), redlock.WithOwner(value))...)
+	lock, err := e.locker.Acquire(ctx, e.key, options...)
 	if err != nil {
 		return nil, fmt.Errorf("election: campaign: %w", err)
 	}
 	return &Term{lock, value}, nil
+}
+
+// candidate are the options of a campaign.
+func candidate(value string, options []redlock.AcquireOption) ([]redlock.AcquireOption, error) {
+	if value == "" {
+		return nil, &redlock.OptionError{Option: "value", Reason: "a candidate needs a value that tells observers who it is, such as its address"}
+	}
+	return append(options[:len(options):len(options)], redlock.WithOwner(value)), nil
 }
 
 // A Term is the time for which a candidate leads. Its methods are safe for concurrent use.
@@ -56,25 +63,25 @@ type Term struct {
 	value string
 }
 
-// Context returns a context that ends with the term: when it is resigned, or at the latest when
-// the lease ends that could not be renewed in time. context.Cause says why, as that of
-// redlock.Lock.Context. Give it to all that only a leader may do.
+// Context returns a context that ends with the term: when it is resigned, or at the latest when a lease ends
+// that could not be renewed in time. context.Cause says why, as for redlock.Lock.Context. Give it to all
+// work that only a leader may do.
 func (t *Term) Context() context.Context { return t.lock.Context() }
 
-// Fence returns the number of the term, which is greater than those of all terms before, or 0
-// without redlock.WithFences.
+// Fence returns the number of the term, which is greater than those of all terms before, or 0 without
+// redlock.WithFences.
 func (t *Term) Fence() int64 { return t.lock.Fence() }
 
-// Value returns what the candidate was elected with.
+// Value returns the value of the campaign.
 func (t *Term) Value() string { return t.value }
 
-// Leads reports whether the term still runs, by the local clock. What may outlast it belongs under
-// [Term.Context].
+// Leads reports whether the term still runs, by the local clock. Work that may outlast the term belongs
+// under [Term.Context].
 func (t *Term) Leads() bool { return t.lock.Valid() }
 
-// Resign ends the term: first its context, and then the leadership at the nodes, so that somebody
-// else is elected at once. The error is that of redlock.Lock.Release: it matches redlock.ErrLost if
-// the term had ended before.
+// Resign ends the term: first its context, and then the leadership at the nodes: another candidate is
+// elected at once. The error is that of redlock.Lock.Release: it matches redlock.ErrLost if the term had
+// ended before.
 func (t *Term) Resign() error {
 	if err := t.lock.Release(); err != nil {
 		return fmt.Errorf("election: resign: %w", err)
@@ -82,20 +89,20 @@ func (t *Term) Resign() error {
 	return nil
 }
 
-// A Leader is who leads, as an observer sees it. The zero value is nobody.
+// A Leader is the leader for an observer. The zero value is nobody.
 type Leader struct {
-	Value string // what it campaigned with
-	Term  string // tells terms apart, also those with one value
+	Value string // of the campaign
+	Term  string // tells terms apart, also terms with one value
 }
 
-// Observe yields who leads: first now, and then at each change. It never goes back to a term that
-// was followed by another one, or was over. Between two terms it may yield the zero Leader: nobody.
+// Observe yields the leader: first now, and then at each change. It never goes back to a term that was
+// followed by another, or was over. Between two terms it may yield the zero Leader: nobody.
 //
-// An observer may believe that each of a quorum of the nodes had granted the leader its term at
-// some moment. It may not believe that the leader still leads, nor that the leader knows it: a
-// campaign may give up a moment before its votes are a quorum, and nobody leads by them. Who acts
-// on a leader's word compares fences. Errors are those of redlock.Locker.Watch: one without a
-// quorum, after which it goes on, and a last one when ctx ends or the Locker is closed.
+// An observer may believe that each of a quorum of the nodes had granted the leader its term at some moment.
+// It may not believe that the leader still leads, nor that the leader knows it: a campaign may give up a
+// moment before its votes are a quorum, and nobody leads by them. Compare fences before acting on a leader's
+// word. Errors are those of redlock.Locker.Watch: an error without a quorum, after which it goes on, and a
+// last error when ctx ends or the Locker is closed.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		for holder, err := range e.locker.Watch(ctx, e.key) {
@@ -109,55 +116,45 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// Run campaigns, and calls lead when this candidate is elected, under the term's context. When lead
-// returns it resigns. If lead returned because the term was lost, it campaigns again, and so until
-// ctx ends or lead returns while it still leads: then the error is that of lead.
+// Run campaigns, and calls lead when this candidate is elected, under a context that ends with the term and
+// with ctx. When lead returns Run resigns. If lead returned because the term was lost, Run campaigns again,
+// until ctx ends or lead returns while it still leads: then the error is lead's.
 //
-// While no quorum of the nodes answers it goes on to campaign. It ends with the error of a campaign
-// that no repetition helps: a bad option, a closed Locker, a deadlock. When ctx ends, the error
-// matches that of ctx, and that of lead if it was running. A panic in lead goes on after the
-// resignation.
+// While no quorum of the nodes answers Run goes on to campaign. It ends with the error of a campaign that no
+// repetition helps: a bad option, a closed Locker, a deadlock. When ctx ends, the error matches ctx's, and
+// lead's if it was running. A panic in lead goes on after the resignation.
 func (e *Election) Run(ctx context.Context, value string, lead func(ctx context.Context, term *Term) error, options ...redlock.AcquireOption) error {
+	options, err := candidate(value, options)
+	if err != nil {
+		return err
+	}
 	for {
-		term, err := e.Campaign(ctx, value, options...)
-		if err == nil {
-			err = term.serve(ctx, lead)
-			if ctx.Err() != nil {
-				return errors.Join(end(ctx), err)
-			}
-			if !errors.Is(err, errTermLost) {
-				return err
-			}
-			continue
-		}
+		led, lost := false, false
+		var said error
+		err := e.locker.Do(ctx, e.key, func(held context.Context) error {
+			led = true
+			said = lead(held, &Term{redlock.FromContext(held), value})
+			lost = errors.Is(context.Cause(held), redlock.ErrLost)
+			return nil
+		}, options...)
 		switch {
+		case led && ctx.Err() != nil:
+			return errors.Join(end(ctx), said)
+		case led && !lost:
+			return said
+		case led:
 		case ctx.Err() != nil, errors.Is(err, redlock.ErrOption), errors.Is(err, redlock.ErrClosed), errors.Is(err, redlock.ErrDeadlock):
-			return err
+			return fmt.Errorf("election: campaign: %w", err)
 		case !rest(ctx):
 			return end(ctx)
 		}
 	}
 }
 
-// errTermLost says that a term has ended before its leader did.
-var errTermLost = errors.New("election: the term was lost")
-
-// serve leads for one term. The error is that of lead, or errTermLost.
-func (t *Term) serve(ctx context.Context, lead func(context.Context, *Term) error) error {
-	defer func() { _ = t.Resign() }() // whatever is left goes away with its lease
-	held := t.Context()
-	err := lead(held, t)                                                                   //nolint:contextcheck // it descends from ctx
-	if ctx.Err() == nil && !t.Leads() && errors.Is(context.Cause(held), redlock.ErrLost) { //nolint:contextcheck // likewise
-		return errTermLost
-	}
-	return err
-}
-
 // end words the end of a context.
 func end(ctx context.Context) error { return fmt.Errorf("election: %w", context.Cause(ctx)) }
 
-// rest waits between two campaigns that failed, for half a second to a second, and reports false
-// if ctx ends first.
+// rest waits between two failed campaigns, for half a second to a second. False: ctx ended first.
 func rest(ctx context.Context) bool {
 	timer := time.NewTimer(time.Second/2 + rand.N(time.Second/2)) //nolint:gosec // nobody gains by guessing it
 	defer timer.Stop()

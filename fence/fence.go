@@ -4,22 +4,22 @@
 // A lease ends by the clock, whether or not its holder has noticed. A holder that was
 // paused writes late, when somebody else has the lock, and only the receiver can refuse
 // that write. So holders send the number of their lock along (Lock.Fence of package
-// redlock, with WithFences), and the receiver refuses one below the greatest it has seen.
+// redlock, with WithFences), and the receiver refuses a number below the greatest so far.
 //
-// What the numbers promise: of two locks of a key, the one that was asked for after the
-// other was had has the greater number, whatever leases and clocks do, with any minority
-// of the nodes dead. What they do not:
+// The numbers promise: of two locks of a key, a lock that was asked for after the other
+// was held has the greater number, whatever leases and clocks do, with any minority of
+// the nodes dead. They do not promise:
 //
-//   - Order over nodes that forget what they had accepted, by a restart without their
-//     data. That takes redlock's WithRestartGuard as well.
+//   - Order over nodes that forget accepted numbers, by a restart without their data:
+//     use redlock's WithRestartGuard as well.
 //   - Anything before the receiver has seen the greater number: a late write is accepted
-//     until then. Who reads first and writes what follows shows the number with the read.
-//   - Anything at a receiver that does not compare, or forgets what it has seen.
+//     until then. A holder that reads, and writes by the result, shows the number with
+//     the read.
+//   - Anything at a receiver that does not compare, or forgets the greatest number.
 //
 // The idea, and why a lease is not enough: Martin Kleppmann, "How to do distributed locking"
 // (2016), https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html. The
-// reply, which asks who still needs a strong lock where the store can refuse late writes:
-// antirez, "Is Redlock safe?" (2016), https://antirez.com/news/101.
+// reply, which asks why a store that can refuse late writes needs a strong lock: antirez, "Is Redlock safe?" (2016), https://antirez.com/news/101.
 package fence
 
 import (
@@ -28,19 +28,19 @@ import (
 )
 
 var (
-	// ErrStale says that a later holder of the lock was here before: whoever offers this
-	// number has lost the lock, and has to acquire it and begin again.
+	// ErrStale says that a later holder of the lock was here before: the caller with this number has lost
+	// the lock, and has to acquire it and begin again.
 	ErrStale = errors.New("stale fence")
 
-	// ErrMissing says that what was offered is not the number of a lock, which is above 0.
-	// Give the Locker of the caller redlock.WithFences.
+	// ErrMissing says that the offered number is not the number of a lock, which is above 0. Give the Locker
+	// of the caller redlock.WithFences.
 	ErrMissing = errors.New("no fence")
 )
 
 // StaleError is a number that comes too late. It matches [ErrStale].
 type StaleError struct {
-	Last    int64 // the greatest number that was seen
-	Offered int64 // the smaller one that was offered, or the same by a writer
+	Last    int64 // the greatest number so far
+	Offered int64 // a smaller number, or the same by a writer
 	// ByReader: a reader offered Last, and a writer Offered.
 	ByReader bool
 }

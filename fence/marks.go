@@ -4,7 +4,7 @@ package fence
 // writer and a reader have offered, of those that were accepted. The zero value is that of a
 // store where nobody was yet.
 //
-// A reader's number (SharedLock.Fence of package redlock) is at least that of every writer before
+// A reader's number (Lock.Fence of package redlock) is at least that of every writer before
 // and less than that of every one after; readers may share one. So a late writer is refused once
 // a reader behind it was here, and what the reader saw stays true for as long as it holds the lock.
 // No holder whose lease runs is ever refused.

@@ -47,11 +47,11 @@ func (t *Telemetry) call(ctx context.Context) *call {
 }
 
 // about are the attributes of a span that is about a lock.
-func (t *Telemetry) about(key string, kind redlock.LockKind) trace.SpanStartEventOption {
+func (t *Telemetry) about(key, kind string) trace.SpanStartEventOption {
 	if t.options.withoutKeys {
-		return trace.WithAttributes(kindKey.String(kind.String()))
+		return trace.WithAttributes(kindKey.String(kind))
 	}
-	return trace.WithAttributes(kindKey.String(kind.String()), keyKey.String(text(key)))
+	return trace.WithAttributes(kindKey.String(kind), keyKey.String(text(key)))
 }
 
 // failed notes an error at a span: only that no quorum answered is one.
@@ -96,7 +96,7 @@ func (t *Telemetry) acquireEnd(ctx context.Context, a redlock.AcquireEnd) {
 		t.failed(c.span, came, a.Err)
 		c.span.End()
 	}
-	if t.options.holdSpans && c.told && a.Lock != nil && a.Path != redlock.PathReentered {
+	if t.options.holdSpans && c.told && a.Lock != nil {
 		_, c.hold = t.tracer.Start(ctx, "redlock.hold", t.about(a.Key, a.Kind))
 	}
 }
@@ -108,17 +108,17 @@ func (t *Telemetry) refusal(span trace.Span, votes []redlock.Vote) {
 	}
 	said := make([]string, len(votes))
 	for i, v := range votes {
-		said[i] = text(v.Node + ": " + v.Answer.String())
+		said[i] = text(v.Node + ": " + v.Answer)
 	}
 	span.AddEvent("redlock.try.failed", trace.WithAttributes(votesKey.StringSlice(said)))
 }
 
 func (t *Telemetry) holdEnd(ctx context.Context, h redlock.HoldEnd) {
 	c := t.call(ctx)
-	end := h.Reason.String()
+	end := h.Reason
 	t.metrics.held.Record(ctx, h.Lasted.Seconds(), t.with(endKey.String(end), c.name))
 	var why string
-	if h.Reason == redlock.EndLost {
+	if h.Reason == "lost" {
 		why = lossOf(h.Err)
 		t.metrics.lost.Add(ctx, 1, t.with(errorKey.String(why), c.name))
 	}

@@ -3,6 +3,7 @@ package otelredlock
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -19,9 +20,14 @@ func (t *Telemetry) Observe(l *redlock.Locker) (stop func()) {
 	return func() { t.observed.Delete(l) }
 }
 
+// states are those of a node, the worst last.
+var states = [...]string{"unknown", "up", "down", "quarantined"}
+
 // merge puts together what two Lockers know of one node.
 func merge(a, b redlock.NodeStats) redlock.NodeStats {
-	a.State = max(a.State, b.State) // the worse, by their order
+	if slices.Index(states[:], b.State) > slices.Index(states[:], a.State) {
+		a.State = b.State
+	}
 	a.Queue, a.Behind = a.Queue+b.Queue, a.Behind+b.Behind
 	a.QuarantineLeft = max(a.QuarantineLeft, b.QuarantineLeft)
 	if !a.ClockKnown {
@@ -81,9 +87,9 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 		for _, n := range nodes {
 			p := t.place(n.Name)
 			at := t.with(p[0], p[1])
-			if n.State != redlock.HealthUnknown {
+			if n.State != "unknown" {
 				var votes int64
-				if n.State == redlock.HealthUp {
+				if n.State == "up" {
 					votes = 1
 				}
 				o.ObserveInt64(up, votes, at)

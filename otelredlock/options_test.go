@@ -27,17 +27,17 @@ func TestNothingIsNeededButTheGlobalProviders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := redlock.AcquireStart{Key: "k", Kind: redlock.KindExclusive}
+	call := redlock.AcquireStart{Key: "k", Kind: "exclusive"}
 	hooks := telemetry.Hooks()
 	hooks.AcquireEnd(hooks.AcquireStart(t.Context(), call), redlock.AcquireEnd{AcquireStart: call})
-	hooks.HoldEnd(t.Context(), redlock.HoldEnd{Key: "k", Reason: redlock.EndReleased}) // another hook has not kept the context
+	hooks.HoldEnd(t.Context(), redlock.HoldEnd{Key: "k", Reason: "released"}) // another hook has not kept the context
 }
 
 func TestOfANodeThatTwoLockersKnowTheWorstIsTold(t *testing.T) {
-	well := redlock.NodeStats{Name: "n", State: redlock.HealthUp, Queue: 2, ClockKnown: true}
-	ill := redlock.NodeStats{Name: "n", State: redlock.HealthDown, Queue: 3, QuarantineLeft: 1, DriftKnown: true, DriftHigh: 1}
+	well := redlock.NodeStats{Name: "n", State: "up", Queue: 2, ClockKnown: true}
+	ill := redlock.NodeStats{Name: "n", State: "down", Queue: 3, QuarantineLeft: 1, DriftKnown: true, DriftHigh: 1}
 	for _, m := range []redlock.NodeStats{merge(well, ill), merge(ill, well)} {
-		if m.State != redlock.HealthDown || m.Queue != 5 || m.QuarantineLeft != 1 || !m.ClockKnown || !m.DriftKnown || m.DriftHigh != 1 {
+		if m.State != "down" || m.Queue != 5 || m.QuarantineLeft != 1 || !m.ClockKnown || !m.DriftKnown || m.DriftHigh != 1 {
 			t.Errorf("merge = %+v, want the worst of both", m)
 		}
 	}

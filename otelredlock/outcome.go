@@ -1,6 +1,7 @@
 package otelredlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -57,11 +58,11 @@ func outcome(err error, success string) string {
 
 // silent is a vote of a node that is missed. One that refuses for these reasons is there.
 func silent(v redlock.Vote) bool {
-	return v.Answer == redlock.Failed && !errors.Is(v.Err, redlock.ErrFence) && !errors.Is(v.Err, redlock.ErrPermits)
+	return v.Answer == "failed" && !errors.Is(v.Err, redlock.ErrFence) && !errors.Is(v.Err, redlock.ErrPermits)
 }
 
 // taken is a vote of a node at which somebody else has the key.
-func taken(v redlock.Vote) bool { return v.Answer == redlock.Taken }
+func taken(v redlock.Vote) bool { return v.Answer == "taken" }
 
 // refused reports whether an error has votes, and whether those of a kind are so many that the
 // others make no quorum.
@@ -94,7 +95,7 @@ func lossOf(err error) string {
 }
 
 // path says how an acquire came to its last try.
-func path(h redlock.AcquirePath) string { return strings.ReplaceAll(h.String(), " ", "_") }
+func path(how string) string { return strings.ReplaceAll(cmp.Or(how, "direct"), " ", "_") }
 
 // failureOf says why a batch has no replies, as error.type wants it.
 func (t *Telemetry) failureOf(err error) string {

@@ -13,7 +13,7 @@
 //
 // The spans are redlock.acquire, which ends when the call returns, and redlock.release; further
 // ones are options. If the span of an acquire is not sampled, its release and its hold have none.
-// The context of a lock descends from that of its acquire's span, so what is done under the lock is
+// The context of a lock has the span of its acquire, so what is done under the lock is
 // below that span. Of an acquire, a hold and a release the status is Error if no quorum answered,
 // and in no other case: that somebody else has a key is no error.
 //

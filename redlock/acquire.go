@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
@@ -19,42 +20,32 @@ import (
 // Acquire takes the lock on key, and waits while somebody else has it: until ctx ends, or for as
 // long as [WithMaxWait] allows.
 //
-// The error matches [ErrTaken], [ErrContended], [ErrNoQuorum] (see [WithMaxOutage]), [ErrNode]
-// besides if some nodes are unfit, [ErrExpired], [ErrReleased] (the token of [WithToken] is spent),
-// [ErrDeadlock], [ErrFence], [ErrBusy], [ErrClosed] or [ErrOption]; where ctx ended, also the
-// context's error and cause. A [*QuorumError] in it has every node's answer.
+// The error matches [ErrTaken], [ErrContended], [ErrNoQuorum] (see [WithMaxOutage]), with [ErrNode] if some
+// nodes are unfit, [ErrExpired], [ErrReleased] (the token of [WithToken] is spent), [ErrDeadlock], [ErrFence],
+// [ErrBusy], [ErrClosed] or [ErrOption]; where ctx ended, also the context's error and cause. A [*QuorumError]
+// in it has every node's answer.
 func (l *Locker) Acquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
-	return obtain(ctx, l, AcquireStart{Key: key, Kind: KindExclusive, Waits: true}, func(ctx context.Context) (request, error) {
+	return obtain(ctx, l, AcquireStart{Key: key, Kind: kindExclusive, Waits: true}, func(ctx context.Context) (request, error) {
 		return l.prepare(ctx, key, exclusive, options)
-	}, asLock)
+	})
 }
 
-func asLock(h handle) *Lock { return &Lock{h} }
-
-// obtain is the call that takes a lock of any kind: what is to be taken, and how, says prepare; a
-// view of a lock that ctx carries is made by view. The hooks are told.
-func obtain[L public](ctx context.Context, l *Locker, call AcquireStart, prepare func(context.Context) (request, error), view func(handle) L) (lock L, err error) {
+// obtain is the call that takes a lock of any kind: prepare makes the request. The hooks are told.
+func obtain(ctx context.Context, l *Locker, call AcquireStart, prepare func(context.Context) (request, error)) (lock *Lock, err error) {
 	ctx, acq := l.starts(ctx, call)
 	r, err := prepare(ctx)
-	switch {
-	case err != nil:
-	case r.within != nil:
-		if acq != nil {
-			acq.how = PathReentered
-		}
-		lock, err = enter(ctx, r, view)
-	default:
+	if err == nil {
 		r.key, r.acquisition = call.Key, acq
 		var held *lease
 		if held, err = l.take(ctx, r, call.Waits); err == nil {
-			lock = any(held.public).(L)
+			lock = held.handOut()
 		}
 	}
 	ends(acq, lock, err)
 	return lock, err
 }
 
-// take takes a lock of any kind, and waits for it if it may.
+// take takes a lock of any kind, and waits for the lock if the request may.
 func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error) {
 	if !l.admits() {
 		return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: fmt.Errorf("%w: %d are under way in this Locker: ask for fewer, or allow more with WithMaxAcquires", ErrBusy, l.options.most)}
@@ -64,8 +55,13 @@ func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error
 	patience := time.Duration(math.MaxInt64)
 	if waits = waits && r.maxWait > 0; waits {
 		began, patience = l.clock.Now(), r.maxWait
-		if l.behind(r) {
+		switch {
+		case l.behind(r):
 			return l.wait(l.waiter(ctx, r, began), nil)
+		case patience >= 2*l.options.timeout(r.ttl) && l.knowsOthers(r) && l.since(began) != 0:
+			w := l.waiter(ctx, r, began)
+			w.Crowded = true // its first try leaves its ticket
+			return l.wait(w, nil)
 		}
 	}
 	switch crowded, err := l.room.Enter(ctx, l.options.timeout(r.ttl), patience); {
@@ -74,11 +70,8 @@ func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error
 	case crowded:
 		r.visit = &visit{&l.room}
 	}
-	if !waits {
-		return l.insist(ctx, r)
-	}
-	lock, err := l.first(ctx, r)
-	if err == nil || lock == nil {
+	lock, err := l.insist(ctx, r, waits && r.maxWait >= 2*l.options.timeout(r.ttl))
+	if err == nil || lock == nil || !waits {
 		return lock, err
 	}
 	l.learnClock(lock.hold.Last().Found().Clock)
@@ -89,8 +82,8 @@ func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error
 	return l.wait(w, lock)
 }
 
-// admits counts an acquire that begins, and reports false where as many are under way as may be. What it refuses is
-// never counted: callers that try again at once would keep all others out.
+// admits counts a new acquire. False: as many are under way as may be. A refused acquire is never counted:
+// callers that try again at once would keep all others out.
 func (l *Locker) admits() bool {
 	for {
 		switch under := l.acquires.Load(); {
@@ -102,33 +95,8 @@ func (l *Locker) admits() bool {
 	}
 }
 
-// first is the first try of an acquire that may wait. Where it may wait for no more than some
-// rounds of a split, it settles that as an acquire does that may not: else it would have the worse
-// chance of the two.
-func (l *Locker) first(ctx context.Context, r request) (*lease, error) {
-	if r.maxWait < 2*l.options.timeout(r.ttl) {
-		return l.insist(ctx, r)
-	}
-	var bound clockdrift.Instant
-	lock, err := l.tryFirst(ctx, r, r.several(), &bound)
-	if err != nil && lock != nil && r.several() {
-		lock.hold.Last().Dismiss()
-	}
-	return lock, err
-}
-
-// tryFirst is the first try of an acquire, whose caller is in the room.
-func (l *Locker) tryFirst(ctx context.Context, r request, waits bool, bound *clockdrift.Instant) (*lease, error) {
-	if r.visit != nil {
-		defer r.visit.end()
-	} else {
-		defer l.room.Leave()
-	}
-	return l.try(ctx, r, waits, bound)
-}
-
-// A visit is a caller's in the room of its Locker, where that is crowded. It ends where its try waits
-// behind others of its key, or keys that many ask for would take the room of all others.
+// A visit is the place of a caller in a crowded room. It ends where the try waits behind others of its key,
+// or a few hot keys would take the room of all others.
 type visit struct{ *waiting.Room }
 
 func (v *visit) end() {
@@ -138,41 +106,34 @@ func (v *visit) end() {
 	}
 }
 
-// TryAcquire takes the lock on key if it is free, and does not wait for a holder. Its errors are
-// those of [Locker.Acquire]. Callers of one Locker that try for one key at the same time share a
-// try.
+// TryAcquire takes the lock on key if the key is free, and does not wait for a holder. Its errors are those of
+// [Locker.Acquire]. Callers of one Locker that try for a key at the same time share a try.
 //
-// Contenders that ask for a free key at the same moment may each get some of the votes and none a
-// quorum. The call settles that among the nodes that answer, for about one node time-out: as a rule
-// one of them gets the key within a few round trips, and the others fail with [ErrTaken]. If nobody
-// is known to have the key by then, the error is [ErrContended]: a caller that skips a job on
-// ErrTaken must not skip it on ErrContended, or no host may do it.
-//
-// ErrTaken says that a quorum of the nodes names one token; or that a token of this library's
-// making was there for a whole node time-out, and may have a quorum with silent nodes, while none
-// of the call's own may have had one: or others might be told that this call has the key.
+// Contenders that ask for a free key at the same moment may each get some of the votes and none a quorum. The
+// call settles the split, for about one node time-out: as a rule one contender gets the key within a few round
+// trips, and the others fail with [ErrTaken]. If no holder is known by then, the error is [ErrContended]: a
+// caller that skips a job on ErrTaken must not skip it on ErrContended, or no host may do the job.
 func (l *Locker) TryAcquire(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
-	return obtain(ctx, l, AcquireStart{Key: key, Kind: KindExclusive}, func(ctx context.Context) (request, error) {
+	return obtain(ctx, l, AcquireStart{Key: key, Kind: kindExclusive}, func(ctx context.Context) (request, error) {
 		return l.prepare(ctx, key, exclusive, options)
-	}, asLock)
+	})
 }
 
-// A request is what one call asks for. It goes from step to step by value, and each adds what it
-// finds.
+// A request is the wish of one call. It goes from step to step by value, and each step adds its findings.
 type request struct {
 	*settings
-	key         string // as errors call it
+	key         string // in errors
 	kind        *kind
-	line        *protocol.Line   // what it says to those in line
-	held        []string         // of one who heeds those in line: what its context carries, in order
-	ticket      *quorum.Ticket   // of one who waits; nil: it does not
-	seen        waiting.Sighting // by the tries before
-	within      *lease           // the hold that it enters; nil: none
-	acquisition *acquisition     // whom the hooks are told of; nil: nobody wants to be told
-	visit       *visit           // in the room of first tries; nil: that is not crowded
+	line        *protocol.Line      // for the tickets in line
+	held        []string            // the keys of the caller's context, in order, of a request that heeds the line
+	ticket      *quorum.Ticket      // of a waiter; nil: the call does not wait
+	seen        acquire.Sighting    // by the tries before
+	bound       *clockdrift.Instant // the end of settling splits: see [quorum.Hold.Bound]
+	acquisition *acquisition        // whom the hooks are told of; nil: nobody wants to be told
+	visit       *visit              // nil: the room of first tries is not crowded
 }
 
-// prepare makes the request for a key, and refuses one that cannot succeed.
+// prepare makes the request for a key, and refuses a request that cannot succeed.
 func (l *Locker) prepare(ctx context.Context, key string, of *kind, options []AcquireOption) (request, error) {
 	r, err := l.configure(key, of, options)
 	if err != nil {
@@ -180,19 +141,17 @@ func (l *Locker) prepare(ctx context.Context, key string, of *kind, options []Ac
 	}
 	switch held := l.holder(ctx, key); {
 	case held == nil, r.token != nil && *r.token == held.hold.Token:
-	case r.reenters && r.token == nil && r.covered(held):
-		r.within = held
 	case r.joins(held):
 	case held.hold.Kind.Joins:
 		return r, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: this context shares it already: TryUpgrade the lock that it carries, or release that first", ErrDeadlock)}
 	default:
-		return r, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: this context holds it already: work under the lock that it carries (FromContext), acquire it WithReentry, or release that first", ErrDeadlock)}
+		return r, &fault.StateError{Op: "acquire", Key: key, Why: fmt.Errorf("%w: this context holds it already: work under the lock that it carries (FromContext), or release that first", ErrDeadlock)}
 	}
 	l.heed(ctx, &r)
 	return r, nil
 }
 
-// configure makes the request for a key with the options of one call.
+// configure makes the request for a key with the options of a call.
 func (l *Locker) configure(key string, of *kind, options []AcquireOption) (request, error) {
 	r := request{settings: &l.options.acquire, key: key, kind: of, line: behindAll}
 	if len(options) > 0 {
@@ -203,7 +162,7 @@ func (l *Locker) configure(key string, of *kind, options []AcquireOption) (reque
 		}
 		r.settings = &own
 	}
-	if of == exclusive && r.fair && r.token == nil { // or it may hold the key already
+	if of == exclusive && r.fair && r.token == nil { // its token may hold the key already
 		r.kind = fair
 	}
 	if len(options) > 0 {
@@ -226,21 +185,20 @@ func (l *Locker) configure(key string, of *kind, options []AcquireOption) (reque
 	return r, nil
 }
 
-// try asks for the lock once, in any of the places that its kind has. With an error it returns the
-// failed attempt, or nil if there was none. See [Locker.newLock] for waits, and
-// [quorum.Hold.Conclude] for the bound.
-func (l *Locker) try(ctx context.Context, r request, waits bool, bound *clockdrift.Instant) (*lease, error) {
+// try asks for the lock once, at any of its kind's slots. With an error it returns the failed attempt, or
+// nil if there was none. See [Locker.newLock] for waits.
+func (l *Locker) try(ctx context.Context, r request, waits bool) (*lease, error) {
 	if r.acquisition != nil {
 		r.acquisition.tries++
 	}
 	if r.kind.try != nil {
-		return r.kind.try(ctx, r, waits, bound)
+		return r.kind.try(ctx, r, waits)
 	}
-	return l.tryOne(ctx, r, waits, bound)
+	return l.tryOne(ctx, r, waits)
 }
 
-// tryOne is one attempt, with a token of its own.
-func (l *Locker) tryOne(ctx context.Context, r request, waits bool, bound *clockdrift.Instant) (*lease, error) {
+// tryOne is an attempt with a token of its own.
+func (l *Locker) tryOne(ctx context.Context, r request, waits bool) (*lease, error) {
 	if l.closed() {
 		return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: ErrClosed}
 	}
@@ -253,7 +211,7 @@ func (l *Locker) tryOne(ctx context.Context, r request, waits bool, bound *clock
 			return nil, err
 		}
 		lock.meet()
-		if lock, err = l.launch(ctx, r.visit, lock, bound); err != nil {
+		if lock, err = l.launch(ctx, r.visit, lock); err != nil {
 			return lock, err
 		}
 		if op := &lock.hold.Acquire; !l.board.ClocksAgree() { // the others may outvote wrong clocks
@@ -261,11 +219,11 @@ func (l *Locker) tryOne(ctx context.Context, r request, waits bool, bound *clock
 		}
 		l.met.Store(true)
 	}
-	if r.kind == exclusive && l.known.has(l.options.prefix, r.key, l.clock.Now()) && l.nameOf(r) != "" {
+	if r.kind == exclusive && l.knowsOthers(r) {
 		r.kind = inLine
 	}
 	if !waits && r.shares() {
-		return l.share(ctx, r, bound)
+		return l.share(ctx, r)
 	}
 	lock, err := l.newLock(ctx, r, waits)
 	if err == nil && lock.hold.Own && lock.hold.IsStill() {
@@ -275,13 +233,13 @@ func (l *Locker) tryOne(ctx context.Context, r request, waits bool, bound *clock
 		return lock, err
 	}
 	lock.hold.Acquire.Propose()
-	lock, err = l.launch(ctx, r.visit, lock, bound)
+	lock, err = l.launch(ctx, r.visit, lock)
 	l.learnWaiters(lock)
 	return lock, err
 }
 
-// shares reports whether the try of one who does not wait says as much to others of its Locker that
-// try at the same time.
+// shares reports whether a try without waiting has the same request as others of its Locker at the same
+// time.
 func (r *request) shares() bool {
 	switch {
 	case r.token != nil || r.kind.joins():
@@ -292,16 +250,18 @@ func (r *request) shares() bool {
 	return !r.kind.HeedsLine || (r.kind == inLine || r.kind == fair) && r.line == behindAll
 }
 
-// newLock allocates an attempt and the hold that may follow, in few pieces of memory. An attempt
-// that waits also asks how long the key is held.
+// newLock allocates an attempt and the hold that may follow, in few pieces of memory. An attempt of a waiter
+// also asks for the holder's time left.
 func (l *Locker) newLock(ctx context.Context, r request, waits bool) (*lease, error) {
 	if l.options.fences && l.board.Microseconds() >= protocol.MaxFence {
 		return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: fmt.Errorf("%w: by most nodes' clocks it is later than the year 2255: mend them", ErrFence)}
 	}
-	lock := r.kind.lease()
-	lock.locker, lock.acquisition = l, r.acquisition
+	lock := &lease{locker: l, parent: ctx, acquisition: r.acquisition, slots: r.kind.slots}
+	if !r.endsWithCaller {
+		lock.parent = context.WithoutCancel(ctx)
+	}
 	kind, h := r.kind.Kind, &lock.hold
-	h.Keeper, h.Parent, h.MaxHold, h.Line, h.Ticket = (*keeper)(lock), ctx, r.maxHold, r.line, r.ticket
+	h.Keeper, h.MaxHold, h.Line, h.Ticket, h.Bound = (*keeper)(lock), r.maxHold, r.line, r.ticket, r.bound
 	if r.renews {
 		h.Renew(r.ttl)
 	}
@@ -334,7 +294,7 @@ func (l *lease) meet() {
 }
 
 // launch asks all nodes for the lock and awaits the decision.
-func (l *Locker) launch(ctx context.Context, v *visit, lock *lease, bound *clockdrift.Instant) (*lease, error) {
+func (l *Locker) launch(ctx context.Context, v *visit, lock *lease) (*lease, error) {
 	op := &lock.hold.Acquire
 	if !op.AskAll() {
 		return nil, fate(op)
@@ -342,14 +302,14 @@ func (l *Locker) launch(ctx context.Context, v *visit, lock *lease, bound *clock
 	if op.Queued() {
 		v.end()
 	}
-	return lock, l.await(ctx, lock, bound)
+	return lock, l.await(ctx, lock)
 }
 
 // await waits until an attempt is over, and returns the reason of a failure.
-func (l *Locker) await(ctx context.Context, lock *lease, bound *clockdrift.Instant) error {
+func (l *Locker) await(ctx context.Context, lock *lease) error {
 	h, rounds := &lock.hold, 0
 	h.Acquire.Await(ctx, l.closing)
-	op, err := h.Conclude(ctx, bound, &rounds)
+	op, err := h.Conclude(ctx, &rounds)
 	if lock.acquisition != nil {
 		lock.acquisition.rounds += rounds
 	}

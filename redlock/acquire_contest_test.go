@@ -164,8 +164,8 @@ func TestOfAllWhoTryAtTheSameMomentOneGetsTheKey(t *testing.T) {
 // their locks: the one that leads has the lock after one more round.
 func TestASplitIsSettledByRankInTwoRoundsForEveryKind(t *testing.T) {
 	const near, away = time.Millisecond, 8 * time.Millisecond
-	permits := func(count, n int) func(*Locker, context.Context) (heldLock, error) {
-		return func(l *Locker, ctx context.Context) (heldLock, error) {
+	permits := func(count, n int) func(*Locker, context.Context) (*Lock, error) {
+		return func(l *Locker, ctx context.Context) (*Lock, error) {
 			s, err := l.Semaphore("p", count)
 			if err != nil {
 				return nil, err
@@ -173,15 +173,15 @@ func TestASplitIsSettledByRankInTwoRoundsForEveryKind(t *testing.T) {
 			return s.TryAcquireN(ctx, n)
 		}
 	}
-	alone := func(l *Locker, ctx context.Context) (heldLock, error) { return l.TryAcquire(ctx, "k") }
+	alone := func(l *Locker, ctx context.Context) (*Lock, error) { return l.TryAcquire(ctx, "k") }
 	for _, tt := range []struct {
 		name    string
-		try     func(*Locker, context.Context) (heldLock, error)
+		try     func(*Locker, context.Context) (*Lock, error)
 		options []Option
 	}{
 		{"plain", alone, nil},
 		{"fair", alone, []Option{WithFairness()}},
-		{"several keys", func(l *Locker, ctx context.Context) (heldLock, error) {
+		{"several keys", func(l *Locker, ctx context.Context) (*Lock, error) {
 			return l.TryAcquireAll(ctx, []string{"k", "l"})
 		}, nil},
 		{"a permit", permits(1, 1), nil},
@@ -306,7 +306,7 @@ func TestTheLeaseOfASettledTryCountsFromItsFirstRound(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, vote := range lock.Votes() {
-			if vote.Answer != Granted {
+			if vote.Answer != grantedVote {
 				t.Errorf("of a lock that all nodes have granted, Votes has %v", vote)
 			}
 		}
@@ -470,7 +470,8 @@ func TestWhoMayHaveMisledOthersTakesNobodysTokenForAHolders(t *testing.T) {
 // A try waits for a silent node for as long as the token has been in the way, and says nothing of
 // that time.
 func TestATokenThatWasThereForLessThanANodeTimeoutIsNoHolders(t *testing.T) {
-	for stays := 2 * time.Millisecond; stays < defaultNodeTimeout; stays += 2 * time.Millisecond {
+	step := 16 * time.Millisecond / time.Duration(some(8))
+	for stays := step; stays < defaultNodeTimeout; stays += step {
 		for _, token := range []string{small, great} {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := newLocker(t, 3)

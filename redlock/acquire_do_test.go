@@ -155,7 +155,7 @@ func TestDoOfEveryKindRunsUnderItsLock(t *testing.T) {
 		}, `lock "k"`, []string{"k"}, 0},
 		"DoShared": {func(l *Locker, _ *Semaphore, ctx context.Context, fn work, options ...AcquireOption) error {
 			return l.DoShared(ctx, "k", fn, options...)
-		}, `shared lock "k"`, nil, 0},
+		}, `shared lock "k"`, []string{"k"}, 0},
 		"DoAll": {func(l *Locker, _ *Semaphore, ctx context.Context, fn work, options ...AcquireOption) error {
 			return l.DoAll(ctx, []string{"l", "k"}, fn, options...)
 		}, `lock "k, l"`, []string{"k", "l"}, 0},
@@ -164,21 +164,15 @@ func TestDoOfEveryKindRunsUnderItsLock(t *testing.T) {
 		}, `slot `, []string{"s"}, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, 5)
+			locker, fakes := newLocker(t, 5, WithRenewal())
 			s := newSemaphore(t, locker, 2)
 			wrong := errors.New("something of the function's own")
 			outer := mustAcquire(t, locker, "outer", WithRenewal())
 			err := tt.do(locker, s, outer.Context(), func(ctx context.Context) error {
 				time.Sleep(time.Minute) // six TTLs
-				alone, reader := FromContext(ctx), SharedFromContext(ctx)
-				var found heldLock = alone
-				if tt.keys == nil {
-					found = reader
-				} else if !slices.Equal(alone.Keys(), tt.keys) || len(alone.Slots()) != tt.slots || reader != nil {
-					t.Errorf("in %s FromContext has the keys %q and the slots %v, and a reader is %v", name, alone.Keys(), alone.Slots(), reader)
-				}
-				if tt.keys == nil && alone != nil && alone.Key() != "outer" {
-					t.Errorf("in %s FromContext = %v, want the lock around it", name, alone)
+				found := FromContext(ctx)
+				if !slices.Equal(found.Keys(), tt.keys) || len(found.Slots()) != tt.slots || found.Shared() != (name == "DoShared") {
+					t.Errorf("in %s FromContext has the keys %q and the slots %v, and is shared: %v", name, found.Keys(), found.Slots(), found.Shared())
 				}
 				if !found.Valid() || !strings.HasPrefix(found.String(), tt.says) || ctx.Err() != nil {
 					t.Errorf("in %s the lock is %v, and the context says %v", name, found, ctx.Err())
@@ -203,135 +197,26 @@ func TestDoOfEveryKindRunsUnderItsLock(t *testing.T) {
 	}
 }
 
-func TestReentryGivesAViewOfTheHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithFences())
-		hold := mustAcquire(t, locker, "k")
-		synctest.Wait()
-		asked := fakes[0].Batches()
-		type mark struct{}
-		caller := context.WithValue(hold.Context(), mark{}, "caller")
-		for _, acquire := range []func(context.Context, string, ...AcquireOption) (*Lock, error){locker.Acquire, locker.TryAcquire} {
-			view, err := acquire(caller, "k", WithReentry())
-			must(t, err, "an acquire with reentry")
-			inner := view.Context()
-			if view.Fence() != hold.Fence() || view.Token() != hold.Token() || !view.Valid() || inner.Value(mark{}) != "caller" || FromContext(inner) != view {
-				t.Errorf("the view %v is not that of the hold, under its caller's context", view)
-			}
-			second, err := acquire(inner, "k", WithReentry())
-			must(t, err, "an acquire under a view")
-			noError(t, view.Release(), "Release of a view")
-			if !errors.Is(context.Cause(inner), ErrReleased) || !errors.Is(context.Cause(second.Context()), ErrReleased) {
-				t.Error("the release of a view has not ended its context, and what descends from it")
-			}
-			if hold.Context().Err() != nil || !hold.Valid() || view.Valid() {
-				t.Error("the release of a view has ended the hold, or not the view")
-			}
-			returns(t, ErrReleased, "the second Release of a view")(view.Release())
-			returns(t, ErrReleased, "Extend of a view that was released")(view.Extend(t.Context(), time.Second))
-		}
-		synctest.Wait()
-		if fakes[0].Batches() != asked {
-			t.Error("reentry has asked a node")
-		}
-		view, err := locker.Acquire(caller, "k", WithReentry())
-		must(t, err)
-		if err := view.Extend(t.Context(), time.Minute); err != nil || time.Until(hold.Until()) < 50*time.Second {
-			t.Errorf("Extend of a view = %v, and the hold lasts until %v, want a minute", err, hold.Until())
-		}
-		mustRelease(t, hold)
-		if !errors.Is(context.Cause(view.Context()), ErrReleased) || view.Valid() {
-			t.Error("a view has outlived its hold")
-		}
-		returns(t, ErrReleased, "Release of a view after its hold's")(view.Release())
-	})
-}
-
-func TestAViewEndsWithALostHoldWhateverItsCallersContextDoes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3)
-		hold := mustAcquire(t, locker, "k")
-		view, err := locker.Acquire(context.WithoutCancel(hold.Context()), "k", WithReentry())
-		must(t, err)
-		<-view.Context().Done()
-		returns(t, ErrLost, "the cause")(context.Cause(view.Context()))
-		returns(t, ErrLost, "Release of a view of a lost hold")(view.Release())
-		returns(t, ErrLost, "Release of the lost hold")(hold.Release())
-	})
-}
-
-func TestReentryPromisesNoMoreThanTheHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3)
-		hold := mustAcquire(t, locker, "k", WithTTL(5*time.Second))
-		for name, options := range map[string][]AcquireOption{
-			"TTL":     {WithReentry(), WithTTL(6 * time.Second)},
-			"Renewal": {WithReentry(), WithTTL(time.Second), WithRenewal()},
-		} {
-			var bad *OptionError
-			if _, err := locker.Acquire(hold.Context(), "k", options...); !errors.As(err, &bad) || bad.Option != name {
-				t.Errorf("reentry for more than the hold promises = %v, want an OptionError for %s", err, name)
-			}
-		}
-		returns(t, ErrDeadlock, "without the option, TryAcquire")(locker.TryAcquire(hold.Context(), "k"))
-		returns(t, ErrTaken, "outside of the hold's context, TryAcquire")(locker.TryAcquire(t.Context(), "k", WithReentry()))
-		returns(t, ErrDeadlock, "with a token of one's own, TryAcquire")(locker.TryAcquire(hold.Context(), "k", WithReentry(), WithToken("t")))
-		ended, cancel := context.WithCancel(hold.Context())
-		cancel()
-		returns(t, context.Canceled, "under a context that has ended")(locker.TryAcquire(ended, "k", WithReentry(), WithTTL(time.Second)))
-		mustRelease(t, hold)
-	})
-}
-
-func TestDoMayBeNestedWithReentry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3, WithReentry())
-		err := locker.Do(t.Context(), "k", func(outer context.Context) error {
-			hold := FromContext(outer)
-			err := locker.Do(outer, "k", func(inner context.Context) error {
-				if view := FromContext(inner); view == hold || view.Token() != hold.Token() {
-					t.Error("the inner Do has not the outer one's hold")
-				}
-				return nil
-			})
-			if !hold.Valid() {
-				t.Error("the inner Do has ended the outer one's hold")
-			}
-			return err
-		})
-		noError(t, err, "a Do within a Do")
-		empty(t, locker)
-	})
-}
-
-func TestAWriterCoversAReaderAndNotTheOtherWayRound(t *testing.T) {
+func TestAContextThatHasTheKeyIsADeadlockAndCarriesTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		writer := mustAcquire(t, locker, "k")
-		synctest.Wait()
-		asked := fakes[0].Batches()
-		reader, err := locker.AcquireShared(writer.Context(), "k", WithReentry())
-		if err != nil || reader.Token() != writer.Token() {
-			t.Fatalf("AcquireShared under the writer's context = %v, %v, want a view of it", reader, err)
-		}
-		returns(t, ErrOption, "TryUpgrade of a view")(reader.TryUpgrade(t.Context()))
-		if err := reader.Release(); err != nil || !writer.Valid() || fakes[0].Batches() != asked {
-			t.Errorf("Release of a view = %v, and the writer is valid: %v", err, writer.Valid())
-		}
-		returns(t, ErrDeadlock, "without reentry, TryAcquireShared under the writer's context")(locker.TryAcquireShared(writer.Context(), "k"))
-		mustRelease(t, writer)
-
-		hold, err := locker.AcquireShared(t.Context(), "k")
-		must(t, err)
-		synctest.Wait()
-		asked = fakes[0].Batches()
-		view, err := locker.TryAcquireShared(hold.Context(), "k", WithReentry())
-		if err != nil || view.Token() != hold.Token() || fakes[0].Batches() != asked {
-			t.Errorf("TryAcquireShared under a reader's context = %v, %v, want a view of it", view, err)
-		}
-		says(t, ErrDeadlock, "TryUpgrade")(locker.Acquire(hold.Context(), "k", WithReentry()))
-		if err := hold.Release(); err != nil || view.Valid() {
-			t.Errorf("Release = %v, and the view is valid: %v", err, view.Valid())
+		for what, hold := range map[string]*Lock{"writer": mustAcquire(t, locker, "k"), "reader": mustShare(t, locker, "shared")} {
+			synctest.Wait()
+			asked := fakes[0].Batches()
+			ctx := hold.Context()
+			if FromContext(ctx) != hold {
+				t.Errorf("the context of a %s does not carry it", what)
+			}
+			returns(t, ErrDeadlock, what, "TryAcquire")(locker.TryAcquire(ctx, hold.Key()))
+			returns(t, ErrDeadlock, what, "Acquire")(locker.Acquire(ctx, hold.Key()))
+			if !hold.Shared() {
+				returns(t, ErrDeadlock, what, "TryAcquireShared")(locker.TryAcquireShared(ctx, hold.Key()))
+			}
+			if fakes[0].Batches() != asked {
+				t.Errorf("a node was asked under the context of a %s", what)
+			}
+			returns(t, ErrTaken, what, "outside of the context")(locker.TryAcquire(t.Context(), hold.Key()))
+			mustRelease(t, hold)
 		}
 	})
 }

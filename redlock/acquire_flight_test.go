@@ -141,10 +141,10 @@ func TestOfThoseWhoShareATryOneGetsTheLock(t *testing.T) {
 				}
 				held := 0
 				for _, vote := range quorum.Votes {
-					if vote.Answer == Granted {
+					if vote.Answer == grantedVote {
 						t.Errorf("who does not have the lock is told of %v", vote)
 					}
-					if vote.Answer == Taken {
+					if vote.Answer == takenVote {
 						held++
 					}
 				}

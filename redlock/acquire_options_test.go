@@ -64,10 +64,6 @@ func namers() []namer {
 			}
 			return passing(permits.Acquire(t.Context()))
 		}},
-		{name: "Inspect", call: func(t *testing.T, locker *Locker, key string) error {
-			_, err := locker.Inspect(t.Context(), key)
-			return err
-		}},
 		{name: "Watch", call: func(t *testing.T, locker *Locker, key string) error {
 			for _, err := range locker.Watch(t.Context(), key) {
 				return err
@@ -176,16 +172,14 @@ func TestBadOptionsAreRefusedByName(t *testing.T) {
 		{[]Option{WithDriftFactor(math.NaN())}, "DriftFactor"},
 		{[]Option{WithKeyPrefix(strings.Repeat("x", maxKey+1))}, "KeyPrefix"},
 		{[]Option{WithCloseTimeout(-1)}, "CloseTimeout"},
-		{[]Option{OnEvent(nil)}, "Events"},
 		{[]Option{nil}, "options"},
-		{[]Option{WithRestartGuard()}, "RestartGuard"},
-		{[]Option{WithClockGuard()}, "ClockGuard"},
-		{[]Option{WithLongestTTL(0)}, "LongestTTL"},
-		{[]Option{WithLongestTTL(-1)}, "LongestTTL"},
-		{[]Option{WithLongestTTL(5 * time.Second), WithRestartGuard()}, "LongestTTL"},
-		{[]Option{WithLongestTTL(maxTTL + 1), WithClockGuard()}, "LongestTTL"},
-		{[]Option{WithRestartGuard(), WithLongestTTL(time.Minute), WithLongestTTL(0)}, "LongestTTL"},
-		{[]Option{WithClockGuard(), WithRestartGuard(), WithLongestTTL(time.Minute)}, ""},
+		{[]Option{WithRestartGuard(0)}, "RestartGuard"},
+		{[]Option{WithRestartGuard(-1)}, "RestartGuard"},
+		{[]Option{WithRestartGuard(5 * time.Second)}, "RestartGuard"},
+		{[]Option{WithClockGuard(0)}, "ClockGuard"},
+		{[]Option{WithClockGuard(maxTTL + 1)}, "ClockGuard"},
+		{[]Option{WithClockGuard(time.Hour), WithRestartGuard(time.Minute)}, "ClockGuard"},
+		{[]Option{WithClockGuard(time.Minute), WithRestartGuard(time.Minute)}, ""},
 		{[]Option{WithNodeSet(1)}, "NodeSet"},
 		{[]Option{guard10(), WithNodeSet(1 << 63)}, "NodeSet"},
 		{[]Option{WithDeadlockDetection(-1)}, "DeadlockDetection"},
@@ -227,10 +221,10 @@ func TestTimesAreRoundedUpToMilliseconds(t *testing.T) {
 	sent := 10*time.Second + time.Millisecond
 	lasts := func(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 	synctest.Test(t, func(t *testing.T) {
-		byOption, fakes := newLocker(t, 3, WithTTL(part), WithLongestTTL(part), WithRestartGuard(), WithClockGuard())
+		byOption, fakes := newLocker(t, 3, WithTTL(part), WithRestartGuard(part), WithClockGuard(part))
 		ripen(t, byOption)
 		returns(t, ErrOption, "TryAcquire with a TTL beyond the guard's")(byOption.TryAcquire(t.Context(), "k", WithTTL(sent+1)))
-		locker := another(t, fakes, WithLongestTTL(sent), WithRestartGuard())
+		locker := another(t, fakes, WithRestartGuard(sent))
 		for name, acquire := range map[string]func() (*Lock, error){
 			"by an option of New":        func() (*Lock, error) { return byOption.TryAcquire(t.Context(), "k") },
 			"by an option of an acquire": func() (*Lock, error) { return locker.TryAcquire(t.Context(), "k", WithTTL(part)) },
@@ -354,10 +348,6 @@ func TestARefusalNamesTheOwner(t *testing.T) {
 				t.Errorf("%s shows the holder's token: %v", name, err)
 			}
 		}
-		states, err := other.Inspect(t.Context(), "k")
-		if err != nil || !states[0].Since.Equal(since) {
-			t.Errorf("Inspect = %v (%v), want that it is held since %v", states, err, since)
-		}
 		for seen, err := range other.Watch(t.Context(), "k") {
 			if err != nil || !seen.Since.Equal(since) {
 				t.Errorf("Watch yields %+v (%v), want that it is held since %v", seen, err, since)
@@ -367,7 +357,7 @@ func TestARefusalNamesTheOwner(t *testing.T) {
 		mustRelease(t, lock)
 
 		nameless := mustAcquire(t, other, "k")
-		_, err = holder.TryAcquire(t.Context(), "k")
+		_, err := holder.TryAcquire(t.Context(), "k")
 		if quorum := (*QuorumError)(nil); !errors.As(err, &quorum) || quorum.Owner() != "" || !strings.Contains(err.Error(), "taken by another") {
 			t.Errorf("a try under a lock without a name = %v, want ErrTaken by another", err)
 		}
@@ -377,7 +367,7 @@ func TestARefusalNamesTheOwner(t *testing.T) {
 
 // Two of five nodes are no quorum: who has them may not have the key.
 func TestAMinorityNamesNoOwner(t *testing.T) {
-	votes := []Vote{{Answer: Taken, Owner: "a"}, {Answer: Taken, Owner: "a"}, {Answer: Taken, Owner: "b"}, {Answer: Taken, Owner: "b"}, {Answer: Taken}}
+	votes := []Vote{{Answer: takenVote, Owner: "a"}, {Answer: takenVote, Owner: "a"}, {Answer: takenVote, Owner: "b"}, {Answer: takenVote, Owner: "b"}, {Answer: takenVote}}
 	err := &QuorumError{Op: "acquire", Key: "k", Need: 3, Votes: votes, Reason: ErrTaken}
 	if owner := err.Owner(); owner != "" {
 		t.Errorf("Owner = %q, which two of five nodes say", owner)

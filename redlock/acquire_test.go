@@ -193,7 +193,7 @@ func TestANodeThatComesBackVotesAgain(t *testing.T) {
 		lock, err := locker.TryAcquire(t.Context(), "k")
 		must(t, err, "TryAcquire after the node is back")
 		synctest.Wait()
-		if votes := lock.Votes(); votes[0].Answer != Granted || votes[1].Answer != Failed || votes[2].Answer != Granted {
+		if votes := lock.Votes(); votes[0].Answer != grantedVote || votes[1].Answer != failedVote || votes[2].Answer != grantedVote {
 			t.Errorf("Votes = %v", votes)
 		}
 	})
@@ -205,12 +205,12 @@ func TestALateVoteStillCountsForTheLock(t *testing.T) {
 		warm(t, locker)
 		fakes[2].Change(func(f *fakeNode) { f.Delay = 20 * time.Millisecond })
 		lock := mustTry(t, locker, "k")
-		if vote := lock.Votes()[2]; vote.Answer != Pending {
+		if vote := lock.Votes()[2]; vote.Answer != pendingVote {
 			t.Errorf("the slow node's vote was waited for: %v", vote)
 		}
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
-		if vote := lock.Votes()[2]; vote.Answer != Granted || vote.Latency != 20*time.Millisecond {
+		if vote := lock.Votes()[2]; vote.Answer != grantedVote || vote.Latency != 20*time.Millisecond {
 			t.Errorf("the late vote is %v, want granted after 20ms", vote)
 		}
 	})

@@ -20,7 +20,7 @@ type acquisition struct {
 	began  clockdrift.Instant
 
 	// Of the goroutine that acquires.
-	how    AcquirePath
+	how    string
 	tries  int
 	rounds int // further ones, for a fence
 
@@ -37,7 +37,7 @@ func (l *Locker) starts(ctx context.Context, call AcquireStart) (context.Context
 	if !l.watched {
 		return ctx, nil
 	}
-	a := &acquisition{locker: l, call: call, began: l.clock.Now(), ctx: ctx}
+	a := &acquisition{locker: l, call: call, how: pathDirect, began: l.clock.Now(), ctx: ctx}
 	if l.hooks.AcquireStart != nil {
 		a.ctx = l.hooks.AcquireStart(ctx, call)
 	}
@@ -45,10 +45,10 @@ func (l *Locker) starts(ctx context.Context, call AcquireStart) (context.Context
 }
 
 // converts tells the start of a conversion of l, whose context counts.
-func (l *lease) converts(to LockKind) *acquisition {
-	_, a := l.locker.starts(l.hold.Parent, AcquireStart{Key: l.Key(), Kind: to, Converts: true})
+func (l *lease) converts(to string) *acquisition {
+	_, a := l.locker.starts(l.parent, AcquireStart{Key: l.hold.Key, Kind: to, Converts: true})
 	if a != nil {
-		a.how = PathConverted
+		a.how = pathConverted
 	}
 	return a
 }
@@ -78,9 +78,19 @@ func (a *acquisition) holds(l *lease, now clockdrift.Instant) {
 	a.mu.Unlock()
 }
 
+// forgets makes the hold one of which nothing is told: the call has failed, and gives the lock back.
+func (a *acquisition) forgets() {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	a.held, a.later = nil, nil
+	a.mu.Unlock()
+}
+
 // ends tells the end of an acquire, if anybody wants to be told, and that of the hold if it is over
 // already. A panic of a hook releases the lock, which nobody gets.
-func ends[L public](a *acquisition, lock L, err error) {
+func ends(a *acquisition, lock *Lock, err error) {
 	if a == nil {
 		return
 	}
@@ -88,14 +98,13 @@ func ends[L public](a *acquisition, lock L, err error) {
 		AcquireStart: a.call, Err: err, Waited: a.locker.clock.Now().Sub(a.began),
 		Tries: a.tries, Path: a.how, FenceRounds: a.rounds,
 	}
-	var none L
-	if lock != none {
+	if lock != nil {
 		e.Lock, e.Fence = lock, lock.Fence()
 	}
 	returned := false
 	defer func() {
 		a.settle()
-		if !returned && lock != none { // a panic, or runtime.Goexit
+		if !returned && lock != nil { // a panic, or runtime.Goexit
 			_ = lock.Release() // there is nobody to tell
 		}
 	}()
@@ -124,9 +133,12 @@ func (a *acquisition) over(e quorum.End, cause error) {
 		return
 	}
 	h := HoldEnd{
-		Key: l.hold.Key, Kind: l.kind(), Fence: e.Fence, Lasted: min(e.Now, e.Until).Sub(a.since), Left: max(0, e.Until.Sub(e.Now)), Reason: EndReason(e.Why),
+		Key: l.hold.Key, Kind: l.kind(), Fence: e.Fence, Lasted: min(e.Now, e.Until).Sub(a.since), Left: max(0, e.Until.Sub(e.Now)), Reason: endOf(e.Why),
 	}
-	if h.Reason == EndLost || h.Reason == EndClosed {
+	if e.Why == kernel.Released && l.gone.Load() {
+		h.Reason = endForgotten
+	}
+	if h.Reason == endLost || h.Reason == endClosed {
 		h.Err = cause
 	}
 	a.later = func() { a.locker.teller.put(hookHoldEnd, mostNews, func() { end(a.ctx, h) }) }
@@ -136,21 +148,21 @@ func (a *acquisition) over(e quorum.End, cause error) {
 }
 
 // kind is the kind of the lock.
-func (l *lease) kind() LockKind {
+func (l *lease) kind() string {
 	switch {
 	case l.slots != nil:
-		return KindPermit
+		return kindPermit
 	case l.hold.Many != nil:
-		return KindKeys
+		return kindKeys
 	case l.hold.Kind.Joins:
-		return KindShared
+		return kindShared
 	}
-	return KindExclusive
+	return kindExclusive
 }
 
 // extended is what came of an extension; nil: no node was asked.
 func (l *lease) extended(op *quorum.Operation, err error) ExtendEnd {
-	e := ExtendEnd{Key: l.hold.Key, Kind: l.kind(), Nodes: len(l.locker.board.Nodes), Until: l.Until(), Err: err}
+	e := ExtendEnd{Key: l.hold.Key, Kind: l.kind(), Nodes: len(l.locker.board.Nodes), Until: l.until(), Err: err}
 	if op != nil {
 		t := op.Tally()
 		e.Granted, e.Need, e.Latency = t.Agreed, t.Need, op.Over.Sub(op.Asked)

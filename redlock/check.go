@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
@@ -13,13 +12,12 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Check asks all nodes at once whether they are fit to vote: whether they answer, are masters and
-// servers of their own, keep their keys, and vote under [WithRestartGuard]. It does not
-// test the ACL of keys. It takes one round trip, or the node time-out if a node is silent.
+// Check asks all nodes at once whether they are fit to vote: whether they answer, are masters and servers of
+// their own, keep their keys, and vote under [WithRestartGuard]. It does not test the ACL of keys. It takes
+// one round trip, or the node time-out if a node is silent.
 //
-// A [*CheckError] names the unfit ones. It matches [ErrNoQuorum] if the fit ones are no quorum: a
-// readiness probe may test for that alone; at the first start report every error, for a
-// misconfigured node goes unnoticed until another one fails. Other errors match [ErrClosed], or the
+// A [*QuorumError] has the answer of each node, with an Err of each unfit one. It matches [ErrNoQuorum] if the
+// fit ones are no quorum: a readiness probe may test for that alone. Other errors match [ErrClosed], or the
 // context's error.
 func (l *Locker) Check(ctx context.Context) error {
 	op := l.aside(protocol.Check, append(slices.Clip(protocol.AskFitness), l.board.Nodes[0].Gates().Looks()...))
@@ -36,24 +34,31 @@ func (l *Locker) Check(ctx context.Context) error {
 	case <-ctx.Done():
 		end = fault.EndOf(ctx)
 	}
-	tally := op.Tally()
-	failure := &CheckError{Nodes: len(l.board.Nodes), Need: l.board.Quorum, end: end}
-	for i, v := range votes(tally) {
-		switch v.Answer {
-		case Granted:
+	tally, unfit := op.Tally(), 0
+	said := votes(tally)
+	for i := range said {
+		switch v := &said[i]; v.Answer {
+		case grantedVote:
 			v.Err = l.unfit(&tally.Votes[i])
-		case Pending:
+		case pendingVote:
 			v.Err = errUnheard
 		}
-		if v.Err != nil {
-			v.Answer = Failed
-			failure.Unfit = append(failure.Unfit, v)
+		if v := &said[i]; v.Err != nil {
+			v.Answer = failedVote
+			unfit++
 		}
 	}
-	if failure.Unfit == nil {
+	if unfit == 0 {
 		return nil
 	}
-	return failure
+	reason := fmt.Errorf("%d of %d nodes have no vote", unfit, len(said))
+	if len(said)-unfit < l.board.Quorum {
+		reason = fmt.Errorf("%w: %w", ErrNoQuorum, reason)
+	}
+	if end != nil {
+		reason = fmt.Errorf("%w: %w", reason, end)
+	}
+	return &QuorumError{Op: protocol.Check.Name, Need: l.board.Quorum, Votes: said, Reason: reason}
 }
 
 var errUnheard = errors.New("not answered yet")
@@ -75,43 +80,4 @@ func (l *Locker) aside(what *protocol.Op, cmds []driver.Command) *quorum.Operati
 	op := l.board.About(asideKey, what)
 	op.Cmds = cmds
 	return op
-}
-
-// CheckError names the nodes that are not fit to vote. It matches their errors, and
-// [ErrNoQuorum] if too few are left.
-type CheckError struct {
-	Nodes int // in all
-	Need  int // the votes that make a quorum
-	Unfit []Vote
-	end   error // the context's, if it ended first
-}
-
-func (e *CheckError) Error() string {
-	lines := make([]string, len(e.Unfit))
-	for i, v := range e.Unfit {
-		lines[i] = v.String()
-	}
-	text := e.summary() + ": " + strings.Join(lines, "; ")
-	if e.end != nil {
-		text += ": " + e.end.Error()
-	}
-	return text
-}
-
-func (e *CheckError) summary() string {
-	return fmt.Sprintf("redlock: check: %d of %d nodes have no vote, and %d must have one", len(e.Unfit), e.Nodes, e.Need)
-}
-
-// Unwrap makes the error match its parts.
-func (e *CheckError) Unwrap() (all []error) {
-	if e.Nodes-len(e.Unfit) < e.Need {
-		all = append(all, ErrNoQuorum)
-	}
-	if e.end != nil {
-		all = append(all, e.end)
-	}
-	for _, v := range e.Unfit {
-		all = append(all, v.Err)
-	}
-	return all
 }

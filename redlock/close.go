@@ -15,14 +15,14 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// Close ends the contexts of all locks with the cause [ErrClosed], releases them, and ends the
-// Locker's goroutines and waits for them. Within the time of [WithCloseTimeout] it waits until a
-// quorum has confirmed every release, also those of failed attempts, and until [Hooks] were told of
-// all, unless a hook has called it. It closes the clients that the adapters made themselves, unless
-// another open Locker of this process has the nodes.
+// Close ends the contexts of all locks with the cause [ErrClosed], releases them, and ends the Locker's
+// goroutines and waits for them. Within the time of [WithCloseTimeout] it waits until a quorum has confirmed
+// every release, and until [Hooks] were told of all, unless a hook has called it. It then closes the clients
+// that the adapters made themselves, unless another open Locker of this process has the nodes. It takes 1s
+// more for a driver or a hook that does not return, and 1s for the clients.
 //
-// The error is or wraps a [*CloseError] if a quorum did not confirm all releases, and a
-// [*HookError] if a hook has not returned. Further calls return the same.
+// The error matches [ErrNoQuorum] if a quorum did not confirm all releases, and names the keys, which expire by
+// their TTL, and their nodes. Further calls return the same.
 func (l *Locker) Close() error {
 	l.once.Do(func() {
 		l.quiet = time.Now().Add(max(l.options.cleanup, lastCalls))
@@ -75,9 +75,9 @@ func (l *Locker) unreleased() error {
 	if len(nodes) == 0 {
 		return nil
 	}
-	err := &CloseError{}
+	err := &closeError{}
 	for _, key := range slices.Sorted(maps.Keys(nodes)) {
-		err.Keys = append(err.Keys, UnreleasedKey{key, nodes[key]})
+		err.Keys = append(err.Keys, unreleasedKey{key, nodes[key]})
 	}
 	return err
 }

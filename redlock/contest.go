@@ -7,67 +7,57 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
-// insist repeats a try while the votes are split, until it has the key, a quorum says that somebody
-// else has it, or one node time-out has passed. Silent nodes may hide whether a token has a quorum:
-// it is taken for one if it is there all that time, because a contender would have released it; but
-// see [waiting.Sighting.Stays]. The caller is in the room, which insist leaves behind the first try.
-func (l *Locker) insist(ctx context.Context, r request) (*lease, error) {
-	var bound, ends clockdrift.Instant
-	var seen waiting.Sighting
-	timeout, looked := l.options.timeout(r.ttl), false
-	for i, try := 0, l.tryFirst; ; i, try = i+1, l.try {
-		lock, err := try(ctx, r, false, &bound)
-		if !errors.Is(err, ErrContended) || lock == nil || ctx.Err() != nil || l.closed() {
+// insist repeats a try while the votes are split, as the [acquire.Dispute] says. An acquire that may wait
+// for longer than some rounds of a split tries once: a shorter wait would have the worse chance of the two.
+// The caller is in the room; insist leaves the room after the first try.
+func (l *Locker) insist(ctx context.Context, r request, waits bool) (*lease, error) {
+	r.bound = new(clockdrift.Instant)
+	var dispute acquire.Dispute
+	for i := 0; ; i++ {
+		lock, err := l.try(ctx, r, waits && r.several())
+		switch {
+		case r.visit != nil:
+			r.visit.end()
+		case i == 0:
+			l.room.Leave()
+		}
+		if waits && r.several() && err != nil && lock != nil {
+			lock.hold.Last().Dismiss()
+		}
+		if waits || !errors.Is(err, ErrContended) || lock == nil || ctx.Err() != nil || l.closed() {
 			return lock, err
 		}
-		now := l.clock.Now()
-		if ends == 0 {
-			ends = now.Add(timeout)
-		}
-		late := now >= ends
-		switch found := lock.hold.Last().Found(); {
-		case seen.Stays(&found, now, timeout):
-			return lock, heldBy(lock)
-		case late && (looked || !seen.Stayed(now, timeout)):
+		last := lock.hold.Last()
+		found := last.Found()
+		held, again, pause := dispute.Next(&found, l.options.timeout(r.ttl), last.RoundTrip(), l.board.Jitter, l.clock.Now())
+		switch r.seen = dispute.Seen; {
+		case held:
+			return lock, failure(last, ErrTaken)
+		case !again:
 			return lock, err
-		case late: // one more look, which waits for no silent node
-			r.seen, looked = waiting.Sighting{}, true
-		default:
-			r.seen = seen
-		}
-		// After about this time the leader has the key, or has released its votes as well.
-		pause := 2 * lock.hold.Last().RoundTrip()
-		if !late {
-			pause = min(pause+l.board.Jitter(pause<<min(i, 8)), ends.Sub(now))
-		}
-		if !l.board.Rest(ctx, pause) {
+		case !l.board.Rest(ctx, pause):
 			return lock, l.cut(ctx, err)
 		}
 	}
 }
 
-// heldBy is the failure of a try to which a token has stayed in the way.
-func heldBy(lock *lease) error {
-	return failure(lock.hold.Last(), ErrTaken)
-}
+// A token of the user's own must not be deleted: a retry may have it, anywhere. Its votes stay, and a split
+// of such votes ends when the votes of all but the leader have expired. Each try of the leader prolongs its
+// votes. The others sound the nodes, and ask for a lease only if a quorum would grant it. While another
+// token has a vote they let that token go first, for it may be the leader's: a try at the moment at which
+// votes expire may split the votes again. Where no token has a vote, they reserve the key for a few round
+// trips, and ask for a lease only with a quorum of reservations: otherwise two callers that heard of the
+// same release would split the votes.
 
-// Nobody may delete a token of the user's own: a retry may have it, anywhere. So its votes stay,
-// and a split of such votes ends when those have ended that do not lead. Each try of the one that
-// leads prolongs its votes; the others sound the nodes, and ask for a lease only if a quorum would
-// grant it. While another one has a vote they let it go first, for it may be the one that leads:
-// a try at the moment at which the others' votes end may split these as well. Where nobody has,
-// they reserve the key for a few round trips, and ask for a lease only with a quorum of that: or
-// two who were told of the same release would split the votes.
-
-// lose ends a try with a token of the user's own that somebody else has the votes for. Still lets
-// it be still.
+// lose ends a try with a token of the user's own, when others have the votes. Still keeps the token from
+// asking.
 func (l *Locker) lose(ctx context.Context, lock *lease, still func()) error {
 	op := &lock.hold.Acquire
 	op.AwaitMore(ctx) // the late answers tell a holder from a contender
@@ -79,7 +69,7 @@ func (l *Locker) lose(ctx context.Context, lock *lease, still func()) error {
 	return l.cut(ctx, err)
 }
 
-// approach asks for no lease until it may have it: it returns the attempt that may ask for one now.
+// approach asks for no lease until a quorum would grant it, and returns the attempt that may ask now.
 func (l *Locker) approach(ctx context.Context, lock *lease, another func() (*lease, error)) (*lease, error) {
 	if err := l.sound(ctx, lock); err != nil {
 		return lock, err
@@ -95,8 +85,7 @@ func (l *Locker) approach(ctx context.Context, lock *lease, another func() (*lea
 	return another()
 }
 
-// sound asks whether a quorum would grant an acquire with a token of the user's own. It writes
-// nothing.
+// sound asks whether a quorum would grant an acquire with a token of the user's own. It writes nothing.
 func (l *Locker) sound(ctx context.Context, lock *lease) error {
 	op := &lock.hold.Acquire
 	op.Prepare(&lock.hold, lock.hold.Kind.Sound(), op.Lease)
@@ -125,8 +114,8 @@ func (l *Locker) ask(ctx context.Context, op *quorum.Operation) error {
 	return fate(op)
 }
 
-// fate says what has come of an operation that is decided, or was let in by nobody; nil: a quorum
-// has agreed.
+// fate is the outcome of a decided operation, or of an operation that was not let in; nil: a quorum has
+// agreed.
 func fate(op *quorum.Operation) error {
 	switch op.Verdict {
 	case kernel.Carried:
@@ -141,7 +130,7 @@ func fate(op *quorum.Operation) error {
 	return failure(op, op.Why())
 }
 
-// reserve takes the key where it is free, for some round trips, and prolongs nothing.
+// reserve takes a free key for some round trips, and prolongs nothing.
 func (l *Locker) reserve(ctx context.Context, lock *lease, trip time.Duration) error {
 	op := &lock.hold.Acquire
 	op.Op, op.TTL, op.Full = lock.hold.Kind.Reserve(), protocol.Milliseconds(8*trip+time.Millisecond), make(chan struct{})
@@ -149,7 +138,7 @@ func (l *Locker) reserve(ctx context.Context, lock *lease, trip time.Duration) e
 	op.Propose()
 	switch err := l.ask(ctx, op); {
 	case op.Verdict == kernel.Carried, op.Verdict == kernel.Outranked:
-		lock.hold.LetGo() // nodes that are far away need not reserve the key for a try that is over
+		lock.hold.LetGo() // distant nodes need not reserve the key for a try that is over
 		return nil
 	case taken(err):
 		return l.lose(ctx, lock, lock.hold.StayStill)

@@ -6,23 +6,15 @@ import (
 	"time"
 )
 
-// A heldContext is the context of a hold, or of a view of it. A timer ends it at the deadline. That
-// one is late where the process was stopped, the machine has slept or no CPU is free, so whoever
-// asks the context compares the clock as well. What was derived from it ends with it.
+// A heldContext is the context of a hold. A timer ends it at the deadline. The timer is late where the
+// process was stopped, the machine has slept or no CPU is free: Err and Done compare the clock as well.
+// Derived contexts end with it.
 //
-// Package context finds the context that it embeds by Value and Done, and derives from that one: no
-// goroutine is started.
+// Package context finds the embedded context by Value and Done, and derives from that context: no goroutine
+// is started.
 type heldContext struct {
-	context.Context //nolint:containedctx // it is one: ends with the hold, or with what it descends from
-	cancel          context.CancelCauseFunc
-	lock            carried // what [FromContext] finds
-}
-
-// under makes a context that descends from parent and carries lock.
-func under(parent context.Context, lock carried) *heldContext {
-	c := &heldContext{lock: lock}
-	c.Context, c.cancel = context.WithCancelCause(parent)
-	return c
+	context.Context       //nolint:containedctx // ends with the hold
+	lock            *Lock // for [FromContext]
 }
 
 // Err says whether the hold is over by now.
@@ -37,7 +29,7 @@ func (c *heldContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// Value is that of the context, or the lock.
+// Value is the embedded context's, or the lock.
 func (c *heldContext) Value(key any) any {
 	if _, ok := key.(lockKey); ok {
 		return c.lock
@@ -50,24 +42,24 @@ func (c *heldContext) String() string { return fmt.Sprintf("%v.Lock(%q)", c.Cont
 
 // look ends the context if the deadline of its hold has passed.
 func (c *heldContext) look() {
-	l := c.lock.body()
-	if c.Context.Err() != nil || l.locker.clock.Fresh() < l.hold.Deadline() {
-		return
-	}
-	if ended, cause := l.hold.Over(); ended != nil {
-		c.cancel(cause) // a view may not descend from the hold's context
+	if l := c.lock.lease; c.Context.Err() == nil && l.locker.clock.Fresh() >= l.hold.Deadline() {
+		_, _ = l.hold.Over() // Over ends the context
 	}
 }
 
-// Context returns the hold's own context.
-func (l *lease) Context() context.Context {
+// Context returns a context with the values of the one given to Acquire, which ends with the lease, or just
+// before a release is sent; of [Locker.Do] also with the caller's context. A timer ends it, which is late
+// where the process was stopped: its Err and Done, but not those of derived contexts, also compare the clock.
+// context.Cause says why: [ErrLost], [ErrReleased] or [ErrClosed]. Give it to all work that the lock protects.
+func (l *Lock) Context() context.Context {
 	left := l.hold.Left()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx = under(l.hold.Parent, l.public)
+		l.ctx = &heldContext{lock: l}
+		l.ctx.Context, l.cancel = context.WithCancelCause(l.parent)
 		if l.over != nil {
-			l.ctx.cancel(l.over)
+			l.cancel(l.over)
 		} else {
 			l.timer = time.AfterFunc(left, l.expire)
 		}
@@ -78,11 +70,11 @@ func (l *lease) Context() context.Context {
 // expire is called by the timer. The lease may have been extended since.
 func (l *lease) expire() { l.arm(l.hold.Left()) }
 
-// arm lets the timer end the context after what is left of the lease, if there are both.
+// arm makes the timer end the context after the rest of the lease, if there are both.
 func (l *lease) arm(left time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ctx != nil && l.over == nil {
+	if l.cancel != nil && l.over == nil {
 		l.timer.Reset(left)
 	}
 }

@@ -2,105 +2,109 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Downgrade makes the writer a reader, without a gap: no other writer comes in between. The Lock is
-// over, with the cause [ErrReleased], and the SharedLock goes on with its lease, which the nodes
-// prolong to the TTL of the acquire, its fence, renewal and bound of [WithMaxHold].
+// Downgrade makes the writer a reader, without a gap: no other writer comes in between. The lock is over, with
+// the cause [ErrReleased]. The returned lock goes on with its lease, which the nodes prolong to the TTL of the
+// acquire, its fence, renewal and bound of [WithMaxHold]. Where too few nodes agree to prolong the lease, or
+// ctx ends meanwhile, the reader has the rest of it: see Until.
 //
-// With an error there may be a SharedLock as well, whose lease was not prolonged, because too few
-// nodes have agreed ([ErrNoQuorum]), others have the key at too many ([ErrLost]), or ctx has ended:
-// release it in any case. Without one nothing has changed. Then the error matches [ErrLost],
-// [ErrReleased] or [ErrClosed] if the lock was over, the context's error, [ErrNode] if too many
-// nodes lack what readers need, or [ErrOption] for a view ([WithReentry]), several keys and permits.
-func (l *Lock) Downgrade(ctx context.Context) (*SharedLock, error) {
-	acq := l.converts(KindShared)
+// The error matches [ErrLost], [ErrReleased] or [ErrClosed] if the lock was over, and ErrLost also if others
+// have the key at too many nodes: then the lock is given back. With the context's error, [ErrNode], or
+// [ErrOption] for readers, several keys and permits, nothing has changed.
+func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
+	acq := l.converts(kindShared)
 	reader, err := l.downgrade(ctx, acq)
+	if err != nil && reader != nil { // nobody gets it
+		acq.forgets()
+		reader.drop()
+		reader = nil
+	}
 	ends(acq, reader, err)
 	return reader, err
 }
 
-// downgrade is Downgrade.
-func (l *Lock) downgrade(ctx context.Context, acq *acquisition) (*SharedLock, error) {
+// downgrade is Downgrade. It returns both a lock and an error if others have the key.
+func (l *Lock) downgrade(ctx context.Context, acq *acquisition) (*Lock, error) {
 	h := &l.hold
 	switch l.kind() {
-	case KindKeys:
+	case kindShared:
+		return nil, &OptionError{"Downgrade", fmt.Sprintf("the lock on %q is shared already", h.Key)}
+	case kindKeys:
 		return nil, &OptionError{"Downgrade", fmt.Sprintf("readers share one key, and this lock has %d: release it, and AcquireShared the keys one by one", len(h.Many.Names))}
-	case KindPermit:
+	case kindPermit:
 		return nil, &OptionError{"Downgrade", fmt.Sprintf("readers do not share permits, and this lock has some of %q: release it, and AcquireShared a key of its own", h.Key)}
 	}
 	if err := l.locker.options.checkNames(h.Key, "shared locks"); err != nil {
 		return nil, err
 	}
-	switch {
-	case l.view != nil:
-		return nil, &OptionError{"Reentry", fmt.Sprintf("this is a view of the lock on %q: downgrade the lock itself, which ends its views", h.Key)}
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return nil, &fault.StateError{Op: "downgrade", Key: h.Key, Why: fault.EndOf(ctx)}
 	}
 	if err := l.locker.board.Refuses(protocol.Downgrade); err != nil {
 		return nil, &fault.StateError{Op: "downgrade", Key: h.Key, Why: err}
 	}
-	lock := l.goesOnAs(newShared(), acq)
-	reader, r := any(lock.public).(*SharedLock), &lock.hold
+	lock := l.goesOnAs(acq)
+	r := &lock.hold
 	if err := h.Downgrade(r); err != nil {
 		return nil, &fault.StateError{Op: "downgrade", Key: h.Key, Why: err}
 	}
 	l.spend(kernel.Converted)
 	op := &r.Acquire
 	if !op.AskAll() {
-		return reader, fate(op)
+		return lock.handOut(), nil // Close ends the lock
 	}
 	l.locker.lines.Call(h.Key)
 	op.Await(ctx, nil)
 	if op.Verdict == kernel.Carried {
 		h.LetGo()
 	}
-	h.Clear() // where nothing came of it
-	return reader, fate(op)
+	h.Clear() // where the conversion came to nothing
+	if err := fate(op); errors.Is(err, ErrLost) {
+		return lock.handOut(), err
+	}
+	return lock.handOut(), nil
 }
 
-// goesOnAs makes to the lease with which that of l is to go on.
-func (l *lease) goesOnAs(to *lease, acq *acquisition) *lease {
-	parent := l.hold.Parent
+// goesOnAs makes the lease with which l's is to go on.
+func (l *lease) goesOnAs(acq *acquisition) *lease {
+	to := &lease{locker: l.locker, parent: l.parent, acquisition: acq}
 	if acq != nil {
-		parent = acq.ctx
+		to.parent = acq.ctx
 	}
-	to.locker, to.acquisition = l.locker, acq
-	to.hold.Keeper, to.hold.Parent, to.hold.MaxHold = (*keeper)(to), parent, l.hold.MaxHold
+	to.hold.Keeper, to.hold.MaxHold = (*keeper)(to), l.hold.MaxHold
 	return to
 }
 
-// TryUpgrade makes the reader the writer, without a gap, if it is the only one. The SharedLock is
-// over then, with the cause [ErrReleased], and the Lock has a lease of the TTL of the acquire, a
-// fence of its own, the renewal, and the bound of [WithMaxHold].
+// TryUpgrade makes the only reader the writer, without a gap. The lock is over then, with the cause
+// [ErrReleased]. The returned lock has a lease of the TTL of the acquire, a fence of its own, the renewal, and
+// the bound of [WithMaxHold].
 //
-// With an error the lock stays shared, with the lease that it had. It matches [ErrTaken] if there
-// are other readers, for which it does not wait, because two that did would wait for each other;
-// and [ErrContended] if another upgrade is under way, or one that failed is still being undone: try
-// again soon. The others are those of Extend and, with fences, [ErrFence].
-func (l *SharedLock) TryUpgrade(ctx context.Context) (*Lock, error) {
-	acq := l.converts(KindExclusive)
+// With an error the lock stays shared, with its lease as before. The error matches [ErrTaken] if there are
+// other readers: two readers that waited would wait for each other; [ErrContended] if another upgrade is under
+// way, or is being undone; [ErrOption] for a lock that is not shared. Others are those of Extend, and [ErrFence].
+func (l *Lock) TryUpgrade(ctx context.Context) (*Lock, error) {
+	acq := l.converts(kindExclusive)
 	writer, err := l.upgrade(ctx, acq)
 	ends(acq, writer, err)
 	return writer, err
 }
 
 // upgrade is TryUpgrade.
-func (l *SharedLock) upgrade(ctx context.Context, acq *acquisition) (*Lock, error) {
+func (l *Lock) upgrade(ctx context.Context, acq *acquisition) (*Lock, error) {
 	h := &l.hold
+	if !l.Shared() {
+		return nil, &OptionError{"TryUpgrade", fmt.Sprintf("the lock on %q is not shared: nobody else has it", h.Key)}
+	}
 	if ctx.Err() != nil {
 		return nil, &fault.StateError{Op: "upgrade", Key: h.Key, Why: fault.EndOf(ctx)}
-	}
-	if l.view != nil {
-		return nil, &OptionError{"Reentry", fmt.Sprintf("this is a view of the lock on %q: upgrade the lock itself, which ends its views", h.Key)}
 	}
 	first, ended := h.Upgrades(true)
 	if !first {
@@ -110,7 +114,7 @@ func (l *SharedLock) upgrade(ctx context.Context, acq *acquisition) (*Lock, erro
 	if ended == nil && !l.alone(ctx) {
 		return nil, errUpgrading(h.Key)
 	}
-	w := l.goesOnAs(exclusive.lease(), acq)
+	w := l.goesOnAs(acq)
 	if ended == nil {
 		ended = h.Upgrade(&w.hold)
 	}
@@ -120,8 +124,7 @@ func (l *SharedLock) upgrade(ctx context.Context, acq *acquisition) (*Lock, erro
 	if !w.hold.Acquire.AskAll() {
 		return nil, fate(&w.hold.Acquire)
 	}
-	var bound clockdrift.Instant
-	if err := l.locker.await(ctx, w, &bound); err != nil {
+	if err := l.locker.await(ctx, w); err != nil {
 		return nil, err
 	}
 	for _, twin := range l.spend(kernel.Converted) {
@@ -129,12 +132,12 @@ func (l *SharedLock) upgrade(ctx context.Context, acq *acquisition) (*Lock, erro
 	}
 	h.LetGo()
 	h.Clear()
-	return any(w.public).(*Lock), nil
+	return w.handOut(), nil
 }
 
-// alone waits for up to one node time-out until a quorum of the nodes has none of the hold's other
-// tokens any more: they may be about to be made the reader's.
-func (l *SharedLock) alone(ctx context.Context) bool {
+// alone waits for up to one node time-out until a quorum of the nodes is free of the hold's other tokens: a
+// command may be about to make them the reader's.
+func (l *Lock) alone(ctx context.Context) bool {
 	pause, end := max(l.locker.board.Trip(), quorum.MinTrip), l.locker.clock.Now().Add(l.locker.options.timeout(l.hold.Acquire.Lease))
 	for _, other := range l.hold.Others() {
 		for !other.Gone() {

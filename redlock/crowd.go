@@ -17,8 +17,8 @@ type openLockers struct {
 	told bool
 }
 
-// enter notes that a Locker is open on a node. Where too many are it tells the default log, once in
-// the life of the process: programs that make one for each request have no hooks that would.
+// enter notes that a Locker is open on a node. If too many are, enter tells the default log, once in the
+// life of the process: programs with a Locker for each request have no hooks for it.
 func (o *openLockers) enter(node string) {
 	o.mu.Lock()
 	o.of[node]++
@@ -30,7 +30,7 @@ func (o *openLockers) enter(node string) {
 	}
 }
 
-// leave notes that one is closed.
+// leave notes that a Locker is closed.
 func (o *openLockers) leave(node string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

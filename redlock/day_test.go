@@ -114,7 +114,7 @@ func TestADayOfFaultsBreaksNoPromiseAndLeavesNothing(t *testing.T) {
 		first = rand.Uint64() //nolint:gosec // any will do
 	}
 	if testing.Short() {
-		*dayHours = min(*dayHours, 0.5)
+		*dayHours = min(*dayHours, 0.2)
 	}
 	var longest time.Duration
 	for i := range *days {
@@ -198,7 +198,7 @@ func newDay(t *testing.T, seed uint64, size int) *day {
 		}
 	}
 	for i := range dayLockers {
-		d.lockers = append(d.lockers, another(t, fakes, WithTTL(dayTTL), WithFences(), WithLongestTTL(dayTTL), WithRestartGuard(), seeded(seed, uint64(i))))
+		d.lockers = append(d.lockers, another(t, fakes, WithTTL(dayTTL), WithFences(), WithRestartGuard(dayTTL), seeded(seed, uint64(i))))
 	}
 	ripen(t, d.lockers[0])
 	for _, locker := range d.lockers {
@@ -571,7 +571,7 @@ func (d *day) holders(key string) (all []string) {
 
 func TestAQuietDayLosesNoLockAndGrowsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := ripeLocker(t, 5, WithTTL(30*time.Second), WithLongestTTL(30*time.Second), WithRestartGuard(), WithFences(), onRenewal(func(r ExtendEnd) {
+		locker, fakes := ripeLocker(t, 5, WithTTL(30*time.Second), WithRestartGuard(30*time.Second), WithFences(), onRenewal(func(r ExtendEnd) {
 			if r.Err != nil || r.Granted < r.Need {
 				t.Errorf("a renewal over nodes that are well: %v", r)
 			}
@@ -579,7 +579,7 @@ func TestAQuietDayLosesNoLockAndGrowsNothing(t *testing.T) {
 		lock := mustAcquire(t, locker, "k", WithRenewal())
 		fence, held := lock.Fence(), lock.Context()
 		var began int64
-		hours := 1 + some(24)
+		hours := 1 + some(15)
 		for hour := range hours {
 			time.Sleep(time.Hour)
 			if !lock.Valid() || held.Err() != nil {

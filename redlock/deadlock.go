@@ -7,22 +7,16 @@ import (
 	"github.com/quorumlock/quorumlock/internal/deadlock"
 )
 
-// WithDeadlockDetection finds rings of locks of several processes, each of whose work waits for the
-// next: a wait that has taken longer than after, under the [Lock.Context] of another lock, is told
-// to the nodes, and followed from lock to lock. Of a ring the youngest wait fails, with a
-// [DeadlockError], as a rule within twice the time. Rings within one Locker are found at once,
-// without the option.
+// WithDeadlockDetection finds cycles of locks of several processes, each of whose work waits for the next: a
+// wait that has taken longer than after, under the [Lock.Context] of another lock, is told to the nodes, and
+// followed from lock to lock. The youngest wait of a cycle fails with a [DeadlockError], as a rule within
+// twice the time. Cycles within one Locker are found at once, without the option.
 //
-// All Lockers whose locks may be part of a ring need the option, with the same time: 100ms to a
-// minute; one second is a good value. Not found are rings through permits, through contexts that
-// carry no lock (see [Detach]), those where a majority of the nodes does not answer, and through waits
-// that hear of a release from no node ([NodeMuted]) where others do: they end with a lease, or with
-// [WithMaxWait]. Those of more than 64 locks, or through one under which more than 64 waits go on, may
-// be found later, or not. A wait that holds nothing which somebody else waits for costs nothing.
-//
-// The nodes must run scripts (+eval +evalsha), and keep ql:waits:{KEY}; [NodeLimited] says which do
-// not. The keys need a hash tag, or no closing brace. The method is edge chasing (Chandy, Misra and
-// Haas, Distributed deadlock detection, ACM TOCS 1983).
+// All Lockers whose locks may be part of a cycle need the option, with the same time: 100ms to a minute; one
+// second is a good value. Cycles through permits, through contexts that carry no lock ([Detach]), or without a
+// majority of the nodes are not found, and those of more than 64 locks perhaps later. The nodes must run
+// scripts, and keep ql:waits:{KEY}; [NodeLimited] says which do not. The method is edge chasing (Chandy, Misra
+// and Haas, Distributed deadlock detection, ACM TOCS 1983).
 func WithDeadlockDetection(after time.Duration) Option {
 	return option(func(o *lockerOptions) { o.deadlocks, o.detects = after, true })
 }

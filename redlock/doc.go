@@ -15,14 +15,13 @@
 //	}
 //	defer locker.Close()
 //
-//	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithMaxWait(time.Second))
+//	err = locker.Do(ctx, "orders:42", func(ctx context.Context) error {
+//		return settle(ctx, order) // alone; ctx ends if the lock is lost
+//	}, redlock.WithMaxWait(time.Second))
 //	if errors.Is(err, redlock.ErrTaken) {
 //		return errBusy
-//	} else if err != nil {
-//		return err
 //	}
-//	defer lock.Release()
-//	return settle(lock.Context(), order)
+//	return err // ErrLost: settle may not have been alone to its end
 //
 // # What a lock promises
 //
@@ -38,35 +37,21 @@
 //
 // # Holding and waiting
 //
-// [Locker.Do] holds a lock while a function runs. Waiters of one Locker are served in their order:
-// a release hands the lock to the first. It wakes waiters of other processes over the channel
-// "ql:free:" and the key.
+// [Locker.Do] holds a lock while a function runs. For one that outlives the function, take
+// [Locker.Acquire], work under [Lock.Context], and check what [Lock.Release] returns. Waiters of one
+// Locker are served in their order: a release hands the lock to the first. It wakes waiters of other
+// processes over the channel "ql:free:" and the key.
 //
-// # What the user's ACL has to allow
+// # What nodes have to allow
 //
-//	locks                  ~KEYS +set +get +del +pttl +pexpire +eval +evalsha +info +time
-//	waiters are woken      &ql:free:* +publish +subscribe +unsubscribe +pubsub +ping +echo
-//	WithFairness           ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zrangebyscore
-//	WithDeadlockDetection  ~ql:waits:{KEYS} ~ql:waits=KEYS +hset +hget +hdel +hgetall
-//	AcquireAll             ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zrangebyscore
-//	Semaphore              ~ql:slot:{KEYS}* ~ql:slot=KEYS ~ql:permits:{KEYS} ~ql:permits=KEYS ~ql:pool:{KEYS} ~ql:pool=KEYS +zadd +zrem +zscore +zrangebyscore +exists
-//	AcquireShared          ~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:line:{KEYS} ~ql:line=KEYS +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +pexpireat +unlink
-//	WithFences             ~ql:fences:* +zadd +zscore +zrange +zremrangebyscore
-//	WithRestartGuard       ~ql:memory:PREFIX +hmget +hset
-//	Durability.Replicas    +wait
-//	Durability.Disk        +waitaof
-//
-// KEYS is PREFIX*, and PREFIX that of [WithKeyPrefix]; without one, ":PREFIX" falls away. Without
-// channels waiters poll, and [NodeMuted] reports it. Without scripts the server's own commands
-// (DELIFEQ, DELEX, CAD, CAS, SET with IFEQ) replace them for plain locks, if it has them and they
-// are allowed; otherwise [NodeLimited] says what does not work. Without a command that an acquire,
-// or what follows it, needs, the node gives no vote, and the error is an [ErrNode] that names it.
+// Servers need Redis 7.0 or later, or Valkey, Redict or another server with SET NX GET. The rights of
+// the ACL that each feature needs are in docs/operations.md, and `quorumlock doctor` tests them. A node
+// without a command that an acquire needs gives no vote, and the error is an [ErrNode] that names it.
 //
 // # What all clients of a key share
 //
-// Clients that differ in the prefix ([WithKeyPrefix]), in the database number (the path of a URL,
-// or a client's setting) or in the nodes hold independent locks on one key, and nothing reports it.
-// Keep the three in one place of the configuration.
+// Clients that differ in the prefix ([WithKeyPrefix]), in the database number or in the nodes hold
+// independent locks on one key, and nothing reports it. Keep the three in one place.
 //
 // # What Extend and Release return
 //
@@ -85,12 +70,7 @@
 //	in any state, when ctx ends first    ctx's error     takes no context
 //	held for all of WithMaxHold          ErrOption       nil
 //
-// An Extend that fails with ErrNoQuorum leaves the deadline as it was; the lock is lost
-// at its deadline, not before. After a failed Release the key expires by its TTL at the
-// latest, and the Locker goes on deleting it where it can.
-//
-// # Time
-//
-// Leases are measured with a clock that counts the machine's sleep (see package clockdrift).
-// Servers need Redis 7.0 or later, or Valkey, Redict or another server with SET NX GET.
+// An Extend that fails with ErrNoQuorum leaves the deadline as it was. After a failed Release the
+// key expires by its TTL at the latest, and the Locker goes on deleting it where it can. Leases are
+// measured with a clock that counts the machine's sleep (see package clockdrift).
 package redlock

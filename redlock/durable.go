@@ -8,35 +8,27 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A Durability is what a node's vote waits for, so that it outlives the node's memory. A vote that
-// has not got it in time is no vote, and its key is deleted.
+// A Durability makes a node's vote wait, so that the vote outlives the node's memory. A vote that is not safe
+// in time is no vote, and its key is deleted.
 //
-// For Disk set appendonly yes on the nodes, which are Redis 7.2, Valkey 8.0 or later (others are
-// refused with [ErrNode]), and appendfsync always: under everysec a vote waits for the next second,
-// and WAITAOF of Redict 7.3.6, Valkey 8.1.1 and 9.1.2 was seen to answer too early, so that a power
-// cut took votes that counted. Measured with five servers on one busy machine of 2 cores, a lone
-// acquire took 1.4ms under always and 1.0s under everysec (0.16ms without), and 64 callers made
-// 1900 and 46 acquires a second (13000).
-//
-// Replicas also keep an old master from voting that was cut off and replaced while some clients
-// still talk to it (Sentinel's split brain): otherwise it votes twice, also under
-// [WithRestartGuard].
+// For Disk set appendonly yes and appendfsync always on the nodes, which are Redis 7.2, Valkey 8.0 or later:
+// others are refused with [ErrNode]; under everysec some answer before the sync has ended. Replicas also keep an old master from voting after it was cut off and
+// replaced while some clients still talk to it (Sentinel's split brain).
 type Durability struct {
 	Disk     bool // the vote is in the append-only file on the node's disk, and on those of the Replicas (WAITAOF)
-	Replicas int  // so many replicas have it, without Disk in memory (WAIT): ask for all that can be promoted
+	Replicas int  // replicas that have the vote, without Disk in memory (WAIT): ask for all that can be promoted
 
-	// Timeout is how long a vote may wait, beside the node time-out, rounded up to milliseconds.
-	// Every TTL must have room for both. 0 stands for 2s, or half of what the default TTL leaves
-	// beside the node time-out if that is less.
+	// Timeout is how long a vote may wait, beside the node time-out, rounded up to milliseconds. Every TTL
+	// must have room for both. 0 stands for 2s, or half of the default TTL's rest beside the node time-out
+	// if that is less.
 	Timeout time.Duration
 }
 
-// WithDurability lets a node's vote count only when disks or replicas have it. Acquire, Extend,
-// renewal and hand-over wait; a release does not, unless it hands the lock over. A Redis Cluster is
-// refused with [ErrNode]. By default a vote counts when the node has it in memory.
+// WithDurability lets a node's vote count only when disks or replicas have it: acquires, extensions and
+// hand-overs wait. A Redis Cluster is refused with [ErrNode]. By default memory is enough.
 func WithDurability(d Durability) Option { return option(func(o *lockerOptions) { o.durable = &d }) }
 
-// checkDurability finds what is not valid about durable votes.
+// checkDurability finds invalid settings of durable votes.
 func (o *lockerOptions) checkDurability() error {
 	wants := o.durable
 	switch {

@@ -3,17 +3,19 @@ package redlock
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/fault"
+	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// The errors say what to do next; the structs beside them say what happened. Test for them with
-// errors.Is, in this order, for one error may match several; and last for the context's error: the
-// caller gave up, and the attempt is undone in the background.
+// The errors say what to do next; the structs beside them say what happened. Test for them with errors.Is,
+// in this order, for an error may match several; and last for the context's error: the caller gave up, and
+// the attempt is undone in the background.
 var (
 	// ErrOption: an option or an argument is not valid; nothing was sent. See [OptionError].
 	ErrOption = fault.ErrOption
@@ -21,46 +23,37 @@ var (
 	ErrClosed = fault.ErrClosed
 	// ErrReleased: this process has released this lock, or the lock with this token, before.
 	ErrReleased = fault.ErrReleased
-	// ErrDeadlock: the context of the acquire carries a lock of the same Locker that has the key
-	// (use that, acquire it [WithReentry], or release it first); or it waited in the ring of a
-	// [DeadlockError].
+	// ErrDeadlock: the context of the acquire carries a lock of the same Locker on the key (use that lock:
+	// see [FromContext]; or release it first); or the acquire waited in the cycle of a [DeadlockError].
 	ErrDeadlock = fault.ErrDeadlock
-	// ErrLost: the lease ran out, or too many nodes have lost the key. Stop the work that it
-	// protected.
+	// ErrLost: the lease ran out, or too many nodes have lost the key. Stop the protected work.
 	ErrLost = fault.ErrLost
 	// ErrTaken: somebody else has the key. Come back later.
 	ErrTaken = fault.ErrTaken
-	// ErrContended: several asked for the key at the same moment, and nobody got it. Try again; do
-	// not take it for [ErrTaken]. See [Locker.TryAcquire].
+	// ErrContended: several asked for the key at the same moment, and nobody got it. Try again. It is not [ErrTaken].
 	ErrContended = fault.ErrContended
-	// ErrExpired: a quorum voted after the end of the lease. Take a longer TTL, or find out what is
-	// slow.
+	// ErrExpired: a quorum voted after the end of the lease. Take a longer TTL, or find out what is slow.
 	ErrExpired = fault.ErrExpired
-	// ErrFence: the nodes have granted the key, but accepted no fence for it. Try again; the
-	// message says if something has to be corrected first.
+	// ErrFence: the nodes granted the key, but accepted no fence for it. Try again; the message may name what to correct.
 	ErrFence = fault.ErrFence
-	// ErrNoQuorum: too few nodes answered, so nobody can say who has the key: the [QuorumError]
-	// beside it names them, and ErrNode, ErrNodeSet or ErrQuarantine says why.
+	// ErrNoQuorum: too few nodes answered to know the holder. A [QuorumError] names them, and [ErrNode] or the like says why.
 	ErrNoQuorum = fault.ErrNoQuorum
-	// ErrNode: a server cannot be a node: it is a replica, evicts keys, or is another node already.
-	// The message says what to do.
+	// ErrNode: a server cannot be a node, as a replica or one that evicts keys. The message says what to do.
 	ErrNode = fault.ErrNode
-	// ErrNodeSet: a node is for clients with other nodes, or another longest TTL, than this one. Give all
-	// clients the same nodes, [WithNodeSet] and [WithLongestTTL].
+	// ErrNodeSet: a node is for clients with other nodes, or another longest TTL, than this client. Give all
+	// clients the same nodes, [WithNodeSet] and longest TTL ([WithRestartGuard]).
 	ErrNodeSet = fault.ErrNodeSet
-	// ErrQuarantine: a node may have forgotten votes, or is new, and does not vote for the longest TTL
-	// and an eighth of it: see [WithRestartGuard] and [WithClockGuard]. Wait, with the Locker open.
+	// ErrQuarantine: a node may have forgotten votes, or is new, and does not vote for the longest TTL and
+	// an eighth of it: see [WithRestartGuard] and [WithClockGuard]. Wait, with the Locker open.
 	ErrQuarantine = fault.ErrQuarantine
-	// ErrPermits: others count another number of permits for a [Semaphore]. Give all the same
-	// number.
+	// ErrPermits: others count another number of permits for a [Semaphore]. Give all the same number.
 	ErrPermits = fault.ErrPermits
-	// ErrBusy: as many acquires are under way in this Locker as [WithMaxAcquires] allows, or one had no
-	// turn to ask the nodes before its context ended, or [WithMaxWait]; nothing was sent. Refuse the
-	// work, or come back later.
+	// ErrBusy: as many acquires are under way in this Locker as [WithMaxAcquires] allows, or the acquire had
+	// no turn to ask the nodes in its time. Nothing was sent. Refuse the work, or come back later.
 	ErrBusy = fault.ErrBusy
 )
 
-// OptionError is an option or an argument that is not valid. It matches [ErrOption].
+// OptionError is an invalid option or argument. It matches [ErrOption].
 type OptionError struct {
 	Option string // its name, as in WithTTL: "TTL"; or "nodes", "options" or "key"
 	Reason string // what is wrong, and what is valid
@@ -71,19 +64,18 @@ func (e *OptionError) Error() string { return "redlock: " + e.Option + ": " + e.
 // Is makes the error match [ErrOption].
 func (e *OptionError) Is(target error) bool { return target == ErrOption }
 
-// DeadlockError is a ring of locks, each of whose work waits for the next: of one Locker, or of
-// several processes ([WithDeadlockDetection]). One wait of it has given up: within one Locker that
-// which closed the ring, otherwise the youngest. What works for a lock is what runs under its
-// [Lock.Context]: see [Detach]. It matches [ErrDeadlock].
+// DeadlockError is a cycle of locks, each of whose work waits for the next: of one Locker, or of several
+// processes ([WithDeadlockDetection]). A wait of the cycle has given up: within one Locker the wait that
+// closed it, otherwise the youngest. Work for a lock is work under its [Lock.Context]. See [ErrDeadlock].
 type DeadlockError struct {
-	Cycle []DeadlockWait // that of the acquire which failed first
+	Cycle []DeadlockWait // the first wait is the acquire that failed
 }
 
-// A DeadlockWait is one part of a [DeadlockError].
+// A DeadlockWait is a part of a [DeadlockError].
 type DeadlockWait struct {
-	Holds    string // the key that it works under
-	WaitsFor string // the key that the next one has
-	Owner    string // of the key that it holds, by [WithOwner]
+	Holds    string // the key under which the wait works
+	WaitsFor string // the key of the next wait
+	Owner    string // of Holds, by [WithOwner]
 }
 
 func (w DeadlockWait) String() string {
@@ -104,16 +96,16 @@ func (e *DeadlockError) Error() string {
 // Is makes the error match [ErrDeadlock].
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-// WaitError is an acquire that has waited in vain. It matches what was wrong at the last try, and
-// the context's error or [ErrClosed] if that ended the waiting.
-type WaitError struct {
-	Tries  int           // how often nodes were asked; 0: never, because others wait before it in this process
+// waitError is an acquire that has waited in vain. It matches the last try's error, and the context's error
+// or [ErrClosed] if these ended the waiting.
+type waitError struct {
+	Tries  int           // how often nodes were asked; 0: never, because others wait before in this process
 	Waited time.Duration // since the call
 
 	last, end error
 }
 
-func (e *WaitError) Error() string {
+func (e *waitError) Error() string {
 	tries := "1 try"
 	if e.Tries != 1 {
 		tries = fmt.Sprintf("%d tries", e.Tries)
@@ -126,27 +118,27 @@ func (e *WaitError) Error() string {
 }
 
 // Unwrap makes the error match both.
-func (e *WaitError) Unwrap() []error {
+func (e *waitError) Unwrap() []error {
 	if e.end == nil {
 		return []error{e.last}
 	}
 	return []error{e.last, e.end}
 }
 
-// CloseError names the keys whose release no quorum has confirmed to [Locker.Close]. It matches
-// [ErrNoQuorum]. Nothing has to be done: each key expires one TTL after its nodes answer again at
-// the latest.
-type CloseError struct {
-	Keys []UnreleasedKey // in order
+// closeError names the keys whose release no quorum has confirmed to [Locker.Close]. It matches
+// [ErrNoQuorum]. Nothing has to be done: each key expires one TTL after its nodes answer again at the
+// latest.
+type closeError struct {
+	Keys []unreleasedKey // in order
 }
 
-// UnreleasedKey is a key that no quorum has released, without its prefix.
-type UnreleasedKey struct {
+// unreleasedKey is a key that no quorum has released, without its prefix.
+type unreleasedKey struct {
 	Key   string
-	Nodes []string // the names of those that may have it
+	Nodes []string // the nodes that may have the key
 }
 
-func (e *CloseError) Error() string {
+func (e *closeError) Error() string {
 	const most = 3
 	var some []string
 	for _, k := range e.Keys[:min(most, len(e.Keys))] {
@@ -160,45 +152,39 @@ func (e *CloseError) Error() string {
 }
 
 // Is makes the error match [ErrNoQuorum].
-func (e *CloseError) Is(target error) bool { return target == ErrNoQuorum }
+func (e *closeError) Is(target error) bool { return target == ErrNoQuorum }
 
-// Answer is what one node said to an operation.
-type Answer uint8
+// The answers of nodes, in the order of [kernel.Answer].
+const pendingVote, grantedVote, takenVote, absentVote, failedVote, outbidVote = "pending", "granted", "taken", "absent", "failed", "outbid"
 
-// The answers. Granted means, by operation, that the node set, prolonged, deleted, or has the key.
-const (
-	Pending Answer = iota // none yet: the operation was decided without it
-	Granted               // it agreed
-	Taken                 // another token has the key
-	Absent                // our token is not there
-	Failed                // it refused, or gave no answer: see Vote.Err
-	Outbid                // it set the key, but has accepted an equal or greater fence before
-)
+var answers = [...]string{pendingVote, grantedVote, takenVote, absentVote, failedVote, outbidVote}
 
-func (a Answer) String() string {
-	return protocol.Answer(a).String()
-}
-
-// Vote is one node's part in an operation.
+// Vote is a node's part in an operation.
 type Vote struct {
-	Node    string        // its name
-	Answer  Answer        // what it said
+	Node string // its name
+	// Answer is "granted", the node did as asked; "taken", another token has the key; "absent", our token is
+	// not there; "failed", a refusal or no answer; "outbid", the key was set, but the node had accepted an
+	// equal or greater fence before; "pending", the operation was decided without the node.
+	Answer  string
 	Latency time.Duration // from the call to the answer, waiting in queues included
-	Err     error         // why it Failed: a *driver.ServerError is among it if the server refused
-	Owner   string        // of what Taken means: who has the key, by [WithOwner]; "": not known
-	Since   time.Time     // when that one took it, by its own clock; zero: not known
-	Key     string        // which of several keys was in the way; "": there is one, or none was
+	Err     error         // why the vote failed: with a *driver.ServerError if the server refused
+	Owner   string        // of "taken": the holder, by [WithOwner]; "": not known
+	Since   time.Time     // when Owner took the key, by its own clock; zero: not known
+	Key     string        // of several keys, the key in the way; "": a single key, or none
 }
 
 func (v Vote) String() string {
-	if v.Answer == Taken && v.Owner != "" {
+	if v.Answer == takenVote && v.Owner != "" {
 		who := v.Owner
 		if !v.Since.IsZero() {
 			who += " since " + v.Since.Format(time.RFC3339)
 		}
 		return v.text("taken by " + who)
 	}
-	return v.text(v.Answer.String())
+	if i := slices.Index(answers[:], cmp.Or(v.Answer, pendingVote)); i >= 0 {
+		return v.text(kernel.Answer(i).String()) //nolint:gosec // there are six
+	}
+	return v.text(v.Answer)
 }
 
 // text words the vote, with a word for its answer.
@@ -216,22 +202,26 @@ func (v Vote) text(answer string) string {
 	return text
 }
 
-// QuorumError is an operation that too few nodes agreed to, with each node's answer. It matches the
-// sentinel that says why, and what the nodes' errors match.
+// QuorumError is an operation to which too few nodes agreed, with each node's answer. It matches the
+// sentinel that says why, and whatever the nodes' errors match.
 type QuorumError struct {
-	Op     string // acquire, extend, renew, release or confirm
-	Key    string
-	Need   int // the votes that make a quorum
+	Op     string // acquire, extend, renew, release, confirm or check
+	Key    string // "" of a check
+	Need   int    // votes that make a quorum
 	Votes  []Vote
-	Reason error // the sentinel, or what wraps two
+	Reason error // the sentinel, or an error that wraps two
 }
 
 func (e *QuorumError) Error() string {
-	lines := make([]string, len(e.Votes))
-	for i, vote := range e.Votes {
-		lines[i] = vote.String()
-		if e.Op == protocol.Exclusive.Release.Name && vote.Answer == Granted {
-			lines[i] = vote.text("deleted")
+	var lines []string
+	for _, vote := range e.Votes {
+		switch {
+		case vote.Answer != grantedVote:
+			lines = append(lines, vote.String())
+		case e.Op == protocol.Exclusive.Release.Name:
+			lines = append(lines, vote.text("deleted"))
+		case e.Op != protocol.Check.Name: // which is about the others
+			lines = append(lines, vote.String())
 		}
 	}
 	return fmt.Sprintf("%s (%d of %d nodes must agree): %s", e.summary(), e.Need, len(e.Votes), strings.Join(lines, "; "))
@@ -240,14 +230,17 @@ func (e *QuorumError) Error() string {
 // summary is the text without the nodes' answers.
 func (e *QuorumError) summary() string {
 	reason := e.Reason.Error()
-	if owner := e.Owner(); owner != "" && e.Reason == ErrTaken { //nolint:errorlint // one that wraps it has a text of its own
+	if owner := e.Owner(); owner != "" && e.Reason == ErrTaken { //nolint:errorlint // an error that wraps the sentinel has a text of its own
 		reason = "taken by " + owner
+	}
+	if e.Op == protocol.Check.Name {
+		return fmt.Sprintf("redlock: %s: %s", e.Op, reason)
 	}
 	return fmt.Sprintf("redlock: %s %q: %s", e.Op, e.Key, reason)
 }
 
-// Owner returns who has the key, by [WithOwner], if a quorum of the nodes says so; "" if none
-// does, or if the holder has no name.
+// Owner returns the holder, by [WithOwner], if a quorum of the nodes names it; "": none does, or the holder
+// has no name.
 func (e *QuorumError) Owner() string {
 	count := make(map[string]int)
 	for _, vote := range e.Votes {
@@ -269,11 +262,11 @@ func (e *QuorumError) Unwrap() []error {
 	return all
 }
 
-// votes returns what every node has said.
+// votes returns the nodes' answers.
 func votes(t quorum.Tally) []Vote {
 	votes := make([]Vote, len(t.Votes))
 	for i, v := range t.Votes {
-		votes[i] = Vote{Node: v.Node.Name(), Answer: Answer(v.Answer), Latency: v.Latency, Err: v.Err, Owner: protocol.Owner(v.Holder), Since: protocol.Since(v.Holder)}
+		votes[i] = Vote{Node: v.Node.Name(), Answer: answers[v.Answer], Latency: v.Latency, Err: v.Err, Owner: protocol.Owner(v.Holder), Since: protocol.Since(v.Holder)}
 		if v.Reply != nil && v.Answer == protocol.Taken {
 			votes[i].Key, _ = v.Reply.InTheWay()
 		}

@@ -114,8 +114,8 @@ func ExampleVote() {
 
 // A vote in words is the node, its answer, and how long that took.
 func ExampleVote_String() {
-	fmt.Println(redlock.Vote{Node: "10.0.0.1:6379", Answer: redlock.Granted, Latency: 412 * time.Microsecond})
-	fmt.Println(redlock.Vote{Node: "10.0.0.2:6379", Answer: redlock.Taken, Latency: 1380 * time.Microsecond})
+	fmt.Println(redlock.Vote{Node: "10.0.0.1:6379", Answer: "granted", Latency: 412 * time.Microsecond})
+	fmt.Println(redlock.Vote{Node: "10.0.0.2:6379", Answer: "taken", Latency: 1380 * time.Microsecond})
 	fmt.Println(redlock.Vote{Node: "10.0.0.3:6379"})
 	// Output:
 	// 10.0.0.1:6379: granted (410µs)

@@ -15,14 +15,14 @@ import (
 )
 
 // A lock is taken over what is left of the nodes. Somebody should know all the same.
-func ExampleOnEvent() {
+func ExampleHooks_nodes() {
 	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
 	alarms := make(chan redlock.Event, 16)
-	locker, err := redlock.New(nodes, redlock.OnEvent(func(e redlock.Event) {
+	locker, err := redlock.New(nodes, redlock.WithHooks(redlock.Hooks{Node: func(e redlock.Event) {
 		if e.Kind != redlock.NodeUp {
 			alarms <- e
 		}
-	}))
+	}}))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -50,7 +50,7 @@ func ExampleWithEvictingNodes() {
 	fmt.Println("refused:", err != nil)
 
 	events := make(chan redlock.Event, 16)
-	lenient, err := redlock.New(nodes, redlock.WithEvictingNodes(), redlock.OnEvent(func(e redlock.Event) { events <- e }))
+	lenient, err := redlock.New(nodes, redlock.WithEvictingNodes(), redlock.WithHooks(redlock.Hooks{Node: func(e redlock.Event) { events <- e }}))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -120,7 +120,7 @@ func ExampleLocker_Stats() {
 		fmt.Fprintln(w, "# TYPE redlock_node_up gauge")
 		for _, node := range stats.Nodes {
 			up := 0
-			if node.State == redlock.HealthUp {
+			if node.State == "up" {
 				up = 1
 			}
 			fmt.Fprintf(w, "redlock_node_up{node=%q} %d\n", node.Name, up)

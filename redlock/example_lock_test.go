@@ -14,7 +14,7 @@ func ExampleLock_Context() {
 	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
 	defer locker.Close()
 
-	lock, err := locker.Acquire(context.Background(), "orders:42", redlock.WithTTL(300*time.Millisecond))
+	lock, err := locker.Acquire(context.Background(), "orders:42", redlock.WithTTL(300*time.Millisecond), redlock.WithoutRenewal())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -25,12 +25,41 @@ func ExampleLock_Context() {
 	// Output: lock lost
 }
 
+// Long work yields at a safe point to whoever waits.
+func ExampleLock_Wanted() {
+	ctx := context.Background()
+	nodes := open(3)
+	ours, theirs := newLocker(nodes), newLocker(nodes)
+	defer ours.Close()
+	defer theirs.Close()
+	lock, err := ours.Acquire(ctx, "reindex")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	other := make(chan error)
+	go func() { other <- theirs.Do(ctx, "reindex", func(context.Context) error { return nil }) }()
+
+	for wanted := false; !wanted; {
+		select {
+		case <-lock.Wanted():
+			wanted = true
+		case <-time.After(time.Millisecond): // the next page of the work
+		}
+	}
+	fmt.Println("yields:", lock.Release())
+	fmt.Println("the other:", <-other)
+	// Output:
+	// yields: <nil>
+	// the other: <nil>
+}
+
 // Extend gives the work more time. It never takes time away.
 func ExampleLock_Extend() {
 	ctx := context.Background()
 	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
 	defer locker.Close()
-	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(10*time.Second))
+	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(10*time.Second), redlock.WithoutRenewal())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -55,7 +84,7 @@ func ExampleLock_Extend_tooLate() {
 	ctx := context.Background()
 	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
 	defer locker.Close()
-	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(300*time.Millisecond))
+	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(300*time.Millisecond), redlock.WithoutRenewal())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -91,7 +120,7 @@ func ExampleLock_Release_lost() {
 	ctx := context.Background()
 	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
 	defer locker.Close()
-	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(300*time.Millisecond))
+	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(300*time.Millisecond), redlock.WithoutRenewal())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -175,7 +204,7 @@ func ExampleLock_Votes() {
 	// Output:
 	// 10.0.0.1:6379 granted
 	// 10.0.0.2:6379 granted
-	// 10.0.0.3:6379 not answered yet
+	// 10.0.0.3:6379 pending
 }
 
 // Every acquire has a token of its own, which says on the nodes who holds the key.

@@ -38,23 +38,19 @@ func ExampleLocker_Do_lost() {
 	// Output: true
 }
 
-func ExampleWithRenewal() {
+// A lease of a fixed time ends by itself.
+func ExampleWithoutRenewal() {
 	ctx := context.Background()
 	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
 	defer locker.Close()
-	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(time.Second), redlock.WithRenewal())
+	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(300*time.Millisecond), redlock.WithoutRenewal())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer lock.Release()
-	select {
-	case <-lock.Context().Done():
-		fmt.Println("lost:", context.Cause(lock.Context()))
-	case <-time.After(1500 * time.Millisecond): // the first lease is over
-		fmt.Println("held:", lock.Valid())
-	}
-	// Output: held: true
+	<-lock.Context().Done()
+	fmt.Println(context.Cause(lock.Context()))
+	// Output: lock lost
 }
 
 // Work that hangs does not keep the lock for ever.
@@ -63,7 +59,7 @@ func ExampleWithMaxHold() {
 	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
 	defer locker.Close()
 	lock, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(time.Second),
-		redlock.WithRenewal(), redlock.WithMaxHold(1500*time.Millisecond))
+		redlock.WithMaxHold(1500*time.Millisecond))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -77,7 +73,7 @@ func ExampleWithMaxHold() {
 func ExampleHooks_renewals() {
 	nodes := open(5) // goredis.Open("redis://10.0.0.1", …)
 	told := make(chan redlock.ExtendEnd, 100)
-	locker, err := redlock.New(nodes, redlock.WithTTL(2*time.Second), redlock.WithRenewal(),
+	locker, err := redlock.New(nodes, redlock.WithTTL(2*time.Second),
 		redlock.WithHooks(redlock.Hooks{ExtendEnd: func(_ context.Context, e redlock.ExtendEnd) { told <- e }}))
 	if err != nil {
 		fmt.Println(err)
@@ -85,10 +81,12 @@ func ExampleHooks_renewals() {
 	}
 	defer locker.Close()
 	crash(nodes[4])
-	if _, err := locker.Acquire(context.Background(), "orders:42"); err != nil {
+	lock, err := locker.Acquire(context.Background(), "orders:42")
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	defer lock.Release()
 	e := <-told
 	fmt.Printf("renewed %q: held at %d of %d nodes, %d are needed\n", e.Key, e.Granted, e.Nodes, e.Need)
 	// Output: renewed "orders:42": held at 4 of 5 nodes, 3 are needed

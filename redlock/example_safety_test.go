@@ -31,7 +31,7 @@ func ExampleWithFences() {
 		fmt.Println("written")
 	}
 
-	first, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(50*time.Millisecond))
+	first, err := locker.Acquire(ctx, "orders:42", redlock.WithTTL(50*time.Millisecond), redlock.WithoutRenewal())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -53,7 +53,7 @@ func ExampleWithFences() {
 func ExampleWithRestartGuard() {
 	ctx := context.Background()
 	nodes := open(3) // goredis.Open("redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3")
-	locker, err := redlock.New(nodes, redlock.WithTTL(200*time.Millisecond), redlock.WithLongestTTL(200*time.Millisecond), redlock.WithRestartGuard())
+	locker, err := redlock.New(nodes, redlock.WithTTL(200*time.Millisecond), redlock.WithRestartGuard(200*time.Millisecond))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -61,16 +61,18 @@ func ExampleSemaphore_Acquire() {
 		fmt.Println(err)
 		return
 	}
-	first, err := uploads.Acquire(ctx, redlock.WithRenewal())
+	first, err := uploads.Acquire(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	second, err := uploads.Acquire(ctx, redlock.WithRenewal())
+	defer first.Release()
+	second, err := uploads.Acquire(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	defer second.Release()
 	fmt.Println(first.Slots()[0] != second.Slots()[0])
 
 	_, err = uploads.Acquire(ctx, redlock.WithMaxWait(50*time.Millisecond))
@@ -91,7 +93,7 @@ func ExampleSemaphore_AcquireN() {
 		return
 	}
 
-	half, err := workers.AcquireN(ctx, 4, redlock.WithRenewal())
+	half, err := workers.AcquireN(ctx, 4)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -64,7 +64,7 @@ func ExampleLock_Downgrade() {
 }
 
 // A reader that is alone writes what follows from what it has read.
-func ExampleSharedLock_TryUpgrade() {
+func ExampleLock_TryUpgrade() {
 	ctx := context.Background()
 	locker := newLocker(open(3)) // redlock.New on the nodes of goredis.Open("redis://10.0.0.1", …)
 	defer locker.Close()

@@ -32,15 +32,10 @@ func Example() {
 	}
 	defer locker.Close()
 
-	work := func(ctx context.Context) error {
-		lock, err := locker.Acquire(ctx, "orders:42", redlock.WithMaxWait(time.Second))
-		if err != nil {
-			return err
-		}
-		defer lock.Release()
-		return settle(lock.Context(), 42)
-	}
-	fmt.Println(work(context.Background()))
+	err = locker.Do(context.Background(), "orders:42", func(ctx context.Context) error {
+		return settle(ctx, 42) // alone; ctx ends if the lock is lost
+	}, redlock.WithMaxWait(time.Second))
+	fmt.Println(err) // ErrLost would say that the work may not have been alone
 	// Output:
 	// settling order 42
 	// <nil>

@@ -15,6 +15,9 @@ func FakeNode(name string) driver.Node {
 	return driver.Node{Name: name, Driver: fakenode.New(name)}
 }
 
+// WithRenewal is the default of programs, where a test's Locker has fixed leases.
+func WithRenewal() LeaseOption { return leaseOption(func(o *settings) { o.renews = true }) }
+
 // Crash makes a node's server refuse connections.
 func Crash(n driver.Node) {
 	n.Driver.(*fakeNode).Change(func(f *fakeNode) {

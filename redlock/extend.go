@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/fault"
@@ -12,8 +13,12 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Extend prolongs the lease: see handle.Extend.
-func (l *lease) Extend(ctx context.Context, ttl time.Duration) error {
+// Extend prolongs the lease to ttl from now, and never shortens it. The ttl is bounded and rounded
+// as that of [WithTTL], and cut to what [WithMaxHold] leaves. Nodes that have lost the key get it
+// again. It counts only if a quorum agrees before the lease ends, and may be repeated. For the
+// errors see the table of the package.
+func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
+	defer runtime.KeepAlive(l) // the lock is not forgotten meanwhile
 	op, err := l.extend(ctx, ttl)
 	if l.acquisition != nil {
 		l.acquisition.extends(l.extended(op, err))
@@ -60,7 +65,8 @@ func (k *keeper) Renewed(op *quorum.Operation) {
 // Confirm asks the nodes whether the key still has this lock's token: true if a quorum says yes,
 // false if none can any more. The error matches [ErrNoQuorum], [ErrClosed], or the context's error.
 // For the lease see Valid.
-func (l *lease) Confirm(ctx context.Context) (bool, error) {
+func (l *Lock) Confirm(ctx context.Context) (bool, error) {
+	defer runtime.KeepAlive(l) // the lock is not forgotten meanwhile
 	if l.locker.closed() {
 		return false, &fault.StateError{Op: "confirm", Key: l.hold.Key, Why: ErrClosed}
 	}

@@ -68,21 +68,10 @@ func TestALockIsNotGivenOutAfterASleepThatTheLastReadingHasNotSeen(t *testing.T)
 // The process was stopped, or the machine slept: no timer has fired yet.
 func TestAContextTellsItsEndBeforeATimerDoes(t *testing.T) {
 	type key struct{}
-	view := func(t *testing.T, ctx context.Context, lock *Lock) context.Context {
-		t.Helper()
-		own, err := lock.locker.Acquire(ctx, "k", WithReentry())
-		must(t, err, "Acquire WithReentry")
-		return own.Context()
-	}
 	for whose, of := range map[string]func(t *testing.T, lock *Lock) context.Context{
 		"a lock": func(_ *testing.T, lock *Lock) context.Context { return lock.Context() },
 		"one that carries more": func(_ *testing.T, lock *Lock) context.Context {
 			return context.WithValue(lock.Context(), key{}, 1)
-		},
-		"a view": func(t *testing.T, lock *Lock) context.Context { t.Helper(); return view(t, lock.Context(), lock) },
-		"a view by what outlives the lock": func(t *testing.T, lock *Lock) context.Context {
-			t.Helper()
-			return view(t, context.WithoutCancel(lock.Context()), lock)
 		},
 	} {
 		for how, over := range map[string]func(ctx context.Context) bool{
@@ -157,7 +146,7 @@ func TestAContextThatIsFoundOverCallsNoHookOnTheGoroutineThatAsks(t *testing.T) 
 		var locker *Locker
 		lost := make(chan int, 1)
 		locker, _ = newLocker(t, 3, machine.option(), WithTTL(time.Hour), WithHooks(Hooks{HoldEnd: func(_ context.Context, e HoldEnd) {
-			if e.Reason == EndLost {
+			if e.Reason == endLost {
 				lost <- locker.Stats().Waiting
 			}
 		}}))

@@ -85,7 +85,7 @@ func TestPitfall18And19ARenewalThatFailsOrHangsEndsTheContextAtTheDeadline(t *te
 				t.Fatalf("three of five nodes %s: the cause is %v, want ErrLost with each node's answer", name, cause)
 			}
 			for i, vote := range quorum.Votes {
-				if failed := vote.Answer == Failed; failed != (i < 3) {
+				if failed := vote.Answer == failedVote; failed != (i < 3) {
 					t.Errorf("three of five nodes %s: in the cause node %d says %v", name, i+1, vote)
 				}
 			}
@@ -145,20 +145,46 @@ func TestRenewalsAreReportedBeforeTheLockIsLost(t *testing.T) {
 	})
 }
 
-func TestRenewalEndsWithTheContextOfTheAcquire(t *testing.T) {
+func TestTheContextOfAnAcquireBoundsTheAcquireAlone(t *testing.T) {
+	type mark struct{}
+	for name, take := range kindsOfLocks {
+		bubble(t, name, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3)
+			ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), mark{}, "caller"), time.Second)
+			lock, err := take(locker, ctx, WithRenewal())
+			must(t, err)
+			early := lock.Context()
+			cancel()
+			time.Sleep(time.Minute) // six TTLs
+			for _, held := range []context.Context{early, lock.Context()} {
+				if _, bounded := held.Deadline(); bounded || held.Err() != nil || held.Value(mark{}) != "caller" || FromContext(held) != lock {
+					t.Errorf("behind the end of the call's context that of the lock is %v, %v", held, context.Cause(held))
+				}
+			}
+			wantHeld(t, lock, true)
+			mustRelease(t, lock)
+			returns(t, ErrReleased, "the cause")(context.Cause(early))
+			synctest.Wait()
+			wantFree(t, fakes, "k")
+		})
+	}
+}
+
+func TestTheContextOfDoEndsWithThatOfItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		ctx, cancel := context.WithCancel(t.Context())
-		lock, err := locker.Acquire(ctx, "k", WithRenewal())
-		must(t, err)
-		cancel()
-		if !errors.Is(lock.Context().Err(), context.Canceled) {
-			t.Error("the context of the Acquire has ended, and that of the lock has not")
-		}
-		time.Sleep(11 * time.Second)
-		if names := stray(fakes, "k"); names != nil || lock.Valid() {
-			t.Errorf("the hold was renewed after the end of its context: keys at %v", names)
-		}
+		locker, _ := newLocker(t, 3, WithRenewal())
+		gone := errors.New("the caller has gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		err := locker.Do(ctx, "k", func(ctx context.Context) error {
+			cancel(gone)
+			if !errors.Is(context.Cause(ctx), gone) {
+				t.Errorf("the function's context says %v, want the cause of its caller's", context.Cause(ctx))
+			}
+			time.Sleep(time.Minute)             // it cleans up
+			wantHeld(t, FromContext(ctx), true) //nolint:contextcheck // ctx has ended
+			return nil
+		})
+		noError(t, err, "Do")
 	})
 }
 
@@ -224,9 +250,9 @@ func TestALockerThatHoldsNothingHasNoTimer(t *testing.T) {
 func TestARevokedLockEndsAtTheRenewalThatFindsTheTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5, WithTTL(time.Minute), WithRenewal())
-		for name, hold := range map[string]func() handle{
-			"a writer": func() handle { return mustAcquire(t, locker, "k").handle },
-			"a reader": func() handle { return mustShare(t, locker, "k").handle },
+		for name, hold := range map[string]func() *Lock{
+			"a writer": func() *Lock { return mustAcquire(t, locker, "k") },
+			"a reader": func() *Lock { return mustShare(t, locker, "k") },
 		} {
 			for graves := 2; graves <= 3; graves++ {
 				lock := hold()
@@ -350,17 +376,19 @@ type waitingRoom struct {
 func newWaitingRoom(t *testing.T, options ...Option) *waitingRoom {
 	t.Helper()
 	w := &waitingRoom{}
-	w.locker, w.fakes = newLocker(t, 3, append(options, OnEvent(func(e Event) {
+	w.locker, w.fakes = newLocker(t, 3, append(options, WithHooks(Hooks{Node: func(e Event) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if e.Kind == NodeDown {
 			w.down = append(w.down, e)
 		}
-	}), onRenewal(func(r ExtendEnd) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.told = append(w.told, r)
-	}))...)
+	}}),
+
+		onRenewal(func(r ExtendEnd) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.told = append(w.told, r)
+		}))...)
 	warm(t, w.locker)
 	w.lock, w.other = mustAcquire(t, w.locker, "k", WithRenewal()), mustAcquire(t, w.locker, "other")
 	synctest.Wait()

@@ -9,20 +9,15 @@ import (
 )
 
 // fair is the exclusive lock of Lockers with the option.
-var fair = &kind{Kind: protocol.Fair, lease: exclusive.lease}
+var fair = &kind{Kind: protocol.Fair}
 
-// WithFairness lets those who wait in [Locker.Acquire] be served in the order in which they came,
-// over all processes whose Lockers have the option. By default the order is kept within a process.
+// WithFairness serves those who wait in [Locker.Acquire] in the order in which they came, over all processes
+// whose Lockers have the option. By default the order is kept within a process.
 //
-// A waiter stands in a line that the nodes keep beside the key, as advice: whose key it is, a
-// quorum says as ever. A waiter that dies is passed over after 1.5s. The order is by the median of
-// the nodes' clocks, and not that of waits that began within a round trip of each other. Readers,
-// [Locker.AcquireAll] and Lockers without the option heed the line, and stand there once they have
-// waited for some time. Other libraries, and acquires with [WithToken], see no line, and may have
-// the key first. A [Locker.TryAcquire] fails with [ErrTaken] while somebody waits.
-//
-// An acquire takes the nodes a script in place of one SET: they must run scripts (+eval +evalsha),
-// and use ql:line:{KEY}. The key needs a hash tag, or no closing brace.
+// A waiter stands in a line that the nodes keep beside the key, ql:line:{KEY}, by a script in place of one SET.
+// The order is by the median of the nodes' clocks, to within a round trip. A waiter that dies is passed over
+// after 1.5s. Waiters of other kinds, and of Lockers without the option, heed the line. Other libraries, and
+// acquires with [WithToken], see no line. A [Locker.TryAcquire] fails with [ErrTaken] while somebody waits.
 func WithFairness() Option {
 	return option(func(o *lockerOptions) { o.acquire.fair = true })
 }
@@ -35,9 +30,8 @@ const (
 
 // WithPriority lets an acquire wait, in the line of [WithFairness], as if it had begun so many
 // seconds earlier, or later if levels is negative: nobody is overtaken by those who come more than
-// the difference of their levels after it. It is from -1000 to 1000; the default is 0. Where nobody
-// stands in that line it is an [OptionError]: without WithFairness, with [WithToken], and for
-// shared locks, several keys and permits.
+// the difference of their levels after it. It is from -1000 to 1000; the default is 0. Where nobody stands in
+// that line (with [WithToken]; shared locks, several keys, permits) it is an [OptionError].
 func WithPriority(levels int) AcquireOption {
 	return acquireOption(func(o *settings) { o.priority = levels })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,13 +54,14 @@ func driversOf[N interface {
 	return nodes
 }
 
-// another returns one more Locker on the nodes, as another process has.
+// another returns one more Locker on the nodes, as another process has. Its leases are fixed, unless
+// they are taken WithRenewal: most tests are about what leases and nodes do by themselves.
 func another[N interface {
 	driver.Driver
 	Name() string
 }](t *testing.T, fakes []N, options ...Option) *Locker {
 	t.Helper()
-	locker, err := New(driversOf(fakes), options...)
+	locker, err := New(driversOf(fakes), append([]Option{WithoutRenewal()}, options...)...)
 	must(t, err)
 	t.Cleanup(func() { _ = locker.Close() })
 	return locker
@@ -171,7 +173,7 @@ func wantFree(t *testing.T, fakes []*fakeNode, key string, what ...any) {
 }
 
 // wantHeld fails the test unless a quorum says of a lock whether it is held.
-func wantHeld(t *testing.T, lock heldLock, want bool) {
+func wantHeld(t *testing.T, lock *Lock, want bool) {
 	t.Helper()
 	if held, err := lock.Confirm(t.Context()); held != want || err != nil {
 		t.Errorf("Confirm = %v, %v, want %v", held, err, want)
@@ -271,6 +273,7 @@ func mustAcquireUnder(ctx context.Context, t *testing.T, locker *Locker, key str
 	t.Helper()
 	lock, err := locker.TryAcquire(ctx, key, options...)
 	must(t, err, "TryAcquire of a free key")
+	t.Cleanup(func() { runtime.KeepAlive(lock) }) // or a renewed one is forgotten
 	return lock
 }
 
@@ -287,14 +290,16 @@ func mustAcquireAll(t *testing.T, locker *Locker, keys []string, options ...Acqu
 	t.Helper()
 	lock, err := locker.TryAcquireAll(t.Context(), keys, options...)
 	must(t, err, "TryAcquireAll(", keys, ")")
+	t.Cleanup(func() { runtime.KeepAlive(lock) })
 	return lock
 }
 
 // mustShare acquires a shared lock that nothing is in the way of.
-func mustShare(t *testing.T, locker *Locker, key string, options ...AcquireOption) *SharedLock {
+func mustShare(t *testing.T, locker *Locker, key string, options ...AcquireOption) *Lock {
 	t.Helper()
 	lock, err := locker.TryAcquireShared(t.Context(), key, options...)
 	must(t, err, "TryAcquireShared(", key, ")")
+	t.Cleanup(func() { runtime.KeepAlive(lock) })
 	synctest.Wait()
 	return lock
 }
@@ -376,11 +381,11 @@ type recorder struct {
 }
 
 func (r *recorder) option() Option {
-	return OnEvent(func(e Event) {
+	return WithHooks(Hooks{Node: func(e Event) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.events = append(r.events, e)
-	})
+	}})
 }
 
 func (r *recorder) kinds() (kinds []EventKind) {

@@ -125,7 +125,7 @@ func TestAProposalThatIsTooSmallIsRaised(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, vote := range lock.Votes()[1:4] {
-			if vote.Answer != Outbid {
+			if vote.Answer != outbidVote {
 				t.Errorf("%v, want it to say that it has a greater fence", vote)
 			}
 		}
@@ -258,7 +258,7 @@ func TestANodeThatHasToldItsClockHasGrantedNothing(t *testing.T) {
 		}
 		_, err := locker.TryAcquire(t.Context(), "k")
 		var quorum *QuorumError
-		if !errors.As(err, &quorum) || !errors.Is(err, ErrNoQuorum) || quorum.Votes[0].Answer == Granted {
+		if !errors.As(err, &quorum) || !errors.Is(err, ErrNoQuorum) || quorum.Votes[0].Answer == grantedVote {
 			t.Errorf("with two of three nodes silent, TryAcquire = %v, want ErrNoQuorum and no grant", err)
 		}
 	})
@@ -480,7 +480,7 @@ func TestReadersShareTheNumberOfTheWriterBefore(t *testing.T) {
 		if more := fakes[0].Count("EVALSHA") + fakes[0].Count("EVAL") - calls; more > 4 { // twice for want of the source
 			t.Errorf("two readers took %d calls of a node, want one each", more)
 		}
-		for _, lock := range []*SharedLock{one, two} {
+		for _, lock := range []*Lock{one, two} {
 			_ = lock.Release()
 		}
 		synctest.Wait()
@@ -529,7 +529,7 @@ func TestAReadersNumberIsNoneThatMayHaveBeenOutrunAndForgotten(t *testing.T) {
 
 func TestAReadersNumberIsNoneThatANodeHadBeforeItForgotAGreaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := ripeLocker(t, 3, WithTTL(time.Second), WithFences(), WithLongestTTL(time.Second), WithRestartGuard())
+		locker, fakes := ripeLocker(t, 3, WithTTL(time.Second), WithFences(), WithRestartGuard(time.Second))
 		outrun(t, locker, fakes, func(f *fakeNode, old, _ int64) { f.SetFence("k", "k", old) }) // one was not in the writer's quorum
 	})
 }

@@ -3,13 +3,12 @@ package redlock
 import (
 	"context"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // share tries once, or shares the answer of a try of the same key: see [quorum.Flight].
-func (l *Locker) share(ctx context.Context, r request, bound *clockdrift.Instant) (*lease, error) {
+func (l *Locker) share(ctx context.Context, r request) (*lease, error) {
 	for {
 		f := l.board.Keys.Forming(l.board.KeyName(r.kind.Kind, r.key))
 		if f == nil {
@@ -23,7 +22,7 @@ func (l *Locker) share(ctx context.Context, r request, bound *clockdrift.Instant
 				return nil, err
 			case goes:
 				lock.hold.Acquire.Propose()
-				lock, err = l.launch(ctx, r.visit, lock, bound)
+				lock, err = l.launch(ctx, r.visit, lock)
 				l.learnWaiters(lock)
 				land(f, lock, err, ctx.Err() != nil || l.closed())
 				return lock, err

@@ -72,7 +72,7 @@ func FuzzKeys(f *testing.F) {
 			if cluster {
 				node.Info += "redis_mode:cluster\r\n"
 			} else {
-				options = append(options, WithLongestTTL(defaults().acquire.ttl), WithRestartGuard())
+				options = append(options, WithRestartGuard(defaults().acquire.ttl))
 			}
 			locker, err := New([]driver.Node{{Name: "node-1", Driver: node}}, options...)
 			if err != nil {
@@ -141,7 +141,7 @@ func besides(key string) iter.Seq[string] {
 				return
 			}
 		}
-		for _, slot := range []int{0, 1, 11, MaxPermits - 1} {
+		for _, slot := range []int{0, 1, 11, maxPermits - 1} {
 			name := protocol.SlotKey(key, slot)
 			if !yield(name) {
 				return

@@ -27,10 +27,10 @@ func FuzzInfo(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			var options []Option
 			if settings&1 != 0 {
-				options = append(options, WithLongestTTL(10*time.Second), WithRestartGuard())
+				options = append(options, WithRestartGuard(10*time.Second))
 			}
 			if settings&2 != 0 {
-				options = append(options, WithLongestTTL(10*time.Second), WithClockGuard())
+				options = append(options, WithClockGuard(10*time.Second))
 			}
 			if settings&4 != 0 {
 				options = append(options, WithFences())
@@ -97,7 +97,7 @@ func FuzzLook(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, info, id, settings, age string, odd byte) {
 		synctest.Test(t, func(t *testing.T) {
-			locker, _ := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard())
+			locker, _ := newLocker(t, 1, WithRestartGuard(10*time.Second))
 			gates := locker.board.Nodes[0].Gates()
 			said := []driver.Reply{{Kind: driver.String, Str: info}, {Kind: driver.Array}}
 			for _, text := range []string{id, settings, age} {

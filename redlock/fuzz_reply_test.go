@@ -31,7 +31,7 @@ func FuzzClockGuard(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			const longest = 10 * time.Second
 			odd := liars(1, fakenode.Redis7, false, &witness{}, nil)[0]
-			locker := another(t, []*liar{odd}, WithLongestTTL(longest), WithClockGuard())
+			locker := another(t, []*liar{odd}, WithClockGuard(longest))
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			seen := time.Now()     // when the clock was last told
 			var until time.Time    // the node sits out
@@ -268,11 +268,11 @@ func newTrial(t *testing.T, size, settings, kind byte, lies []byte) *trial {
 	}
 	if settings&trialGuard != 0 {
 		w.guard = trialTTL
-		tr.options = append(tr.options, WithLongestTTL(trialTTL), WithRestartGuard())
+		tr.options = append(tr.options, WithRestartGuard(trialTTL))
 	}
 	if settings&trialClockGuard != 0 {
 		w.clockGuard = true
-		tr.options = append(tr.options, WithLongestTTL(trialTTL), WithClockGuard())
+		tr.options = append(tr.options, WithClockGuard(trialTTL))
 	}
 	switch settings / trialProofs % 3 {
 	case 1:

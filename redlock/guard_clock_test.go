@@ -19,7 +19,7 @@ import (
 // comes when the second has left.
 func TestAStepBetweenTwoBatchesThatOverlapIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithClockGuard())
+		locker, fakes := newLocker(t, 1, WithClockGuard(10*time.Second))
 		holder := mustAcquire(t, another(t, fakes), "k")
 		for range node.WindowPeriod { // so that it knows how far the node is
 			fakes[0].Change(func(f *fakeNode) { f.Delay = 10 * time.Millisecond })
@@ -45,7 +45,7 @@ func TestAStepBetweenTwoBatchesThatOverlapIsSeen(t *testing.T) {
 func TestAStepThatIdleTimeCouldHideIsSeen(t *testing.T) {
 	for _, idle := range []time.Duration{time.Minute, 5 * time.Minute, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithClockGuard())
+			locker, fakes := newLocker(t, 1, WithClockGuard(10*time.Second))
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			time.Sleep(idle)
 			holder := mustAcquire(t, another(t, fakes), "k")
@@ -68,7 +68,7 @@ func TestAnIdleLockerReadsTheClocksWithTheClockGuardAlone(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var options []Option
 			if guarded {
-				options = append(options, WithLongestTTL(10*time.Second), WithClockGuard())
+				options = append(options, WithClockGuard(10*time.Second))
 			}
 			locker, fakes := newLocker(t, 3, options...)
 			mustRelease(t, mustAcquire(t, locker, "k"))
@@ -101,7 +101,7 @@ func TestANodeWhoseClockWasNotReadForTooLongDoesNotVoteForTheLongestTTL(t *testi
 	} {
 		bubble(t, name, func(t *testing.T) {
 			var machine sleeper
-			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithClockGuard(), machine.option())
+			locker, fakes := newLocker(t, 1, WithClockGuard(10*time.Second), machine.option())
 			mustRelease(t, mustAcquire(t, locker, "k"))
 			time.Sleep(time.Second)
 			away(&machine, fakes[0])
@@ -122,7 +122,7 @@ func TestANodeWhoseClockWasNotReadForTooLongDoesNotVoteForTheLongestTTL(t *testi
 // itself.
 func TestAClockThatWasReadTooBlurredIsReadOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithClockGuard())
+		locker, fakes := newLocker(t, 1, WithClockGuard(10*time.Second))
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		slow := func(name string) <-chan struct{} {
 			if name != "SET" {
@@ -186,7 +186,7 @@ func TestNoVoteThatCountedHidesAStep(t *testing.T) {
 			ttl := []time.Duration{time.Second, 10 * time.Second}[rng.IntN(2)]
 			longest := ttl << rng.IntN(3)
 			var machine sleeper
-			locker, fakes := newLocker(t, 1, WithTTL(ttl), WithLongestTTL(longest), WithClockGuard(), machine.option())
+			locker, fakes := newLocker(t, 1, WithTTL(ttl), WithClockGuard(longest), machine.option())
 			f, clock := fakes[0], locker.clock
 			o := &offsets{turns: []turn{{}}, votes: map[string]clockdrift.Instant{}}
 			before([]*fakeNode{f}, "SET", func(_ *fakeNode, args []any) {
@@ -207,7 +207,7 @@ func TestNoVoteThatCountedHidesAStep(t *testing.T) {
 			mustRelease(t, mustAcquire(t, locker, "first"))
 			from := clock.Fresh()
 			estimator, _ := clockdrift.NewEstimator(clockdrift.DefaultRate)
-			estimator.Guard(ttl, gate.SitOut(locker.options.clockGuard(), locker.options.drift), locker.options.drift)
+			estimator.Guard(ttl, gate.SitOut(locker.options.clockLongest, locker.options.drift), locker.options.drift)
 			period := estimator.Period()
 			var sums sync.Mutex
 			for round := range 40 {

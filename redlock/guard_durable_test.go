@@ -135,7 +135,7 @@ func TestAVoteThatIsNotSafeIsNoVote(t *testing.T) {
 			lock, err := locker.TryAcquire(t.Context(), "k")
 			must(t, err, name, "TryAcquire with a quorum of safe votes")
 			time.Sleep(3 * time.Second)
-			if vote := lock.Votes()[0]; vote.Answer != Failed {
+			if vote := lock.Votes()[0]; vote.Answer != failedVote {
 				t.Errorf("%s: the vote that is not safe is %v", name, vote)
 			}
 			noError(t, lock.Release(), name)

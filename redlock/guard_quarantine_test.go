@@ -31,7 +31,7 @@ func TestAWaitOnNewNodesEndsByItself(t *testing.T) {
 	for name, acquire := range kindsOfLocks {
 		synctest.Test(t, func(t *testing.T) {
 			var seen recorder
-			locker, _ := newLocker(t, 3, WithLongestTTL(time.Minute), WithRestartGuard(), WithFences(), seen.option())
+			locker, _ := newLocker(t, 3, WithRestartGuard(time.Minute), WithFences(), seen.option())
 			start := time.Now()
 			_, err := acquire(locker, t.Context(), WithMaxWait(10*time.Second))
 			if !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "it is new, or came back empty; it votes again in 5") || !strings.Contains(err.Error(), "keep a Locker open until then") {
@@ -223,8 +223,8 @@ func TestWhereInfoIsHiddenThereIsNoVote(t *testing.T) {
 // Each of these could have a quorum beside the others.
 func TestANodeRefusesClientsWithOtherSettings(t *testing.T) {
 	for what, options := range map[string][]Option{
-		"a longer TTL":   {WithLongestTTL(time.Minute), WithRestartGuard()},
-		"a shorter TTL":  {WithLongestTTL(5 * time.Second), WithTTL(5 * time.Second), WithRestartGuard()},
+		"a longer TTL":   {WithRestartGuard(time.Minute)},
+		"a shorter TTL":  {WithTTL(5 * time.Second), WithRestartGuard(5 * time.Second)},
 		"another set":    {guard10(), WithNodeSet(7)},
 		"a set of five":  {guard10(), option(func(*lockerOptions) {})},
 		"settings to be": {guard10()},
@@ -386,7 +386,7 @@ func TestALateScriptMakesNoMemoryOlder(t *testing.T) {
 // that is far, but in time, was down for as long as it was far, and new nodes never voted.
 func TestNewNodesComeToVoteThoughEachAnswerOfTwoTakesMostOfATimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 5, guard10(), WithClockGuard())
+		locker, fakes := newLocker(t, 5, guard10(), WithClockGuard(10*time.Second))
 		changeAll(fakes[3:], func(f *fakeNode) { f.Refused = fakenode.ErrCut })
 		_, _ = locker.TryAcquire(t.Context(), "down") // the next probe is not a node's first, which may take longer
 		changeAll(fakes[3:], func(f *fakeNode) { f.Delay, f.Refused = 200*time.Millisecond, nil })

@@ -18,14 +18,12 @@ import (
 )
 
 // guard10 is the guard of most of these tests.
-func guard10() Option {
-	return option(func(o *lockerOptions) { o.longest, o.bounded, o.guards = 10*time.Second, true, true })
-}
+func guard10() Option { return WithRestartGuard(10 * time.Second) }
 
 // ripeLocker returns a Locker with a guard of 10s on nodes that have been watched for long enough.
 func ripeLocker(t *testing.T, n int, options ...Option) (*Locker, []*fakeNode) {
 	t.Helper()
-	locker, fakes := newLocker(t, n, append([]Option{WithLongestTTL(10 * time.Second), WithRestartGuard()}, options...)...)
+	locker, fakes := newLocker(t, n, append([]Option{WithRestartGuard(10 * time.Second)}, options...)...)
 	ripen(t, locker)
 	return locker, fakes
 }
@@ -85,7 +83,7 @@ func TestANodeThatComesBackEmptyMakesTwoHoldersWithoutTheGuardAndNoneWithIt(t *t
 
 func TestANewNodeDoesNotVoteYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithLongestTTL(10*time.Second), WithRestartGuard())
+		locker, fakes := newLocker(t, 3, WithRestartGuard(10*time.Second))
 		_, err := locker.TryAcquire(t.Context(), "k")
 		if !errors.Is(err, ErrNoQuorum) || !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "keep a Locker open until then") {
 			t.Errorf("TryAcquire = %v, want ErrNoQuorum and ErrQuarantine that say what to do", err)
@@ -94,7 +92,7 @@ func TestANewNodeDoesNotVoteYet(t *testing.T) {
 		wantFree(t, fakes, "k")
 		time.Sleep(12 * time.Second)
 		mustRelease(t, mustAcquire(t, locker, "k"))
-		mustAcquire(t, another(t, fakes, WithLongestTTL(10*time.Second), WithRestartGuard()), "k")
+		mustAcquire(t, another(t, fakes, WithRestartGuard(10*time.Second)), "k")
 	})
 }
 
@@ -140,7 +138,7 @@ func TestAQuarantineEndsByItself(t *testing.T) {
 		}
 		mustRelease(t, lock)
 		time.Sleep(700 * time.Millisecond) // the timer watches twice in 1.25s
-		if vote := mustAcquire(t, locker, "k").Votes()[0]; vote.Answer != Granted {
+		if vote := mustAcquire(t, locker, "k").Votes()[0]; vote.Answer != grantedVote {
 			t.Errorf("%v after the quarantine, want its vote", vote)
 		}
 		if want := []EventKind{NodeUp, NodeQuarantined, NodeAdmitted}; !slices.Equal(seen.kinds(), want) {
@@ -165,7 +163,7 @@ func TestAQuarantineBeginsAnewWithEachRestart(t *testing.T) {
 		}
 		mustRelease(t, lock)
 		time.Sleep(6 * time.Second)
-		if vote := mustAcquire(t, locker, "k").Votes()[0]; vote.Answer != Granted {
+		if vote := mustAcquire(t, locker, "k").Votes()[0]; vote.Answer != grantedVote {
 			t.Errorf("%v 12s after its last restart, want its vote", vote)
 		}
 	})
@@ -177,7 +175,7 @@ func TestAFreshProcessDoesNotEndAQuarantine(t *testing.T) {
 		_, fakes := ripeLocker(t, 1)
 		fakes[0].Restart()
 		time.Sleep(time.Hour)
-		two := another(t, fakes, WithLongestTTL(10*time.Second), WithRestartGuard())
+		two := another(t, fakes, WithRestartGuard(10*time.Second))
 		_, _ = two.TryAcquire(t.Context(), "k")
 		returns(t, ErrQuarantine)(two.TryAcquire(t.Context(), "k"))
 	})
@@ -287,7 +285,7 @@ func TestARenewalByNodesInQuarantineDoesNotCount(t *testing.T) {
 // has set it: the retry must not take it for a vote.
 func TestATokenOfOnesOwnInQuarantineIsNoVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithLongestTTL(10*time.Second), WithRestartGuard())
+		locker, fakes := newLocker(t, 3, WithRestartGuard(10*time.Second))
 		for range 2 {
 			if _, err := locker.TryAcquire(t.Context(), "k", WithToken("mine")); !errors.Is(err, ErrQuarantine) {
 				t.Fatalf("TryAcquire = %v, want ErrQuarantine", err)
@@ -301,13 +299,9 @@ func TestATokenOfOnesOwnInQuarantineIsNoVote(t *testing.T) {
 }
 
 func TestTheGuardBoundsLeases(t *testing.T) {
-	_, nodes := fakeNodes(3)
-	for _, guard := range []Option{WithRestartGuard(), WithClockGuard()} {
-		says(t, ErrOption, "add WithLongestTTL")(New(nodes, guard))
-	}
 	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3, WithLongestTTL(10*time.Second))
-		returns(t, ErrOption, "Acquire for longer than any client, without a guard")(locker.Acquire(t.Context(), "k", WithTTL(time.Minute)))
+		locker, _ := newLocker(t, 3, WithClockGuard(10*time.Second))
+		returns(t, ErrOption, "Acquire for longer than the clock guard knows of")(locker.Acquire(t.Context(), "k", WithTTL(time.Minute)))
 	})
 	synctest.Test(t, func(t *testing.T) {
 		locker, _ := ripeLocker(t, 3)
@@ -325,15 +319,15 @@ func TestNodesThatTheGuardCannotJudgeAreRefused(t *testing.T) {
 		what   string
 		change func(f *fakeNode)
 	}{
-		{WithRestartGuard(), "Redis Cluster", cluster("redis_mode")},
-		{WithRestartGuard(), "Redis Cluster", cluster("server_mode")}, // of Valkey
-		{WithRestartGuard(), "Redis Cluster", cluster("redict_mode")},
-		{WithClockGuard(), "Redis Cluster", cluster("server_mode")},
-		{WithRestartGuard(), "master_replid", func(f *fakeNode) { f.Info = strings.ReplaceAll(f.Info, "master_replid", "other") }},
-		{WithClockGuard(), "+time", func(f *fakeNode) { f.Answer = failing("TIME", "NOPERM this user may not") }},
+		{WithRestartGuard(10 * time.Second), "Redis Cluster", cluster("redis_mode")},
+		{WithRestartGuard(10 * time.Second), "Redis Cluster", cluster("server_mode")}, // of Valkey
+		{WithRestartGuard(10 * time.Second), "Redis Cluster", cluster("redict_mode")},
+		{WithClockGuard(10 * time.Second), "Redis Cluster", cluster("server_mode")},
+		{WithRestartGuard(10 * time.Second), "master_replid", func(f *fakeNode) { f.Info = strings.ReplaceAll(f.Info, "master_replid", "other") }},
+		{WithClockGuard(10 * time.Second), "+time", func(f *fakeNode) { f.Answer = failing("TIME", "NOPERM this user may not") }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), tt.guard)
+			locker, fakes := newLocker(t, 1, tt.guard)
 			fakes[0].Change(tt.change)
 			says(t, ErrNode, tt.what)(locker.TryAcquire(t.Context(), "k"))
 		})
@@ -356,8 +350,8 @@ func TestAStepOfANodesClock(t *testing.T) {
 		options []Option
 		out     bool
 	}{
-		{time.Minute, []Option{WithLongestTTL(10 * time.Second), WithClockGuard()}, true},
-		{-time.Minute, []Option{WithLongestTTL(10 * time.Second), WithClockGuard()}, false},
+		{time.Minute, []Option{WithClockGuard(10 * time.Second)}, true},
+		{-time.Minute, []Option{WithClockGuard(10 * time.Second)}, false},
 		{time.Minute, nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -382,7 +376,7 @@ func TestAStepOfANodesClock(t *testing.T) {
 				t.Errorf("10.05s after a clock was stepped by %v: %v, want in quarantine: %v", tt.step, lock.Votes()[0], tt.out)
 			}
 			time.Sleep(time.Second)
-			if vote := mustAcquire(t, locker, "third").Votes()[0]; vote.Answer != Granted {
+			if vote := mustAcquire(t, locker, "third").Votes()[0]; vote.Answer != grantedVote {
 				t.Errorf("11s after a clock was stepped by %v: %v, want its vote", tt.step, vote)
 			}
 		})
@@ -392,10 +386,10 @@ func TestAStepOfANodesClock(t *testing.T) {
 // The step is seen in the very batch that grants.
 func TestAStepBetweenTwoBatchesSpoilsTheSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithClockGuard())
+		locker, fakes := newLocker(t, 1, WithClockGuard(10*time.Second))
 		holder := mustAcquire(t, locker, "k")
 		fakes[0].Change(func(f *fakeNode) { f.Skew = time.Minute })
-		two := another(t, fakes, WithLongestTTL(10*time.Second), WithClockGuard())
+		two := another(t, fakes, WithClockGuard(10*time.Second))
 		_ = two // it knows nothing of the time before
 		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
 			t.Errorf("TryAcquire in the first batch after the step = %v, want ErrQuarantine; the holder is valid: %v", err, holder.Valid())
@@ -424,7 +418,7 @@ func TestADriftingClockIsReported(t *testing.T) {
 // A server that is busy with a script answers nothing but BUSY for a moment.
 func TestANodeThatDoesNotTellItsTimeHasNoVoteWithTheClockGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithClockGuard())
+		locker, fakes := newLocker(t, 1, WithClockGuard(10*time.Second))
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		fakes[0].Change(func(f *fakeNode) { f.Answer = failing("TIME", "BUSY Redis is busy running a script") })
 		for range 2 {
@@ -439,7 +433,7 @@ func TestANodeThatDoesNotTellItsTimeHasNoVoteWithTheClockGuard(t *testing.T) {
 // The script runs while others go on to acquire, and again if it fails.
 func TestAQuarantineEndsUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard())
+		locker, fakes := newLocker(t, 1, WithRestartGuard(10*time.Second))
 		sets := 0
 		fakes[0].Change(func(f *fakeNode) {
 			f.Answer = func(args []any) *driver.Reply {
@@ -511,7 +505,7 @@ func TestANodeThatForgetsInFrontOfAGrantIsSeenBehindIt(t *testing.T) {
 	} {
 		bubble(t, what, func(t *testing.T) {
 			one, fakes := ripeLocker(t, 3)
-			two := another(t, fakes, WithLongestTTL(10*time.Second), WithRestartGuard())
+			two := another(t, fakes, WithRestartGuard(10*time.Second))
 			mustRelease(t, mustAcquire(t, two, "warm")) // it knows the nodes
 			fakes[0].Change(func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 			first := mustAcquire(t, one, "k") // at nodes 2 and 3
@@ -543,7 +537,7 @@ func TestANodeThatIsPromotedInFrontOfAGrantHasNoVote(t *testing.T) {
 // The same for every other command that makes a vote.
 func TestTheLookStandsBehindAllThatMakesAVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := ripeLocker(t, 1, WithFences(), noTrims, WithLongestTTL(10*time.Second), WithClockGuard())
+		locker, fakes := ripeLocker(t, 1, WithFences(), noTrims, WithClockGuard(10*time.Second))
 		lock := mustAcquire(t, locker, "k")
 		if err := lock.Extend(t.Context(), 10*time.Second); err != nil { // the node knows the script now
 			t.Fatal(err)
@@ -585,7 +579,7 @@ func TestAVoteWhoseReplyTookLongerThanTheNodeTimeoutDoesNotCount(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			machine := new(sleeper)
-			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard(), WithFences(), machine.option())
+			locker, fakes := newLocker(t, 1, WithRestartGuard(10*time.Second), WithFences(), machine.option())
 			ripen(t, locker)
 			mustRelease(t, mustAcquire(t, locker, "warm"))
 			time.Sleep(2 * time.Second)
@@ -624,7 +618,7 @@ func TestBothHalvesOfAHoldAreLookedAt(t *testing.T) {
 	} {
 		bubble(t, what, func(t *testing.T) {
 			machine := new(sleeper)
-			locker, fakes := newLocker(t, 1, WithLongestTTL(10*time.Second), WithRestartGuard(), machine.option())
+			locker, fakes := newLocker(t, 1, WithRestartGuard(10*time.Second), machine.option())
 			fakes[0].Change(func(f *fakeNode) { f.Scriptless, f.Kind = true, fakenode.Valkey9 })
 			ripen(t, locker)
 			lock := mustAcquire(t, locker, "k")

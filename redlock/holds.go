@@ -92,11 +92,14 @@ func (h *holds) with(token string) *lease {
 	return h.locks[holdName{token, nil}]
 }
 
-// count is how many locks there are.
-func (h *holds) count() int {
+// count is how many locks there are, and the age of the oldest.
+func (h *holds) count(now clockdrift.Instant) (count int, oldest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.locks)
+	for _, l := range h.locks {
+		oldest = max(oldest, now.Sub(l.began))
+	}
+	return len(h.locks), oldest
 }
 
 // all returns the locks.
@@ -152,20 +155,28 @@ func (h *holds) watch(clock *clockdrift.Clock) {
 	}
 }
 
-// look removes locks that are over, and sets timers right if the machine has slept.
+// look removes locks that are over, gives forgotten ones back, and sets timers right if the machine
+// has slept.
 func (h *holds) look(clock *clockdrift.Clock) {
 	h.mu.Lock()
 	w := &h.sleep
 	slept := w.slept(clock)
+	var forgotten []*lease
 	for _, l := range h.locks {
-		if l.hold.Drops(w.now) { // a hold's mutex may be waiting for ours
+		switch {
+		case l.hold.Drops(w.now): // a hold's mutex may be waiting for ours
 			h.drop(l)
+		case l.forgotten():
+			forgotten = append(forgotten, l)
 		}
 	}
 	if w.on = len(h.locks) > 0 && !h.closed; w.on {
 		w.timer.Reset(wakeCheck)
 	}
 	h.mu.Unlock()
+	for _, l := range forgotten {
+		l.reclaim()
+	}
 	if slept {
 		for _, l := range h.all() {
 			l.arm(l.hold.Resume()) // the timers are set right

@@ -12,31 +12,28 @@ import (
 
 // ofKeys is the kind of a lock on several keys.
 func ofKeys(m *protocol.Many) *kind {
-	return &kind{Kind: protocol.Together(m), lease: newExclusive}
+	return &kind{Kind: protocol.Together(m)}
 }
 
-// maxKeys is the most keys of one AcquireAll.
+// maxKeys is the most keys of an AcquireAll.
 const maxKeys = protocol.MaxKeys
 
-// AcquireAll takes the locks on 1 to 128 keys, none of them twice, or on none of them, and waits as
-// [Locker.Acquire] does. It holds none of them while it waits, so their order does not matter, and
-// callers that take keys only in this way never wait for each other in a circle. Each key is the
-// same lock as that of Acquire, and of other libraries.
+// AcquireAll takes the locks on 1 to 128 keys, each named once, or on none of them, and waits as
+// [Locker.Acquire] does. It holds none of them while it waits: the order of the keys does not matter, and
+// callers that take keys only in this way never wait for each other in a circle. Each key is the same lock as
+// for Acquire, and for other libraries.
 //
-// A waiter stands in the line of each key (see [WithFairness]), and rests now and then, so that
-// callers that hold one of its keys get the other for which they wait: it is served once a time
-// between two rests is longer than others hold the keys. A caller whose context carries one of the
-// keys passes it. A key that other libraries always take may keep it waiting for ever.
+// A waiter queues on all its keys (see [WithFairness]). It periodically yields, so that callers that hold one
+// key and wait for another can finish. A key that other libraries always take may keep it waiting for ever.
 //
-// Every node must run scripts (+eval +evalsha), and may use ql:line:{KEY}. A Redis Cluster takes
-// only keys that have one hash tag, as {account}:1 and {account}:2. With [WithFences] all keys get
-// one number. The errors are those of Acquire; [Vote.Key] is the key that was in the way at a node.
+// Every node must run scripts. A Redis Cluster takes only keys with a common hash tag, as {account}:1 and
+// {account}:2. With [WithFences] all keys get one number. The errors are those of Acquire; Vote.Key is the key
+// in the way at a node.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, options ...AcquireOption) (*Lock, error) {
 	return l.obtainAll(ctx, keys, true, options)
 }
 
-// TryAcquireAll is [Locker.AcquireAll] that does not wait for a holder, as [Locker.TryAcquire].
-// Keys for which somebody waits in AcquireAll for some time are not free.
+// TryAcquireAll is AcquireAll without waiting for a holder.
 func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, options ...AcquireOption) (*Lock, error) {
 	return l.obtainAll(ctx, keys, false, options)
 }
@@ -44,9 +41,9 @@ func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, options ...Ac
 // obtainAll is obtain for several keys.
 func (l *Locker) obtainAll(ctx context.Context, keys []string, waits bool, options []AcquireOption) (*Lock, error) {
 	sorted := slices.Sorted(slices.Values(keys))
-	return obtain(ctx, l, AcquireStart{Key: namesOf(sorted), Keys: keys, Kind: KindKeys, Waits: waits}, func(ctx context.Context) (request, error) {
+	return obtain(ctx, l, AcquireStart{Key: namesOf(sorted), Keys: keys, Kind: kindKeys, Waits: waits}, func(ctx context.Context) (request, error) {
 		return l.prepareAll(ctx, sorted, options)
-	}, asLock)
+	})
 }
 
 // prepareAll is prepare for several keys, in order.
@@ -86,5 +83,5 @@ func namesOf(keys []string) string {
 	return strings.Join(keys, ", ")
 }
 
-// several reports whether several keys or permits are to be had as one lock.
+// several reports whether several keys or permits are wanted as one lock.
 func (r *request) several() bool { return r.kind.wants() > 0 }

@@ -10,56 +10,39 @@ import (
 	"time"
 )
 
-// A heldLock is what locks of all kinds have in common.
-type heldLock interface {
-	Key() string
-	Token() string
-	String() string
-	GoString() string
-	Context() context.Context
-	Until() time.Time
-	Valid() bool
-	Fence() int64
-	Votes() []Vote
-	Confirm(ctx context.Context) (bool, error)
-	Extend(ctx context.Context, ttl time.Duration) error
-	Release() error
-	Abandon() error
-}
-
 // kindsOfLocks acquire a lock of each kind, under one name.
-var kindsOfLocks = map[string]func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error){
-	"an exclusive lock": func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error) {
+var kindsOfLocks = map[string]func(l *Locker, ctx context.Context, options ...AcquireOption) (*Lock, error){
+	"an exclusive lock": func(l *Locker, ctx context.Context, options ...AcquireOption) (*Lock, error) {
 		return l.Acquire(ctx, "k", options...)
 	},
-	"a shared lock": func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error) {
+	"a shared lock": func(l *Locker, ctx context.Context, options ...AcquireOption) (*Lock, error) {
 		return l.AcquireShared(ctx, "k", options...)
 	},
-	"several keys": func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error) {
+	"several keys": func(l *Locker, ctx context.Context, options ...AcquireOption) (*Lock, error) {
 		return l.AcquireAll(ctx, []string{"k", "l", "m"}, options...)
 	},
-	"a permit": func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error) {
+	"a permit": func(l *Locker, ctx context.Context, options ...AcquireOption) (*Lock, error) {
 		s, err := l.Semaphore("k", 2)
 		if err != nil {
 			return nil, err
 		}
 		return s.Acquire(ctx, options...)
 	},
-	"several permits": func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error) {
+	"several permits": func(l *Locker, ctx context.Context, options ...AcquireOption) (*Lock, error) {
 		s, err := l.Semaphore("k", 3)
 		if err != nil {
 			return nil, err
 		}
 		return s.AcquireN(ctx, 2, options...)
 	},
-	"what was downgraded": func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error) {
+	"what was downgraded": func(l *Locker, ctx context.Context, options ...AcquireOption) (*Lock, error) {
 		lock, err := l.Acquire(ctx, "k", options...)
 		if err != nil {
 			return nil, err
 		}
 		return lock.Downgrade(ctx)
 	},
-	"what was upgraded": func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error) {
+	"what was upgraded": func(l *Locker, ctx context.Context, options ...AcquireOption) (*Lock, error) {
 		lock, err := l.AcquireShared(ctx, "k", options...)
 		if err != nil {
 			return nil, err
@@ -69,12 +52,12 @@ var kindsOfLocks = map[string]func(l *Locker, ctx context.Context, options ...Ac
 }
 
 // onEachKind runs a test with a lock of each kind, on five nodes.
-func onEachKind(t *testing.T, options []Option, acquire []AcquireOption, test func(t *testing.T, locker *Locker, fakes []*fakeNode, lock heldLock)) {
+func onEachKind(t *testing.T, options []Option, acquire []AcquireOption, test func(t *testing.T, locker *Locker, fakes []*fakeNode, lock *Lock)) {
 	t.Helper()
 	for name, take := range kindsOfLocks {
 		bubble(t, name, func(t *testing.T) {
 			locker, fakes := newLocker(t, 5, options...)
-			var lock heldLock
+			var lock *Lock
 			for i := range 2 { // at the first time the nodes do not know the scripts yet
 				var err error
 				lock, err = take(locker, t.Context(), acquire...)
@@ -91,10 +74,10 @@ func onEachKind(t *testing.T, options []Option, acquire []AcquireOption, test fu
 }
 
 func TestEveryKindKeepsThePromisesOfALock(t *testing.T) {
-	onEachKind(t, []Option{WithTTL(10 * time.Second), WithFences()}, nil, func(t *testing.T, locker *Locker, fakes []*fakeNode, lock heldLock) {
+	onEachKind(t, []Option{WithTTL(10 * time.Second), WithFences()}, nil, func(t *testing.T, locker *Locker, fakes []*fakeNode, lock *Lock) {
 		granted := 0
 		for _, vote := range lock.Votes() {
-			if vote.Answer == Granted {
+			if vote.Answer == grantedVote {
 				granted++
 			}
 		}
@@ -137,7 +120,7 @@ func TestEveryKindKeepsThePromisesOfALock(t *testing.T) {
 }
 
 func TestPitfall19OfEveryKindARenewalThatHangsEndsTheContextAtTheDeadline(t *testing.T) {
-	onEachKind(t, []Option{WithTTL(10 * time.Second)}, []AcquireOption{WithRenewal()}, func(t *testing.T, _ *Locker, fakes []*fakeNode, lock heldLock) {
+	onEachKind(t, []Option{WithTTL(10 * time.Second)}, []AcquireOption{WithRenewal()}, func(t *testing.T, _ *Locker, fakes []*fakeNode, lock *Lock) {
 		time.Sleep(time.Minute)
 		if !lock.Valid() {
 			t.Fatalf("a lock that is renewed is lost: %v", context.Cause(lock.Context()))
@@ -155,7 +138,7 @@ func TestPitfall19OfEveryKindARenewalThatHangsEndsTheContextAtTheDeadline(t *tes
 }
 
 func TestPitfall21OfEveryKindNoRenewalLengthensALease(t *testing.T) {
-	onEachKind(t, []Option{WithTTL(10 * time.Second)}, []AcquireOption{WithRenewal()}, func(t *testing.T, _ *Locker, fakes []*fakeNode, lock heldLock) {
+	onEachKind(t, []Option{WithTTL(10 * time.Second)}, []AcquireOption{WithRenewal()}, func(t *testing.T, _ *Locker, fakes []*fakeNode, lock *Lock) {
 		for range 20 {
 			time.Sleep(7 * time.Second)
 			changeAll(fakes, func(f *fakeNode) {
@@ -174,7 +157,7 @@ func TestPitfall21OfEveryKindNoRenewalLengthensALease(t *testing.T) {
 }
 
 func TestCloseReleasesLocksOfEveryKind(t *testing.T) {
-	onEachKind(t, nil, nil, func(t *testing.T, locker *Locker, fakes []*fakeNode, lock heldLock) {
+	onEachKind(t, nil, nil, func(t *testing.T, locker *Locker, fakes []*fakeNode, lock *Lock) {
 		held := lock.Context()
 		if err := locker.Close(); err != nil || !errors.Is(context.Cause(held), ErrClosed) || lock.Valid() {
 			t.Errorf("Close = %v, and the context ended because of %v", err, context.Cause(held))
@@ -188,7 +171,7 @@ func TestCloseReleasesLocksOfEveryKind(t *testing.T) {
 }
 
 func TestALostLockOfEveryKindSaysSo(t *testing.T) {
-	onEachKind(t, []Option{WithTTL(time.Second)}, nil, func(t *testing.T, _ *Locker, _ []*fakeNode, lock heldLock) {
+	onEachKind(t, []Option{WithTTL(time.Second)}, nil, func(t *testing.T, _ *Locker, _ []*fakeNode, lock *Lock) {
 		time.Sleep(2 * time.Second)
 		if lock.Valid() || !errors.Is(context.Cause(lock.Context()), ErrLost) {
 			t.Errorf("after its lease it is valid: %v, and ended because of %v", lock.Valid(), context.Cause(lock.Context()))

@@ -15,10 +15,10 @@ import (
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
-// behindAll is the line of a try that has no rank.
+// behindAll is the line of a try without a rank.
 var behindAll = &protocol.Line{Ticket: protocol.Ticket{Class: protocol.WantsOne}}
 
-// heed makes the request heed the tickets in line, but for those that wait for what ctx carries.
+// heed makes the request heed the tickets in line, but for waiters that wait for keys of ctx.
 func (l *Locker) heed(ctx context.Context, r *request) {
 	under := len(l.carries(ctx)) > 0
 	if !under && !r.several() && !r.kind.joins() {
@@ -39,10 +39,10 @@ func (l *Locker) heed(ctx context.Context, r *request) {
 	}
 }
 
-// heldBy returns the keys that ctx carries, in order.
+// heldBy returns the keys of ctx, in order.
 func (l *Locker) heldBy(ctx context.Context) (keys []string) {
 	for _, lock := range l.carries(ctx) {
-		if lock.slots != nil || !lock.Valid() {
+		if lock.slots != nil || !lock.valid() {
 			continue
 		}
 		keys = append(keys, lock.hold.Names()...)
@@ -60,9 +60,9 @@ func (l *Locker) nameOf(r request) string {
 }
 
 // inLine is the exclusive lock of a waiter with a ticket, of a Locker without [WithFairness].
-var inLine = &kind{Kind: protocol.InLine, lease: exclusive.lease}
+var inLine = &kind{Kind: protocol.InLine}
 
-// ages reports whether waiters for it leave tickets from some time on, if they may at all.
+// ages reports whether waiters leave tickets from some age on, if they may at all.
 func (r *request) ages() bool {
 	return r.kind == exclusive || r.kind.pool == nil && r.several() || r.kind.permits > 1
 }
@@ -70,7 +70,7 @@ func (r *request) ages() bool {
 // heeds reports whether tries heed the tickets in line.
 func (r *request) heeds() bool { return r.kind.pool != nil || r.kind.HeedsLine || r.kind.Joins }
 
-// most is how many a waiter may want that does not wait for what the caller has of them.
+// most is the greatest wish of a waiter that does not wait for the caller's permits.
 func (r *request) most() int {
 	if r.kind.pool == nil {
 		return maxKeys
@@ -78,8 +78,8 @@ func (r *request) most() int {
 	return r.line.Most
 }
 
-// What a Locker knows of others that wait for keys, as the nodes name these. It is no longer true a
-// second later.
+// A knowledge is a Locker's knowledge of other waiters for keys, by the nodes' answers. It is forgotten
+// after a second.
 type knowledge struct {
 	count atomic.Int32 // for whoever knows of nobody
 
@@ -89,14 +89,15 @@ type knowledge struct {
 
 const (
 	knowledgeLife = time.Second
-	knowledgeSize = 4096 // keys: what is more is not known
+	knowledgeSize = 4096 // keys; further ones are not known
 )
 
-// has reports whether somebody is known to wait for the key.
-func (k *knowledge) has(prefix, key string, now clockdrift.Instant) bool {
+// has reports whether somebody is known to wait for the key. It reads the clock only where somebody waits at all.
+func (k *knowledge) has(prefix, key string, clock *clockdrift.Clock) bool {
 	if k.count.Load() == 0 {
 		return false
 	}
+	now := clock.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return now < k.until[prefix+key]
@@ -121,20 +122,25 @@ func (k *knowledge) put(key string, waits bool, now clockdrift.Instant) {
 		}
 		k.until[key] = now.Add(knowledgeLife)
 	}
-	k.count.Store(int32(len(k.until))) //nolint:gosec // it is small
+	k.count.Store(int32(len(k.until))) //nolint:gosec // small
 }
 
-// learnWaiters takes what a try in line says of others there.
+// knowsOthers reports whether others are known to stand in the key's line, in which waiters of this Locker may stand, too.
+func (l *Locker) knowsOthers(r request) bool {
+	return (r.kind == exclusive || r.kind == fair) && l.known.has(l.options.prefix, r.key, l.clock) && l.nameOf(r) != ""
+}
+
+// learnWaiters takes in a try's news of other waiters.
 func (l *Locker) learnWaiters(lock *lease) {
-	if lock == nil || lock.hold.Kind != inLine.Kind {
+	if lock == nil || lock.hold.Kind != inLine.Kind && lock.hold.Kind != fair.Kind {
 		return
 	}
 	found := lock.hold.Last().Found()
 	l.known.put(l.options.prefix+lock.hold.Key, found.Crowded || found.Outranked, l.clock.Now())
 }
 
-// addTicket gives a waiter's try its rank and its ticket. Until the nodes have told their time it has
-// none.
+// addTicket gives a waiter's try its rank and its ticket. Before the nodes have told their time there is no
+// rank.
 func (h host) addTicket(w *waiting.Waiter, r *request) {
 	line := *r.line
 	if r.line = &line; r.kind == exclusive {
@@ -143,18 +149,15 @@ func (h host) addTicket(w *waiting.Waiter, r *request) {
 	if h.Rank(w) == 0 {
 		return
 	}
-	line.Ticket, line.Stays = *h.ticket(w), w.Stays
-	if lead := w.Lines.Lead(w); lead != w { // they ask as one, and the first of them stands for all
-		line.Rank, line.Stays = h.Rank(lead), false
-	}
-	line.Shy = r.kind == inLine && !w.Crowded()
-	w.Ticketed = w.Ticketed || line.Stays && !line.Shy
+	line.Ticket, line.Stays = *h.ticket(w), w.Ticket != nil
+	line.Rank = h.Rank(w.Lead()) // called waiters ask as one, and the first stands for all
+	line.Shy = r.kind == inLine && !w.Crowded
 }
 
-// ticketOf is what a waiter leaves in its keys' lines, without its rank.
-func (l *Locker) ticketOf(w *waiting.Waiter) *protocol.Ticket {
+// ticket is a waiter's ticket in its keys' lines.
+func (h host) ticket(w *waiting.Waiter) *protocol.Ticket {
 	r := w.Call.(*request)
-	t := &protocol.Ticket{Class: r.line.Class, Number: r.line.Number, Name: l.name}
+	t := &protocol.Ticket{Class: r.line.Class, Number: r.line.Number, Name: h.name, Rank: h.Rank(w)}
 	if r.several() {
 		t.Name += "." + strconv.FormatInt(w.Number, 10)
 	} else {
@@ -163,15 +166,8 @@ func (l *Locker) ticketOf(w *waiting.Waiter) *protocol.Ticket {
 	return t
 }
 
-// ticket is what a waiter leaves in its keys' lines.
-func (h host) ticket(w *waiting.Waiter) *protocol.Ticket {
-	t := h.ticketOf(w)
-	t.Rank = h.Rank(w)
-	return t
-}
-
-// Rank is that of a waiter, the same for all of its tries; 0: it has none, or the nodes have
-// not told their time.
+// Rank is a waiter's rank, the same for all of its tries; 0: it has none, or the nodes have not told their
+// time.
 func (h host) Rank(w *waiting.Waiter) int64 {
 	if rank := w.NodeRank.Load(); rank != 0 {
 		return rank
@@ -182,8 +178,8 @@ func (h host) Rank(w *waiting.Waiter) int64 {
 	return w.NodeRank.Load()
 }
 
-// Behind reports whether a set's ticket is behind another one's in the lines of both: see line.lua.
-// Until the nodes have told their time, it does if it began later.
+// Behind reports whether a set's ticket is behind another set's in the lines of both: see line.lua. Before
+// the nodes have told their time, the later set is behind.
 func (h host) Behind(w, other *waiting.Waiter) bool {
 	switch own, others := h.Rank(w), h.Rank(other); {
 	case own == 0 || others == 0:
@@ -194,28 +190,23 @@ func (h host) Behind(w, other *waiting.Waiter) bool {
 	return h.ticket(w).String() > h.ticket(other).String()
 }
 
-// NewTicket returns the places of a ticket that no node has.
-func (h host) NewTicket() any { return h.board.NewTicket() }
-
-// Leaves takes a waiter's ticket out of the lines of its keys, at the nodes that may have it, and leaves that of the next
-// of the Locker's waiters there, if there is one.
-func (h host) Leaves(w, next *waiting.Waiter) {
-	r, ticket := w.Call.(*request), w.Places().(*quorum.Ticket)
-	if next == nil && !ticket.Somewhere() {
-		return
-	}
+// NewTicket returns a waiter's ticket, which no node has yet.
+func (h host) NewTicket(w *waiting.Waiter) waiting.Ticket {
+	r := w.Call.(*request)
 	line := *r.line
 	line.Ticket, line.Stays = *h.ticket(w), true
-	if next == nil {
-		ticket.Leave(h.board, r.kind.Kind, w.Key, &line, nil, nil)
-	} else {
-		ticket.Leave(h.board, r.kind.Kind, w.Key, &line, next.Places().(*quorum.Ticket), h.ticket(next))
-	}
+	return &quorum.Ticket{Board: h.board, Kind: r.kind.Kind, Key: w.Key, Line: line, At: make([]atomic.Int32, len(h.board.Nodes))}
 }
 
-// learnClock notes how far the nodes' clocks are ahead of ours, in microseconds, by what they have told
-// with a refusal; 0: they have not. All waits of the Locker are dated by one such offset, so that
-// they have the order in which they began: by that which was the least on its way.
+// Leaves takes a ticket out of the lines of its keys, and puts next there in the same step, if not nil.
+func (host) Leaves(was, next waiting.Ticket) {
+	instead, _ := next.(*quorum.Ticket)
+	was.(*quorum.Ticket).Leave(instead)
+}
+
+// learnClock notes how far the nodes' clocks are ahead of ours, in microseconds, as told with a refusal; 0:
+// not told. All waits of the Locker are dated by one offset, which keeps their order: the offset of the
+// fastest reply.
 func (l *Locker) learnClock(offset int64) {
 	known := l.waitClock.Load()
 	if offset != 0 && (known == 0 || offset > known || known-offset > maxWaitDrift.Microseconds()) {
@@ -223,7 +214,7 @@ func (l *Locker) learnClock(offset int64) {
 	}
 }
 
-// maxWaitDrift is how far the nodes' time may be from what it was taken for.
+// maxWaitDrift is the greatest error of the nodes' time.
 const maxWaitDrift = time.Second
 
 // since is a moment by the nodes' clocks, in microseconds; 0: they have not told.

@@ -3,160 +3,112 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
-	"github.com/quorumlock/quorumlock/internal/fault"
 	kernel "github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
-// A Lock is what this process holds alone, until its lease ends, it is released, or the Locker is
-// closed: a key ([Locker.Acquire]), several keys ([Locker.AcquireAll]), or permits of a
-// [Semaphore]. Several are one lock: if one of them is lost at a majority of the nodes, no
-// extension succeeds any more, and all are lost at the deadline; the error names the key. All
+// A Lock is held by this process until it is released, its lease ends, or the Locker is closed: alone a key
+// ([Locker.Acquire]), several keys ([Locker.AcquireAll]) or permits of a [Semaphore], or a key together with
+// other readers ([Locker.AcquireShared]). Several are one lock: if one key is lost at a majority of the
+// nodes, no extension succeeds any more, and all keys are lost at the deadline; the error names the key. All
 // methods are safe for concurrent use.
-type Lock struct{ handle }
-
-// Keys returns the keys, in order: of a lock on one key that key, of permits the semaphore's.
-func (l *Lock) Keys() []string {
-	if l.kind() == KindKeys {
-		return slices.Clone(l.hold.Many.Names)
-	}
-	return []string{l.hold.Key}
+//
+// A lock is renewed until it is released, but for [WithoutRenewal] and [WithMaxHold]. A renewed lock that
+// the program can no longer reach, neither by the Lock nor by its Context or an unended context derived from
+// it, is given back within a second after the garbage collector has seen that ([LockForgotten]). Keep the
+// Lock for as long as the key is to be held: a deferred Release does.
+type Lock struct {
+	// Every method that users call has the Lock as its receiver, and not the lease: a method value, as of a
+	// deferred Release, then holds the Lock, and so the Lock is not forgotten.
+	*lease
+	ctx *heldContext // handed out; nil until then. Guarded by lease.mu
 }
 
-// Slots returns which slots of its semaphore a lock has, in order, from 0 on; nil if it is none on
-// permits. No other valid lock has one of them, so a slot can name what a permit is for, as GPU 3.
-// Fences ([WithFences]) are those of a slot: compare them with those of the same slot only. Several
-// permits have one number, greater than those of all earlier holders of each.
+// Shared reports whether other readers may have the key at the same time: see
+// [Locker.AcquireShared].
+func (l *Lock) Shared() bool { return l.hold.Kind.Joins }
+
+// Keys returns the keys, in order; of permits the semaphore's.
+func (l *Lock) Keys() []string { return slices.Clone(l.keys()) }
+
+// keys are the user's names, in order; of permits the semaphore's.
+func (l *lease) keys() []string {
+	if l.slots != nil {
+		return []string{l.hold.Key}
+	}
+	return l.hold.Names()
+}
+
+// Slots returns the slots of its semaphore that a lock has, in order, from 0 on; nil if the lock is not on
+// permits. No other valid lock has one of them: a slot can name a resource, as GPU 3. Fences ([WithFences])
+// are a slot's: compare them with those of the same slot only.
 func (l *Lock) Slots() []int { return l.slots.numbers() }
 
-// A kind is a way to hold keys, and what an acquire hands out for it.
+// Age returns for how long the lock has been held.
+func (l *Lock) Age() time.Duration { return l.locker.clock.Now().Sub(l.began) }
+
+// A kind is a way to hold keys.
 type kind struct {
 	*protocol.Kind
-	lease func() *lease
 
-	pool    *pool // the slots of which some are held; nil: the key itself is
-	permits int   // so many slots are held as one lock; 0: one, by itself
-	// try asks for any of several slots, each of which has a kind of its own; nil: it is the key.
-	try func(ctx context.Context, r request, waits bool, bound *clockdrift.Instant) (*lease, error)
+	pool    *pool   // the slots of which some are held; nil: the key itself is held
+	permits int     // slots that are held as one lock; 0: a single one, by itself
+	slots   slotSet // the slots that an acquire hands out; nil: the key itself
+	// try asks for any of several slots, each with a kind of its own; nil: the kind has a key.
+	try func(ctx context.Context, r request, waits bool) (*lease, error)
 }
 
-var exclusive = &kind{Kind: protocol.Exclusive, lease: newExclusive}
+var exclusive = &kind{Kind: protocol.Exclusive}
 
-func newExclusive() *lease {
-	l := new(struct {
-		Lock
-		body lease
-	})
-	return l.init(&l.body, &l.Lock)
-}
-
-// A handle is what a user has of a lease: the hold itself, or a view of it.
-type handle struct {
-	*lease
-	view *view // nil: the hold itself
-}
-
-// init makes h the handle of l, in a public lock.
-func (l *handle) init(of *lease, public carried) *lease {
-	l.lease, of.public = of, public
-	return of
-}
-
-// over is ErrReleased if h is a view that was released.
-func (l *handle) over(what string) error {
-	if l.view != nil && l.view.released.Load() {
-		return &fault.StateError{Op: what, Key: l.hold.Key, Why: ErrReleased}
-	}
-	return nil
-}
-
-// Context returns a context that descends from the one given to Acquire, and ends with the lease,
-// or just before a release is sent. It ends by a local timer; its Err and Done, but not what is
-// derived from it, also compare the clock, for a timer is late where the process was stopped.
-// context.Cause says why: [ErrLost] (after failed renewals with a [*QuorumError]), [ErrReleased] or
-// [ErrClosed]. Give it to all work that the lock protects.
-func (l *handle) Context() context.Context {
-	if l.view != nil {
-		return l.view.ctx
-	}
-	return l.lease.Context()
-}
-
-// Valid reports whether the lease still runs. Run work that may outlast it under Context.
-func (l *handle) Valid() bool { return l.over("") == nil && l.lease.Valid() }
-
-// Extend prolongs the lease to ttl from now, and never shortens it. The ttl is bounded and rounded
-// as that of [WithTTL], and cut to what [WithMaxHold] leaves. Nodes that have lost the key get it
-// again. It counts only if a quorum agrees before the lease ends; one that fails before that
-// changes nothing, and may be repeated. For the errors see the table of the package.
-func (l *handle) Extend(ctx context.Context, ttl time.Duration) error {
-	if err := l.over("extend"); err != nil {
-		return err
-	}
-	return l.lease.Extend(ctx, ttl)
-}
-
-// Release ends the lock's context, with the cause [ErrReleased], and then deletes the key at all
-// nodes. It waits until a quorum has confirmed that, for one node time-out at the most: defer it.
-// The other nodes, and failures at a minority, are handled in the background, until [Locker.Close].
-// For the errors see the table of the package: [ErrLost] says that the work may not have been
-// protected to its end. A view ([WithReentry]) sends nothing.
-func (l *handle) Release() error {
-	if l.view != nil {
-		return l.view.release("release", l.lease)
-	}
-	return l.lease.Release()
-}
-
-// Abandon ends the hold, sends nothing, and leaves the key to its TTL: until then nobody else gets
-// it. It is for a job that must not run again soon after it has succeeded. An extension under way
-// may still prolong the key. A token of the user's own ([WithToken]) is spent for this Locker only.
-// The error matches [ErrLost], [ErrReleased] or [ErrClosed] if the hold had ended before.
-func (l *handle) Abandon() error {
-	if l.view != nil {
-		return l.view.release("abandon", l.lease)
-	}
-	return l.lease.Abandon()
-}
-
-// A lease is what locks of all kinds have in common.
+// A lease is common to locks of all kinds.
 type lease struct {
-	public      carried // what embeds it, and is handed out
 	locker      *Locker
-	slots       slotSet // of a semaphore, which it has; nil: it has the key itself
+	slots       slotSet // slots of a semaphore; nil: the key itself
 	hold        quorum.Hold
-	acquisition *acquisition // what hooks are told of; nil: none are
-	row         waiting.Row  // of hand-overs, by which it came
+	parent      context.Context //nolint:containedctx // for the lock's own context: the call's, by the hooks
+	acquisition *acquisition    // nil: no hooks are told
+	row         waiting.Row     // the hand-overs before
 
-	mu    sync.Mutex   // guards all below
-	ctx   *heldContext // handed out; nil until then
-	timer *time.Timer  // ends ctx at the deadline
-	over  error        // the cause that ctx ends with; nil: the hold goes on
+	began  clockdrift.Instant // the hold
+	handle weak.Pointer[Lock] // handed out: nothing here keeps it
+	from   [6]uintptr         // the calls that have acquired the lock, if it is renewed
+	handed atomic.Bool        // handle and from are set
+	gone   atomic.Bool        // it was forgotten: set before the hold ends
+
+	mu     sync.Mutex              // guards all below
+	cancel context.CancelCauseFunc // ends the lock's context; nil: nobody has asked for the context
+	timer  *time.Timer             // ends the context at the deadline
+	wanted chan struct{}           // see [Lock.Wanted]; nil: nobody has asked for it
+	over   error                   // the cause of the context's end; nil: the hold goes on
 }
 
-// Key returns the key, as it was given; of several keys the text by which errors call them.
-func (l *lease) Key() string { return l.hold.Key }
+// Key returns the key, as it was given; for several keys their text in errors.
+func (l *Lock) Key() string { return l.hold.Key }
 
-// Token returns the random value of the key on the nodes. Whoever knows it can release the lock:
-// keep it out of logs.
-func (l *lease) Token() string { return l.hold.Token }
+// Token returns the random value of the key on the nodes. Whoever knows the token can release the lock: keep
+// it out of logs.
+func (l *Lock) Token() string { return l.hold.Token }
 
-// Fence returns the number that orders the holders of the key, or 0 without [WithFences]. Give it
-// to the store that the lock protects, which refuses a number below the greatest that it has seen
-// (package fence helps).
-func (l *lease) Fence() int64 { return l.hold.Fence() }
+// Fence returns the number that orders the holders of the key, or 0 without [WithFences]. Give it to the
+// store that the lock protects: the store refuses a number below the greatest so far (package fence helps).
+func (l *Lock) Fence() int64 { return l.hold.Fence() }
 
-// String shows the key or the keys, the slots of permits, and what is left of the lease, not the
-// token.
-func (l *lease) String() string {
+// String shows the keys, slots, and rest of the lease, but not the token.
+func (l *Lock) String() string {
 	what := fmt.Sprintf("lock %q", l.Key())
+	if l.Shared() {
+		what = "shared " + what
+	}
 	switch slots := l.slots.numbers(); len(slots) {
 	case 0:
 	case 1:
@@ -170,26 +122,50 @@ func (l *lease) String() string {
 	return what + ", over"
 }
 
-// GoString is String, so that no format shows the token.
-func (l *lease) GoString() string { return l.String() }
+// GoString is String: no format shows the token.
+func (l *Lock) GoString() string { return l.String() }
 
-// Until returns the deadline, clock drift taken off, as a wall-clock time, which may be stepped: to
-// test the lease, call Valid.
-func (l *lease) Until() time.Time {
+// Until returns the deadline, clock drift taken off, as a wall-clock time, which may be stepped: to test the
+// lease, call Valid.
+func (l *Lock) Until() time.Time { return l.until() }
+
+// until is the deadline by the wall clock.
+func (l *lease) until() time.Time {
 	left := l.hold.Left()
 	return time.Now().Add(left).Round(0) // without the monotonic part, which stops while a machine sleeps
 }
 
 // Valid reports whether the lease still runs.
-func (l *lease) Valid() bool { return l.hold.Left() > 0 }
+func (l *Lock) Valid() bool { return l.valid() }
 
-// A keeper is a lease as its hold sees it: the [quorum.Keeper].
+func (l *lease) valid() bool { return l.hold.Left() > 0 }
+
+// handOut makes the user's Lock of the lease.
+func (l *lease) handOut() *Lock {
+	lock := &Lock{lease: l}
+	l.handle = weak.Make(lock)
+	if l.hold.Renewal != nil {
+		runtime.Callers(2, l.from[:])
+	}
+	l.handed.Store(true)
+	return lock
+}
+
+// handedOut is the user's Lock; nil: not handed out yet, or out of reach.
+func (l *lease) handedOut() *Lock {
+	if !l.handed.Load() {
+		return nil
+	}
+	return l.handle.Value()
+}
+
+// A keeper is a lease for its hold: the [quorum.Keeper].
 type keeper lease
 
-// Begins notes that the hold begins, and may end that of a reader which it goes on with: see
-// [quorum.Keeper].
+// Begins notes that the hold begins, and may end the reader's hold before it: see [quorum.Keeper].
 func (k *keeper) Begins(now clockdrift.Instant) error {
 	l := (*lease)(k)
+	l.began = now
 	switch {
 	case !l.locker.holds.add(l):
 		return ErrClosed
@@ -225,9 +201,9 @@ func (k *keeper) Ends(e quorum.End) (cause error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over = cause; l.ctx != nil {
+	if l.over = cause; l.cancel != nil {
 		l.timer.Stop()
-		l.ctx.cancel(cause)
+		l.cancel(cause)
 	}
 	if l.acquisition != nil {
 		l.acquisition.over(e, cause)
@@ -237,54 +213,22 @@ func (k *keeper) Ends(e quorum.End) (cause error) {
 
 type lockKey struct{}
 
-// What is carried by a context is a lock of any kind, or a view of one.
-type carried interface {
-	LockInfo
-	Context() context.Context
-	Release() error
-	body() *lease
-}
-
-// A public lock is one of a certain kind.
-type public interface {
-	carried
-	comparable
-}
-
-func (l *lease) body() *lease { return l }
-
-// FromContext returns the lock on a key, several keys or permits whose [Lock.Context] ctx is or
-// descends from, the innermost if there are several, or nil.
-func FromContext(ctx context.Context) *Lock { return fromContext[*Lock](ctx) }
-
-// SharedFromContext is FromContext for readers.
-func SharedFromContext(ctx context.Context) *SharedLock { return fromContext[*SharedLock](ctx) }
-
-func fromContext[L public](ctx context.Context) (lock L) {
-	for at := innermost(ctx); at != nil; at = innermost(at.body().hold.Parent) { //nolint:contextcheck // ctx descends from it
-		if lock, ok := at.(L); ok {
-			return lock
-		}
-	}
+// FromContext returns the lock whose [Lock.Context] ctx is or descends from, the innermost if there
+// are several, or nil.
+func FromContext(ctx context.Context) *Lock {
+	lock, _ := ctx.Value(lockKey{}).(*Lock)
 	return lock
 }
 
-// innermost returns the lock of any kind that ctx carries, or nil.
-func innermost(ctx context.Context) carried {
-	at, _ := ctx.Value(lockKey{}).(carried)
-	return at
-}
-
-// Detach returns a context like ctx that carries no lock: what runs under it does not work for
-// the locks of ctx, and may outlive them. It keeps the end of ctx; for one that does not end with
-// the lock, give it context.WithoutCancel(ctx).
+// Detach returns a context like ctx that carries no lock: its work is not for the locks of ctx, and may
+// outlive them. It keeps the end of ctx; to outlive ctx, too, give it context.WithoutCancel(ctx).
 func Detach(ctx context.Context) context.Context { return context.WithValue(ctx, lockKey{}, nil) }
 
-// holder returns the valid lock of l on key that ctx carries, or nil. Locks may be nested: each
-// has the context that it was acquired under.
+// holder returns the valid lock of l on key that ctx carries, or nil. Locks may be nested: each has the
+// context under which it was acquired.
 func (l *Locker) holder(ctx context.Context, key string) *lease {
 	for _, lock := range l.carries(ctx) {
-		if lock.slots == nil && lock.hold.Has(key) && lock.Valid() {
+		if lock.slots == nil && lock.hold.Has(key) && lock.valid() {
 			return lock
 		}
 	}
@@ -293,15 +237,15 @@ func (l *Locker) holder(ctx context.Context, key string) *lease {
 
 // carries returns the locks of l that ctx carries, the innermost first.
 func (l *Locker) carries(ctx context.Context) (all []*lease) {
-	for at := innermost(ctx); at != nil; at = innermost(at.body().hold.Parent) { //nolint:contextcheck // ctx descends from it
-		if at.body().locker == l {
-			all = append(all, at.body())
+	for at := FromContext(ctx); at != nil; at = FromContext(at.parent) { //nolint:contextcheck // ctx descends from it
+		if at.locker == l {
+			all = append(all, at.lease)
 		}
 	}
 	return all
 }
 
 // Votes returns each node's answer to the acquire so far.
-func (l *lease) Votes() []Vote {
+func (l *Lock) Votes() []Vote {
 	return votes(l.hold.Last().Tally())
 }

@@ -80,16 +80,14 @@ func (c *crew) join() {
 	c.joined.Wait()
 }
 
-// New returns a Locker on the nodes, which an adapter such as driver/goredis makes from clients or
-// URLs. It sends nothing: a node is probed when it is first used. A minority that is down or unfit
-// does not show in any result: see [Locker.Check] and [OnEvent].
+// New returns a Locker on the nodes, which an adapter such as driver/goredis makes from clients or URLs. It
+// sends nothing: a node is probed when it is first used. A minority that is down or unfit does not show in any
+// result: see [Locker.Check] and [Hooks].
 //
-// Nodes must be independent masters: neither replicas of each other nor parts of one cluster. N
-// nodes survive the loss of (N−1)/2, rounded down, so an odd number is best. Several Lockers may
-// share nodes: the last one to be closed closes their drivers. Make one for a program, or for
-// each set of options, and not for each request: a Locker has goroutines until [Locker.Close]. When
-// more than 64 are open on a node of one name, the log ([slog.Default]) says so, once in the life of
-// the process.
+// Nodes must be independent masters: neither replicas of each other nor parts of one cluster. N nodes survive
+// the loss of (N−1)/2, rounded down, so an odd number is best. Make one Locker for a program, and not for each
+// request: it has goroutines until [Locker.Close]. Several Lockers may share nodes: the last one to be closed
+// closes their drivers.
 func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	o := defaults()
 	if err := apply(options, func(option Option) { option.locker(&o) }); err != nil {
@@ -119,7 +117,7 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	}
 	c.Life, l.kill = context.WithCancel(context.Background())
 	l.board = quorum.NewBoard(quorum.Config{
-		NodeTimeout: l.options.timeout, Fences: o.fences, ReadAge: o.guard() / 2, Closing: l.closing,
+		NodeTimeout: l.options.timeout, Fences: o.fences, ReadAge: o.longest / 2, Closing: l.closing,
 	}, node.NewSet(c, nodes))
 	l.room = waiting.Room{Clock: l.clock, Batch: node.MaxBatch, Closing: l.closing, Trip: func() time.Duration { return l.board.Trip() + o.durability().Wait() }}
 	l.name = l.board.Random.Nonce()
@@ -145,10 +143,10 @@ func (l *Locker) nodeConfig(size int) node.Config {
 		Owe:     func(change int) { l.board.Keys.Await(change) },
 		Heard:   func(key string) { l.known.put(key, true, l.clock.Now()) },
 		Timeout: o.timeout(o.acquire.ttl), TTL: o.acquire.ttl, Drift: o.drift, Prefix: o.prefix, Quorum: majority,
-		EvictingOK: o.evictingOK, NeedsTime: o.fences, Durability: o.durability(), ClockGuard: o.clockGuard(),
+		EvictingOK: o.evictingOK, NeedsTime: o.fences, Durability: o.durability(), ClockGuard: o.clockLongest,
 	}
 	if o.guards {
-		c.Restarts = gate.NewRestarts(memory.Settings{Longest: o.guard(), NodeSet: o.nodeSet, Size: size}, o.prefix, l.clock)
+		c.Restarts = gate.NewRestarts(memory.Settings{Longest: o.longest, NodeSet: o.nodeSet, Size: size}, o.prefix, l.clock)
 	}
 	return c
 }

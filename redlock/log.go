@@ -12,14 +12,11 @@ import (
 // LogTo returns hooks for [WithHooks] that log what an operator should know:
 //
 //	Error  a lock was lost: its key, why, and how long it was held; a function of hooks has panicked
-//	Warn   a renewal that not all nodes have granted, with the nodes that have not; and news of a
-//	       node: it is down, in quarantine, its clock was set, …; calls of hooks were left out
+//	Warn   a renewal that not all nodes have granted, with these nodes; a node is down, in quarantine, …
 //	Info   a node is up again, or votes again
 //
-// Of each node it logs at most 10 pieces of news at once and then one in 6s, and the same of
-// renewals that it has not granted; the next record counts what is left out ("omitted"). A nil
-// logger is [slog.Default]. No record has a token. Durations are in seconds (held_s), and an error
-// is a group, with its [Summary], and each node's answer in "votes".
+// Of each node it logs at most 10 pieces of news at once and then one in 6s, and the next record counts the
+// others ("omitted"). A nil logger is slog.Default. No record has a token.
 func LogTo(log *slog.Logger) Hooks {
 	if log == nil {
 		log = slog.Default()
@@ -33,13 +30,13 @@ type eventLog struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	budgets map[string]*budget // by what is logged, and of which node
+	budgets map[string]*budget // by the record's sort and node
 }
 
 // A budget bounds the records of one sort.
 type budget struct {
 	left    int
-	filled  time.Time // when it was last added to
+	filled  time.Time // when a record was last added to tokens
 	omitted int
 }
 
@@ -72,9 +69,9 @@ func (l *eventLog) allows(sort string) (omitted int, ok bool) {
 }
 
 func (l *eventLog) holdEnd(ctx context.Context, h HoldEnd) {
-	if h.Reason == EndLost {
+	if h.Reason == endLost {
 		l.log.LogAttrs(ctx, slog.LevelError, "a lock was lost",
-			slog.String("key", h.Key), slog.String("kind", h.Kind.String()), seconds("held", h.Lasted), slog.Int64("fence", h.Fence), slog.Any("error", parts(h.Err)))
+			slog.String("key", h.Key), slog.String("kind", h.Kind), seconds("held", h.Lasted), slog.Int64("fence", h.Fence), slog.Any("error", parts(h.Err)))
 	}
 }
 
@@ -84,7 +81,7 @@ func (l *eventLog) extendEnd(ctx context.Context, e ExtendEnd) {
 	}
 	omitted, some := 0, false
 	for _, v := range e.Votes() {
-		if v.Answer != Granted {
+		if v.Answer != grantedVote {
 			more, ok := l.allows("renewal " + v.Node)
 			omitted, some = max(omitted, more), some || ok
 		}
@@ -103,7 +100,7 @@ func (l *eventLog) node(e Event) {
 	switch e.Kind {
 	case NodeUp, NodeAdmitted:
 		level = slog.LevelInfo
-	case HookPanicked:
+	case HookPanicked, LockForgotten:
 		level = slog.LevelError
 	}
 	l.log.LogAttrs(context.Background(), level, e.Kind.String(), withOmitted([]slog.Attr{slog.Any("event", e)}, omitted)...)
@@ -117,12 +114,12 @@ func withOmitted(attrs []slog.Attr, omitted int) []slog.Attr {
 	return append(attrs, slog.Int("omitted", omitted))
 }
 
-// seconds shows a duration: not every handler writes the unit of one.
+// seconds shows a duration: not every handler writes the unit.
 func seconds(name string, d time.Duration) slog.Attr { return slog.Float64(name+"_s", d.Seconds()) }
 
 // LogValue shows the lock of any kind, without its token.
-func (l *lease) LogValue() slog.Value {
-	group := []slog.Attr{slog.String("key", l.Key()), slog.String("kind", l.kind().String()), seconds("left", max(0, l.hold.Left()))}
+func (l *Lock) LogValue() slog.Value {
+	group := []slog.Attr{slog.String("key", l.Key()), slog.String("kind", l.kind()), seconds("left", max(0, l.hold.Left()))}
 	switch {
 	case len(l.slots) == 1:
 		group = append(group, slog.Int("slot", l.slots[0].number))
@@ -149,7 +146,7 @@ func (e Event) LogValue() slog.Value {
 
 // LogValue shows the vote.
 func (v Vote) LogValue() slog.Value {
-	group := []slog.Attr{slog.String("node", v.Node), slog.String("answer", v.Answer.String()), seconds("latency", v.Latency)}
+	group := []slog.Attr{slog.String("node", v.Node), slog.String("answer", v.Answer), seconds("latency", v.Latency)}
 	if v.Owner != "" {
 		group = append(group, slog.String("owner", v.Owner))
 	}
@@ -170,11 +167,11 @@ func (e ExtendEnd) LogValue() slog.Value {
 	}
 	var missing []Vote
 	for _, v := range e.Votes() {
-		if v.Answer != Granted {
+		if v.Answer != grantedVote {
 			missing = append(missing, v)
 		}
 	}
-	if e.Err != nil { // which has the votes
+	if e.Err != nil { // with the votes
 		return slog.GroupValue(withError(group, e.Err)...)
 	}
 	return slog.GroupValue(append(group, votesAttr(missing))...)
@@ -192,7 +189,7 @@ func (e *QuorumError) LogValue() slog.Value {
 }
 
 // LogValue shows the error in its parts: see [Summary].
-func (e *WaitError) LogValue() slog.Value {
+func (e *waitError) LogValue() slog.Value {
 	group := []slog.Attr{slog.String("summary", Summary(e)), slog.Int("tries", e.Tries), seconds("waited", e.Waited)}
 	if e.end != nil {
 		group = append(group, slog.String("end", e.end.Error()))
@@ -201,7 +198,7 @@ func (e *WaitError) LogValue() slog.Value {
 }
 
 // LogValue shows the error in its parts.
-func (e *HookError) LogValue() slog.Value {
+func (e *hookError) LogValue() slog.Value {
 	group := []slog.Attr{slog.String("summary", Summary(e)), slog.String("hook", e.Hook)}
 	if e.Panic != nil {
 		return slog.GroupValue(append(group, slog.String("panic", fmt.Sprint(e.Panic)), slog.String("stack", string(e.Stack)))...)
@@ -217,7 +214,7 @@ func withError(group []slog.Attr, err error) []slog.Attr {
 	return append(group, slog.Any("error", parts(err)))
 }
 
-// parts shows an error as a group, the summary of which is the same for all that are alike.
+// parts shows an error as a group, with a summary that is the same for all alike.
 func parts(err error) slog.Value {
 	if known, ok := err.(slog.LogValuer); ok {
 		return known.LogValue()
@@ -229,8 +226,8 @@ func parts(err error) slog.Value {
 	return slog.GroupValue(group...)
 }
 
-// votesAttr shows what each node has said. No name of a node is a key, of which a log must not have
-// as many as there are nodes.
+// votesAttr shows the nodes' answers. No name of a node is a key: a log must not have as many keys as there
+// are nodes.
 func votesAttr(votes []Vote) slog.Attr {
 	said := make([]string, len(votes))
 	for i, v := range votes {
@@ -240,18 +237,15 @@ func votesAttr(votes []Vote) slog.Attr {
 	return slog.Any("votes", said)
 }
 
-// Summary returns the beginning of an error's text: what has failed, of which key, and why, without
-// nodes' answers and numbers, so that logs can be counted by it.
+// Summary returns the beginning of an error's text, to count logs by: the failed operation, its key and the
+// reason, without nodes' answers and numbers.
 func Summary(err error) string {
 	var quorum *QuorumError
-	var hook *HookError
-	var check *CheckError
-	var closed *CloseError
+	var hook *hookError
+	var closed *closeError
 	switch {
 	case err == nil:
 		return ""
-	case errors.As(err, &check):
-		return check.summary()
 	case errors.As(err, &closed):
 		return "redlock: close: no quorum has confirmed the release of some keys"
 	case errors.As(err, &quorum):
@@ -259,7 +253,7 @@ func Summary(err error) string {
 	case errors.As(err, &hook):
 		return hook.summary()
 	}
-	var wait *WaitError
+	var wait *waitError
 	if errors.As(err, &wait) {
 		return wait.last.Error()
 	}

@@ -3,12 +3,15 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -248,6 +251,45 @@ func TestWhatANodeHasAnsweredIsNotTriedEachTimeThatItIsBack(t *testing.T) {
 		}
 		if outstanding(locker) == 0 {
 			t.Error("the test does not show the fault: no command was lost")
+		}
+	})
+}
+
+// A connection breaks behind the time of a request, which has given up its place in the key's queue by then:
+// what the request would set, sent again, nobody would release.
+func TestWhatHadItsTimeIsNotSentAgainBehindTheRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes, nodes := fakeNodes(3)
+		changeAll(fakes, func(f *fakeNode) { f.Delay = time.Millisecond }) // so far that a node has several batches at once
+		var slow, breaks atomic.Bool
+		nodes[2].Driver = driverFunc(func(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+			replies, err := fakes[2].Do(ctx, cmds)
+			switch {
+			case slow.CompareAndSwap(true, false):
+				time.Sleep(defaultNodeTimeout / 4)
+			case breaks.CompareAndSwap(true, false):
+				time.Sleep(defaultNodeTimeout * 15 / 16)
+				return nil, io.ErrUnexpectedEOF
+			}
+			return replies, err
+		})
+		locker, err := New(nodes, WithoutRenewal(), WithTTL(time.Hour))
+		must(t, err)
+		defer locker.Close()
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		lock := mustAcquire(t, locker, "k")
+		synctest.Wait()
+		slow.Store(true)
+		mustRelease(t, lock)
+		lock = mustAcquire(t, locker, "k") // behind the release at the third node, and so the node is not silent for all of its time
+		synctest.Wait()
+		breaks.Store(true)
+		time.Sleep(defaultNodeTimeout / 4)
+		synctest.Wait() // the third node is asked
+		mustRelease(t, lock)
+		time.Sleep(time.Minute)
+		if names := stray(fakes, "k"); names != nil || breaks.Load() {
+			t.Errorf("a minute later the key is at %v", names)
 		}
 	})
 }

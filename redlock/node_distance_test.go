@@ -33,23 +33,19 @@ func (j journey) String() string {
 
 // cycle acquires a key, converts the lock, and releases it.
 func (j journey) cycle(t *testing.T, locker *Locker, key string) error {
-	writer, err := locker.Acquire(t.Context(), key)
+	held, err := locker.Acquire(t.Context(), key)
 	if err != nil {
 		return err
 	}
-	held := writer.handle
 	for range j.converts {
 		time.Sleep(j.pause)
-		var reader *SharedLock
-		if writer != nil {
-			if reader, err = writer.Downgrade(t.Context()); err != nil {
-				return fmt.Errorf("Downgrade: %w", err)
-			}
-			held, writer = reader.handle, nil
-		} else if writer, err = any(held.public).(*SharedLock).TryUpgrade(t.Context()); err != nil {
-			return fmt.Errorf("TryUpgrade: %w", err)
+		if held.Shared() {
+			held, err = held.TryUpgrade(t.Context())
 		} else {
-			held = writer.handle
+			held, err = held.Downgrade(t.Context())
+		}
+		if err != nil {
+			return fmt.Errorf("a conversion: %w", err)
 		}
 	}
 	time.Sleep(j.pause)

@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/test/certificates"
 	"github.com/quorumlock/quorumlock/test/fakenode"
 )
@@ -53,7 +54,7 @@ func TestADriverThatBreaksItsContractIsAFailedNode(t *testing.T) {
 			lock, err := locker.TryAcquire(t.Context(), "k")
 			must(t, err, "one of three drivers", name)
 			synctest.Wait()
-			if vote := lock.Votes()[0]; vote.Answer == Granted && name != "returns too much" {
+			if vote := lock.Votes()[0]; vote.Answer == grantedVote && name != "returns too much" {
 				t.Errorf("a driver that %s has voted: %v", name, vote)
 			}
 			noError(t, lock.Release(), "one of three drivers", name)
@@ -210,13 +211,13 @@ func handshake(t *testing.T, valid time.Duration, server, client *tls.Config) er
 var anybody = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // on the loopback
 
 func TestTheWordsOfAnErrorFitItsCall(t *testing.T) {
-	votes := []Vote{{Node: "node-1", Answer: Granted}}
+	votes := []Vote{{Node: "node-1", Answer: grantedVote}}
 	for op, word := range map[string]string{"release": "node-1: deleted", "acquire": "node-1: granted"} {
 		if text := (&QuorumError{Op: op, Votes: votes, Reason: ErrNoQuorum}).Error(); !strings.Contains(text, word) {
 			t.Errorf("the error of a %s is %q, want %q in it", op, text, word)
 		}
 	}
-	if text := (&WaitError{Tries: 1, last: ErrTaken}).Error(); !strings.Contains(text, "(1 try in ") {
+	if text := (&waitError{Tries: 1, last: ErrTaken}).Error(); !strings.Contains(text, "(1 try in ") {
 		t.Errorf("a wait with one try is %q", text)
 	}
 }
@@ -224,7 +225,7 @@ func TestTheWordsOfAnErrorFitItsCall(t *testing.T) {
 // A function that returns the cause of its context's end says what Do says.
 func TestALossIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
+		locker, fakes := newLocker(t, 3, WithRenewal())
 		err := locker.Do(t.Context(), "k", func(ctx context.Context) error {
 			changeAll(fakes, func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
 			<-ctx.Done()
@@ -260,5 +261,31 @@ func TestAMissingRightIsOneEvent(t *testing.T) {
 		if len(seen.of(NodeUnchecked)) != 1 {
 			t.Errorf("the events are %v, want one that says +info", seen.events)
 		}
+	})
+}
+
+// Whoever reads a tally would read what the node's sender writes.
+func TestAReplyBehindTheFinalAnswerIsInNoTally(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := make(chan struct{})
+		late := driverFunc(func(_ context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+			<-answers
+			return make([]driver.Reply, len(cmds)), nil
+		})
+		locker, err := New([]driver.Node{{Name: "node", Driver: late}}, WithoutRenewal())
+		must(t, err)
+		defer locker.Close()
+		op := locker.aside(protocol.Check, protocol.AskFitness)
+		op.AskAll()
+		<-op.Done
+		look := func(when string) {
+			if v := op.Tally().Votes[0]; v.Answer != protocol.Failed || v.Reply != nil {
+				t.Errorf("%s the reply the vote is %v, with the reply %v", when, v.Answer, v.Reply)
+			}
+		}
+		look("before")
+		close(answers)
+		synctest.Wait()
+		look("behind")
 	})
 }

@@ -48,12 +48,14 @@ func TestCheckNamesTheNodesThatHaveNoVote(t *testing.T) {
 				for _, f := range fakes[:down] { // the Locker is to be closed
 					f.Change((*fakeNode).Wake)
 				}
-				var unfit *CheckError
+				var unfit *QuorumError
 				switch {
 				case tt.says == "" || down == 0:
 					noError(t, err, tt.name)
-				case !errors.As(err, &unfit) || len(unfit.Unfit) != down || !strings.Contains(err.Error(), tt.says) ||
-					!strings.Contains(err.Error(), fakes[0].Name()) || strings.Contains(err.Error(), fakes[2].Name()) != (down == 3):
+				case !errors.As(err, &unfit) || !strings.Contains(err.Error(), tt.says) || !slices.EqualFunc(unfit.Votes, fakes, func(v Vote, f *fakeNode) bool {
+					bad := slices.Contains(fakes[:down], f)
+					return v.Node == f.Name() && (v.Err != nil) == bad && (!bad || strings.Contains(err.Error(), f.Name()))
+				}):
 					t.Errorf("%s, at %d of 3: Check = %v, want an error that names them and says %q", tt.name, down, err, tt.says)
 				case errors.Is(err, ErrNoQuorum) != (down > 1) || tt.also != nil && !errors.Is(err, tt.also):
 					t.Errorf("%s, at %d of 3: Check = %v, want ErrNoQuorum: %t, and %v", tt.name, down, err, down > 1, tt.also)
@@ -233,7 +235,7 @@ func TestADeadNodeIsAskedAgainOnlyAfterARest(t *testing.T) {
 			t.Errorf("TryAcquire = %v", err)
 		} else {
 			synctest.Wait()
-			if vote := lock.Votes()[0]; vote.Answer != Granted {
+			if vote := lock.Votes()[0]; vote.Answer != grantedVote {
 				t.Errorf("the node that is back does not vote: %v", vote)
 			}
 		}
@@ -267,14 +269,14 @@ func TestAnIdleLockerStartsNoTimersAndSendsNothing(t *testing.T) {
 func TestANodesEventsAreToldOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var telling, told atomic.Int32
-		locker, fakes := newLocker(t, 1, WithMaxOutage(0), OnEvent(func(e Event) {
+		locker, fakes := newLocker(t, 1, WithMaxOutage(0), WithHooks(Hooks{Node: func(e Event) {
 			if telling.Add(1) > 1 {
 				t.Errorf("%v was told while another event of the node was being told", e)
 			}
 			time.Sleep(time.Second)
 			told.Add(1)
 			telling.Add(-1)
-		}))
+		}}))
 		fakes[0].Change(func(f *fakeNode) {
 			f.Delay = 2 * time.Millisecond // so that a second batch may be out
 			f.Lose = func(name string) bool { return name == "SET" }
@@ -470,7 +472,7 @@ func TestANodeThatIsDownIsAskedAgainWhileStatsAreRead(t *testing.T) {
 		before := calls()
 		const seconds = 60
 		for range 10 * seconds {
-			if s := locker.Stats().Nodes[2].State; s != HealthDown {
+			if s := locker.Stats().Nodes[2].State; s != "down" {
 				t.Fatalf("a node that refuses is %v", s)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -490,7 +492,7 @@ func TestANodeThatIsDownIsAskedAgainWhileStatsAreRead(t *testing.T) {
 		time.Sleep(time.Minute)
 		locker.Stats()
 		synctest.Wait()
-		if s := locker.Stats().Nodes[2].State; s != HealthUp {
+		if s := locker.Stats().Nodes[2].State; s != "up" {
 			t.Errorf("a node that is back is %v at the second reading", s)
 		}
 		mustRelease(t, mustAcquire(t, locker, "k"))

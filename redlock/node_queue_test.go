@@ -341,7 +341,7 @@ func TestRequestsWithOneTokenStayInOrder(t *testing.T) {
 		warm(t, locker)
 		block := make(chan struct{})
 		fakes[2].Change(func(f *fakeNode) { f.Hold = func(string) <-chan struct{} { return block } })
-		first := (*lease)(ask(t, locker, "k").Hold.Keeper.(*keeper)) // it has the key, and the turn at the third node
+		first := &Lock{lease: (*lease)(ask(t, locker, "k").Hold.Keeper.(*keeper))} // it has the key, and the turn at the third node
 		synctest.Wait()
 		noError(t, first.Release())
 		var tokens []string

@@ -68,13 +68,13 @@ func (g *ledger) hooks() Hooks {
 					g.t.Errorf("the end of a hold, %+v, comes before that of its acquire: %+v", h, e)
 				case len(e.holdEnds) > 0:
 					g.t.Errorf("the end of a hold, %+v, comes twice: %+v", h, e)
-				case h.Key != e.call.Key || h.Kind != e.call.Kind || h.Lasted < 0 || h.Left < 0 || h.Reason == EndLost && (h.Left > 0 || !errors.Is(h.Err, ErrLost)):
+				case h.Key != e.call.Key || h.Kind != e.call.Kind || h.Lasted < 0 || h.Left < 0 || h.Reason == endLost && (h.Left > 0 || !errors.Is(h.Err, ErrLost)):
 					g.t.Errorf("the end of a hold is %+v, of the acquire %+v", h, e.call)
 				}
 				if e != nil {
 					e.holdEnds = append(e.holdEnds, h)
 				}
-				g.seen[h.Reason.String()]++
+				g.seen[h.Reason]++
 			})
 		},
 		ReleaseEnd: func(ctx context.Context, r ReleaseEnd) {
@@ -112,7 +112,7 @@ func (g *ledger) hooks() Hooks {
 }
 
 // looks asks what a hook may ask. It hangs if a mutex of the library is held.
-func (g *ledger) looks(lock LockInfo) {
+func (g *ledger) looks(lock *Lock) {
 	if lock != nil {
 		_, _, _ = lock.Until(), lock.Valid(), lock.String()
 	}
@@ -145,9 +145,7 @@ func (g *ledger) settle(calls, locks int) {
 		end, holds := e.ends[0], 0
 		if end.Lock != nil {
 			had++
-			if end.Path != PathReentered {
-				holds = 1
-			}
+			holds = 1
 		}
 		if len(e.holdEnds) != holds {
 			g.t.Errorf("%+v has %d ends of its hold, want %d", end, len(e.holdEnds), holds)
@@ -167,52 +165,40 @@ type randomSchedule struct {
 }
 
 // anyAcquire makes one call that takes a lock, of any kind and in any way.
-func (s *randomSchedule) anyAcquire(ctx context.Context, l *Locker, rng *rand.Rand) (heldLock, error) {
+func (s *randomSchedule) anyAcquire(ctx context.Context, l *Locker, rng *rand.Rand) (*Lock, error) {
 	key := fmt.Sprint("k", rng.IntN(3))
 	options := s.anyOptions(rng)
-	var had heldLock
+	var had *Lock
 	var err error
 	s.calls.Add(1)
 	switch rng.IntN(8) {
 	case 0, 1:
-		had, err = found(l.Acquire(ctx, key, options...))
+		had, err = l.Acquire(ctx, key, options...)
 	case 2:
-		had, err = found(l.TryAcquire(ctx, key, options...))
+		had, err = l.TryAcquire(ctx, key, options...)
 	case 3:
-		had, err = found(l.AcquireShared(ctx, key, options...))
+		had, err = l.AcquireShared(ctx, key, options...)
 	case 4:
-		had, err = found(l.TryAcquireShared(ctx, key, options...))
+		had, err = l.TryAcquireShared(ctx, key, options...)
 	case 5:
 		keys := []string{key, "k0", "k3"}[:rng.IntN(4)] // k0 twice, or none, are refused
 		if rng.IntN(2) == 0 {
-			had, err = found(l.AcquireAll(ctx, keys, options...))
+			had, err = l.AcquireAll(ctx, keys, options...)
 		} else {
-			had, err = found(l.TryAcquireAll(ctx, keys, options...))
+			had, err = l.TryAcquireAll(ctx, keys, options...)
 		}
 	default:
 		semaphore, _ := l.Semaphore("gpus", 2)
 		if rng.IntN(4) > 0 {
-			had, err = found(semaphore.Acquire(ctx, options...))
+			had, err = semaphore.Acquire(ctx, options...)
 		} else {
-			had, err = found(semaphore.TryAcquire(ctx, options...))
+			had, err = semaphore.TryAcquire(ctx, options...)
 		}
 	}
 	if had != nil {
 		s.locks.Add(1)
 	}
 	return had, err
-}
-
-// found makes an interface of a lock, which is nil if there is none.
-func found[L interface {
-	heldLock
-	comparable
-}](lock L, err error) (heldLock, error) {
-	var none L
-	if lock == none {
-		return nil, err
-	}
-	return lock, err
 }
 
 // anyOptions are those of an acquire. Some are refused.
@@ -223,7 +209,6 @@ func (s *randomSchedule) anyOptions(rng *rand.Rand) (options []AcquireOption) {
 		{WithRenewal(), WithMaxHold(3 * time.Second)},
 		{WithTTL(500 * time.Millisecond)},
 		{WithMaxOutage(time.Duration(rng.IntN(500)) * time.Millisecond)},
-		{WithReentry()},
 		{WithToken(fmt.Sprint("own", rng.IntN(3)))},
 		{WithTTL(0)},
 		{nil},
@@ -262,8 +247,7 @@ func (s *randomSchedule) work(ctx context.Context, l *Locker, rng *rand.Rand, de
 			_ = lock.Extend(ctx, time.Duration(rng.IntN(3))*time.Second) // 0 is refused
 		case 3:
 			if depth < 2 {
-				s.reenter(held, lock.Key(), l) //nolint:contextcheck // likewise
-				s.work(held, l, rng, depth+1)  //nolint:contextcheck // likewise
+				s.work(held, l, rng, depth+1) //nolint:contextcheck // likewise
 			}
 		default:
 			lock = s.converted(ctx, lock)
@@ -279,27 +263,15 @@ func (s *randomSchedule) work(ctx context.Context, l *Locker, rng *rand.Rand, de
 	}
 }
 
-// reenter takes a view of a lock, if it can.
-func (s *randomSchedule) reenter(ctx context.Context, key string, l *Locker) {
-	s.calls.Add(1)
-	if view, err := l.Acquire(ctx, key, WithReentry(), WithTTL(500*time.Millisecond), WithMaxWait(0)); err == nil {
-		s.locks.Add(1)
-		_ = view.Release()
-	}
-}
-
 // converted makes a writer of a reader, or the reverse, if it can.
-func (s *randomSchedule) converted(ctx context.Context, lock heldLock) heldLock {
-	var other heldLock
-	switch lock := lock.(type) {
-	case *Lock:
-		other, _ = found(lock.Downgrade(ctx))
-	case *SharedLock:
-		other, _ = found(lock.TryUpgrade(ctx))
-	default:
-		return lock
-	}
+func (s *randomSchedule) converted(ctx context.Context, lock *Lock) *Lock {
 	s.calls.Add(1)
+	var other *Lock
+	if lock.Shared() {
+		other, _ = lock.TryUpgrade(ctx)
+	} else {
+		other, _ = lock.Downgrade(ctx)
+	}
 	if other == nil {
 		return lock
 	}
@@ -375,7 +347,7 @@ func TestEachStartHasExactlyOneEndInAnySchedule(t *testing.T) {
 		}
 	}
 	for _, what := range []string{
-		"exclusive direct true", "exclusive woken true", "exclusive handed over true", "exclusive converted true", "exclusive reentered true",
+		"exclusive direct true", "exclusive woken true", "exclusive handed over true", "exclusive converted true",
 		"exclusive direct false", "shared direct true", "shared converted true", "keys direct true", "keys direct false", "permit direct true", "permit handed over true",
 		"released", "lost", "closed", "abandoned", "converted",
 		"release, handed over: true", "release, handed over: false",
@@ -389,10 +361,10 @@ func TestEachStartHasExactlyOneEndInAnySchedule(t *testing.T) {
 
 func TestHooksThatAreNotSetCostNothing(t *testing.T) {
 	locker, _ := newLocker(t, 3)
-	call := AcquireStart{Key: "k", Kind: KindExclusive}
+	call := AcquireStart{Key: "k", Kind: kindExclusive}
 	if n := testing.AllocsPerRun(1000, func() {
 		_, told := locker.starts(t.Context(), call)
-		ends[*Lock](told, nil, nil)
+		ends(told, nil, nil)
 	}); n != 0 {
 		t.Errorf("without hooks an acquire allocates %v times for them", n)
 	}
@@ -417,8 +389,8 @@ func BenchmarkHooks(b *testing.B) {
 			defer func() { _ = locker.Close() }()
 			b.ReportAllocs()
 			for b.Loop() {
-				_, told := locker.starts(b.Context(), AcquireStart{Key: "k", Kind: KindExclusive})
-				ends[*Lock](told, nil, nil)
+				_, told := locker.starts(b.Context(), AcquireStart{Key: "k", Kind: kindExclusive})
+				ends(told, nil, nil)
 			}
 		})
 	}

@@ -46,15 +46,6 @@ var callbacks = []aCallback{
 	}},
 	{"Batch", true, func(call func()) Option { return WithHooks(Hooks{Batch: func(NodeBatch) { call() }}) }},
 	{"Node", true, func(call func()) Option { return WithHooks(Hooks{Node: func(Event) { call() }}) }},
-	{"OnEvent", true, func(call func()) Option { return OnEvent(func(Event) { call() }) }},
-}
-
-// hook is what errors call it.
-func (c aCallback) hook() string {
-	if c.name == "OnEvent" {
-		return "Node"
-	}
-	return c.name
 }
 
 // eachCallback runs a test for each callback, in a bubble of its own.
@@ -98,8 +89,8 @@ func TestACallbackThatBlocksCostsNoLockAndHoldsUpNothing(t *testing.T) {
 		waiting := locker.Stats().Hooks.Queued - 1 // without the one that is under way
 		began = time.Now()
 		err := locker.Close()
-		var hook *HookError
-		if took := time.Since(began); took != closeTime || !errors.As(err, &hook) || hook.Hook != c.hook() || hook.Lost < int64(waiting) || strings.Contains(err.Error(), "driver") {
+		var hook *hookError
+		if took := time.Since(began); took != closeTime || !errors.As(err, &hook) || hook.Hook != c.name || hook.Lost < int64(waiting) || strings.Contains(err.Error(), "driver") {
 			t.Errorf("after %v Close = %v, want after %v an error that names %s and %d lost calls", took, err, closeTime, c.name, waiting)
 		}
 		if stats := locker.Stats().Hooks; hook == nil || stats.Queued != 0 || stats.Lost != hook.Lost {
@@ -136,13 +127,13 @@ func TestACallbackThatPanicsCostsNothing(t *testing.T) {
 		panics, others := int64(0), int64(0)
 		var events []Event
 		options := []Option{WithTTL(3 * time.Second), c.set(func() { panics++; panic(what) }), c.set(func() { others++ })}
-		heard := c.hook() != "Node"
+		heard := c.name != "Node"
 		if heard {
-			options = append(options, OnEvent(func(e Event) {
+			options = append(options, WithHooks(Hooks{Node: func(e Event) {
 				if e.Kind == HookPanicked {
 					events = append(events, e)
 				}
-			}))
+			}}))
 		}
 		locker, fakes := newLocker(t, 3, options...)
 		mustRelease(t, busy(t, locker, fakes))
@@ -151,7 +142,7 @@ func TestACallbackThatPanicsCostsNothing(t *testing.T) {
 		if panics == 0 || stats.Panics != panics || stats.Lost != 0 || others != panics {
 			t.Errorf("of %d panics %+v is told, and the other hook was called %d times", panics, stats, others)
 		}
-		var hook *HookError
+		var hook *hookError
 		switch {
 		case heard && int64(len(events)) != panics:
 			t.Errorf("of %d panics %d events were told", panics, len(events))
@@ -167,7 +158,7 @@ func TestACallbackThatEndsItsGoroutineIsNotTheLastOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		var events []Event
-		locker, _ := newLocker(t, 3, OnEvent(func(e Event) { events = append(events, e) }), WithHooks(Hooks{HoldEnd: func(context.Context, HoldEnd) {
+		locker, _ := newLocker(t, 3, WithHooks(Hooks{Node: func(e Event) { events = append(events, e) }}), WithHooks(Hooks{HoldEnd: func(context.Context, HoldEnd) {
 			calls++
 			runtime.Goexit()
 		}}))
@@ -314,7 +305,7 @@ func TestACallbackIsToldOfTheEndOfAHoldBehindThatOfItsAcquire(t *testing.T) {
 				synctest.Wait()
 				told = append(told, "acquire")
 			},
-			HoldEnd: func(_ context.Context, h HoldEnd) { told = append(told, h.Reason.String()) },
+			HoldEnd: func(_ context.Context, h HoldEnd) { told = append(told, h.Reason) },
 		}))
 		mustAcquire(t, locker, "k")
 		if synctest.Wait(); fmt.Sprint(told) != "[acquire closed]" {
@@ -328,7 +319,7 @@ func TestALogThatNobodyReadsCostsNoLock(t *testing.T) {
 		read, write := io.Pipe()
 		locker, fakes := newLocker(t, 3, WithTTL(3*time.Second), WithHooks(LogTo(slog.New(slog.NewTextHandler(write, nil)))))
 		mustRelease(t, busy(t, locker, fakes))
-		var hook *HookError
+		var hook *hookError
 		if err := locker.Close(); !errors.As(err, &hook) || hook.Lost == 0 {
 			t.Errorf("Close = %v, want an error that tells of the hook that has not returned", err)
 		}
@@ -343,16 +334,17 @@ func TestWhatCallbacksAreNotToldIsCounted(t *testing.T) {
 		var told, lost, events int64
 		locker, _ := newLocker(t, 3,
 			WithHooks(Hooks{Batch: func(NodeBatch) { told++; <-blocks }}),
-			OnEvent(func(e Event) {
+			WithHooks(Hooks{Node: func(e Event) {
 				told++
-				var hook *HookError
+				var hook *hookError
 				if e.Kind == HooksLost && errors.As(e.Err, &hook) {
 					events++
 					if lost += hook.Lost; hook.Hook != "Batch" || e.Node != "" {
 						t.Errorf("the event is %v", e)
 					}
 				}
-			}))
+			}}),
+		)
 		mustRelease(t, mustAcquire(t, locker, "k"))
 		synctest.Wait()
 		first, before := locker.Stats().Hooks, told
@@ -385,7 +377,7 @@ func TestALockerThatHasNothingToTellHasNoGoroutineForIt(t *testing.T) {
 }
 
 func TestUnknownAnswersAndKindsHaveAName(t *testing.T) {
-	if text := Answer(99).String() + EventKind(99).String(); !strings.Contains(text, "99") {
+	if text := endOf(99) + pathOf(99) + EventKind(99).String(); !strings.Contains(text, "99") {
 		t.Errorf("unknown values are called %q", text)
 	}
 }
@@ -393,19 +385,26 @@ func TestUnknownAnswersAndKindsHaveAName(t *testing.T) {
 // Conversions between them are by number.
 func TestAnswersEventsPathsAndReasonsHaveTheNumbersOfTheLayersBelow(t *testing.T) {
 	for ours, below := range map[any]any{
-		Pending: protocol.Pending, Granted: protocol.Granted, Taken: protocol.Taken, Absent: protocol.Absent, Failed: protocol.Failed, Outbid: protocol.Outbid,
 		NodeUp: fault.NodeUp, NodeDown: fault.NodeDown, NodeUnchecked: fault.NodeUnchecked, NodeEvicts: fault.NodeEvicts, NodeMuted: fault.NodeMuted,
 		NodeClockStepped: fault.NodeClockStepped, NodeClockDrifts: fault.NodeClockDrifts, NodeQuarantined: fault.NodeQuarantined, NodeAdmitted: fault.NodeAdmitted,
-		NodeLimited: fault.NodeLimited, HooksLost: fault.HooksLost, HookPanicked: fault.HookPanicked,
-		PathDirect: waiting.Direct, PathWoken: waiting.Woken, PathHandedOver: waiting.HandedOver, PathPolled: waiting.Polled,
-		EndReleased: kernel.Released, EndLost: kernel.Lost, EndClosed: kernel.Closed, EndAbandoned: kernel.Abandoned, EndConverted: kernel.Converted,
+		NodeLimited: fault.NodeLimited, HooksLost: fault.HooksLost, HookPanicked: fault.HookPanicked, LockForgotten: fault.LockForgotten,
 	} {
 		if reflect.ValueOf(ours).Uint() != reflect.ValueOf(below).Uint() {
 			t.Errorf("%v is %d, and %d below", ours, ours, below)
 		}
 	}
-	if MaxPermits != protocol.MaxPermits {
-		t.Errorf("a semaphore has up to %d permits, and %d below", MaxPermits, protocol.MaxPermits)
+	for want, is := range map[string]string{
+		pathDirect: pathOf(waiting.Direct), pathWoken: pathOf(waiting.Woken), pathHandedOver: pathOf(waiting.HandedOver), pathPolled: pathOf(waiting.Polled),
+		"released": endOf(kernel.Released), endLost: endOf(kernel.Lost), endClosed: endOf(kernel.Closed), "abandoned": endOf(kernel.Abandoned), "converted": endOf(kernel.Converted),
+		pendingVote: answers[protocol.Pending], grantedVote: answers[protocol.Granted], takenVote: answers[protocol.Taken],
+		absentVote: answers[protocol.Absent], failedVote: answers[protocol.Failed], outbidVote: answers[protocol.Outbid],
+	} {
+		if is != want {
+			t.Errorf("%q is what is %q below", want, is)
+		}
+	}
+	if maxPermits != protocol.MaxPermits {
+		t.Errorf("a semaphore has up to %d permits, and %d below", maxPermits, protocol.MaxPermits)
 	}
 }
 
@@ -519,7 +518,7 @@ func TestTheSummariesOfCheckAndCloseNameNoNodes(t *testing.T) {
 		mustAcquire(t, locker, "k")
 		forEach(fakes, (*fakeNode).Stop)
 		for want, err := range map[string]error{
-			"redlock: check: 3 of 3 nodes have no vote, and 2 must have one":   locker.Check(t.Context()),
+			"redlock: check: no quorum: 3 of 3 nodes have no vote":             locker.Check(t.Context()),
 			"redlock: close: no quorum has confirmed the release of some keys": locker.Close(),
 		} {
 			if got := Summary(err); got != want {
@@ -566,7 +565,7 @@ func TestCallsThatAreLeftOutBeforeOneWasMadeAreNoHooksFault(t *testing.T) {
 		time.Sleep(time.Minute)
 		hooks.put("Batch", mostReports, func() {})
 		hooks.tell()
-		var lost *HookError
+		var lost *hookError
 		if len(said) != 1 || !errors.As(said[0].Err, &lost) || lost.Hook != "" || lost.For != time.Minute || lost.Lost != 1 || !strings.Contains(lost.Error(), "more to do than it can") {
 			t.Errorf("said %v, want one call left out after a minute, and no hook", said)
 		}

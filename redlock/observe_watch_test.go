@@ -3,66 +3,10 @@ package redlock
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/quorumlock/quorumlock/test/fakenode"
 )
-
-func TestInspectShowsWhoHoldsTheKeyAtEachNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 5, WithOwner("web-7"), WithTTL(8*time.Second), WithKeyPrefix("app:"))
-		other := another(t, fakes, WithKeyPrefix("app:"))
-		lock := mustAcquire(t, locker, "k")
-		synctest.Wait()
-		fakes[1].Change(func(f *fakeNode) { delete(f.Keys, "app:k") })
-		fakes[2].Change(func(f *fakeNode) { f.Put("app:k", "somebody else's", time.Second) })
-		fakes[3].Change(func(f *fakeNode) { f.Put("app:k", fakenode.List, time.Second) })
-		fakes[4].Stop()
-
-		states, err := locker.Inspect(t.Context(), "k")
-		if err != nil || len(states) != 5 {
-			t.Fatalf("Inspect = %v, %v, want a state for each of five nodes", states, err)
-		}
-		if s := states[0]; !s.Held || !s.Own || s.Owner != "web-7" || s.Left < 7*time.Second || s.Left > 8*time.Second+time.Millisecond || s.Err != nil {
-			t.Errorf("where the lock is, Inspect shows %+v", s)
-		}
-		if s := states[1]; s.Held || s.Err != nil || s.String() != "node-2: free" {
-			t.Errorf("where the key is free, Inspect shows %+v", s)
-		}
-		if s := states[2]; !s.Held || s.Own || s.Owner != "" || strings.Contains(s.String(), "somebody") {
-			t.Errorf("where a foreign client has the key, Inspect shows %+v", s)
-		}
-		if s := states[3]; s.Held || s.Err == nil || !strings.Contains(s.Err.Error(), "not a lock") {
-			t.Errorf("where the key holds a list, Inspect shows %+v", s)
-		}
-		if s := states[4]; s.Err == nil {
-			t.Errorf("where the node is down, Inspect shows %+v", s)
-		}
-		states, err = other.Inspect(t.Context(), "k")
-		if err != nil || states[0].Own || states[0].Owner != "web-7" {
-			t.Errorf("another Locker inspects %+v, %v, want the owner and not Own", states[0], err)
-		}
-		for _, f := range fakes {
-			heal(f, 0)
-		}
-		_ = lock.Release()
-	})
-}
-
-func TestInspectRefusesWhatItCannotAsk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 1)
-		returns(t, ErrOption, "Inspect of no key")(locker.Inspect(t.Context(), ""))
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		returns(t, context.Canceled, "Inspect under an ended context")(locker.Inspect(ended, "k"))
-		must(t, locker.Close())
-		returns(t, ErrClosed, "Inspect of a closed Locker")(locker.Inspect(t.Context(), "k"))
-	})
-}
 
 // seen is what a Watch has yielded.
 type seen struct {
@@ -268,10 +212,6 @@ func TestAWatchSeesReadersAgain(t *testing.T) {
 			must(t, err)
 			if s := next(t, all, 2*time.Second); !s.holder.Held || !s.holder.Shared {
 				t.Fatalf("of a key that is shared the watch shows %+v", s)
-			}
-			states, err := locker.Inspect(t.Context(), "k")
-			if err != nil || !states[0].Shared || states[0].Owner != "" {
-				t.Errorf("Inspect of a key that is shared = %v, %v", states, err)
 			}
 			mustRelease(t, reader)
 			if s := next(t, all, 2*time.Second); s.holder.Held {

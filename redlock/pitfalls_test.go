@@ -136,9 +136,9 @@ func TestPitfall06AnExtensionDoesNotRaiseTheDead(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			fakes, nodes := fakeNodes(3)
-			locker, _ := New(nodes, WithTTL(time.Second))
+			locker, _ := New(nodes, WithTTL(time.Second), WithoutRenewal())
 			defer locker.Close()
-			other, _ := New(nodes, WithTTL(time.Second))
+			other, _ := New(nodes, WithTTL(time.Second), WithoutRenewal())
 			defer other.Close()
 			lock := mustTry(t, locker, "k")
 			tt.before(t, other, lock)

@@ -8,26 +8,25 @@ import (
 	"time"
 	"weak"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
-// A pool is what all callers of a Locker share of one semaphore: the line of waiters, and
-// what is known of each slot, so that a try asks for one that is likely to be free. What is known
-// is advice: only the nodes' votes for one slot make a holder.
+// A pool is shared by all callers of a Locker for one semaphore: the line of waiters, and our knowledge of
+// each slot, so that a try asks for a slot that is likely to be free. The knowledge is advice: only the
+// nodes' votes for a slot make a holder.
 type pool struct {
 	locker    *Locker
 	key       string
 	semaphore *protocol.Semaphore
-	kind      kind          // of an acquire that has not chosen a slot
-	lines     waiting.Lines // one, for the semaphore's key
+	kind      kind          // of an acquire without chosen slots
+	lines     waiting.Lines // one line, for the semaphore's key
 	all       []slot
 
-	mu sync.Mutex // guards what is in the slots
+	mu sync.Mutex // guards the slots
 }
 
-// pools are those of all semaphores that are in use, by name.
+// pools are the pools of all semaphores in use, by name.
 type pools struct {
 	mu     sync.Mutex
 	byName map[poolName]weak.Pointer[pool]
@@ -38,8 +37,8 @@ type poolName struct {
 	permits int
 }
 
-// of returns the slots of a semaphore. They are forgotten when nobody has the semaphore or one of
-// its permits any more.
+// of returns the slots of a semaphore. They are forgotten when nobody has the semaphore or a permit of it
+// any more.
 func (m *pools) of(l *Locker, key string, permits int) *pool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +55,7 @@ func (m *pools) of(l *Locker, key string, permits int) *pool {
 	return s
 }
 
-// forget drops the name of slots that are gone, unless others have it by now.
+// forget drops the name of unused slots, unless a new pool has the name.
 func (m *pools) forget(name poolName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,24 +72,24 @@ func newPool(l *Locker, key string, permits int) *pool {
 	s.kind = kind{pool: s, try: s.try}
 	for i, at := range s.semaphore.Slots {
 		s.all[i] = slot{pool: s, number: i, seen: perhaps, alone: slotSet{&s.all[i]}}
-		s.all[i].kind = kind{Kind: at, pool: s, lease: s.all[i].alone.lease}
+		s.all[i].kind = kind{Kind: at, pool: s, slots: s.all[i].alone}
 	}
 	return s
 }
 
-// several is the kind of an acquire of so many slots as one lock, which has not chosen them.
+// several is the kind of an acquire of n slots as one lock, before it has chosen them.
 func (s *pool) several(permits int) *kind { return &kind{pool: s, permits: permits, try: s.try} }
 
-// try asks for slots that are likely to be free, and after a refusal for those that the nodes say
-// are. It returns the last attempt.
-func (s *pool) try(ctx context.Context, r request, waits bool, bound *clockdrift.Instant) (*lease, error) {
+// try asks for slots that are likely to be free, and after a refusal for the slots that the nodes name as
+// free. It returns the last attempt.
+func (s *pool) try(ctx context.Context, r request, waits bool) (*lease, error) {
 	tried := make([]bool, len(s.all))
 	for at := s.begin(r.kind.permits, tried, true); ; {
 		of := r
 		if of.kind = &at[0].kind; r.kind.permits > 0 {
-			of.kind = &kind{Kind: s.semaphore.Together(at.numbers()), pool: s, permits: r.kind.permits, lease: at.lease}
+			of.kind = &kind{Kind: s.semaphore.Together(at.numbers()), pool: s, permits: r.kind.permits, slots: at}
 		}
-		lock, err := s.locker.tryOne(ctx, of, waits, bound)
+		lock, err := s.locker.tryOne(ctx, of, waits)
 		s.end(at)
 		if err == nil || lock == nil || !taken(err) || ctx.Err() != nil || s.locker.closed() {
 			return lock, err
@@ -105,9 +104,8 @@ func (s *pool) try(ctx context.Context, r request, waits bool, bound *clockdrift
 	}
 }
 
-// begin chooses the slots of a try, at random among those that are not excluded and that are the
-// likeliest to be free. It returns nil if there are not enough: at first any will do, to ask the
-// nodes.
+// begin chooses the slots of a try, at random among the likeliest that are not excluded. It returns nil if
+// there are not enough: the first try takes any, to ask the nodes.
 func (s *pool) begin(permits int, excluded []bool, first bool) (chosen slotSet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +140,7 @@ func (s *pool) begin(permits int, excluded []bool, first bool) (chosen slotSet) 
 	return chosen
 }
 
-// end notes that a try is over.
+// end notes the end of a try.
 func (s *pool) end(tried slotSet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +149,8 @@ func (s *pool) end(tried slotSet) {
 	}
 }
 
-// exclude excludes the slots of a try from the next one: of several, those that are not likely to
-// be free. It reports whether there was one.
+// exclude excludes the slots of a try from the next try: of several slots, the unlikely ones. It reports
+// whether there was one.
 func (s *pool) exclude(excluded []bool, tried slotSet) (some bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,9 +162,9 @@ func (s *pool) exclude(excluded []bool, tried slotSet) (some bool) {
 	return some
 }
 
-// learn takes what the nodes that refused an attempt say of all slots. One is free unless so many
-// have somebody there that the others are no quorum. It reports whether as many keep the slots for
-// somebody who waits for several.
+// learn takes in the refusing nodes' answers about all slots. A slot is free unless so many nodes have a
+// token there that the others are no quorum. It reports whether as many nodes keep slots for a waiter for
+// several.
 func (s *pool) learn(refused *lease) (kept bool) {
 	t := refused.hold.Last().Tally()
 	s.mu.Lock()
@@ -201,7 +199,7 @@ func (s *pool) learn(refused *lease) (kept bool) {
 	return keep > len(t.Votes)-t.Need
 }
 
-// A poolHost is the Locker as its waiters for any slot of a semaphore see it.
+// A poolHost is the Locker for waiters for any slot of a semaphore.
 type poolHost struct {
 	host
 	pool *pool
@@ -210,7 +208,7 @@ type poolHost struct {
 // HolderOf returns nil: nobody waits for one holder alone.
 func (poolHost) HolderOf(string) waiting.Holder { return nil }
 
-// Channels are those of all slots, and that of the line.
+// Channels are the channels of all slots, and the line's.
 func (h poolHost) Channels(string) (channels []string) {
 	for i := range h.pool.all {
 		channels = append(channels, protocol.WakeChannel+h.pool.all[i].kind.KeyName)

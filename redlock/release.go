@@ -12,8 +12,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
-// Release ends the hold: see handle.Release.
-func (l *lease) Release() error {
+// Release ends the lock's context, with the cause [ErrReleased], and then deletes the key at all nodes. It
+// waits until a quorum has confirmed the deletion, for one node time-out at the most: defer it. The other
+// nodes, and failures at a minority, are handled in the background, until [Locker.Close]. For the errors see
+// the table of the package: [ErrLost] says that the work may not have been protected to its end.
+func (l *Lock) Release() error {
 	var began clockdrift.Instant
 	if l.acquisition != nil {
 		began = l.locker.clock.Now()
@@ -31,7 +34,7 @@ func (l *lease) Release() error {
 	return err
 }
 
-// free takes the token of a hold that is over, or was lost, away from the nodes.
+// free takes the token of an ended or lost hold away from the nodes.
 func (l *lease) free(lost bool) (handedOver bool, err error) {
 	a := &l.hold
 	if lost && a.Own {
@@ -47,7 +50,7 @@ func (l *lease) free(lost bool) (handedOver bool, err error) {
 			<-other.Done
 		}
 	}
-	if !handedOver { // or those who wait would be hurried by the end of another one's turn
+	if !handedOver { // or waiters would be hurried by the end of another one's turn
 		l.lines().Hurry(a.Key)
 	}
 	deleted := slices.ContainsFunc(others, (*quorum.Operation).Deleted)
@@ -65,13 +68,16 @@ func (l *lease) free(lost bool) (handedOver bool, err error) {
 	return handedOver, nil
 }
 
-// Abandon ends the hold and sends nothing: see handle.Abandon.
-func (l *lease) Abandon() error {
+// Abandon ends the hold, sends nothing, and leaves the key to its TTL: until then nobody else gets the key.
+// Use it for a job that must not run again soon after it has succeeded. An extension under way may still
+// prolong the key. A token of the user's own ([WithToken]) is spent for this Locker only. The error matches
+// [ErrLost], [ErrReleased] or [ErrClosed] if the hold had ended before.
+func (l *Lock) Abandon() error {
 	lost, err := l.hold.GiveUp(kernel.Abandoned)
 	if err != nil {
 		return &fault.StateError{Op: "abandon", Key: l.hold.Key, Why: err}
 	}
-	l.locker.holds.remove(l)
+	l.locker.holds.remove(l.lease)
 	l.locker.board.Keys.Await(-1)
 	if lost {
 		return &fault.StateError{Op: "abandon", Key: l.hold.Key, Why: ErrLost}
@@ -80,8 +86,8 @@ func (l *lease) Abandon() error {
 	return nil
 }
 
-// spend refuses a token of the user's own from now on, and ends the other locks of the Locker that
-// have the key with it: what becomes of the key becomes of them. It returns them.
+// spend refuses a token of the user's own from now on, and ends the other locks of the Locker that hold the
+// key with it: they lose the key, too. It returns them.
 func (l *lease) spend(why kernel.Why) (twins []*lease) {
 	a := &l.hold
 	if !a.Own {
@@ -96,8 +102,7 @@ func (l *lease) spend(why kernel.Why) (twins []*lease) {
 	return twins
 }
 
-// calls reports whether the release tells the next in line that the key is free, in place of all
-// who listen.
+// calls reports whether the release tells the next in line that the key is free, in place of all listeners.
 func (l *lease) calls() bool {
 	a := &l.hold
 	return a.Many == nil && a.Kind.HeedsLine && (a.Line.Stays || l.hold.Last().Found().Crowded) && a.Board.KeepLines() && !l.lines().Yields(a.Key)
@@ -110,8 +115,8 @@ func (l *lease) quit() {
 	}
 }
 
-// giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete it, and
-// the hold's other tokens where they may be left.
+// giveBack hands the key over to the next waiter, if it may, or asks all nodes to delete the key, and the
+// hold's other tokens where they may be left.
 func (l *lease) giveBack(why kernel.Why) (op *quorum.Operation, others []*quorum.Operation, handedOver bool) {
 	a := &l.hold
 	l.locker.holds.remove(l)
@@ -135,7 +140,7 @@ func (l *lease) giveBack(why kernel.Why) (op *quorum.Operation, others []*quorum
 	if alone != nil { // its try finds the release before it in the key's queue
 		alone.Give(nil)
 	}
-	if l.kind() == KindKeys { // so does that of others who wait
+	if l.kind() == kindKeys { // the same for waiters of other kinds
 		l.lines().FreedAll(a.Many.Names)
 	} else {
 		l.lines().Freed(a.Key)
@@ -148,8 +153,8 @@ func (l *lease) giveBack(why kernel.Why) (op *quorum.Operation, others []*quorum
 	return op, others, false
 }
 
-// handOver gives the lock's key to the next waiter, if one can take it, and returns the release
-// that the hand-over replaces, or nil; and the waiter, if it has to try by itself behind a release.
+// handOver gives the lock's key to the next waiter, if a waiter can take it, and returns the release that
+// the hand-over replaces, or nil; and the waiter, if it has to try by itself behind a release.
 func (l *lease) handOver() (*quorum.Operation, *waiting.Waiter) {
 	if l.hold.Kind.Inherit == nil {
 		return nil, nil

@@ -189,11 +189,11 @@ func TestCloseIsBoundedOverSilentNodesAndSaysWhatIsLeft(t *testing.T) {
 		forEach(fakes[:2], (*fakeNode).Stop)
 		began := time.Now()
 		err := locker.Close()
-		var left *CloseError
+		var left *closeError
 		if !errors.As(err, &left) || !errors.Is(err, ErrNoQuorum) {
-			t.Fatalf("Close over two of three nodes that are silent and have a key = %v, want a CloseError", err)
+			t.Fatalf("Close over two of three nodes that are silent and have a key = %v, want a closeError", err)
 		}
-		want := []UnreleasedKey{{"k", []string{"node-1", "node-2"}}}
+		want := []unreleasedKey{{"k", []string{"node-1", "node-2"}}}
 		if !reflect.DeepEqual(left.Keys, want) {
 			t.Errorf("Close says that %v are left, want %v", left.Keys, want)
 		}

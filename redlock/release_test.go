@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -175,7 +174,7 @@ func TestACleanUpStandsBehindTheWholeAttempt(t *testing.T) {
 		fakes[2].Change(func(f *fakeNode) { f.Log = nil })
 		r, err := locker.prepare(t.Context(), "k", exclusive, nil)
 		must(t, err)
-		returns(t, ErrNoQuorum)(locker.try(t.Context(), r, true, new(clockdrift.Instant)))
+		returns(t, ErrNoQuorum)(locker.try(t.Context(), r, true))
 		synctest.Wait()
 		if want := []string{"SET", "PTTL", "EVALSHA"}; !slices.Equal(fakes[2].Log, want) {
 			t.Errorf("the node got %v, want %v", fakes[2].Log, want)

@@ -219,7 +219,6 @@ func TestAContextThatHoldsOneOfTheKeysIsADeadlock(t *testing.T) {
 			}
 			returns(t, ErrDeadlock, "Acquire under the context of a lock on", key)(locker.Acquire(ctx, key, WithMaxWait(0)))
 		}
-		returns(t, ErrDeadlock, "reentry of one of several keys")(locker.Acquire(set.Context(), "y", WithReentry()))
 	})
 }
 
@@ -234,21 +233,6 @@ func TestSeveralKeysAreOnOneServer(t *testing.T) {
 		set := mustAcquireAll(t, cluster, []string{"{bank}:a", "{bank}:b"})
 		noError(t, set.Release())
 		wantWithin(t, time.Second, began, "it took")
-	})
-}
-
-func TestWhoGivesUpWaitingLeavesNoTickets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		other := another(t, fakes)
-		held := mustAcquire(t, other, "b", WithToken("of another kind")) // so it is polled
-		if _, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, WithMaxWait(500*time.Millisecond)); !errors.Is(err, ErrTaken) {
-			t.Errorf("after a wait that is over AcquireAll = %v, want ErrTaken", err)
-		}
-		synctest.Wait()
-		set := mustAcquireAll(t, other, []string{"a", "c"})
-		noError(t, set.Release())
-		mustRelease(t, held)
 	})
 }
 

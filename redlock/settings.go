@@ -12,32 +12,31 @@ import (
 )
 
 type lockerOptions struct {
-	acquire     settings // the defaults of an acquire
-	nodeTimeout time.Duration
-	drift       float64
-	prefix      string
-	cleanup     time.Duration
-	evictingOK  bool
-	most        int // acquires that may be under way
-	fences      bool
-	longest     time.Duration // the longest TTL of any client
-	bounded     bool          // it was given
-	guards      bool          // against restarts
-	clockGuards bool          // against steps of a node's clock
-	nodeSet     uint64        // the configuration's id
-	deadlocks   time.Duration // how long a wait under a lock takes until a ring is looked for
-	detects     bool          // it is
-	durable     *Durability   // what a vote waits for; nil: nothing
-	hooks       []Hooks
-	noEvents    bool // OnEvent was given no function
-	clock       *clockdrift.Clock
-	random      protocol.Random                         // of tokens
-	jitter      func(bound time.Duration) time.Duration // of pauses: a random time below the bound
+	acquire      settings // the defaults of an acquire
+	nodeTimeout  time.Duration
+	drift        float64
+	prefix       string
+	cleanup      time.Duration
+	evictingOK   bool
+	most         int // acquires that may be under way
+	fences       bool
+	guards       bool          // against restarts
+	clockGuards  bool          // against steps of a node's clock
+	longest      time.Duration // the longest TTL of any client: how long a node that may have forgotten votes has none; 0: no guard
+	clockLongest time.Duration // the same, for a node whose clock was set forward
+	nodeSet      uint64        // the configuration's id
+	deadlocks    time.Duration // how long a wait under a lock takes until a ring is looked for
+	detects      bool          // deadlock detection is on
+	durable      *Durability   // nil: votes wait for nothing
+	hooks        []Hooks
+	clock        *clockdrift.Clock
+	random       protocol.Random                         // of tokens
+	jitter       func(bound time.Duration) time.Duration // of pauses: a random time below the bound
 }
 
-// settings are what the options of an acquire say. They do not change once it has begun.
+// settings are the options of an acquire. They do not change once it has begun.
 type settings struct {
-	fair                   bool // who waits takes turns
+	fair                   bool // waiters take turns
 	priority               int
 	ttl                    time.Duration
 	maxWait                time.Duration
@@ -46,8 +45,8 @@ type settings struct {
 	token                  *string
 	owner                  string
 	names                  bool // the owner was given
-	reenters               bool
 	renews                 bool
+	endsWithCaller         bool // the lock's context ends with the call's
 	maxHold                time.Duration
 }
 
@@ -55,6 +54,7 @@ func defaults() lockerOptions {
 	return lockerOptions{
 		acquire: settings{
 			ttl:        10 * time.Second,
+			renews:     true,
 			maxWait:    math.MaxInt64,
 			backoffMin: 5 * time.Millisecond,
 			backoffMax: 250 * time.Millisecond,
@@ -72,15 +72,15 @@ func defaults() lockerOptions {
 
 // random returns 128 bits of crypto/rand.
 var random protocol.Random = func() (bits [16]byte) {
-	rand.Read(bits[:]) // since Go 1.24 it never fails
+	rand.Read(bits[:]) // since Go 1.24 Read never fails
 	return bits
 }
 
 // jitter returns a random time below the bound. Nobody gains by guessing it.
 func jitter(bound time.Duration) time.Duration { return mathrand.N(bound) } //nolint:gosec // see above
 
-// check finds the first setting that is not valid. It looks at what was given: rounding up comes
-// after it, and makes no bad setting a good one.
+// check finds the first invalid setting. It looks at the given values: rounding up comes after it, and makes
+// no bad setting a good one.
 func (o *lockerOptions) check() error {
 	if err := o.acquire.check(); err != nil {
 		return err
@@ -98,40 +98,26 @@ func (o *lockerOptions) check() error {
 		return &OptionError{"KeyPrefix", fmt.Sprintf("%.64q begins with %q, which is for what this library keeps beside locks: take another one", o.prefix, protocol.Reserved)}
 	case o.cleanup < 0:
 		return &OptionError{"CloseTimeout", fmt.Sprintf("%v is less than 0", o.cleanup)}
-	case o.bounded && (o.longest < o.acquire.ttl || o.longest > maxTTL):
-		return &OptionError{"LongestTTL", fmt.Sprintf("%v is not between the TTL of %v and %v", o.longest, o.acquire.ttl, maxTTL)}
-	case o.guards && !o.bounded:
-		return &OptionError{"RestartGuard", "it keeps a node from voting for the longest TTL that any client uses: add WithLongestTTL"}
-	case o.clockGuards && !o.bounded:
-		return &OptionError{"ClockGuard", "it keeps a node from voting for the longest TTL that any client uses: add WithLongestTTL"}
+	case o.guards && (o.longest < o.acquire.ttl || o.longest > maxTTL):
+		return &OptionError{"RestartGuard", fmt.Sprintf("%v is not between the TTL of %v and %v", o.longest, o.acquire.ttl, maxTTL)}
+	case o.clockGuards && (o.clockLongest < o.acquire.ttl || o.clockLongest > maxTTL):
+		return &OptionError{"ClockGuard", fmt.Sprintf("%v is not between the TTL of %v and %v", o.clockLongest, o.acquire.ttl, maxTTL)}
+	case o.guards && o.clockGuards && o.longest != o.clockLongest:
+		return &OptionError{"ClockGuard", fmt.Sprintf("%v is another longest TTL than the %v of WithRestartGuard: it is one of all clients", o.clockLongest, o.longest)}
 	case o.nodeSet != 0 && !o.guards:
 		return &OptionError{"NodeSet", "nobody looks at it without WithRestartGuard: give both"}
 	case o.nodeSet > math.MaxInt64:
 		return &OptionError{"NodeSet", fmt.Sprintf("%d is above %d", o.nodeSet, uint64(math.MaxInt64))}
 	case o.detects && (o.deadlocks < minDetection || o.deadlocks > maxDetection):
 		return &OptionError{"DeadlockDetection", fmt.Sprintf("%v is not between %v and %v", o.deadlocks, minDetection, maxDetection)}
-	case o.noEvents:
-		return &OptionError{"Events", "the function is nil"}
 	}
 	return o.checkDurability()
 }
 
-// roundUp makes whole milliseconds of what servers count.
+// roundUp makes whole milliseconds, the servers' unit.
 func (o *lockerOptions) roundUp() {
-	o.acquire.ttl, o.longest = protocol.RoundUp(o.acquire.ttl), protocol.RoundUp(o.longest)
-}
-
-// guard is for how long a node that may have forgotten votes has none; 0: it has.
-func (o *lockerOptions) guard() time.Duration { return o.longestIf(o.guards) }
-
-// clockGuard is for how long a node whose clock was set forward has none; 0: it has.
-func (o *lockerOptions) clockGuard() time.Duration { return o.longestIf(o.clockGuards) }
-
-func (o *lockerOptions) longestIf(guards bool) time.Duration {
-	if !guards {
-		return 0
-	}
-	return o.longest
+	o.acquire.ttl = protocol.RoundUp(o.acquire.ttl)
+	o.longest, o.clockLongest = protocol.RoundUp(o.longest), protocol.RoundUp(o.clockLongest)
 }
 
 // maxDrift is far beyond any real clock.
@@ -162,7 +148,7 @@ func (o *settings) check() error {
 	return nil
 }
 
-// checkLease refuses a TTL that is not valid, or that one slow node would use up.
+// checkLease refuses an invalid TTL, and one that a slow node would use up.
 func (l *Locker) checkLease(ttl time.Duration) error {
 	if err := checkTTL(ttl); err != nil {
 		return err
@@ -171,8 +157,8 @@ func (l *Locker) checkLease(ttl time.Duration) error {
 	if timeout >= ttl {
 		return &OptionError{"TTL", fmt.Sprintf("%v is not above the node time-out of %v: one silent node would eat the lease", ttl, timeout)}
 	}
-	if longest := l.options.longest; l.options.bounded && ttl > longest {
-		return &OptionError{"TTL", fmt.Sprintf("%v is longer than %v, the longest lease of any client (WithLongestTTL): give all clients a longer one, or take a shorter TTL", ttl, longest)}
+	if longest := max(l.options.longest, l.options.clockLongest); longest > 0 && ttl > longest {
+		return &OptionError{"TTL", fmt.Sprintf("%v is longer than %v, the longest lease of any client (WithRestartGuard, WithClockGuard): give all clients a longer one, or take a shorter TTL", ttl, longest)}
 	}
 	if d := l.board.Durability; !d.Fits(ttl, timeout, l.options.drift) {
 		return &OptionError{"TTL", fmt.Sprintf("%v has no room for the node time-out and %v that a durable vote may take: take a longer TTL or a shorter Timeout of WithDurability", ttl, d.Timeout)}
@@ -197,7 +183,7 @@ func (o *lockerOptions) checkKey(key string) error {
 	return nil
 }
 
-// checkNames refuses a key that cannot have keys beside it, for what needs them.
+// checkNames refuses a key that cannot have keys beside it, where these are needed.
 func (o *lockerOptions) checkNames(key, what string) error {
 	if protocol.HasNames(o.prefix + key) {
 		return nil
@@ -221,7 +207,7 @@ func (o *lockerOptions) timeout(ttl time.Duration) time.Duration {
 	return o.nodeTimeout
 }
 
-// apply applies the options of one call. None may be nil.
+// apply applies the options of a call. None may be nil.
 func apply[T any](options []T, set func(T)) error {
 	for i, option := range options {
 		if any(option) == nil {

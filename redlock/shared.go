@@ -2,54 +2,34 @@ package redlock
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A SharedLock is a key that this process holds together with other readers, from
-// [Locker.AcquireShared] until its own lease ends, it is released, or the Locker is closed. No
-// writer (see [Lock]) has the key meanwhile. All methods are safe for concurrent use. Their
-// promises are those of Lock.
-type SharedLock struct{ handle }
-
-var shared = &kind{Kind: protocol.Shared, lease: newShared}
+var shared = &kind{Kind: protocol.Shared}
 
 // sharedAgain is for a caller who has the key so already.
-var sharedAgain = &kind{Kind: protocol.SharedAgain, lease: newShared}
+var sharedAgain = &kind{Kind: protocol.SharedAgain}
 
-func newShared() *lease {
-	l := new(struct {
-		SharedLock
-		body lease
-	})
-	return l.init(&l.body, &l.SharedLock)
-}
-
-// AcquireShared takes the lock on key together with other readers, and waits as [Locker.Acquire]
-// does while a writer has it: a [Lock], or whoever holds the key by another library that sets it
-// with NX. Readers and writers that wait for each other stand in the key's line, so nobody starves;
-// a reader under the context of its own shared lock on the key passes it. Under the context of a
-// Lock on the key the error matches [ErrDeadlock]: see [Lock.Downgrade].
+// AcquireShared takes the lock on key together with other readers, and waits as [Locker.Acquire] does while a
+// writer has it: a lock of Locker.Acquire, or of another library that sets the key with NX. Readers and
+// writers that wait for each other stand in the key's line, so nobody starves. Under the context of a [Lock]
+// on the key the error matches [ErrDeadlock]: see [Lock.Downgrade].
 //
-// The fence is at least the number of every writer before, and less than that of every writer
-// after; readers may share one. Nodes need scripts for it (+eval +evalsha), and the keys
-// ql:readers:{KEY} and ql:line:{KEY}, or are refused with [ErrNode]. The key needs a hash tag, or
-// no closing brace. The other errors are those of Acquire.
-func (l *Locker) AcquireShared(ctx context.Context, key string, options ...AcquireOption) (*SharedLock, error) {
-	return obtain(ctx, l, AcquireStart{Key: key, Kind: KindShared, Waits: true}, func(ctx context.Context) (request, error) {
+// The fence is at least the number of every writer before, and less than that of every writer after; readers
+// may share one. Nodes must run scripts, or are refused with [ErrNode]. The key, as for all but plain locks,
+// needs a hash tag, or no closing brace. The other errors are those of Acquire.
+func (l *Locker) AcquireShared(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
+	return obtain(ctx, l, AcquireStart{Key: key, Kind: kindShared, Waits: true}, func(ctx context.Context) (request, error) {
 		return l.prepareShared(ctx, key, options)
-	}, asSharedLock)
+	})
 }
 
-func asSharedLock(h handle) *SharedLock { return &SharedLock{h} }
-
-// TryAcquireShared is [Locker.AcquireShared] that waits for nobody, as [Locker.TryAcquire]. It
-// fails with [ErrTaken] also while a writer waits.
-func (l *Locker) TryAcquireShared(ctx context.Context, key string, options ...AcquireOption) (*SharedLock, error) {
-	return obtain(ctx, l, AcquireStart{Key: key, Kind: KindShared}, func(ctx context.Context) (request, error) {
+// TryAcquireShared is AcquireShared without waiting. A writer that waits is [ErrTaken], too.
+func (l *Locker) TryAcquireShared(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
+	return obtain(ctx, l, AcquireStart{Key: key, Kind: kindShared}, func(ctx context.Context) (request, error) {
 		return l.prepareShared(ctx, key, options)
-	}, asSharedLock)
+	})
 }
 
 // prepareShared is prepare for a reader.
@@ -69,9 +49,3 @@ func (k *kind) joins() bool { return k.Kind != nil && k.Joins }
 
 // passes reports whether an acquire goes ahead of those who wait.
 func (k *kind) passes() bool { return k.Kind != nil && k.Passes }
-
-// String shows the key and what is left of the lease, not the token.
-func (l *SharedLock) String() string { return fmt.Sprintf("shared %v", l.lease) }
-
-// GoString is String, so that no format shows the token.
-func (l *SharedLock) GoString() string { return l.String() }

@@ -110,7 +110,7 @@ func TestAWriterStandsInLineUntilItHasTheKeyOrGivesUp(t *testing.T) {
 				}
 				returns(t, ErrTaken, "a newcomer's TryAcquireShared behind a writer")(other.TryAcquireShared(t.Context(), "k"))
 				noError(t, reader.Extend(t.Context(), time.Minute), "Extend of one who is there")
-				newcomer := make(chan *SharedLock)
+				newcomer := make(chan *Lock)
 				began := time.Now()
 				go func() {
 					lock, err := other.AcquireShared(t.Context(), "k")
@@ -187,7 +187,7 @@ func TestAStormOfReadersCostsANodeLittle(t *testing.T) {
 		synctest.Wait()
 		before := fakes[0].Count("EVALSHA")
 		var group sync.WaitGroup
-		locks := make([]*SharedLock, storm)
+		locks := make([]*Lock, storm)
 		for i := range locks {
 			group.Go(func() {
 				var err error
@@ -336,7 +336,7 @@ func TestAReaderWithATokenOfItsOwnFindsItsLock(t *testing.T) {
 	})
 }
 
-func TestCarelessUseOfASharedLock(t *testing.T) {
+func TestCarelessUseOfAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, _ := newLocker(t, 3)
 		for key, options := range map[string][]AcquireOption{
@@ -349,6 +349,8 @@ func TestCarelessUseOfASharedLock(t *testing.T) {
 			returns(t, ErrOption, "TryAcquireShared(", key, options, ")")(locker.TryAcquireShared(t.Context(), key, options...))
 		}
 		lock := mustShare(t, locker, "k")
+		returns(t, ErrOption, "Downgrade of a reader")(lock.Downgrade(t.Context()))
+		returns(t, ErrOption, "TryUpgrade of a writer")(mustAcquire(t, locker, "writer").TryUpgrade(t.Context()))
 		for _, shown := range []string{fmt.Sprint(lock), fmt.Sprintf("%v %+v %#v %s", lock, lock, lock, lock)} {
 			if strings.Contains(shown, lock.Token()) || !strings.Contains(shown, `shared lock "k", valid for`) {
 				t.Errorf("a shared lock shows as %s", shown)
@@ -425,7 +427,7 @@ func TestReadersShareAKeyAndKeepWritersOut(t *testing.T) {
 				t.Errorf("TryAcquire of a key with readers = %v, want ErrTaken", err)
 			}
 		}
-		for _, lock := range []*SharedLock{one, two} {
+		for _, lock := range []*Lock{one, two} {
 			noError(t, lock.Release())
 		}
 		returns(t, ErrTaken, "with one reader left TryAcquire")(locker.TryAcquire(t.Context(), "k"))

@@ -1,16 +1,16 @@
 package redlock
 
-// A slot is one of a semaphore's permits.
+// A slot is a permit of a semaphore.
 type slot struct {
 	pool   *pool
 	number int
 	kind   kind
-	alone  slotSet // it
+	alone  slotSet // this slot by itself
 
 	// Guarded by of.mu.
 	seen   chance
 	holder *lease // a permit of this Locker; nil: none
-	tries  int    // of this Locker that are under way
+	tries  int    // of this Locker, under way
 }
 
 // chance says how likely a try for the slot is to get it. of.mu is held.
@@ -25,21 +25,14 @@ func (at *slot) chance() chance {
 type chance uint8
 
 const (
-	unlikely chance = iota // it was seen to be taken, or this Locker has it or tries for it
+	unlikely chance = iota // seen taken, or this Locker has it or tries for it
 	perhaps
-	likely // a node has said that it is free
+	likely // a node has named it as free
 	surely // this Locker has released it, and heard of nobody since
 )
 
-// A slotSet is slots of one semaphore, in order, that one lease has or asks for.
+// A slotSet is slots of one semaphore, in order, which a lease has or asks for.
 type slotSet []*slot
-
-// lease makes what an acquire of the slots hands out.
-func (ps slotSet) lease() *lease {
-	l := newExclusive()
-	l.slots = ps
-	return l
-}
 
 // numbers are those of the slots; nil: there are none.
 func (ps slotSet) numbers() []int {
@@ -56,7 +49,7 @@ func (ps slotSet) numbers() []int {
 // begin notes that l holds the slots.
 func (ps slotSet) begin(l *lease) { ps.note(func(at *slot) { at.holder = l }) }
 
-// end notes that l does not hold them any more.
+// end notes that l no longer holds them.
 func (ps slotSet) end(l *lease) {
 	ps.note(func(at *slot) {
 		if at.holder == l {

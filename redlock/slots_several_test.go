@@ -213,42 +213,6 @@ func TestWhoWaitsForOnePermitStandsInLineBesideWhoWantsSeveral(t *testing.T) {
 	})
 }
 
-// Chance serves those who want one permit, and who has been the first of its process for a second
-// stands in line.
-func TestWhoWaitsForOnePermitForLongStandsInLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		holder := newSemaphore(t, another(t, fakes), 2)
-		held := mustTakeN(t, holder, 2, WithTTL(time.Hour))
-		s := newSemaphore(t, locker, 2)
-		time.Sleep(time.Second) // the clock of the test begins with 0, which is no time to the library
-		var waiters sync.WaitGroup
-		for range 2 {
-			waiters.Go(func() {
-				returns(t, nil)(s.Acquire(t.Context()))
-			})
-		}
-		stand := func(when, want string) {
-			t.Helper()
-			if tickets := inLineOf(fakes, "ql:pool:{s}"); tickets != want {
-				t.Errorf("%s %q stand in line, want %q", when, tickets, want)
-			}
-		}
-		time.Sleep(900 * time.Millisecond)
-		stand("before a second has passed", "")
-		time.Sleep(300 * time.Millisecond)
-		stand("after a second", "x")
-		_, err := newSemaphore(t, another(t, fakes), 2).TryAcquire(t.Context())
-		if released := held.Release(); !errors.Is(err, ErrTaken) || released != nil {
-			t.Errorf("TryAcquire = %v, Release = %v", err, released)
-		}
-		waiters.Wait()
-		synctest.Wait()
-		time.Sleep(time.Second)
-		stand("when all are served", "")
-	})
-}
-
 // A wait for several permits waits for the very permit that somebody works under, but not for a
 // lock.
 func TestWhoWorksUnderAPermitHeedsNobodyWhoWaitsForSeveral(t *testing.T) {

@@ -283,7 +283,7 @@ func TestAFailedTryLeavesNoSlotBehind(t *testing.T) {
 func TestASemaphoreRefusesWhatCannotWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		for _, permits := range []int{-1, 0, MaxPermits + 1, 1 << 40} {
+		for _, permits := range []int{-1, 0, maxPermits + 1, 1 << 40} {
 			var option *OptionError
 			if _, err := locker.Semaphore("s", permits); !errors.As(err, &option) || option.Option != "permits" {
 				t.Errorf("Semaphore with %d permits = %v, want an OptionError for permits", permits, err)
@@ -317,9 +317,7 @@ func TestAContextThatCarriesAllPermitsIsADeadlock(t *testing.T) {
 		must(t, err, "a second Acquire of two")
 		returns(t, ErrDeadlock, "a third Acquire of two, under both")(newSemaphore(t, locker, 2).Acquire(second.Context()))
 		mustRelease(t, first)
-		if _, err := s.Acquire(second.Context()); err == nil || errors.Is(err, ErrDeadlock) {
-			t.Errorf("under a context that has ended, with one permit free, Acquire = %v", err)
-		}
+		returns(t, nil, "Acquire under one of two, the other one free")(s.Acquire(second.Context()))
 	})
 }
 

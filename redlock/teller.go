@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A teller calls the functions of hooks on behalf of the library's own goroutines, which must not
-// wait for them: one call after the other, in order, in a goroutine of its own that runs while
-// there is something to tell. What waits is bounded, and what is left out is counted.
+// A teller calls the functions of hooks for the library's own goroutines, which must not wait for them: one
+// call after the other, in order, in a goroutine of its own that runs while there are calls. Waiting calls
+// are bounded, and left-out calls are counted.
 type teller struct {
 	events func(Event) // tells the hooks of an event of the Locker's own; nil: nobody wants to know
 
@@ -19,38 +19,39 @@ type teller struct {
 	queue  []callback // from next on
 	next   int
 	busy   bool          // the goroutine runs
-	calm   chan struct{} // closed when it does not any more; nil: nobody waits for that
+	calm   chan struct{} // closed when the teller is idle; nil: nobody waits for it
 	over   bool          // Close has stopped to wait: nothing is told any more
-	now    string        // the hook that is being called
-	since  time.Time     // it is
-	stats  HookStats
-	lost   HookError // calls that were left out and not told of yet
-	toldAt time.Time // of such
+	now    string        // the hook under way
+	since  time.Time     // its start
+	left   int64         // calls left out so far
+	panics int64         // so far
+	lost   hookError     // left-out calls that were not told of yet
+	toldAt time.Time     // of such
 
 	log func(Event) // the goroutine's own: see teller.news
 }
 
-// A callback is a call of the functions of one hook.
+// A callback is a call of the functions of a hook.
 type callback struct {
 	hook string
 	call func()
 }
 
-// The bounds of what waits. Reports come as often as nodes are asked, and hold what they are about:
-// one that is late is worth little. There is one end of a hold, and more than one is missed.
+// The bounds of waiting calls. Reports come as often as nodes are asked, and hold the requests: a late
+// report is worth little. A hold has one end, which would be missed.
 const (
 	mostReports = 1 << 12
-	mostNews    = 1 << 17 // so that a process may lose 100,000 locks at a time
+	mostNews    = 1 << 17 // a process may lose 100,000 locks at a time
 	fewCalls    = 64      // the memory of an idle Locker's queue
 )
 
-// put lets a hook be called, unless so many calls wait. It may be called under any mutex.
+// put lets a hook be called, unless too many calls wait. It may be called under any mutex.
 func (t *teller) put(hook string, most int, call func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	waiting := len(t.queue) - t.next
 	if t.over || waiting >= most {
-		if t.stats.Lost++; t.lost.Lost == 0 {
+		if t.left++; t.lost.Lost == 0 {
 			t.lost.Hook, t.lost.For = t.now, time.Since(t.since)
 		}
 		t.lost.Lost++
@@ -68,7 +69,7 @@ func (t *teller) put(hook string, most int, call func()) {
 	}
 }
 
-// tell calls what waits.
+// tell makes the waiting calls.
 func (t *teller) tell() {
 	done := false
 	defer func() {
@@ -89,16 +90,16 @@ func (t *teller) tell() {
 	}
 }
 
-// take removes the next call from the queue, or what was left out of it, once a second while that
-// goes on. If there is neither, the goroutine is to end.
-func (t *teller) take() (lost *HookError, c callback) {
+// take removes the next call from the queue, or once a second the news of left-out calls. If there is
+// neither, the goroutine is to end.
+func (t *teller) take() (lost *hookError, c callback) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	empty := t.next == len(t.queue)
 	switch {
 	case t.lost.Lost > 0 && !t.over && (empty || time.Since(t.toldAt) >= time.Second):
 		told := t.lost
-		t.lost, t.toldAt = HookError{}, time.Now()
+		t.lost, t.toldAt = hookError{}, time.Now()
 		t.now, t.since = hookNode, t.toldAt
 		return &told, callback{}
 	case empty:
@@ -131,14 +132,14 @@ func (t *teller) call(c callback) {
 	returned = true
 }
 
-// news tells the hooks of what has become of hooks. If nobody wants to know, or who does panics
-// again, it is logged: it must not be lost.
-func (t *teller) news(kind EventKind, err *HookError) {
+// news tells the hooks of lost calls and panics of hooks. Without a hook, or after another panic, the news
+// is logged: it must not be lost.
+func (t *teller) news(kind EventKind, err *hookError) {
 	e := Event{Kind: kind, Err: err, Time: time.Now()}
 	returned := false
 	defer func() {
 		if cause := recover(); !returned && t.events != nil {
-			_ = t.panicked(hookNode, cause) // it is counted
+			_ = t.panicked(hookNode, cause) // counted
 			t.logs(e)
 		}
 	}()
@@ -150,7 +151,7 @@ func (t *teller) news(kind EventKind, err *HookError) {
 	returned = true
 }
 
-// logs is for what no hook is told.
+// logs is for news without a hook.
 func (t *teller) logs(e Event) {
 	if t.log == nil {
 		t.log = LogTo(nil).Node
@@ -159,17 +160,17 @@ func (t *teller) logs(e Event) {
 }
 
 // panicked counts a panic, and words it.
-func (t *teller) panicked(hook string, cause any) *HookError {
+func (t *teller) panicked(hook string, cause any) *hookError {
 	t.mu.Lock()
-	t.stats.Panics++
+	t.panics++
 	t.mu.Unlock()
 	if cause == nil {
 		cause = "runtime.Goexit, as t.FailNow calls it"
 	}
-	return &HookError{Hook: hook, Panic: cause, Stack: debug.Stack()}
+	return &hookError{Hook: hook, Panic: cause, Stack: debug.Stack()}
 }
 
-// drain waits until all is told, and at most for so long. Then the rest is left out.
+// drain waits until all is told, and at most for this time. Then the rest is left out.
 func (t *teller) drain(most time.Duration) error {
 	t.mu.Lock()
 	if !t.busy {
@@ -193,26 +194,25 @@ func (t *teller) drain(most time.Duration) error {
 	}
 	left := int64(len(t.queue) - t.next)
 	t.over, t.queue, t.next = true, nil, 0
-	t.stats.Lost += left
-	return &HookError{Hook: t.now, For: time.Since(t.since), Lost: t.lost.Lost + left, closes: true}
+	t.left += left
+	return &hookError{Hook: t.now, For: time.Since(t.since), Lost: t.lost.Lost + left, closes: true}
 }
 
-// known are the teller's numbers.
-func (t *teller) known() HookStats {
+// count notes the teller's numbers.
+func (t *teller) count(s *Stats) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.stats
-	if s.Queued = len(t.queue) - t.next; t.now != "" && !t.over {
-		s.Queued++
+	s.Hooks.Lost, s.Hooks.Panics = t.left, t.panics
+	if s.Hooks.Queued = len(t.queue) - t.next; t.now != "" && !t.over {
+		s.Hooks.Queued++
 	}
-	return s
 }
 
-// byTeller is the function that calls hooks, as a stack names it.
+// byTeller is the name of the function that calls hooks, in a stack.
 var byTeller = runtime.FuncForPC(reflect.ValueOf((*teller).call).Pointer()).Name()
 
-// calledByHook reports whether its caller was called by a hook, of any Locker, that a teller has
-// called. Who waits for a teller there waits for itself.
+// calledByHook reports whether its caller was called by a hook, of any Locker, in a teller's goroutine:
+// waiting for a teller there would wait for itself.
 func calledByHook() bool {
 	var pcs [64]uintptr
 	for skip := 0; ; skip += len(pcs) {
@@ -229,19 +229,19 @@ func calledByHook() bool {
 	}
 }
 
-// HookError is a function of [Hooks] that has panicked, or that has not returned for so long that
-// calls were left out.
-type HookError struct {
-	Hook  string        // HoldEnd, ExtendEnd, Batch, or Node, which is OnEvent, too; "": none was called yet
-	Panic any           // what it has panicked with; nil: it has not
+// hookError is a function of [Hooks] that has panicked, or has not returned for so long that calls were left
+// out.
+type hookError struct {
+	Hook  string        // HoldEnd, ExtendEnd, Batch, or Node; "": none was called yet
+	Panic any           // the value of the panic; nil: it has not panicked
 	Stack []byte        // of the panic
-	For   time.Duration // it had not returned for so long
-	Lost  int64         // calls that were left out
+	For   time.Duration // the time for which it had not returned
+	Lost  int64         // left-out calls
 
 	closes bool // Close has stopped to wait
 }
 
-func (e *HookError) Error() string {
+func (e *hookError) Error() string {
 	if e.Panic != nil {
 		return fmt.Sprintf("%s: %v", e.summary(), e.Panic)
 	}
@@ -249,7 +249,7 @@ func (e *HookError) Error() string {
 }
 
 // summary is the text without numbers.
-func (e *HookError) summary() string {
+func (e *hookError) summary() string {
 	switch {
 	case e.Panic != nil:
 		return fmt.Sprintf("redlock: the hook %s has panicked, and the Locker goes on: mend it", e.Hook)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -16,17 +17,16 @@ import (
 // waiter makes the waiter of an Acquire that began at began.
 func (l *Locker) waiter(ctx context.Context, r request, began clockdrift.Instant) *waiting.Waiter {
 	w := &waiting.Waiter{
-		Host: l.host(r.kind), Lines: l.linesOf(r.kind), Context: ctx, Key: r.key, Keys: r.kind.keys(r.key), Held: r.held, Began: began, RankedFrom: r.rank(began), Call: &r, Joins: r.kind.joins(),
-		Options: waiting.Options{
-			Several: r.kind.pool != nil, Name: l.nameOf(r), Fair: r.kind.fair(), Ages: r.ages(), Wants: r.kind.wants(), Most: r.most(),
+		Host: l.host(r.kind), Lines: l.linesOf(r.kind), Context: ctx, Key: r.key, Keys: r.kind.keys(r.key), Held: r.held, RankedFrom: r.rank(began), Call: &r,
+		Waiting: acquire.Waiting{Began: began, Manner: acquire.Manner{
+			Several: r.kind.pool != nil, Name: l.nameOf(r), Fair: r.kind.fair(), Ages: r.ages(), Joins: r.kind.joins(), Wants: r.kind.wants(), Most: r.most(),
 			MaxWait:    r.maxWait,
 			BackoffMin: r.backoffMin, BackoffMax: r.backoffMax, Outage: r.outage(),
-		},
+		}},
 	}
 	if r.several() {
 		w.Number = l.waits.Add(1)
 	}
-	w.TicketName = l.ticketOf(w).String()
 	return w
 }
 
@@ -160,7 +160,7 @@ func (h host) Carries(ctx context.Context) (all []waiting.Holder) {
 
 // GaveUp words the end of a wait.
 func (host) GaveUp(last error, tries int, waited time.Duration, end error) error {
-	return &WaitError{tries, waited, last, end}
+	return &waitError{tries, waited, last, end}
 }
 
 // Deadlock words a ring of waits.
@@ -168,7 +168,7 @@ func (h host) Deadlock(ring []waiting.Block) error {
 	e := &DeadlockError{}
 	before := ring[len(ring)-1]
 	for _, block := range ring {
-		e.Cycle = append(e.Cycle, DeadlockWait{Holds: before.Key, WaitsFor: block.Key, Owner: protocol.Owner(before.By.(attempt).Token())})
+		e.Cycle = append(e.Cycle, DeadlockWait{Holds: before.Key, WaitsFor: block.Key, Owner: protocol.Owner(before.By.(attempt).hold.Token)})
 		before = block
 	}
 	return e
@@ -179,20 +179,20 @@ func (h host) Tries() chan struct{} { return h.tries }
 
 // Try asks the nodes for the lock.
 func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
-	var bound clockdrift.Instant
 	r := *w.Call.(*request)
-	if r.heeds() || w.Stays && w.Options.Name != "" {
+	r.bound = new(clockdrift.Instant)
+	if r.heeds() || w.Stays {
 		h.addTicket(w, &r)
 	}
 	if r.acquisition != nil {
-		r.acquisition.how = AcquirePath(w.How)
+		r.acquisition.how = pathOf(w.How)
 	}
-	r.seen, r.ticket = w.Seen, w.Places().(*quorum.Ticket)
-	lock, err := h.try(w.Context, r, true, &bound)
+	r.seen = w.Seen
+	r.ticket, _ = w.Ticket.(*quorum.Ticket)
+	lock, err := h.try(w.Context, r, true)
 	if lock == nil {
 		return nil, err
 	}
-	w.Ticketed = w.Ticketed || w.Stays && r.ticket.There()
 	if err != nil {
 		if lock.hold.Last().AwaitMore(w.Context); lock.hold.Kind.HeedsLine && errors.Is(err, ErrContended) {
 			err = h.cut(w.Context, failed(lock.hold.Last())) // by now who has the key may be known
@@ -203,25 +203,24 @@ func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 		h.learnClock(found.Clock)
 	}
 	if w.Seen.Stays(&found, h.clock.Now(), h.options.timeout(r.ttl)) && errors.Is(err, ErrContended) {
-		err = heldBy(lock)
+		err = failure(lock.hold.Last(), ErrTaken)
 	}
 	return attempt{lock}, err
 }
 
 // Await waits for the result of an attempt that was handed over.
 func (h host) Await(w *waiting.Waiter, a waiting.Attempt) error {
-	var bound clockdrift.Instant
 	l := a.(attempt).lease
 	if l.acquisition != nil {
-		l.acquisition.how = AcquirePath(w.How)
+		l.acquisition.how = pathOf(w.How)
 		l.acquisition.tries++
 	}
-	return h.await(w.Context, l, &bound)
+	return h.await(w.Context, l)
 }
 
 // Outlook says what a failed try means for waiters.
-func (h host) Outlook(err error) waiting.Outlook {
-	return waiting.Outlook{Taken: taken(err), Quorum: taken(err) || waitsForQuarantine(err), Waiting: worthWaiting(err)}
+func (h host) Outlook(err error) acquire.Outlook {
+	return acquire.Outlook{Taken: taken(err), Quorum: taken(err) || waitsForQuarantine(err), Waiting: worthWaiting(err)}
 }
 
 // attempt is a Lock as waiters see it.
@@ -231,8 +230,8 @@ type attempt struct{ *lease }
 // and an end takes others.
 func (a attempt) Left() time.Duration { return a.hold.Rest() }
 
-func (a attempt) Found() quorum.Found { return a.hold.Last().Found() }
-func (a attempt) Joins() bool         { return a.hold.Kind.Joins }
+func (a attempt) Found() acquire.Found { return a.hold.Last().Found() }
+func (a attempt) Joins() bool          { return a.hold.Kind.Joins }
 
 // taken reports whether a try has failed because others have the key or some of the votes.
 func taken(err error) bool { return errors.Is(err, ErrTaken) || errors.Is(err, ErrContended) }
@@ -267,7 +266,7 @@ func waitsForQuarantine(err error) bool {
 	}
 	there := 0
 	for _, vote := range quorum.Votes {
-		if vote.Err == nil && vote.Answer != Pending || errors.Is(vote.Err, ErrQuarantine) {
+		if vote.Err == nil && vote.Answer != pendingVote || errors.Is(vote.Err, ErrQuarantine) {
 			there++
 		}
 	}

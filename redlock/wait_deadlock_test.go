@@ -237,7 +237,7 @@ func TestWhoLooksForADeadlockEndsNoHold(t *testing.T) {
 		var locker *Locker
 		lost := make(chan int, 1)
 		locker, _ = newLocker(t, 3, machine.option(), WithTTL(time.Minute), WithHooks(Hooks{HoldEnd: func(_ context.Context, e HoldEnd) {
-			if e.Reason == EndLost && e.Key == "slept through" {
+			if e.Reason == endLost && e.Key == "slept through" {
 				lost <- locker.Stats().Waiting
 			}
 		}}))

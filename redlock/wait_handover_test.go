@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,36 @@ func TestAHandOverEndsTheContextBeforeItsFirstByteLeaves(t *testing.T) {
 				t.Error("the lock was not handed over: the test proves nothing")
 			}
 		})
+	})
+}
+
+// The nodes hand the key over, and the connections break before they say so. Sent again, the hand-over finds that done.
+func TestAHandOverWhoseAnswersGetLostIsNoLossOfTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3)
+		lock := mustAcquire(t, locker, "k")
+		next := waitFor(t.Context(), locker)
+		time.Sleep(time.Millisecond)
+		var lost atomic.Int32 // each node has a mutex of its own
+		for _, f := range fakes {
+			once := false
+			f.Change(func(f *fakeNode) {
+				f.Lose = func(name string) bool {
+					if once || name != "EVALSHA" && name != "EVAL" || f.Keys["k"].Token == lock.Token() { // it lacks the script
+						return false
+					}
+					once = true
+					lost.Add(1)
+					return true
+				}
+			})
+		}
+		noError(t, lock.Release())
+		mustRelease(t, mustGet(t, next).lock)
+		synctest.Wait()
+		if lost.Load() != 3 {
+			t.Errorf("%d answers got lost, want 3: the test proves nothing", lost.Load())
+		}
 	})
 }
 

@@ -94,7 +94,7 @@ func TestReadersInARingOfProcesses(t *testing.T) {
 	for _, writes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			lockers, _ := processes(t, 3, WithTTL(time.Hour))
-			read := func(l *Locker, ctx context.Context, key string) *SharedLock {
+			read := func(l *Locker, ctx context.Context, key string) *Lock {
 				lock, err := l.AcquireShared(ctx, key)
 				must(t, err, "AcquireShared of", key)
 				return lock
@@ -529,7 +529,8 @@ func TestWaitsUnderLocksThatNobodyWantsCostHardlyMoreThanWithoutDetection(t *tes
 			}
 		})
 	}
-	if scripts[1] > scripts[0]*11/10 {
+	// Dated each second, they would cost 10 scripts a wait. Back-offs are drawn, so two equal runs differ, too.
+	if scripts[1] > scripts[0]+waits {
 		t.Errorf("%d waits cost a node %d scripts in 10s with detection, and %d without", waits, scripts[1], scripts[0])
 	}
 }

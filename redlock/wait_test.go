@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/subscription"
-	"github.com/quorumlock/quorumlock/internal/waiting"
 	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
@@ -367,7 +367,7 @@ func TestAWaiterIsNotWokenByTheEndOfItsOwnTries(t *testing.T) {
 			t.Fatalf("Acquire of a key that is held at one node, with another that takes no fence = %v, want ErrTaken", err)
 		}
 		if tries := (fakes[2].Batches() - before) / 2; tries > 100 {
-			t.Errorf("the waiter has tried %d times in 5s, want no more than the pauses of up to %v allow", tries, waiting.MaxSplitBackoff)
+			t.Errorf("the waiter has tried %d times in 5s, want no more than the pauses of up to %v allow", tries, acquire.MaxSplitBackoff)
 		}
 	})
 }
@@ -632,7 +632,7 @@ func TestWhatWaitersCostWhileNothingHappensDoesNotGrowWithTheirNumber(t *testing
 	permits := map[string]int{"a permit": 2, "several permits": 3}
 	kinds := maps.Clone(kindsOfLocks)
 	var next atomic.Int32
-	kinds["several keys, one of them in common"] = func(l *Locker, ctx context.Context, options ...AcquireOption) (heldLock, error) {
+	kinds["several keys, one of them in common"] = func(l *Locker, ctx context.Context, options ...AcquireOption) (*Lock, error) {
 		return l.AcquireAll(ctx, []string{"k", fmt.Sprint("own ", next.Add(1))}, options...)
 	}
 	for kind, take := range kinds {

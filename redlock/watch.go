@@ -14,25 +14,23 @@ import (
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
-// A Holder is who has a key, by a quorum of the nodes.
+// A Holder is the holder of a key, by a quorum of the nodes.
 type Holder struct {
-	Held   bool      // somebody has it
+	Held   bool      // somebody holds the key
 	Owner  string    // by [WithOwner]; "": the holder has no name, or another library
-	Since  time.Time // when it was taken, by its holder's clock; zero: not known, as of one without an Owner
-	Shared bool      // readers share it: see [Locker.AcquireShared]
-	ID     string    // tells holders apart, but not readers: a digest of the token, which it does not show
+	Since  time.Time // when the key was taken, by its holder's clock; zero: not known, as without an Owner
+	Shared bool      // readers share the key: see [Locker.AcquireShared]
+	ID     string    // tells holders apart, but not readers: a digest of the hidden token
 }
 
-// Watch yields who has the key: first now, and then whenever that changes, until the loop is left.
-// A holder was seen at a quorum of the nodes. It may have lost the lock since, or not know yet that
-// it has it: what acts on a holder's word compares its fence. One that was followed by another, or
-// was gone, is not yielded again. Of a key that was revoked (see package inspect) it says that
-// nobody has it.
+// Watch yields the holder of the key: first now, and then at each change, until the loop is left. A holder was
+// seen at a quorum of the nodes, and may have lost the lock since, or not know yet that it has the lock:
+// compare fences before acting on its word.
 //
-// A change by a release is seen within a few round trips, and any other within a second, for two
-// small reads a second at each node. While no quorum answers, or none says the same for a second,
-// it yields one error, which matches [ErrNoQuorum] or [ErrContended], and goes on. The last error
-// matches [ErrOption] (the key), [ErrClosed], or the context's.
+// A change by a release is seen within a few round trips, and any other within a second, for two small reads a
+// second at each node. While no quorum answers, or none agrees for a second, Watch yields one error, which
+// matches [ErrNoQuorum] or [ErrContended], and goes on. The last error matches [ErrOption] (the key),
+// [ErrClosed], or the context's.
 func (l *Locker) Watch(ctx context.Context, key string) iter.Seq2[Holder, error] {
 	return func(yield func(Holder, error) bool) {
 		if err := l.options.checkKey(key); err != nil {
@@ -43,7 +41,7 @@ func (l *Locker) Watch(ctx context.Context, key string) iter.Seq2[Holder, error]
 		watch := waiting.NewKeyWatch(host{l}, key, "", make(chan struct{}, 1))
 		defer watch.End()
 		for goes := true; goes; {
-			watch.Arm() // before the reading: what is announced meanwhile counts
+			watch.Arm() // before the reading: announcements meanwhile count
 			holder, news, err := w.read(ctx)
 			switch {
 			case ctx.Err() != nil:
@@ -65,23 +63,23 @@ func (l *Locker) Watch(ctx context.Context, key string) iter.Seq2[Holder, error]
 	}
 }
 
-// A watcher is one Watch.
+// A watcher is a Watch under way.
 type watcher struct {
 	locker  *Locker
 	key     string
-	known   bool // a holder was yielded, or that there is none
+	known   bool // a holder was yielded, or nobody
 	token   string
 	left    time.Duration // at the last reading
 	gone    map[string]bool
 	failing bool // an error was yielded since the last holder
-	vague   int  // readings in a row that said nothing for certain
+	vague   int  // uncertain readings in a row
 	polls   int  // since the holder was last seen to change
 }
 
-// maxGone is how many holders that were replaced are remembered.
+// maxGone is how many replaced holders are remembered.
 const maxGone = 1024
 
-// read asks the nodes, and reports whether the holder is another one than at the last reading.
+// read asks the nodes, and reports whether the holder has changed since the last reading.
 func (w *watcher) read(ctx context.Context) (h Holder, news bool, err error) {
 	op, err := w.locker.inspect(ctx, w.key)
 	if err != nil {
@@ -119,8 +117,8 @@ func (w *watcher) read(ctx context.Context) (h Holder, news bool, err error) {
 	return Holder{Held: true, Owner: protocol.Owner(token), Since: protocol.Since(token), Shared: token == protocol.SharedValue, ID: hex.EncodeToString(sum[:8])}, true, nil
 }
 
-// quorum returns the token that a quorum says has the key, or "" if a quorum says that nobody has,
-// and for how long a quorum still has it. It is not certain if no quorum says the same.
+// quorum returns the holder's token by a quorum, or "" if a quorum says that nobody has the key, and for how
+// long a quorum still has it. Uncertain: no quorum agrees.
 func (w *watcher) quorum(op *quorum.Operation) (token string, left time.Duration, certain bool) {
 	need := w.locker.board.Quorum
 	count := make(map[string]int)
@@ -145,7 +143,7 @@ func (w *watcher) quorum(op *quorum.Operation) (token string, left time.Duration
 	return "", 0, false
 }
 
-// unclear words a reading after which nobody knows who has the key.
+// unclear words an uncertain reading.
 func (w *watcher) unclear(op *quorum.Operation) error {
 	if err := failed(op); errors.Is(err, ErrNoQuorum) {
 		return err
@@ -160,9 +158,8 @@ const (
 	vagueReadings = 8
 )
 
-// rest waits until it is time for the next reading: at an announcement, at the end of the holder's
-// lease, or after a pause, which is short while nobody is known to have the key, for somebody may
-// be about to.
+// rest waits until the next reading: for an announcement, the end of the holder's lease, or a pause, which
+// is short while nobody is known to have the key, for somebody may be about to.
 func (w *watcher) rest(ctx context.Context, news <-chan struct{}) {
 	pause := watchPause
 	switch {

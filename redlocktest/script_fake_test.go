@@ -95,7 +95,7 @@ func (c caller) next() (what string, script *scripts.Script, keys, args []string
 		if len(two) == 1 && c.IntN(2) == 0 {
 			next = []string{c.rank(), pick(c, "x0:a1", "x1:a2"), "1500"}
 		}
-		return "leave", scripts.Leave, append(two, each(two, lineOf)...), append([]string{ticket, protocol.WakeChannel, ""}, next...)
+		return "leave", scripts.Leave, append(two, each(two, lineOf)...), append([]string{ticket, protocol.WakeChannel, pick(c, "", token)}, next...)
 	case 7:
 		mode, tokens := pick(c, "join", "join", "stay", "turn", "back"), c.upTo2(callers)
 		args = []string{c.ttl(""), mode, number}

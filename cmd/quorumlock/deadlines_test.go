@@ -66,7 +66,8 @@ func TestTheLastWriteIsBeforeTheDeadline(t *testing.T) {
 		}
 		thaw := s.freeze()
 		for i, w := range wrappers {
-			if code := w.code(); code != exitLost {
+			// -1: on a busy machine the guard comes first, and kills both.
+			if code := w.code(); code != exitLost && code != -1 {
 				t.Errorf("run %d ended with %d, want %d: %s", done+i, code, exitLost, w.talk.String())
 			}
 			shape := shapes[(done+i)%len(shapes)].name

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -101,20 +101,24 @@ func (t *tool) awaitVotes(ctx context.Context) (err error) {
 	nodes := len(locker.Stats().Nodes)
 	for said := ""; ; {
 		err := locker.Check(ctx)
-		var unfit *redlock.CheckError
+		var unfit *redlock.QuorumError
 		switch {
 		case err == nil:
 			return t.print(fmt.Sprintf("all %d nodes vote\n", nodes))
 		case ctx.Err() != nil || !errors.As(err, &unfit):
 			return err
 		}
-		for _, v := range unfit.Unfit {
+		silent := 0
+		for _, v := range unfit.Votes {
+			if v.Err != nil {
+				silent++
+			}
 			if errors.Is(v.Err, redlock.ErrNode) || errors.Is(v.Err, redlock.ErrNodeSet) || forbids(v.Err) {
 				return err
 			}
 		}
 		waits, longest := sittingOut(locker.Stats())
-		text := fmt.Sprintf("%d of %d nodes do not vote yet, %d of them sit out", len(unfit.Unfit), nodes, waits)
+		text := fmt.Sprintf("%d of %d nodes do not vote yet, %d of them sit out", silent, nodes, waits)
 		if text != said {
 			said = text
 			t.say("%s: about %v left: %v", text, longest.Round(time.Second), spoken(err))
@@ -130,7 +134,7 @@ func (t *tool) awaitVotes(ctx context.Context) (err error) {
 // sittingOut counts the nodes in quarantine, and says for how long the last of them is.
 func sittingOut(s redlock.Stats) (nodes int, left time.Duration) {
 	for _, n := range s.Nodes {
-		if n.State == redlock.HealthQuarantined {
+		if n.State == "quarantined" {
 			nodes, left = nodes+1, max(left, n.QuarantineLeft)
 		}
 	}

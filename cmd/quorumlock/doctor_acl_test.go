@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/inspect"
 )
 
 // One cause is one finding, and its lines are typed once: whatever the user of the nodes lacks, the

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
@@ -197,7 +197,7 @@ func TestWhatPrometheusReadsIsUTF8WhateverTheNamesAre(t *testing.T) {
 }
 
 // alerted are the metrics of a verb that the alerting rules name.
-func alerted(t *testing.T, verb string) []string {
+func alerted(t testing.TB, verb string) []string {
 	t.Helper()
 	rules, err := os.ReadFile("../../docs/observability/alerts.yml")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/inspect"
 )
 
 // A reportPage is a report as a terminal shows it: the nodes, the findings with what mends them,

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/quorumlock/election"
+	"github.com/quorumlock/quorumlock/internal/supervise"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/supervise"
 )
 
 // An electing is one run of elect.
@@ -117,7 +117,7 @@ func (e *electing) elect(ctx context.Context, flags *pflag.FlagSet, args []strin
 			if err != nil {
 				return nil, err
 			}
-			return redlock.FromContext(term.Context()), nil //nolint:contextcheck // it descends from ctx
+			return redlock.FromContext(term.Context()), nil //nolint:contextcheck // it has the values of ctx
 		}
 		return e.campaigns(ctx, campaign, func(lock held) error {
 			e.alone = e.program.Path == ""

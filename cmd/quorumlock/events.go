@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/supervise"
+	"github.com/quorumlock/quorumlock/internal/supervise"
 )
 
 // A runEvent is one line of --status-fd.

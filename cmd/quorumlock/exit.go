@@ -105,11 +105,10 @@ func codeOf(err error) int {
 var optionFlags = [][2]string{
 	{"KeyPrefix", "--prefix"},
 	{"TTL", "--ttl"},
-	{"LongestTTL", "--longest-ttl"},
-	{"NodeTimeout", "--node-timeout"},
-	{"DriftFactor", "--drift"},
 	{"RestartGuard", "--guard"},
 	{"ClockGuard", "--clock-guard"},
+	{"NodeTimeout", "--node-timeout"},
+	{"DriftFactor", "--drift"},
 	{"NodeSet", "--node-set"},
 	{"Durability", "--replicated"},
 	{"MaxWait", "--wait"},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quorumlock/quorumlock/supervise"
+	"github.com/quorumlock/quorumlock/internal/supervise"
 )
 
 // What tells a program its key, and where its lease file is.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/quorumlock/quorumlock/supervise"
+	"github.com/quorumlock/quorumlock/internal/supervise"
 )
 
 func main() {

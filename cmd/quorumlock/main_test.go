@@ -93,7 +93,7 @@ func TestWhatIsNotValidIsRefusedWithWhatToDo(t *testing.T) {
 		{"a format that there is not", nil, []string{"profile", "check", "-o", "xml"}, exitUsage, "want one of table, json, jsonl"},
 		{"no nodes", nil, []string{"profile", "check"}, exitConfig, "--nodes, QUORUMLOCK_NODES or a profile"},
 		{"a URL without a scheme", nil, []string{"profile", "check", "--nodes", "10.0.0.1"}, exitUsage, "want redis://host:port"},
-		{"a wrong URL in the environment", []string{"QUORUMLOCK_NODES=http://a"}, []string{"profile", "check"}, exitConfig, "not redis, rediss or unix"},
+		{"a wrong URL in the environment", []string{"QUORUMLOCK_NODES=http://a"}, []string{"profile", "check"}, exitConfig, "not redis, rediss, unix, redis-sentinel or redis-cluster"},
 		{"a password in an argument", nil, []string{"profile", "check", "--nodes", "redis://a,redis://:secret@b"}, exitUsage, "QUORUMLOCK_NODES, in a file (--nodes @FILE)"},
 		{"a file that is missing", nil, []string{"profile", "check", "--nodes", "@/nowhere/nodes"}, exitConfig, "/nowhere/nodes"},
 		{"a file without nodes", nil, []string{"profile", "check", "--nodes", "@" + file(t, "n", "# none\n")}, exitConfig, "want one a line"},
@@ -130,9 +130,9 @@ func TestWhatIsNotValidIsRefusedWithWhatToDo(t *testing.T) {
 func TestNoMessageNamesWhatOnlyProgramsHave(t *testing.T) {
 	t.Parallel()
 	named := regexp.MustCompile(`\bWith[A-Z][A-Za-z]*|\bLocker\.[A-Z]\w*|\b[A-Z]\w*Options\.\w+|\ba Durability\b`)
-	unreached := regexp.MustCompile(`WithReentry|WithRenewal|WithFairness|WithOwner|WithToken|WithMaxAcquires`) // options that the command has no flag for, and does not mix up
+	unreached := regexp.MustCompile(`WithFairness|WithOwner|WithToken|WithMaxAcquires`) // options that the command has no flag for, and does not mix up
 	read := 0
-	for _, folder := range []string{"redlock", "inspect", "supervise", "internal/fault", "internal/gate", "internal/node", "internal/protocol", "internal/quorum", "internal/waiting"} {
+	for _, folder := range []string{"redlock", "internal/inspect", "internal/supervise", "internal/fault", "internal/gate", "internal/node", "internal/protocol", "internal/quorum", "internal/waiting"} {
 		files, err := filepath.Glob("../../" + folder + "/*.go")
 		if err != nil || files == nil {
 			t.Fatalf("%s has no files: %v", folder, err)

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/supervise"
+	"github.com/quorumlock/quorumlock/internal/supervise"
 )
 
 // figures are what a run has come to so far, for monitors.

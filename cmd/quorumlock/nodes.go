@@ -26,7 +26,7 @@ func (s *settings) nodes() (urls []string, err error) {
 			if err != nil {
 				return nil, exit(code, err)
 			}
-			if end.Password != "" && code == exitUsage && !s.insecureArgv {
+			if end.Password+end.SentinelPassword != "" && code == exitUsage && !s.insecureArgv {
 				return nil, exitf(exitUsage, "--nodes: the URL of %s has a password, which every user of this machine sees in ps: give the URLs in QUORUMLOCK_NODES, in a file (--nodes @FILE), or in a profile (--insecure-argv allows it)", end.Addr)
 			}
 			urls = append(urls, word)
@@ -70,6 +70,9 @@ func address(raw string) string {
 	if err != nil {
 		return "?" // ParseURL has read it
 	}
-	u.User, u.RawQuery = nil, ""
+	master := u.Query().Get("master")
+	if u.User, u.RawQuery = nil, ""; master != "" {
+		u.RawQuery = url.Values{"master": {master}}.Encode()
+	}
 	return u.String()
 }

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/supervise"
+	"github.com/quorumlock/quorumlock/internal/supervise"
 	"github.com/quorumlock/quorumlock/test/patient"
 	"github.com/quorumlock/quorumlock/test/redisserver"
 )
@@ -59,7 +59,7 @@ func tick(name string) {
 }
 
 // ticks are the first and the last time that a ticker has written.
-func ticks(t *testing.T, name string) (first, last time.Time) {
+func ticks(t testing.TB, name string) (first, last time.Time) {
 	t.Helper()
 	text, err := os.ReadFile(name) //nolint:gosec // the test's own
 	lines := strings.SplitAfter(string(text), "\n")
@@ -78,12 +78,12 @@ func ticks(t *testing.T, name string) (first, last time.Time) {
 
 // masters are servers for a test.
 type masters struct {
-	t       *testing.T
+	t       testing.TB
 	servers []*redisserver.Server
 	nodes   string
 }
 
-func newMasters(t *testing.T, n int) *masters {
+func newMasters(t testing.TB, n int) *masters {
 	t.Helper()
 	s := &masters{t: t}
 	for range n {
@@ -120,7 +120,7 @@ func (s *masters) left() (keys []string) {
 
 // A wrapper is a process of the command.
 type wrapper struct {
-	t      *testing.T
+	t      testing.TB
 	cmd    *exec.Cmd
 	folder string // of its program, as $D
 
@@ -133,7 +133,7 @@ type wrapper struct {
 }
 
 // start starts the command with nodes, a verb and its arguments. Change changes the process.
-func start(t *testing.T, nodes string, args []string, change ...func(*exec.Cmd)) *wrapper {
+func start(t testing.TB, nodes string, args []string, change ...func(*exec.Cmd)) *wrapper {
 	t.Helper()
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -311,7 +311,7 @@ func state(pid int) byte {
 func runs(pid int) bool { return state(pid) != 'Z' && state(pid) != 'X' }
 
 // gone waits until processes have ended, and is an error if one has not by then.
-func gone(t *testing.T, by time.Time, pids map[string]int) (err error) {
+func gone(t testing.TB, by time.Time, pids map[string]int) (err error) {
 	t.Helper()
 	for what, pid := range pids {
 		patient.Until(t, what+" has ended, or its time is over", func() bool { return !runs(pid) || time.Now().After(by) })

@@ -13,8 +13,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
-	"github.com/quorumlock/quorumlock/inspect"
 	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/patient"
 	"github.com/quorumlock/quorumlock/test/redisserver"
@@ -174,7 +174,7 @@ func TestTheHolderOfARevokedKeyIsOverByItsDeadlineAndAWaiterIsServedThenAndNotBe
 			t.Parallel()
 			s := newSite(t, 5, shortLease)
 			ctx := s.ctx()
-			held := must(s.locker.Acquire(ctx, "42", redlock.WithRenewal(), redlock.WithOwner("pod-7")))(t)
+			held := must(s.locker.Acquire(ctx, "42", redlock.WithOwner("pod-7")))(t)
 			s.everywhere(prefix + "42")
 			got := wait(func() (*redlock.Lock, error) { return s.waiter.Acquire(ctx, "42") }, held)
 			nodes := s.reaching(reach)
@@ -203,7 +203,7 @@ func TestARevocationThatTooFewNodesTookSaysSoAndIsCompletedByAnother(t *testing.
 	ctx := s.ctx()
 	renewals := make(chan redlock.ExtendEnd, 1000)
 	locker := s.newLocker(shortLease, redlock.WithHooks(redlock.Hooks{ExtendEnd: func(_ context.Context, e redlock.ExtendEnd) { renewals <- e }}))
-	held := must(locker.Acquire(ctx, "42", redlock.WithRenewal()))(t)
+	held := must(locker.Acquire(ctx, "42"))(t)
 	s.everywhere(prefix + "42")
 	all := s.reaching(5)
 	settings := inspect.Settings{Prefix: prefix}
@@ -286,8 +286,8 @@ func TestReadersLoseARevokedKeyTogether(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3, shortLease)
 	ctx := s.ctx()
-	first := must(s.locker.AcquireShared(ctx, "42", redlock.WithRenewal()))(t)
-	second := must(s.waiter.AcquireShared(ctx, "42", redlock.WithRenewal()))(t)
+	first := must(s.locker.AcquireShared(ctx, "42"))(t)
+	second := must(s.waiter.AcquireShared(ctx, "42"))(t)
 	s.everywhere(prefix + "42")
 	got := wait(func() (*redlock.Lock, error) { return s.waiter.Acquire(ctx, "42") }, first)
 	if r := s.released("42"); !r.Final || r.Took != 3 {
@@ -307,8 +307,8 @@ func TestAPermitIsRevokedAlone(t *testing.T) {
 	ctx := s.ctx()
 	pool := must(s.locker.Semaphore("gpus", 2))(t)
 	others := must(s.waiter.Semaphore("gpus", 2))(t)
-	one := must(pool.Acquire(ctx, redlock.WithRenewal()))(t)
-	two := must(pool.Acquire(ctx, redlock.WithRenewal()))(t)
+	one := must(pool.Acquire(ctx))(t)
+	two := must(pool.Acquire(ctx))(t)
 	s.everywhere("ql:slot:{" + prefix + "gpus}" + fmt.Sprint(one.Slots()[0]))
 	got := make(chan *redlock.Lock, 1)
 	go func() {
@@ -331,7 +331,7 @@ func TestAKeyOfASetTakesTheSetWithIt(t *testing.T) {
 	s := newSite(t, 3, shortLease)
 	ctx := s.ctx()
 	keys := []string{"a", "b", "c"}
-	held := must(s.locker.AcquireAll(ctx, keys, redlock.WithRenewal()))(t)
+	held := must(s.locker.AcquireAll(ctx, keys))(t)
 	s.everywhere(prefix + "b")
 	got := wait(func() (*redlock.Lock, error) { return s.waiter.AcquireAll(ctx, keys) }, held)
 	if r := s.released("b"); !r.Final {
@@ -439,9 +439,9 @@ func TestAUserMayReleaseWithTheRightsOfTheTableAndIsToldThemWithout(t *testing.T
 	t.Parallel()
 	s := newSite(t, 3, time.Minute)
 	ctx := s.ctx()
-	must(s.locker.Acquire(ctx, "42"))(t)
-	must(s.locker.AcquireShared(ctx, "43"))(t)
-	must(must(s.locker.Semaphore("44", 1))(t).Acquire(ctx))(t)
+	must(s.locker.Acquire(ctx, "42", redlock.WithoutRenewal()))(t)
+	must(s.locker.AcquireShared(ctx, "43", redlock.WithoutRenewal()))(t)
+	must(must(s.locker.Semaphore("44", 1))(t).Acquire(ctx, redlock.WithoutRenewal()))(t)
 	for _, key := range []string{prefix + "42", prefix + "43", "ql:slot:{" + prefix + "44}0"} {
 		s.everywhere(key)
 	}

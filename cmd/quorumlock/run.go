@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/quorumlock/quorumlock/supervise"
+	"github.com/quorumlock/quorumlock/internal/supervise"
 )
 
 // programVerbs are the verbs that need processes and signals of Unix.

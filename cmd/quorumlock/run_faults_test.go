@@ -34,7 +34,7 @@ func TestR1ATerminatedWrapperStopsItsProgram(t *testing.T) {
 func TestR2NobodyElseRunsBeforeTheProgramIsGone(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 3)
-	patient.AtScales(t, func(scale time.Duration) error {
+	patient.Scaled(t, func(t testing.TB, scale time.Duration) {
 		var links []*proxy.Proxy
 		var cut []string
 		for _, server := range s.servers {
@@ -60,16 +60,15 @@ func TestR2NobodyElseRunsBeforeTheProgramIsGone(t *testing.T) {
 		}
 		second.await("started")
 		if code := first.code(); code != exitLost {
-			return fmt.Errorf("the wrapper that was cut off ended with %d, want %d", code, exitLost)
+			t.Errorf("the wrapper that was cut off ended with %d, want %d", code, exitLost)
 		}
 		second.signal(syscall.SIGQUIT) // the ticker ignores TERM and INT
 		second.code()
 		_, last := ticks(t, filepath.Join(folder, "first"))
 		begin, _ := ticks(t, filepath.Join(folder, "second"))
 		if !last.Before(begin) || !last.Before(first.until()) {
-			return fmt.Errorf("the first program wrote until %v, its deadline was %v, and the second wrote from %v on", last, first.until(), begin)
+			t.Errorf("the first program wrote until %v, its deadline was %v, and the second wrote from %v on", last, first.until(), begin)
 		}
-		return nil
 	})
 }
 
@@ -78,18 +77,25 @@ func leased(ttl, grace time.Duration) string {
 	return fmt.Sprintf("--ttl %ds --grace %ds", ttl, grace)
 }
 
+// briefly are the flags of a lease so short that a test sees its end, and of a short grace.
+func briefly(scale, ttl time.Duration) string {
+	return fmt.Sprintf("--ttl %v --grace %v", scale*ttl, scale*200*time.Millisecond)
+}
+
 func TestPitfall24NothingOfAProgramOutlivesTheCommandThatHasLostItsLock(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 3)
-	patient.AtScales(t, func(scale time.Duration) error {
+	patient.Scaled(t, func(t testing.TB, scale time.Duration) {
 		w := start(t, s.nodes, script(leased(6*scale, 2*scale), // a busy shell runs its trap later
 			`trap 'echo > $D/asked' TERM; (setsid sh -c 'echo $$ > $D/child; trap "" TERM; while :; do sleep 0.01; done' &); echo $$ > $D/pid; while :; do sleep 0.01; done`))
 		pids := map[string]int{"the program": w.pid("pid"), "a child that it has left": w.pid("child")}
 		defer s.freeze()()
 		if code := w.code(); code != exitLost || !w.exists("asked") || !w.has("lost") || w.has("released") {
-			return fmt.Errorf("run ended with %d, and the program was asked to end: %t, %+v; want %d, that it was, and a lock that is lost", code, w.exists("asked"), w.all(), exitLost)
+			t.Errorf("run ended with %d, and the program was asked to end: %t, %+v; want %d, that it was, and a lock that is lost", code, w.exists("asked"), w.all(), exitLost)
 		}
-		return gone(t, w.until(), pids) // how long before the deadline, make deadlines measures
+		if err := gone(t, w.until(), pids); err != nil { // how long before the deadline, make deadlines measures
+			t.Error(err)
+		}
 	})
 }
 
@@ -104,7 +110,7 @@ func TestR6ASignalEndsTheWaiting(t *testing.T) {
 		w.await("waiting")
 		w.signal(by)
 		if code := w.code(); code != 128+int(by) || w.exists("ran") || len(s.left()) != held {
-			t.Errorf("%v while it waited: run ended with %d, keys %q, ran: %v; want %d, the holder's keys alone, and nothing run", by, code, s.left(), w.exists("ran"), 128+int(by))
+			t.Errorf("%v while it waited: run ended with %v, keys %q, ran: %v; want %d, the holder's keys alone, and nothing run", by, w.cmd.ProcessState, s.left(), w.exists("ran"), 128+int(by))
 		}
 	}
 	holder.touch("go")

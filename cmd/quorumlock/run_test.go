@@ -407,7 +407,7 @@ func TestSignalsForTheProgramReachIt(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 1)
 	signals := []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGIO, syscall.SIGPWR, 35, 50, 64}
-	text := `for s in 10 12 14 29 30 35 50 64; do trap "echo > $D/got.$s" $s; done; echo > $D/ready; while [ ! -e $D/go ]; do sleep 0.01; done`
+	text := `for s in 10 12 14 29 30 35 50 64; do trap "echo > $D/got.$s" $s; done; echo > $D/ready; while [ ! -e $D/go ]; do sleep 0.01; done; exit 0`
 	w := start(t, s.nodes, []string{"run", "k", "--", "/bin/bash", "-c", text}) // bash has traps for all
 	w.file("ready")
 	for _, one := range signals {
@@ -480,85 +480,91 @@ func TestAProgramThatUsesUpAllProcessesEndsNeitherOfThoseAboveIt(t *testing.T) {
 
 func TestAReportedLossStopsNothing(t *testing.T) {
 	t.Parallel()
-	s := newMasters(t, 3)
-	w := start(t, s.nodes, script("--ttl 2s --grace 200ms --on-renewal-failure report", `while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`))
-	w.await("started")
-	defer s.freeze()()
-	w.await("lost")
-	w.touch("go")
-	if code := w.code(); code != 4 || w.has("stopping") {
-		t.Errorf("run ended with %d, stopped: %v; want the program's 4 and no stop", code, w.has("stopping"))
-	}
+	patient.Scaled(t, func(t testing.TB, scale time.Duration) {
+		s := newMasters(t, 3)
+		w := start(t, s.nodes, script(briefly(scale, 2*time.Second)+" --on-renewal-failure report", `while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`))
+		w.await("started")
+		defer s.freeze()()
+		w.await("lost")
+		w.touch("go")
+		if code := w.code(); code != 4 || w.has("stopping") {
+			t.Errorf("run ended with %d, stopped: %v; want the program's 4 and no stop", code, w.has("stopping"))
+		}
+	})
 }
 
 func TestALostProgramIsRunAgain(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"", "--shared", "--permits 2 --take 2"} {
-		s := newMasters(t, 3)
-		w := start(t, s.nodes, script("--ttl 2s --grace 200ms --restart "+kind, `if [ -e $D/second ]; then exit 4; fi; echo > $D/ready; exec sleep 1000`))
-		w.file("ready")
-		thaw := s.freeze()
-		w.await("lost")
-		w.touch("second")
-		thaw()
-		if code := w.code(); code != 4 {
-			t.Errorf("run --restart %s ended with %d, want 4, with which the second program has ended: %s", kind, code, w.talk.String())
+	patient.Scaled(t, func(t testing.TB, scale time.Duration) {
+		for _, kind := range []string{"", "--shared", "--permits 2 --take 2"} {
+			s := newMasters(t, 3)
+			w := start(t, s.nodes, script(briefly(scale, 2*time.Second)+" --restart "+kind, `if [ -e $D/second ]; then exit 4; fi; echo > $D/ready; exec sleep 1000`))
+			w.file("ready")
+			thaw := s.freeze()
+			w.await("lost")
+			w.touch("second")
+			thaw()
+			if code := w.code(); code != 4 {
+				t.Errorf("run --restart %s ended with %d, want 4, with which the second program has ended: %s", kind, code, w.talk.String())
+			}
 		}
-	}
+	})
 }
 
 func TestMonitorsAreToldWhatARunHasComeTo(t *testing.T) {
 	t.Parallel()
-	s := newMasters(t, 3)
-	addr, textfile := redisserver.FreeAddr(t), filepath.Join(t.TempDir(), "run.prom")
-	w := start(t, s.nodes, script("--ttl 2s --grace 200ms --restart --listen "+addr+" --textfile "+textfile, `if [ -e $D/second ]; then exit 4; fi; echo > $D/ready; exec sleep 1000`))
-	w.file("ready")
-	w.await("extended")
-	page := func() string {
-		answer, err := http.Get("http://" + addr + "/metrics") //nolint:noctx // the loopback answers
+	patient.Scaled(t, func(t testing.TB, scale time.Duration) {
+		s := newMasters(t, 3)
+		addr, textfile := redisserver.FreeAddr(t), filepath.Join(t.TempDir(), "run.prom")
+		w := start(t, s.nodes, script(briefly(scale, 2*time.Second)+" --restart --listen "+addr+" --textfile "+textfile, `if [ -e $D/second ]; then exit 4; fi; echo > $D/ready; exec sleep 1000`))
+		w.file("ready")
+		w.await("extended")
+		page := func() string {
+			answer, err := http.Get("http://" + addr + "/metrics") //nolint:noctx // the loopback answers
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = answer.Body.Close() }()
+			text, err := io.ReadAll(answer.Body)
+			if err != nil || answer.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+				t.Fatalf("/metrics has the type %q (%v)", answer.Header.Get("Content-Type"), err)
+			}
+			return string(text)
+		}
+		has := func(text string, wants ...string) {
+			t.Helper()
+			for _, want := range wants {
+				if !regexp.MustCompile(`(?m)^quorumlock_run_` + want + `$`).MatchString(text) {
+					t.Errorf("the metrics have no %s:\n%s", want, text)
+				}
+			}
+		}
+		const at = `_timestamp_seconds{key="k"} 1[0-9]{9}\.[0-9]{3}`
+		has(page(), `held{key="k"} 1`, "held_since"+at, "lease_until"+at, `renewals_total{key="k"} [1-9][0-9]*`, `leases_lost_total{key="k"} 0`, `starts_total{key="k"} 1`)
+		thaw := s.freeze()
+		w.await("lost")
+		w.await("waiting", func(e runEvent) bool { return e.Time.After(w.await("lost").Time) })
+		has(page(), `held{key="k"} 0`, "waiting_since"+at, `leases_lost_total{key="k"} 1`)
+		w.touch("second")
+		thaw()
+		if code := w.code(); code != 4 {
+			t.Fatalf("run --restart ended with %d, want 4: %s", code, w.talk.String())
+		}
+		text, err := os.ReadFile(textfile) //nolint:gosec // the test's own
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = answer.Body.Close() }()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil || answer.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
-			t.Fatalf("/metrics has the type %q (%v)", answer.Header.Get("Content-Type"), err)
+		for _, name := range alerted(t, "run") {
+			has(string(text), strings.TrimPrefix(name, "quorumlock_run_")+`\{key="k"\} .*`)
 		}
-		return string(text)
-	}
-	has := func(text string, wants ...string) {
-		t.Helper()
-		for _, want := range wants {
-			if !regexp.MustCompile(`(?m)^quorumlock_run_` + want + `$`).MatchString(text) {
-				t.Errorf("the metrics have no %s:\n%s", want, text)
-			}
+		has(string(text), `held{key="k"} 0`, `leases_lost_total{key="k"} 1`, `starts_total{key="k"} 2`, `exit_code{key="k"} 4`, "exit"+at)
+		if info, err := os.Stat(textfile); err != nil || info.Mode().Perm() != 0o644 {
+			t.Errorf("the textfile is %v (%v), want it readable to all", info.Mode(), err)
 		}
-	}
-	const at = `_timestamp_seconds{key="k"} 1[0-9]{9}\.[0-9]{3}`
-	has(page(), `held{key="k"} 1`, "held_since"+at, "lease_until"+at, `renewals_total{key="k"} [1-9][0-9]*`, `leases_lost_total{key="k"} 0`, `starts_total{key="k"} 1`)
-	thaw := s.freeze()
-	w.await("lost")
-	w.await("waiting", func(e runEvent) bool { return e.Time.After(w.await("lost").Time) })
-	has(page(), `held{key="k"} 0`, "waiting_since"+at, `leases_lost_total{key="k"} 1`)
-	w.touch("second")
-	thaw()
-	if code := w.code(); code != 4 {
-		t.Fatalf("run --restart ended with %d, want 4: %s", code, w.talk.String())
-	}
-	text, err := os.ReadFile(textfile) //nolint:gosec // the test's own
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range alerted(t, "run") {
-		has(string(text), strings.TrimPrefix(name, "quorumlock_run_")+`\{key="k"\} .*`)
-	}
-	has(string(text), `held{key="k"} 0`, `leases_lost_total{key="k"} 1`, `starts_total{key="k"} 2`, `exit_code{key="k"} 4`, "exit"+at)
-	if info, err := os.Stat(textfile); err != nil || info.Mode().Perm() != 0o644 {
-		t.Errorf("the textfile is %v (%v), want it readable to all", info.Mode(), err)
-	}
-	if all, err := os.ReadDir(filepath.Dir(textfile)); err != nil || len(all) != 1 {
-		t.Errorf("beside the textfile there are %v (%v), want nothing", all, err)
-	}
+		if all, err := os.ReadDir(filepath.Dir(textfile)); err != nil || len(all) != 1 {
+			t.Errorf("beside the textfile there are %v (%v), want nothing", all, err)
+		}
+	})
 }
 
 func TestTheWatchdogOfTheInitSystemIsFed(t *testing.T) {
@@ -605,43 +611,49 @@ func TestTheInitSystemIsTold(t *testing.T) {
 		want           []string
 	}{
 		{"", `exit 0`, false, []string{"STATUS=waiting for k", "READY=1\nSTATUS=has k", "STOPPING=1"}},
-		{"--restart --ttl 2s --grace 200ms", second, true, []string{
+		{"--restart", second, true, []string{
 			"STATUS=waiting for k", "READY=1\nSTATUS=has k", "STATUS=waiting for k", "READY=1\nSTATUS=has k", "STOPPING=1",
 		}},
-		{"--on-renewal-failure report --ttl 2s --grace 200ms", `while [ ! -e $D/second ]; do sleep 0.01; done`, true, []string{
+		{"--on-renewal-failure report", `while [ ! -e $D/second ]; do sleep 0.01; done`, true, []string{
 			"STATUS=waiting for k", "READY=1\nSTATUS=has k", "STATUS=has lost k, and the program runs on", "STOPPING=1",
 		}},
 	} {
-		s := newMasters(t, 1)
-		name := filepath.Join(t.TempDir(), "notify")
-		conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "unixgram", name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := start(t, s.nodes, script(tt.flags, tt.program), func(c *exec.Cmd) { c.Env = append(c.Env, "NOTIFY_SOCKET="+name) })
-		if tt.lose {
-			w.await("started")
-			thaw := s.freeze()
-			w.await("lost")
-			w.touch("second")
-			thaw()
-		}
-		if code := w.code(); code != 0 {
-			t.Errorf("run %s ended with %d: %s", tt.flags, code, w.talk.String())
-		}
-		var told []string
-		for buf := make([]byte, 1000); len(told) == 0 || told[len(told)-1] != "STOPPING=1"; {
-			_ = conn.SetReadDeadline(time.Now().Add(patient.Guard))
-			n, _, err := conn.ReadFrom(buf)
-			if err != nil {
-				break
+		patient.Scaled(t, func(t testing.TB, scale time.Duration) {
+			flags := tt.flags
+			if tt.lose {
+				flags += " " + briefly(scale, 2*time.Second)
 			}
-			told = append(told, string(buf[:n]))
-		}
-		_ = conn.Close()
-		if told = slices.Compact(told); !slices.Equal(told, tt.want) { // a campaign that fails is repeated
-			t.Errorf("run %s: the init system was told %q, want %q", tt.flags, told, tt.want)
-		}
+			s := newMasters(t, 1)
+			name := filepath.Join(t.TempDir(), "notify")
+			conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "unixgram", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			w := start(t, s.nodes, script(flags, tt.program), func(c *exec.Cmd) { c.Env = append(c.Env, "NOTIFY_SOCKET="+name) })
+			if tt.lose {
+				w.await("started")
+				thaw := s.freeze()
+				w.await("lost")
+				w.touch("second")
+				thaw()
+			}
+			if code := w.code(); code != 0 {
+				t.Fatalf("run %s ended with %d: %s", flags, code, w.talk.String())
+			}
+			var told []string
+			for buf := make([]byte, 1000); len(told) == 0 || told[len(told)-1] != "STOPPING=1"; {
+				_ = conn.SetReadDeadline(time.Now().Add(patient.Guard))
+				n, _, err := conn.ReadFrom(buf)
+				if err != nil {
+					t.Fatal(err)
+				}
+				told = append(told, string(buf[:n]))
+			}
+			if told = slices.Compact(told); !slices.Equal(told, tt.want) { // a campaign that fails is repeated
+				t.Errorf("run %s: the init system was told %q, want %q", flags, told, tt.want)
+			}
+		})
 	}
 }
 
@@ -693,67 +705,69 @@ func TestAnObserverPrintsWhoLeads(t *testing.T) {
 
 func TestACandidateLeadsAndSaysSo(t *testing.T) {
 	t.Parallel()
-	s := newMasters(t, 3)
-	addr := redisserver.FreeAddr(t)
-	hook := filepath.Join(t.TempDir(), "hook")
-	if err := os.WriteFile(hook, []byte("#!/bin/sh\necho $QUORUMLOCK_KEY $QUORUMLOCK_FENCE >> $D/hook.${0##*.}\n"), 0o700); err != nil { //nolint:gosec // it is to be run
-		t.Fatal(err)
-	}
-	for _, name := range []string{".elected", ".over"} {
-		if err := os.Symlink(hook, hook+name); err != nil {
+	patient.Scaled(t, func(t testing.TB, scale time.Duration) {
+		s := newMasters(t, 3)
+		addr := redisserver.FreeAddr(t)
+		hook := filepath.Join(t.TempDir(), "hook")
+		if err := os.WriteFile(hook, []byte("#!/bin/sh\necho $QUORUMLOCK_KEY $QUORUMLOCK_FENCE >> $D/hook.${0##*.}\n"), 0o700); err != nil { //nolint:gosec // it is to be run
 			t.Fatal(err)
 		}
-	}
-	w := start(t, s.nodes, []string{
-		"elect", "--ttl", "3s", "--grace", "200ms", "--fences", "--name", "me", "--listen", addr,
-		"--on-elected", hook + ".elected", "--on-lost", hook + ".over", "k", "--", "/bin/sh", "-c", `echo > $D/ready; exec sleep 1000`,
+		for _, name := range []string{".elected", ".over"} {
+			if err := os.Symlink(hook, hook+name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := start(t, s.nodes, append(strings.Fields("elect "+briefly(scale, 3*time.Second)),
+			"--fences", "--name", "me", "--listen", addr,
+			"--on-elected", hook+".elected", "--on-lost", hook+".over", "k", "--", "/bin/sh", "-c", `echo > $D/ready; exec sleep 1000`,
+		))
+		w.file("ready")
+		other := start(t, s.nodes, []string{"elect", "--name", "other", "k"})
+		fence := w.await("acquired").Fence
+		if got := w.file("hook.elected"); !strings.HasPrefix(got, "k ") || fence == 0 {
+			t.Errorf("--on-elected was told %q under fence %d", got, fence)
+		}
+		get := func(path string) (code int, body map[string]any) {
+			answer, err := http.Get("http://" + addr + path) //nolint:noctx // the loopback answers
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = answer.Body.Close() }()
+			_ = json.NewDecoder(answer.Body).Decode(&body) // /leader and /healthz are no JSON
+			return answer.StatusCode, body
+		}
+		for path, want := range map[string]int{"/leader": 200, "/healthz": 200, "/": 200, "/none": 404} {
+			if code, _ := get(path); code != want {
+				t.Errorf("%s answers %d, want %d", path, code, want)
+			}
+		}
+		patient.Until(t, fmt.Sprintf("/ says that me leads, by fence %d", fence), func() bool { // the observer hears of it from the nodes
+			_, body := get("/")
+			return body["name"] == "me" && body["leads"] == true && body["fence"] == float64(fence)
+		})
+		thaw := s.freeze()
+		sick := false
+		for !w.has("lost") {
+			code, _ := get("/healthz")
+			sick = sick || code == 503
+			time.Sleep(5 * time.Millisecond) //nolint:forbidigo // a probe's pause
+		}
+		if code, _ := get("/leader"); !sick || code == 200 && !w.has("stopping") {
+			t.Errorf("without nodes /healthz was 503: %v, and /leader answers %d", sick, code)
+		}
+		w.file("hook.over")
+		if code, _ := get("/leader"); code != 503 {
+			t.Errorf("when the term is over /leader answers %d, want 503", code)
+		}
+		ends := func(candidate *wrapper) {
+			candidate.signal(syscall.SIGTERM)
+			if code := candidate.code(); code != 128+int(syscall.SIGTERM) {
+				t.Errorf("a candidate that was asked to end ended with %d, want 143: %s", code, candidate.talk.String())
+			}
+		}
+		ends(w) // or it might be elected again
+		thaw()
+		other.await("acquired")
+		ends(other)
 	})
-	w.file("ready")
-	other := start(t, s.nodes, []string{"elect", "--name", "other", "k"})
-	fence := w.await("acquired").Fence
-	if got := w.file("hook.elected"); !strings.HasPrefix(got, "k ") || fence == 0 {
-		t.Errorf("--on-elected was told %q under fence %d", got, fence)
-	}
-	get := func(path string) (code int, body map[string]any) {
-		answer, err := http.Get("http://" + addr + path) //nolint:noctx // the loopback answers
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = answer.Body.Close() }()
-		_ = json.NewDecoder(answer.Body).Decode(&body) // /leader and /healthz are no JSON
-		return answer.StatusCode, body
-	}
-	for path, want := range map[string]int{"/leader": 200, "/healthz": 200, "/": 200, "/none": 404} {
-		if code, _ := get(path); code != want {
-			t.Errorf("%s answers %d, want %d", path, code, want)
-		}
-	}
-	patient.Until(t, fmt.Sprintf("/ says that me leads, by fence %d", fence), func() bool { // the observer hears of it from the nodes
-		_, body := get("/")
-		return body["name"] == "me" && body["leads"] == true && body["fence"] == float64(fence)
-	})
-	thaw := s.freeze()
-	sick := false
-	for !w.has("lost") {
-		code, _ := get("/healthz")
-		sick = sick || code == 503
-		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // a probe's pause
-	}
-	if code, _ := get("/leader"); !sick || code == 200 && !w.has("stopping") {
-		t.Errorf("without nodes /healthz was 503: %v, and /leader answers %d", sick, code)
-	}
-	w.file("hook.over")
-	if code, _ := get("/leader"); code != 503 {
-		t.Errorf("when the term is over /leader answers %d, want 503", code)
-	}
-	ends := func(candidate *wrapper) {
-		candidate.signal(syscall.SIGTERM)
-		if code := candidate.code(); code != 128+int(syscall.SIGTERM) {
-			t.Errorf("a candidate that was asked to end ended with %d, want 143: %s", code, candidate.talk.String())
-		}
-	}
-	ends(w) // or it might be elected again
-	thaw()
-	other.await("acquired")
-	ends(other)
 }

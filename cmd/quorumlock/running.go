@@ -20,9 +20,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/inspect"
+	"github.com/quorumlock/quorumlock/internal/supervise"
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/supervise"
 )
 
 // A running is one run of a program under a lock, or under several, one after the other.
@@ -150,7 +150,7 @@ func (r *running) options() []redlock.AcquireOption {
 	if r.once {
 		wait = 0
 	}
-	options := []redlock.AcquireOption{redlock.WithRenewal(), redlock.WithMaxWait(wait)}
+	options := []redlock.AcquireOption{redlock.WithMaxWait(wait)}
 	if r.maxHold != 0 {
 		options = append(options, redlock.WithMaxHold(r.maxHold))
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
-	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -30,7 +30,7 @@ const nodesFlag = "nodes"
 
 // flags adds the flags of the settings.
 func (s *settings) flags(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&s.urls, nodesFlag, nil, "URLs of the `nodes`, with commas or by repeating the flag: redis://host:port/db, rediss://… or unix://…; @FILE reads them from a file")
+	flags.StringArrayVar(&s.urls, nodesFlag, nil, "URLs of the `nodes`, with commas or by repeating the flag: redis://host:port/db, rediss://…, unix://…, redis-sentinel://host?master=NAME or redis-cluster://host; @FILE reads them from a file")
 	flags.StringVar(&s.profile, "profile", "", "take the settings that no flag and no variable gives from the profile `name`, or from a file with a slash in its name (see \"quorumlock profile\")")
 	flags.BoolVar(&s.insecureArgv, "insecure-argv", false, "allow passwords in arguments, which every user of this machine sees in ps")
 	flags.StringVar(&s.Prefix, "prefix", "", "the `prefix` of keys on the nodes (WithKeyPrefix)")
@@ -142,10 +142,9 @@ func (s *settings) locker() []redlock.Option {
 	}
 	add(s.NodeTimeout != 0, redlock.WithNodeTimeout(s.NodeTimeout))
 	add(s.Fences, redlock.WithFences())
-	add(s.RestartGuard || s.ClockGuard, redlock.WithLongestTTL(s.longest()))
-	add(s.RestartGuard, redlock.WithRestartGuard())
+	add(s.RestartGuard, redlock.WithRestartGuard(s.longest()))
 	add(s.NodeSet != 0, redlock.WithNodeSet(s.NodeSet))
-	add(s.ClockGuard, redlock.WithClockGuard())
+	add(s.ClockGuard, redlock.WithClockGuard(s.longest()))
 	add(s.Durable || s.Replicated != 0, redlock.WithDurability(redlock.Durability{Disk: s.Durable, Replicas: s.Replicated}))
 	return options
 }

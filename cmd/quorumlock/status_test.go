@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/patient"
 	"github.com/quorumlock/quorumlock/test/redisserver"
@@ -48,7 +48,7 @@ func (s *site) put(key, value string, left time.Duration, at ...int) {
 func holdAll(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t, 5, longLease)
-	locker, err := redlock.New(s.open(), redlock.WithKeyPrefix(prefix), redlock.WithTTL(longLease), redlock.WithNodeTimeout(5*time.Second), redlock.WithOwner("pod-7"), redlock.WithFences())
+	locker, err := redlock.New(s.open(), redlock.WithKeyPrefix(prefix), redlock.WithTTL(longLease), redlock.WithNodeTimeout(5*time.Second), redlock.WithOwner("pod-7"), redlock.WithFences(), redlock.WithoutRenewal())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func holdAll(t *testing.T) *site {
 		must(gpus.Acquire(t.Context()))
 	}
 	busy, err := redlock.New(s.open(), redlock.WithKeyPrefix(prefix), redlock.WithTTL(longLease), redlock.WithNodeTimeout(5*time.Second), redlock.WithOwner("pod-8"),
-		redlock.WithFences(), redlock.WithDeadlockDetection(100*time.Millisecond))
+		redlock.WithFences(), redlock.WithoutRenewal(), redlock.WithDeadlockDetection(100*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -650,7 +650,7 @@ func TestTABCompletesTheKeysThatAreHeld(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3, time.Minute)
 	for _, key := range []string{"nightly", "night shift", "daily"} {
-		must(s.locker.Acquire(s.ctx(), key))(t)
+		must(s.locker.Acquire(s.ctx(), key, redlock.WithoutRenewal()))(t)
 		s.everywhere(prefix + key)
 	}
 	for args, want := range map[string]string{

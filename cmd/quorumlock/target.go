@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -44,12 +45,12 @@ func (t *target) flags(flags *pflag.FlagSet) {
 func (t *target) check(flags *pflag.FlagSet) error {
 	permits, take := flags.Changed("permits"), flags.Changed("take")
 	if permits && t.permits == 0 {
-		return exitf(exitUsage, "--permits: 0 permits let nobody in: want 1 to %d", redlock.MaxPermits)
+		return exitf(exitUsage, "--permits: 0 permits let nobody in: want 1 to %d", inspect.MaxPermits)
 	}
 	semaphore := t.permits != 0 // by the flag, or its variable
 	switch {
-	case semaphore && (t.permits < 1 || t.permits > redlock.MaxPermits):
-		return exitf(exitUsage, "--permits: %d is not between 1 and %d", t.permits, redlock.MaxPermits)
+	case semaphore && (t.permits < 1 || t.permits > inspect.MaxPermits):
+		return exitf(exitUsage, "--permits: %d is not between 1 and %d", t.permits, inspect.MaxPermits)
 	case take && !semaphore:
 		return exitf(exitUsage, "--take says how many of a semaphore's permits: give --permits, too")
 	case semaphore && (t.take < 1 || t.take > t.permits):

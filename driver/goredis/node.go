@@ -3,6 +3,7 @@ package goredis
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -112,22 +113,45 @@ func Open(urls ...string) ([]driver.Node, error) {
 		if err != nil {
 			return nil, fmt.Errorf("goredis: node %d: %w", i+1, err)
 		}
-		options := mend(&redis.Options{
-			Network:  end.Network,
-			Addr:     end.Addr,
-			Username: end.Username,
-			Password: end.Password,
-			DB:       end.DB,
-			Dialer:   new(net.Dialer).DialContext,
-			OnConnect: func(ctx context.Context, cn *redis.Conn) error {
-				_ = cn.ClientSetName(ctx, driver.ClientName).Err() // a user who may not has no name
-				return nil
-			},
-		})
-		if end.TLS != nil {
-			options.Dialer = (&tls.Dialer{Config: end.TLS}).DialContext
+		nodes[i] = driver.Node{Name: end.Addr, Driver: &Driver{to: reach(end)}}
+		if end.Master != "" {
+			nodes[i].Name = end.Master + "@" + end.Addr
 		}
-		nodes[i] = driver.Node{Name: end.Addr, Driver: &Driver{to: newServer(options, nil)}}
 	}
 	return nodes, nil
 }
+
+// reach makes the connections to the node of a URL.
+func reach(end *driver.Endpoint) transport {
+	name := func(ctx context.Context, cn *redis.Conn) error {
+		_ = cn.ClientSetName(ctx, driver.ClientName).Err() // a user who may not has no name
+		return nil
+	}
+	switch {
+	case end.Seeds != nil:
+		return newCluster(mendCluster(&redis.ClusterOptions{
+			Addrs: end.Seeds, Username: end.Username, Password: end.Password, TLSConfig: end.TLS, OnConnect: name,
+		}), nil)
+	case end.Master != "":
+		client := redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: end.Master, SentinelAddrs: end.Sentinels, SentinelUsername: end.SentinelUsername, SentinelPassword: end.SentinelPassword,
+			Username: end.Username, Password: end.Password, DB: end.DB, TLSConfig: end.TLS, OnConnect: name,
+		})
+		return found{newServer(mend(client.Options()), nil), client}
+	}
+	dial := new(net.Dialer).DialContext
+	if end.TLS != nil {
+		dial = (&tls.Dialer{Config: end.TLS}).DialContext
+	}
+	return newServer(mend(&redis.Options{
+		Network: end.Network, Addr: end.Addr, Username: end.Username, Password: end.Password, DB: end.DB, Dialer: dial, OnConnect: name,
+	}), nil)
+}
+
+// found is the connections to a master that a client of our own finds by Sentinel.
+type found struct {
+	*server
+	finder *redis.Client
+}
+
+func (f found) close() error { return errors.Join(f.server.close(), f.finder.Close()) }

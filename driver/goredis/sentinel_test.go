@@ -7,8 +7,26 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/test/servertest"
 )
+
+func TestSentinelByURL(t *testing.T) {
+	servertest.Failover(t, func(sentinel string) driver.Driver {
+		nodes, err := goredis.Open("redis-sentinel://" + sentinel + "?master=main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "main@" + sentinel; nodes[0].Name != want {
+			t.Errorf("the node is named %q, want %q", nodes[0].Name, want)
+		}
+		return servertest.Closing(t, nodes[0].Driver)
+	})
+}
+
+func TestClusterByURL(t *testing.T) {
+	servertest.ClusterByURL(t, goredis.Open)
+}
 
 func TestSentinel(t *testing.T) {
 	var client *redis.Client

@@ -59,7 +59,7 @@ func connect(ctx context.Context, options *redis.Options, hooks []redis.Hook) (_
 	stop := context.AfterFunc(ctx, func() { cut(socket) })
 	defer stop()
 
-	checked := driver.CheckRepliesStrictly(socket)
+	checked := driver.CheckReplies(socket).Strictly()
 	own := *options
 	own.Dialer = func(context.Context, string, string) (net.Conn, error) { return checked, nil }
 	w := &wire{socket: checked, client: redis.NewClient(&own), keep: len(hooks) == 0, born: time.Now()}

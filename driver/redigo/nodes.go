@@ -120,6 +120,9 @@ func Open(urls ...string) ([]driver.Node, error) {
 		if err != nil {
 			return nil, fmt.Errorf("redigo: %s: %w", nodeName(i), err)
 		}
+		if end.Master != "" || end.Seeds != nil {
+			return nil, fmt.Errorf("redigo: %s (%s): redigo finds no servers by Sentinel or Cluster: use the driver goredis, rueidis or valkeygo for this URL, or give Nodes a pool whose Dial finds the master", nodeName(i), end.Addr)
+		}
 		if first, twice := position[end.Addr]; twice {
 			return nil, fmt.Errorf("redigo: %s: its address %s is that of %s; want one URL for each server", nodeName(i), end.Addr, nodeName(first))
 		}
@@ -144,7 +147,7 @@ func newPool(end *driver.Endpoint) *redis.Pool {
 			if err != nil {
 				return nil, err
 			}
-			return driver.CheckRepliesStrictly(socket), nil
+			return driver.CheckReplies(socket).Strictly(), nil
 		}),
 	}
 	return &redis.Pool{

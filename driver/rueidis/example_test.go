@@ -81,7 +81,7 @@ func ExampleOpen() {
 	// 10.0.0.1:6379
 	// 10.0.0.2:6380
 	// /run/redis.sock
-	// rueidis: node 2: node URL http://10.0.0.2: scheme "http" is not redis, rediss or unix
+	// rueidis: node 2: node URL http://10.0.0.2: scheme "http" is not redis, rediss, unix, redis-sentinel or redis-cluster
 }
 
 func ExampleFromOptions() {

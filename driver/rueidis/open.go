@@ -19,6 +19,8 @@ import (
 //	redis://user:password@10.0.0.1:6379/0
 //	rediss://10.0.0.2?ca=/etc/redis/ca.pem
 //	unix:///run/redis.sock
+//	redis-sentinel://10.0.0.1?master=main&addr=10.0.0.2:26379
+//	redis-cluster://10.0.0.1?addr=10.0.0.2:6379
 //
 // Connections have the name [driver.ClientName]. It does no I/O but for reading certificates. A
 // node connects at its first use, and again after a failure, so one that is down keeps nobody from
@@ -38,13 +40,21 @@ func Open(urls ...string) ([]driver.Node, error) {
 			SelectDB:          end.DB,
 			ClientName:        driver.ClientName,
 			TLSConfig:         end.TLS,
-			ForceSingleClient: true, // a URL names one server: no looking for a Cluster behind it
+			ForceSingleClient: end.Seeds == nil && end.Master == "", // a URL of one server: no looking for a Cluster behind it
 
 			// A batch of 500 locks, instead of half a megabyte each way.
 			ReadBufferEachConn:  1 << 16,
 			WriteBufferEachConn: 1 << 16,
 		}
-		if end.Network != "tcp" {
+		switch {
+		case end.Seeds != nil:
+			options[i].InitAddress = end.Seeds
+		case end.Master != "":
+			options[i].InitAddress = end.Sentinels
+			options[i].Sentinel = rueidis.SentinelOption{
+				MasterSet: end.Master, Username: end.SentinelUsername, Password: end.SentinelPassword, ClientName: driver.ClientName, TLSConfig: end.TLS,
+			}
+		case end.Network != "tcp":
 			options[i].DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
 				return dialer.DialContext(ctx, end.Network, addr)
 			}

@@ -26,6 +26,10 @@ func TestCluster(t *testing.T) {
 	})
 }
 
+func TestClusterByURL(t *testing.T) {
+	servertest.ClusterByURL(t, rueidis.Open)
+}
+
 // A user may not be allowed to ask for the map. Then no connection is kept, as each would serve one slot.
 func TestAClusterWhoseMapIsUnknownTakesNoMoreConnections(t *testing.T) {
 	server := scripted.Start(t)
@@ -52,9 +56,7 @@ func TestAClusterWhoseMapIsUnknownTakesNoMoreConnections(t *testing.T) {
 
 func TestSentinel(t *testing.T) {
 	servertest.Failover(t, func(sentinel string) driver.Driver {
-		nodes, err := rueidis.FromOptions(client.ClientOption{
-			InitAddress: []string{sentinel}, Sentinel: client.SentinelOption{MasterSet: "main"},
-		})
+		nodes, err := rueidis.Open("redis-sentinel://" + sentinel + "?master=main")
 		if err != nil {
 			t.Fatal(err)
 		}

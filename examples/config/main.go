@@ -27,14 +27,7 @@ func main() { program.Main(run) }
 const key = "config"
 
 // read reads the configuration together with other services, and with no operator.
-func (m *machine) read(ctx context.Context) error {
-	lock, err := m.locker.AcquireShared(ctx, key)
-	if err != nil {
-		return err
-	}
-	err = m.look(lock.Context()) //nolint:contextcheck // the lock's context descends from ctx
-	return errors.Join(err, lock.Release())
-}
+func (m *machine) read(ctx context.Context) error { return m.locker.DoShared(ctx, key, m.look) }
 
 // change writes the next version alone.
 func (m *machine) change(ctx context.Context) error { return m.locker.Do(ctx, key, m.write) }

@@ -27,14 +27,14 @@ func main() {
 
 func (s *story) take() error {
 	began := time.Now()
-	lock, err := s.alice.Acquire(context.Background(), key)
+	lock, err := s.alice.Acquire(context.Background(), key, redlock.WithoutRenewal()) // she extends it herself
 	if err != nil {
 		return err
 	}
 	s.lock = lock
 	s.say("She has it after %v, for %v. Three votes of five were enough, so she did not wait for the slowest two. By now all have come:", since(began), left(lock))
 	err = wait("a vote is missing", func() bool {
-		return !slices.ContainsFunc(lock.Votes(), func(v redlock.Vote) bool { return v.Answer == redlock.Pending })
+		return !slices.ContainsFunc(lock.Votes(), func(v redlock.Vote) bool { return v.Answer == "pending" })
 	})
 	s.votes(lock.Votes())
 	return err

@@ -106,8 +106,8 @@ func TestAStepFailsWhereItsStoryIsNotTrue(t *testing.T) {
 
 func TestAQuoteChangesNothingButTheLines(t *testing.T) {
 	err := fmt.Errorf("%w: given up", &redlock.QuorumError{Op: "extend", Key: "k", Need: 2, Reason: redlock.ErrNoQuorum, Votes: []redlock.Vote{
-		{Node: "node 1", Answer: redlock.Failed, Err: errors.New(strings.TrimSpace(strings.Repeat("forty characters are in these few words ", 3)))},
-		{Node: "node 2", Answer: redlock.Granted},
+		{Node: "node 1", Answer: "failed", Err: errors.New(strings.TrimSpace(strings.Repeat("forty characters are in these few words ", 3)))},
+		{Node: "node 2", Answer: "granted"},
 	}})
 	var out bytes.Buffer
 	page{log.New(&out, "", 0)}.quote(err)

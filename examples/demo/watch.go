@@ -93,7 +93,7 @@ func (s *story) act() []step {
 	failed := make(chan error, 1)
 	return []step{
 		{"An operator sees who holds the lock", func() (err error) {
-			if s.lock, err = s.alice.Acquire(context.Background(), key, redlock.WithRenewal()); err != nil {
+			if s.lock, err = s.alice.Acquire(context.Background(), key); err != nil {
 				return err
 			}
 			go func() {

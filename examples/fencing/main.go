@@ -28,7 +28,7 @@ func main() { program.Main(run) }
 // pay pays into the account under a lock. Whatever stops a process (a garbage collector, a suspended
 // machine) may do so in pause.
 func (w worker) pay(ctx context.Context, deposit int, pause func()) error {
-	lock, err := w.locker.Acquire(ctx, "account")
+	lock, err := w.locker.Acquire(ctx, "account", redlock.WithoutRenewal()) // a process that is stopped renews nothing
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Quickstart does a job of three steps under a lock, so that it runs once at a time, wherever it is
-// started: acquire, work under the lock's context, extend, release, and what to do about each error.
+// started: the lock, work under its context, longer leases, and what to do about each error.
 //
 //	go run ./quickstart
 //	go run ./quickstart -nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3 -client rueidis
@@ -33,29 +33,27 @@ var (
 func main() { program.Main(run) }
 
 // job does the job, once nobody else does it.
-func job(ctx context.Context, s program.Stage, locker *redlock.Locker) (err error) {
-	lock, err := locker.Acquire(ctx, key, redlock.WithMaxWait(*wait))
+func job(ctx context.Context, s program.Stage, locker *redlock.Locker) error {
+	began := false
+	err := locker.Do(ctx, key, func(ctx context.Context) error {
+		began = true
+		lock := redlock.FromContext(ctx)
+		s.Printf("Locked: for %v nobody else starts it.", left(lock))
+		return work(ctx, s, lock)
+	}, redlock.WithMaxWait(*wait))
 	switch {
 	case errors.Is(err, redlock.ErrTaken):
 		return fmt.Errorf("somebody else is doing this job, so there is nothing to do here: %w", err)
-	case errors.Is(err, redlock.ErrNoQuorum):
+	case !began && errors.Is(err, redlock.ErrNoQuorum):
 		return fmt.Errorf("nobody can say whether this job is free until more nodes answer: %w", err)
-	case err != nil:
-		return err
+	case err == nil:
+		s.Println("Released: somebody else can lock it now.")
 	}
-	defer func() {
-		released := lock.Release() // also when ctx has ended
-		if released == nil {
-			s.Println("Released: somebody else can lock it now.")
-		}
-		err = errors.Join(err, released)
-	}()
-	s.Printf("Locked: for %v nobody else starts it.", left(lock))
-	return work(lock.Context(), s, lock) //nolint:contextcheck // the lock's context descends from ctx
+	return err
 }
 
-// work does the steps. Its ctx is the lock's own, which ends with the lease, so that no step goes on
-// without protection.
+// work does the steps. Its ctx ends with the lease, so that no step goes on without protection, and
+// with the program.
 func work(ctx context.Context, s program.Stage, lock *redlock.Lock) error {
 	for n := 1; ; n++ {
 		select {
@@ -89,13 +87,13 @@ func run(ctx context.Context, s program.Stage) (err error) {
 	}
 	locker, err := redlock.New(nodes,
 		redlock.WithTTL(lease),
-		// Nothing else tells of a minority that is down: the lock works all the same. That a node is up is
-		// news where it was not.
-		redlock.OnEvent(func(event redlock.Event) {
+		redlock.WithoutRenewal(), // the job extends its lease after each step, and so loses it where it hangs
+
+		redlock.WithHooks(redlock.Hooks{Node: func(event redlock.Event) {
 			if event.Kind != redlock.NodeUp || event.Lasted > 0 {
 				s.Println(event)
 			}
-		}),
+		}}),
 	)
 	if err != nil {
 		return err

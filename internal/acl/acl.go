@@ -1,7 +1,6 @@
-// Package acl knows what the ACL of the nodes' user has to allow, for each thing that locks or
-// operators do. It is the one table of it: docs/operations.md and the documentation of package redlock
-// show it, the nodes of folder deploy have it, errors take their advice from it, and package
-// inspect tries it out.
+// Package acl knows the rights that locks and operators need of the nodes' user, by feature. It is the only
+// table of rights: docs/operations.md and the documentation of package redlock show the table, the nodes of
+// folder deploy have these rights, errors advise them, and package inspect tries them out.
 package acl
 
 import (
@@ -11,17 +10,14 @@ import (
 
 // A Feature is something that needs rights.
 type Feature struct {
-	Name string // as users know it
+	Name string // by the users' name
 
-	// Keys and Channels are patterns. KEYS stands for that of the users' keys with their prefix,
-	// PREFIX for the prefix, and :PREFIX for nothing if there is none.
+	// Keys and Channels are patterns. KEYS stands for the users' keys with their prefix, PREFIX for the
+	// prefix, and :PREFIX for nothing if there is none.
 	Keys, Channels []string
 
 	// Commands are names in lower case; "client|info" is a subcommand.
 	Commands []string
-
-	// Optional: servers need not have the commands, and users need not be allowed them.
-	Optional bool
 }
 
 // The features.
@@ -56,35 +52,35 @@ var (
 	Durable      = &Feature{Name: "Durability.Disk", Commands: []string{"waitaof"}}
 
 	// Native is what servers have in place of scripts: Valkey 9, Redis 8.4 and Tair.
-	Native = &Feature{Name: "cheaper releases", Commands: []string{"delifeq", "delex", "cad", "cas"}, Optional: true}
+	Native = &Feature{Name: "cheaper releases", Commands: []string{"delifeq", "delex", "cad", "cas"}}
 
 	// Revoke is what the command `quorumlock release --force` does.
 	Revoke = &Feature{
-		Name: "`quorumlock release --force`", Keys: append([]string{"KEYS"}, beside("slot", "readers")...), Channels: []string{"ql:free:*"}, Optional: true,
+		Name: "`quorumlock release --force`", Keys: append([]string{"KEYS"}, beside("slot", "readers")...), Channels: []string{"ql:free:*"},
 		Commands: []string{"eval", "evalsha", "get", "set", "pttl", "pexpire", "del", "zrange", "zscore", "time", "publish", "pubsub"},
 	}
 
-	// Status is what the command `quorumlock status` asks. To see keys that are named it needs
-	// neither scan nor dbsize.
+	// Status is the questions of the command `quorumlock status`. For named keys it needs neither scan nor
+	// dbsize.
 	Status = &Feature{
-		Name: "`quorumlock status`", Keys: append([]string{"KEYS", "ql:fences:*"}, beside("slot", "permits", "readers", "waits", "line", "pool")...), Optional: true,
+		Name: "`quorumlock status`", Keys: append([]string{"KEYS", "ql:fences:*"}, beside("slot", "permits", "readers", "waits", "line", "pool")...),
 		Commands: []string{"get", "pttl", "zrange", "zscore", "zrangebyscore", "hgetall", "time", "info", "scan", "dbsize", "acl|whoami"},
 	}
 
-	// Doctor is what the command `quorumlock doctor` asks beside what locks do. What is
-	// forbidden it cannot tell.
+	// Doctor is the questions of the command `quorumlock doctor`, besides those of locks. It cannot tell of
+	// forbidden ones.
 	Doctor = &Feature{
-		Name: "`quorumlock doctor`", Keys: append([]string{"PREFIXquorumlock:doctor:*"}, RestartGuard.Keys...), Optional: true,
+		Name: "`quorumlock doctor`", Keys: append([]string{"PREFIXquorumlock:doctor:*"}, RestartGuard.Keys...),
 		Commands: []string{"client|info", "hmget", "latency", "config|get", "acl|whoami", "acl|dryrun", "cluster|info", "scan", "type"},
 	}
 )
 
-// Features are all of them, in the order in which tables show them.
+// Features are all features, in the order of tables.
 var Features = []*Feature{
 	Locks, WakeUps, Turns, Deadlocks, Sets, Semaphore, Shared, Fences, RestartGuard, Replicated, Durable, Native, Revoke, Status, Doctor,
 }
 
-// ofLines are what scripts run that look at the lines of those who wait.
+// ofLines are the commands of scripts that look at lines of waiters.
 var ofLines = []string{"zadd", "zrem", "zscore", "zrangebyscore"}
 
 // beside are the patterns of keys beside the users', by their roles. A slot is a key like any.
@@ -126,7 +122,7 @@ func Rules(prefix string, features ...*Feature) (all []string) {
 	return all
 }
 
-// Anew returns the rules that give a user those rights and no others, whatever it had before. Its
+// Anew returns the rules that give a user these rights and no others, whatever rights it had before. Its
 // passwords stay.
 func Anew(prefix string, features ...*Feature) []string {
 	return append([]string{"resetkeys", "resetchannels", "-@all"}, Rules(prefix, features...)...)

@@ -15,58 +15,57 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// A Config is what a Locker gives its detector.
+// A Config is a Locker's settings for its detector.
 type Config struct {
 	Board  *quorum.Board
 	After  time.Duration           // how long a wait takes until a ring is looked for
 	Prefix string                  // of the Locker's keys
 	Name   string                  // of its edges
-	Start  func(do func()) bool    // runs it in a goroutine, unless the Locker is closed
+	Start  func(do func()) bool    // a goroutine, unless the Locker is closed
 	Words  func(ring []Link) error // the error of a wait in a ring
 }
 
-// A Link is one part of a ring: whoever holds the one key waits for the other, which the next holds.
+// A Link is a part of a ring: the holder of the one key waits for the other, which the next holder has.
 type Link struct{ Holds, WaitsFor, Owner string }
 
 // A Detector looks for rings through the waits of a Locker that work under locks.
 //
-// It puts an edge beside each key that is held so, for each such wait: all that are beside one key
-// at once, again and again while waits and locks go on. From a wait it walks along the edges of all
-// Lockers, from the key that is waited for. If it comes back to a key that the wait works under,
-// and no wait on the way is younger, it puts a nonce beside each key on the way. Who puts edges
-// there anew reads the nonce, and echoes it with the next ones. If all have, each of them has gone
-// on since the walk was over. So when it was, all of them waited, and held what the others waited
-// for.
+// The detector puts an edge beside each key that such a wait holds: all edges of a key at once, again and
+// again while waits and locks go on. From a wait, a walk follows the edges of all Lockers, from the wanted
+// key. If the walk comes back to a key of the wait's own, and no wait on the way is younger, the walk puts a
+// nonce beside each key on the way. A Locker that puts its edges there anew reads the nonce, and echoes it
+// with the next edges. If all Lockers echo, each wait has gone on since the walk was over: at that moment
+// all waited, and held the keys that the others wanted.
 //
-// Each key of a ring is waited for, and who waits listens for its release. So a node is asked first who does,
-// of all keys at once, and nothing else is done for a wait that holds nothing which others want.
+// Each key of a ring is waited for, and its waiter listens for its release. So one node is asked first which
+// keys have listeners, for all keys at once, and nothing else is done for a wait whose keys nobody wants.
 //
-// An edge that runs late tells nothing: its echo was written before it left.
+// A late edge tells nothing: its echo was written before it left.
 type Detector struct {
 	Config
-	blind []atomic.Bool // by node: it was reported that it keeps no edges
-	turn  int           // which node tells next who listens: that of the goroutine which puts edges
+	blind []atomic.Bool // by node: a report said that the node keeps no edges
+	turn  int           // the node to ask next for listeners; for the goroutine that puts edges
 
 	mu       sync.Mutex
 	waits    map[*nestedWait]struct{}
-	beside   map[string]*edgeSet // by the key as the nodes know it
+	beside   map[string]*edgeSet // by the nodes' name of the key
 	runs     bool
-	edgesDue chan struct{} // that there are new edges to put
-	waitsDue chan struct{} // that there are new waits to look at
+	edgesDue chan struct{} // there are new edges to put
+	waitsDue chan struct{} // there are new waits to look at
 }
 
 // A nestedWait is a wait under the context of locks, and old enough.
 type nestedWait struct {
-	protocol.Edge                 // but for what the locks are
-	ctx           context.Context //nolint:containedctx // that of the wait
+	protocol.Edge                 // without the types of the locks
+	ctx           context.Context //nolint:containedctx // of the wait
 	began         clockdrift.Instant
 	under         []Footing
 	end           func(error)        // ends the wait
-	look          clockdrift.Instant // when to look for a ring through it
-	found         *ring              // Detector.mu guards it
+	look          clockdrift.Instant // when to look for a ring through the wait
+	found         *ring              // guarded by Detector.mu
 }
 
-// New returns a detector that looks for nothing yet.
+// New returns an idle detector.
 func New(c Config) *Detector {
 	return &Detector{
 		Config: c, blind: make([]atomic.Bool, len(c.Board.Nodes)),
@@ -74,16 +73,16 @@ func New(c Config) *Detector {
 	}
 }
 
-// A Footing is one key that is held while a wait goes on.
+// A Footing is a key that is held while a wait goes on.
 type Footing struct {
 	Hold *quorum.Hold
-	Key  string // as the nodes know it
+	Key  string // the nodes' name
 }
 
-// shares reports whether the key is held beside others.
+// shares reports whether others may hold the key, too.
 func (f Footing) shares() bool { return f.Hold.Kind.Joins }
 
-// Watch looks for rings through a wait for keys, as the nodes know them, once it has taken some time,
+// Watch looks for rings through a wait for keys, by the nodes' names, once the wait has taken some time,
 // until it is stopped. End ends the wait.
 func (d *Detector) Watch(ctx context.Context, under []Footing, keys []string, reads bool, end func(error)) (stop func()) {
 	w := &nestedWait{Edge: protocol.Edge{Wait: d.Board.Random.Nonce(), Reads: reads, Keys: keys}, began: d.Board.Clock.Now(), under: under, end: end}
@@ -129,8 +128,8 @@ func wake(news chan struct{}) {
 	}
 }
 
-// remove ends that. The last wait under a key takes the edges away; those of others may be there
-// until they are put anew.
+// remove ends Watch. The last wait under a key takes the Locker's edges away; edges of other waits may be
+// there until the next put.
 func (d *Detector) remove(w *nestedWait) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,8 +166,8 @@ func (d *Detector) search() {
 	}
 }
 
-// pause waits from a round until the next one: at a moment, or for news. Rounds begin an eighth of
-// a period apart at least.
+// pause waits from a round until the next one: for a moment, or for news. Rounds begin at least an eighth of
+// a period apart.
 func (d *Detector) pause(began, next clockdrift.Instant, news chan struct{}) {
 	now := d.Board.Clock.Now()
 	timer := time.NewTimer(max(1, time.Duration(next-now)))
@@ -181,7 +180,8 @@ func (d *Detector) pause(began, next clockdrift.Instant, news chan struct{}) {
 	d.Board.Rest(context.Background(), max(0, began.Add(d.period()/8).Sub(d.Board.Clock.Now())))
 }
 
-// going returns the dated waits that go on, as do all locks that they work under, and that may be part of a ring.
+// going returns the dated waits that go on, with all locks that they work under, and that may be part of a
+// ring.
 func (d *Detector) going() (waits []*nestedWait) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,39 +1,37 @@
 package deadlock
 
 import (
-	"context"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
-	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// An edgeSet is the edges of the Locker's waits under the locks on one key.
+// An edgeSet is the edges of the Locker's waits under the locks on a key.
 type edgeSet struct {
-	waits  int                // that have the key
-	due    clockdrift.Instant // when to put them anew, or to ask again who wants the key
+	waits  int                // the waits that hold the key
+	due    clockdrift.Instant // when to put the edges anew, or to ask again for waiters of the key
 	wanted clockdrift.Instant // until then somebody may wait for the key; 0: nobody does
 	echo   []string
 }
 
-// wanted reports whether somebody may wait for a key that is held. d.mu is held.
+// wanted reports whether somebody may wait for the held key. d.mu is held.
 func (d *Detector) wanted(f Footing) bool {
 	e := d.beside[f.Key]
 	return e != nil && e.wanted > d.Board.Clock.Now()
 }
 
-// maxAsked is of how many keys one command asks.
+// maxAsked is the number of keys in one command.
 const maxAsked = 256
 
-// learn asks one node which of the keys whose edges are due somebody waits for, and of all that nobody did wait for. The
-// nodes take turns, so that one which a waiter cannot listen to hides it for a period. Where none tells, all keys may be wanted.
+// learn asks a node which of the keys with due edges have waiters, and all keys that had none. The nodes
+// take turns, so that a node which a waiter cannot listen to hides the waiter for a period only. Where no
+// node tells, all keys may be wanted.
 func (d *Detector) learn() {
 	now, next, some, due := d.Board.Clock.Now(), d.in(1), false, make(map[string]*edgeSet)
 	d.mu.Lock()
@@ -48,7 +46,7 @@ func (d *Detector) learn() {
 	}
 	tells := d.teller()
 	for keys := range slices.Chunk(slices.Sorted(maps.Keys(due)), maxAsked) {
-		wanted := d.listening(tells, keys)
+		wanted := d.Board.Listening(tells, keys)
 		d.mu.Lock()
 		for i, key := range keys {
 			e := due[key]
@@ -63,7 +61,7 @@ func (d *Detector) learn() {
 	}
 }
 
-// teller is the next node that can tell who listens; nil: none can.
+// teller is the next node that can tell of listeners; nil: none can.
 func (d *Detector) teller() *node.Node {
 	for range d.Board.Nodes {
 		d.turn++
@@ -74,43 +72,26 @@ func (d *Detector) teller() *node.Node {
 	return nil
 }
 
-// listening returns for which of the keys somebody listens at the node; nil: nobody can tell.
-func (d *Detector) listening(at *node.Node, keys []string) []bool {
-	if at == nil {
-		return nil
-	}
-	op := d.Board.About(strings.TrimPrefix(keys[0], d.Prefix)+" waits", protocol.Listening)
-	op.Cmds = protocol.AskListening(keys)
-	if !op.AskOf([]*node.Node{at}, 1) {
-		return nil
-	}
-	op.Await(context.Background(), d.Board.Closing)
-	if op.Verdict != lease.Carried {
-		return nil
-	}
-	return op.Tally().Votes[0].Reply.Listeners(len(keys))
-}
-
 // period is how often edges are put anew.
 func (d *Detector) period() time.Duration { return d.After / 2 }
 
-// life is how long edges and a nonce stay that are not put anew: two messages may be lost, and the
-// node then be looked at before the third one leaves.
-func (d *Detector) life() time.Duration { return 4 * d.period() }
+// life is how long edges and a nonce stay without being put anew: two messages may be lost, and the third one
+// comes late. Before each message a node is asked for waiters, which takes a round trip.
+func (d *Detector) life() time.Duration { return 4 * (d.period() + d.Board.Trip()) }
 
-// in is a moment about one period from now, or so many.
+// in is a moment about n periods from now.
 func (d *Detector) in(periods float64) clockdrift.Instant {
 	period := time.Duration(periods * float64(d.period()))
 	return d.Board.Clock.Now().Add(period*3/4 + d.Board.Jitter(period/4))
 }
 
-// tell puts edges, and search looks for rings, until the Locker is closed. A search that waits for
-// slow nodes keeps no edges from being put.
+// tell puts edges, and search looks for rings, until the Locker is closed. A search that waits for slow
+// nodes delays no edges.
 func (d *Detector) tell() {
 	for !d.Board.Closed() {
 		began := d.Board.Clock.Now()
 		d.learn()
-		if d.date(); d.publish() { // who asks for an echo gets it at once
+		if d.date(); d.publish() { // a nonce is echoed at once
 			d.publish()
 		}
 		next := clockdrift.Instant(math.MaxInt64)
@@ -123,7 +104,7 @@ func (d *Detector) tell() {
 	}
 }
 
-// publish puts edges that are due. It reports whether there is a nonce that was not echoed yet.
+// publish puts due edges. It reports whether there is a nonce without an echo.
 func (d *Detector) publish() (asked bool) {
 	for e, op := range d.put() {
 		echo := make(map[string]bool)
@@ -145,10 +126,9 @@ func (d *Detector) publish() (asked bool) {
 	return asked
 }
 
-// put sends the edges that are due. It returns how; nil: there are none, or the Locker is being
-// closed.
+// put sends the due edges. It returns the operation; nil: no edges are due, or the Locker is closing.
 func (d *Detector) put() map[*edgeSet]*quorum.Operation {
-	d.mu.Lock() // so that what takes edges away goes out behind them
+	d.mu.Lock() // commands that take edges away go out behind these
 	defer d.mu.Unlock()
 	now, due, all := d.Board.Clock.Now(), make(map[string]*edgeSet), make(map[string][]protocol.Edge)
 	for key, e := range d.beside {

@@ -13,44 +13,44 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// The bounds of what is read: keys in one walk, and questions under way.
+// The bounds of a walk: keys, and questions under way.
 const (
 	maxWalk      = 64
 	maxQuestions = 256
 )
 
-// A hop is one wait on the way from the wait that is looked for a ring through.
+// A hop is a wait on the way from the wait where the walk began.
 type hop struct {
 	protocol.Edge
-	at     string // the key that its lock has
-	from   *hop   // whose wait is for that; nil: the wait itself
+	at     string // the key of its lock
+	from   *hop   // the hop whose wait is for at; nil: the walk's wait itself
 	echoed bool
 }
 
-// A ring is what a walk has found, and is not proved.
+// A ring is found by a walk, and not proved.
 type ring struct {
 	hops  []*hop
 	nonce string
-	gone  clockdrift.Instant // when it is given up for gone
+	gone  clockdrift.Instant // from then on the ring is given up
 }
 
-// A walk looks for a way from a wait back to a key that it works under, along waits that are older.
+// A walk looks for a way from a wait back to a key of its own, along older waits.
 type walk struct {
 	*nestedWait
-	ends  []*hop // that the last step has come to
+	ends  []*hop // of the last step
 	been  map[step]bool
 	steps []step
 	from  []*hop // of each step
 }
 
-// A step is to those who keep a waiter out of a key.
+// A step goes to the holders that keep a waiter out of a key.
 type step struct {
 	key   string
 	reads bool // the waiter wants to read
 }
 
-// walk looks for rings through those of the waits that are to be looked at now, and asks those of a
-// ring for a sign of life. Walks go side by side, and a key is read once for all of them.
+// walk looks for rings through the waits that are due, and asks the waits of a ring for a sign of life.
+// Walks go side by side, and a key is read once for all of them.
 func (d *Detector) walk(waits []*nestedWait) {
 	now := d.Board.Clock.Now()
 	var walks []*walk
@@ -58,7 +58,7 @@ func (d *Detector) walk(waits []*nestedWait) {
 		if d.ringOf(w) != nil || now < w.look || !w.goesOn() {
 			continue
 		}
-		// Its youngest wait closes a ring. So it is there when that is looked at first, unless a
+		// Its youngest wait closes a ring: the ring is complete at the first look at that wait, unless a
 		// message is lost.
 		w.look = d.in(min(max(1, float64(now.Sub(w.began))/float64(4*d.period())), 4))
 		walks = append(walks, &walk{nestedWait: w, ends: []*hop{{Edge: w.Edge}}, been: make(map[step]bool)})
@@ -92,8 +92,7 @@ func (d *Detector) walk(waits []*nestedWait) {
 	}
 }
 
-// plan chooses the next steps. Where there are too many they are any of them: those of the next
-// walk are others.
+// plan chooses the next steps. Where there are too many it takes any; the next walk takes others.
 func (k *walk) plan(prefix string) {
 	k.steps, k.from = nil, nil
 	for _, i := range rand.Perm(len(k.ends)) { //nolint:gosec // an order is no secret
@@ -108,7 +107,7 @@ func (k *walk) plan(prefix string) {
 	k.ends = nil
 }
 
-// follow takes the steps, by what was read beside the keys. It returns a ring, if they close one.
+// follow takes the steps, by the edges beside the keys. It returns a ring, if they close one.
 func (k *walk) follow(read map[string][]protocol.Edge) (hops []*hop) {
 	for i, s := range k.steps {
 		seen := make(map[string]bool)
@@ -131,7 +130,7 @@ func (k *walk) follow(read map[string][]protocol.Edge) (hops []*hop) {
 	return nil
 }
 
-// blocks is which of the keys that are held here keeps somebody out, or -1.
+// blocks is the index of the held key that keeps a waiter out, or -1.
 func (w *nestedWait) blocks(e *protocol.Edge) int {
 	return slices.IndexFunc(w.under, func(f Footing) bool {
 		own := protocol.Edge{Shares: f.shares()}
@@ -173,7 +172,7 @@ func (d *Detector) prove(waits []*nestedWait) {
 			if w.goesOn() {
 				w.end(d.Words(d.links(w, r)))
 			}
-		case d.Board.Clock.Now() < r.gone: // otherwise one of its waits has ended, or its messages are lost
+		case d.Board.Clock.Now() < r.gone: // otherwise a wait of the ring has ended, or its messages are lost
 			continue
 		}
 		d.mu.Lock()
@@ -212,7 +211,7 @@ func (d *Detector) forget(w *nestedWait) {
 	w.found = nil
 }
 
-// links are the parts of a ring: the hops from this wait back to it.
+// links are the parts of a ring: the hops from this wait back to itself.
 func (d *Detector) links(w *nestedWait, r *ring) []Link {
 	own := w.under[w.blocks(&r.hops[len(r.hops)-1].Edge)]
 	name := func(key string) string { return strings.TrimPrefix(key, d.Prefix) }
@@ -227,7 +226,7 @@ func (d *Detector) links(w *nestedWait, r *ring) []Link {
 	return all
 }
 
-// ask asks all nodes about keys, and returns what they have said of each.
+// ask asks all nodes about keys, and returns their answers for each key.
 func (d *Detector) ask(keys []string, what func(key string) []driver.Command) (sights [][]protocol.Sight) {
 	ops := make([]*quorum.Operation, len(keys))
 	for i, key := range keys {
@@ -239,7 +238,7 @@ func (d *Detector) ask(keys []string, what func(key string) []driver.Command) (s
 	return sights
 }
 
-// question asks all nodes about the edges beside a key. It waits for nobody's lock on it.
+// question asks all nodes about the edges beside a key. It waits for no lock on the key.
 func (d *Detector) question(key string, cmds []driver.Command) *quorum.Operation {
 	op := d.Board.About(strings.TrimPrefix(key, d.Prefix)+" waits", protocol.Waits)
 	op.Full, op.Key, op.Cmds = make(chan struct{}), key, cmds
@@ -249,7 +248,7 @@ func (d *Detector) question(key string, cmds []driver.Command) *quorum.Operation
 	return op
 }
 
-// await returns what the nodes have said, once a quorum or all have answered.
+// await returns the nodes' answers, once a quorum or all have answered.
 func (d *Detector) await(op *quorum.Operation) (sights []protocol.Sight) {
 	if op == nil { // the Locker is being closed
 		return nil

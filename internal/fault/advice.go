@@ -12,13 +12,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/alert"
 )
 
-// A refusal is what a server's code means for a client.
+// A refusal is the meaning of a server's code for a client.
 type refusal struct {
-	lasts  bool   // it ends a wait, for it does not pass by itself, nor by what operators do in daily work
+	lasts  bool   // a wait ends: the cause does not pass by itself, nor by operators' daily work
 	advice string // what to do; "": the code explains itself
 }
 
-// refusals are the codes of servers' refusals. One that is not here passes.
+// refusals are the codes of servers' refusals. A code outside of the table passes.
 var refusals = map[string]refusal{
 	"READONLY":    {false, "the node is a replica: give the master's address"}, // a failover makes it the master, or its address leads to the new one
 	"LOADING":     {false, ""},                                                 // until it has read its file
@@ -56,7 +56,7 @@ func ofServer(reply *driver.ServerError) string {
 	return refusals[reply.Code].advice
 }
 
-// An advised error is one of a node, with what to do about it.
+// An advised error is a node's error, with what to do about it.
 type advised struct {
 	error
 	advice string
@@ -65,7 +65,7 @@ type advised struct {
 func (e *advised) Error() string { return e.error.Error() + " (" + e.advice + ")" }
 func (e *advised) Unwrap() error { return e.error }
 
-// Advise adds to an error of a node what to do about it.
+// Advise adds to a node's error what to do about it.
 func Advise(err error) error {
 	if what := remedy(err); what != "" {
 		return With(err, what)
@@ -76,7 +76,7 @@ func Advise(err error) error {
 // With adds advice to an error of a node.
 func With(err error, advice string) error { return &advised{err, advice} }
 
-// remedy says what to do about an error of a node, or "".
+// remedy says what to do about a node's error, or "".
 func remedy(err error) string {
 	var reply *driver.ServerError
 	var network *net.OpError
@@ -95,8 +95,7 @@ func remedy(err error) string {
 	return ""
 }
 
-// ofTLS says what to do about a connection for which client and server do not agree on TLS,
-// or "".
+// ofTLS says what to do where client and server do not agree on TLS, or "".
 func ofTLS(err error) string {
 	var (
 		certificate *tls.CertificateVerificationError
@@ -118,13 +117,13 @@ func ofTLS(err error) string {
 	return alert.Advice(alert.Of(err))
 }
 
-// A passing error is a node that is unfit for now: it may become fit without a change of the client, or of the rights
-// that its user has.
+// A passing error says that a node is unfit for now: it may become fit without a change of the client, or of
+// its user's rights.
 type passing struct{ error }
 
 func (e *passing) Unwrap() error { return e.error }
 
-// Passing makes the error of an unfit node one that is waited for.
+// Passing makes the error of an unfit node one that waiters wait out.
 func Passing(err error) error { return &passing{err} }
 
 // Lasting reports whether waiting cannot mend err: somebody must change a server's users, the client or the key first.

@@ -1,6 +1,5 @@
-// Package fault holds what may go wrong with a lock and its nodes, in words: the errors that
-// the layers of the library share, what to do about a server's refusal, and the events that an
-// operator may want to know. Package redlock makes them public.
+// Package fault holds the errors of a lock and its nodes, in words: errors that the layers of the library
+// share, what to do about a server's refusal, and events for operators. Package redlock makes them public.
 package fault
 
 import (
@@ -29,7 +28,7 @@ var (
 	ErrBusy       = errors.New("too many acquires at a time")
 )
 
-// StateError is an operation that was not possible any more, or not yet.
+// A StateError is an operation that was no longer possible, or not yet.
 type StateError struct {
 	Op, Key string
 	Why     error
@@ -37,11 +36,11 @@ type StateError struct {
 
 func (e *StateError) Error() string { return fmt.Sprintf("redlock: %s %q: %v", e.Op, e.Key, e.Why) }
 
-// Unwrap returns why it was not possible.
+// Unwrap returns the cause.
 func (e *StateError) Unwrap() error { return e.Why }
 
-// SilenceError is a node that gave no answer in time: for so long it was asked. It does not match
-// the context's errors: those speak of the caller's context.
+// A SilenceError is a node without an answer in time. After is how long the node was asked. It does not
+// match the context's errors: those tell of the caller's context.
 type SilenceError struct {
 	After time.Duration
 	First bool // the node has never answered
@@ -55,7 +54,7 @@ func (e *SilenceError) Error() string {
 	return text
 }
 
-// Timeout makes the error a time-out to those who ask as package net does.
+// Timeout makes the error a time-out by the rule of package net.
 func (*SilenceError) Timeout() bool { return true }
 
 // Name returns the name of a value that counts from 0.

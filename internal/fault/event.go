@@ -19,6 +19,7 @@ const (
 	NodeLimited
 	HooksLost
 	HookPanicked
+	LockForgotten
 )
 
 // An Event is something that an operator may want to know and that no call returns.

@@ -11,16 +11,16 @@ import (
 // A Lack is a command that a server does not run for its user.
 type Lack struct {
 	Command string // in lower case; "": the server does not say
-	Unknown bool   // the server has it under no such name; else the user's ACL forbids it
+	Unknown bool   // the server has no command of this name; else the user's ACL forbids it
 }
 
-// What servers say of it: to a client, and in a script.
+// The servers' words: to a client, and in a script.
 var (
 	forbidden = regexp.MustCompile(`'([a-z|-]+)' command`)
 	unknown   = regexp.MustCompile("(?i)unknown command ?['`]?([a-z|.-]*)")
 )
 
-// LackOf reads a refusal; ok is false if it is about something else than the command.
+// LackOf reads a refusal; ok is false if the refusal is about something else than the command.
 func LackOf(reply *driver.ServerError) (l Lack, ok bool) {
 	text := reply.Message
 	named := forbidden.FindStringSubmatch(text)
@@ -38,7 +38,7 @@ func LackOf(reply *driver.ServerError) (l Lack, ok bool) {
 	return Lack{}, false
 }
 
-// Advice says what to do about commands that the server lacks so.
+// Advice says what to do about commands that the server lacks for this reason.
 func (l Lack) Advice(commands ...string) string {
 	if !l.Unknown {
 		return "the user's ACL forbids it: allow +" + strings.Join(commands, " +")

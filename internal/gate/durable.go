@@ -44,8 +44,7 @@ func (d *Durability) wait(replicas int, timeout time.Duration) driver.Command {
 	return driver.Command{Args: args, Blocks: true}
 }
 
-// probe finds out whether the node can wait. How many replicas it has now says nothing: they come
-// and go.
+// probe finds out whether the node can wait. Its present number of replicas says nothing: they come and go.
 func (d *Durable) probe(f *Facts) error {
 	if f.Cluster {
 		return fmt.Errorf("%w: it is a Redis Cluster, where nobody can wait for durable votes: give masters of their own", fault.ErrNode)
@@ -60,9 +59,9 @@ func (d *Durable) probe(f *Facts) error {
 	return nil
 }
 
-// ask returns the command that waits until the votes of a batch are safe. It counts what its own
-// connection has written: on another one, or where nothing was written, it says yes at once. So it
-// never travels without them.
+// ask returns the command that waits until the votes of a batch are safe. The command counts its own
+// connection's writes: on another connection, or after no write, it says yes at once. So it never travels
+// without the votes.
 func (d *Durable) ask(s *Sending) driver.Command {
 	if s.Until == 0 {
 		s.Until = s.Sent.Add(d.Timeout)
@@ -70,7 +69,7 @@ func (d *Durable) ask(s *Sending) driver.Command {
 	return d.wait(d.Replicas, s.Until.Sub(s.Sent))
 }
 
-// missing says what is missing by the reply to the command.
+// missing says why the wait failed, by its reply.
 func (d *Durability) missing(reply driver.Reply) error {
 	if err := reply.Err(); err != nil {
 		return d.refused(err)
@@ -118,7 +117,7 @@ func (d *Durability) refused(err error) error {
 	return fault.Advise(err)
 }
 
-// Why a grant is not durable of which the wait says nothing.
+// Why a grant is not durable though the wait says nothing of it.
 var (
 	// errEarlier: an earlier sending had brought the token to the node.
 	errEarlier = errors.New("not durable: the connection broke behind the vote, and on another one nobody can ask about it; the next try can")
@@ -126,10 +125,9 @@ var (
 	errLonger = errors.New("not durable: the node has the key for longer already, so nothing was written that it could prove: take a longer TTL, or let the node run scripts (EVAL, EVALSHA)")
 )
 
-// Unwritten says why a grant is no vote of which nothing was written on this connection, so that
-// the wait says nothing of it: nil, if it was, or nobody waits. A SET that finds our own token
-// writes nothing, nor does a hold without scripts where the node has the key for longer. The
-// script always writes.
+// Unwritten says why a grant without a write on this connection is no vote, for the wait says nothing of it;
+// nil: there was a write, or nobody waits. A SET that finds our own token writes nothing, nor does a hold
+// without scripts where the node has the key for longer. The script always writes.
 func (g *Gates) Unwritten(p *protocol.Part) error {
 	switch {
 	case g.durable == nil:
@@ -142,8 +140,8 @@ func (g *Gates) Unwritten(p *protocol.Part) error {
 	return nil
 }
 
-// Fits reports whether a lease of ttl has room for a vote that takes all its time, with the node
-// time-out beside it.
+// Fits reports whether a lease of ttl has room for a vote that takes all its time, with the node time-out
+// beside it.
 func (d *Durability) Fits(ttl, nodeTimeout time.Duration, drift float64) bool {
 	return d == nil || clockdrift.Deadline(0, ttl, drift) > clockdrift.Instant(nodeTimeout).Add(d.Timeout)
 }

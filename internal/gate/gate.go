@@ -1,7 +1,6 @@
-// Package gate holds what may keep a node's grants from being votes: that the node was started
-// anew and may have forgotten votes ([Restart]), that its clock was set forward ([Clock]), or
-// that a vote is not safe on disk or on replicas yet ([Durable]). A Locker without gates runs
-// none of this.
+// Package gate holds the reasons for which a node's grants are no votes: the node was started anew and may
+// have forgotten votes ([Restart]), its clock was set forward ([Clock]), or a vote is not safe on disk or on
+// replicas yet ([Durable]). A Locker without gates runs none of this.
 package gate
 
 import (
@@ -16,14 +15,14 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// Facts are what a node has told of itself at a probe.
+// Facts are a node's answers about itself at a probe.
 type Facts struct {
-	Cluster  bool  // it is a Redis Cluster
-	History  bool  // it tells its master_replid
-	Timeless error // why it does not tell its time; nil: it does
+	Cluster  bool  // a Redis Cluster
+	History  bool  // the node tells its master_replid
+	Timeless error // why the node does not tell its time; nil: it does
 }
 
-// A Sending is one sending of a batch that asks for votes.
+// A Sending is one sending of a batch with votes.
 type Sending struct {
 	Sent, Received clockdrift.Instant
 	Err            error              // why replies are missing
@@ -34,33 +33,32 @@ type Sending struct {
 // A Verdict says whether grants are votes.
 type Verdict struct {
 	Doubt  error      // why not; nil: they are
-	Closed bool       // nor will others be for a while, of which an event tells
-	Shown  *Condition // what a look has shown of the node
-	then   func()     // what is to be done now, without any mutex
+	Closed bool       // nor will other votes count for a while, of which an event tells
+	Shown  *Condition // the node's condition, by a look
+	then   func()     // to be called at once, without any mutex
 }
 
-// A Node is what the gates see of their node.
+// A Node is the gates' view of their node.
 type Node interface {
 	Name() string
-	// Note queues an event, and Emit tells the user those that are queued.
+	// Note queues an event; Emit tells the user the queued events.
 	Note(kind fault.Kind, err error)
 	Emit()
 	// Beside asks the node beside its queues, for a node time-out at most.
 	Beside(cmds []driver.Command) ([]driver.Reply, error)
-	// Ask puts commands of the library's own in the node's queue. Then, if it is not nil, is
-	// called with what came of them.
-	Ask(op *protocol.Op, cmds []driver.Command, then func(p *protocol.Part, err error))
+	// Ask puts commands of the library's own in the node's queue. Then, if it is not nil, is called with the
+	// outcome.
+	Ask(op *protocol.Op, cmds []driver.Command, then func(replies []driver.Reply, err error))
 	// ReadClock reads the node's clock by itself.
 	ReadClock() (Reading, error)
 }
 
-// Gates are what the grants of one node have to pass before they are votes. A batch is not atomic:
-// between any two of its commands a node may forget what it had granted. So they ask behind every
-// command that makes a vote. What the node has lost before shows there; what it loses afterwards is
-// a vote that counted. They are safe for concurrent use.
+// Gates are what a node's grants have to pass before they are votes. A batch is not atomic: between any two
+// of its commands a node may forget what it had granted. So the gates ask behind every voting command. A
+// loss before shows there; a loss afterwards is a loss of a counted vote. Gates are safe for concurrent use.
 type Gates struct {
 	node Node
-	// Those that are there, in the order in which they ask; the durable one judges last.
+	// In the order of their questions; durable judges last. Nil: not wanted.
 	durable *Durable
 	clock   *Clock
 	restart *Restart
@@ -68,10 +66,10 @@ type Gates struct {
 	mu     sync.Mutex
 	over   bool       // the node is being closed
 	closed bool       // the user was told that the node does not vote
-	told   *Condition // what was shown then, or since
+	told   *Condition // the condition that the user was told, or a later one
 }
 
-// New returns the gates of a node. Those that are nil are not there.
+// New returns the gates of a node; nil for unwanted ones.
 func New(n Node, d *Durability, r *Restarts, c *Clock) *Gates {
 	g := &Gates{node: n, clock: c}
 	if d != nil {
@@ -90,14 +88,14 @@ func New(n Node, d *Durability, r *Restarts, c *Clock) *Gates {
 // Any reports whether there are gates.
 func (g *Gates) Any() bool { return g.durable != nil || g.Strict() }
 
-// Strict reports whether a vote counts only if it was under way for no longer than a node may
-// take: what a gate has seen behind it speaks of that moment.
+// Strict reports whether a vote counts only if it took no longer than a node time-out: a gate's look behind
+// the vote tells of its own moment.
 func (g *Gates) Strict() bool { return g.clock != nil || g.restart != nil }
 
 // ReadsClock reports whether every batch of votes has to read the node's clock.
 func (g *Gates) ReadsClock() bool { return g.clock != nil }
 
-// Note takes a reading of the node's clock in, whatever it was read for.
+// Note takes in a reading of the node's clock, whoever read it.
 func (g *Gates) Note(r *Reading) {
 	if g.clock != nil {
 		g.clock.Note(r)
@@ -113,7 +111,7 @@ func (g *Gates) Looks() []driver.Command {
 	return g.restart.all.look
 }
 
-// Probe says why a node that tells this of itself cannot have votes; nil: it can.
+// Probe says why a node with these facts cannot have votes; nil: it can.
 func (g *Gates) Probe(f *Facts) (err error) {
 	if g.durable != nil {
 		err = g.durable.probe(f)
@@ -127,21 +125,20 @@ func (g *Gates) Probe(f *Facts) (err error) {
 	return err
 }
 
-// Behind appends what the gates ask behind a batch of votes. The node asks for its time last of
-// all.
+// Behind appends the gates' questions behind a batch of votes. The node's time comes last of all.
 func (g *Gates) Behind(cmds []driver.Command, s *Sending) []driver.Command {
-	if g.durable != nil { // it counts what its connection has written just before
+	if g.durable != nil { // it counts writes of its connection just before
 		cmds = append(cmds, g.durable.ask(s))
 	}
 	return append(cmds, g.Looks()...)
 }
 
-// Unknown reports whether the reply is missing that tells whether the votes of a batch are durable:
-// then the replies to them are worth nothing.
+// Unknown reports whether the reply of the durable gate is missing: then the batch's replies are worth
+// nothing.
 func (g *Gates) Unknown(replies []driver.Reply) bool { return g.durable != nil && len(replies) == 0 }
 
-// Judge says whether the grants of a batch are votes, by the replies to what the gates have
-// asked, which are the first ones.
+// Judge says whether the grants of a batch are votes, by the replies to the gates' questions, which come
+// first.
 func (g *Gates) Judge(replies []driver.Reply, s *Sending) (v Verdict) {
 	proof := replies
 	if g.durable != nil {
@@ -162,7 +159,7 @@ func (g *Gates) Judge(replies []driver.Reply, s *Sending) (v Verdict) {
 	return v
 }
 
-// Look judges what the node has shown behind commands of the library's own.
+// Look judges a node by the replies behind commands of the library's own.
 func (g *Gates) Look(replies []driver.Reply, now clockdrift.Instant) Verdict {
 	g.mu.Lock()
 	s := &Sending{Sent: now, Received: now}
@@ -177,7 +174,7 @@ func (g *Gates) Look(replies []driver.Reply, now clockdrift.Instant) Verdict {
 	return v.done(g)
 }
 
-// tell tells the user when the node stops voting, why that changes, and when it votes again.
+// tell tells the user when the node stops voting, when the reason changes, and when the node votes again.
 // g.mu is held.
 func (g *Gates) tell(v Verdict) {
 	switch {
@@ -191,7 +188,7 @@ func (g *Gates) tell(v Verdict) {
 	g.told, g.closed = v.Shown, v.Doubt != nil
 }
 
-// done gives back g.mu, and does what the verdict wants done.
+// done gives back g.mu, and carries out the verdict.
 func (v Verdict) done(g *Gates) Verdict {
 	g.mu.Unlock()
 	g.node.Emit()
@@ -201,7 +198,7 @@ func (v Verdict) done(g *Gates) Verdict {
 	return v
 }
 
-// Left is for how long the gates keep the node from voting, as far as that is known.
+// Left is for how long the gates keep the node from voting, as far as known.
 func (g *Gates) Left(now clockdrift.Instant) (left time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -214,7 +211,7 @@ func (g *Gates) Left(now clockdrift.Instant) (left time.Duration) {
 	return max(left, 0)
 }
 
-// Close ends what the gates have running.
+// Close ends the gates' work.
 func (g *Gates) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -224,12 +221,12 @@ func (g *Gates) Close() {
 	}
 }
 
-// quarantineError is a node that has to wait before its grants are votes.
+// A quarantineError says that a node has to wait before its grants are votes.
 type quarantineError struct {
 	why    string
 	left   time.Duration
 	advice string
-	cause  error // what keeps the quarantine from ending
+	cause  error // why the quarantine does not end
 }
 
 func (e *quarantineError) Error() string {
@@ -251,11 +248,11 @@ func (e *quarantineError) Error() string {
 func (e *quarantineError) Is(target error) bool { return target == fault.ErrQuarantine }
 func (e *quarantineError) Unwrap() error        { return e.cause }
 
-// SitOut is how long a node sits out by our clock, so that leases of at most the longest TTL have
-// ended by their holders'.
+// SitOut is how long a node sits out by our clock, so that leases of at most the longest TTL have ended by
+// their holders' clocks.
 func SitOut(longest time.Duration, drift float64) time.Duration {
 	return longest + clockdrift.Allowance(longest, drift) + tick
 }
 
-// tick is what a server's clock may be behind by when it tells the age of a key.
+// tick is the greatest lag of a server's clock in a key's age.
 const tick = time.Millisecond

@@ -189,7 +189,7 @@ func (all *Restarts) others(text string) error {
 	if _, ok := memory.Parse(text); !ok {
 		return all.foreign()
 	}
-	return fmt.Errorf("%w: the node is for clients with %q (longest TTL in ms, node set:nodes), and this one has %q: give all clients the same WithLongestTTL, WithNodeSet and nodes; to change them: quorumlock settings --from %q --to %q",
+	return fmt.Errorf("%w: the node is for clients with %q (longest TTL in ms, node set:nodes), and this one has %q: give all clients the same longest TTL, WithNodeSet and nodes; to change them: quorumlock settings --from %q --to %q",
 		fault.ErrNodeSet, text, all.Text, text, all.Text)
 }
 
@@ -239,7 +239,7 @@ func (r *Restart) watch() {
 
 // ask asks the node, with a look behind it.
 func (r *Restart) ask(op *protocol.Op, cmds ...driver.Command) {
-	r.node.Ask(op, append(cmds, r.all.look...), r.looked)
+	r.node.Ask(op, append(cmds, r.all.look...), func(replies []driver.Reply, err error) { r.looked(op, replies, err) })
 }
 
 func micro(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
@@ -271,19 +271,19 @@ var (
 )
 
 // looked judges the look behind commands of the guard's own. A script that the node refuses is told once.
-func (r *Restart) looked(p *protocol.Part, err error) {
-	if p.Reply == nil {
+func (r *Restart) looked(op *protocol.Op, replies []driver.Reply, err error) {
+	if replies == nil {
 		return // the next call of the timer asks again
 	}
 	r.gates.mu.Lock()
-	if p.Op == opWatch {
+	if op == opWatch {
 		if err != nil && (r.refused == nil || r.refused.Error() != err.Error()) {
 			r.node.Note(fault.NodeQuarantined, &quarantineError{why: "its memory cannot grow", cause: err})
 		}
 		r.refused = err
 	}
 	r.gates.mu.Unlock()
-	r.gates.Look(p.Reply[len(p.Reply)-len(r.all.look):], r.all.clock.Fresh())
+	r.gates.Look(replies[len(replies)-len(r.all.look):], r.all.clock.Fresh())
 }
 
 // sitsOut words a quarantine. gates.mu is held.

@@ -6,39 +6,41 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
-// An Effect is what a command does to a token at its node, if it does what it asks for.
+// An Effect is what a command does to a token at its node, if the node does as asked.
 type Effect uint8
 
 // The effects.
 const (
 	Looks Effect = iota // none
-	Sets                // it sets the token, or prolongs it
-	Frees               // it takes the token away
+	Sets                // the token is set, or prolonged
+	Frees               // the token is taken away
 )
 
-// A Fate is what became of a command.
+// A Fate is the outcome of a command.
 type Fate uint8
 
 // The fates.
 const (
-	Unsent Fate = iota // it will not run: it has not left
-	Silent             // it may run at any time, and no answer will come
-	Unrun              // the node has refused to run it
-	Ran                // the node has run it, and has told what it found
+	Unsent Fate = iota // the command will not run: it has not left
+	Silent             // the command may run at any time, and no answer will come
+	Unrun              // the node has refused to run the command
+	Ran                // the node has run the command, and has told its findings
 )
 
-// Leaves reports whether a command of the round may leave for the node of the trace now, and notes that it does. Heard:
-// somebody waits for the answers that the round still lacks. Again: it is the second sending of a command, which teaches
-// the node a script; it may leave although the hold has ended meanwhile, as the release is behind it in the key's queue.
-// Spent: see [Hold.Deletable].
-func (h *Hold) Leaves(r *Round, v *Vote, t *Trace, heard, again, spent bool, now clockdrift.Instant) bool {
+// Leaves reports whether a command of the round may leave for the node of the trace now, and notes that it
+// does. Heard: somebody waits for the answers that the round still lacks. Teaches: the command is a script; sent
+// before, for a carried round, it may leave again to teach the node. Spent: see [Hold.Deletable].
+func (h *Hold) Leaves(r *Round, v *Vote, t *Trace, heard, teaches, spent bool, now clockdrift.Instant) bool {
 	switch r.Does {
 	case Frees:
 		if t.Clean() || !h.Deletable(spent) {
 			return false
 		}
 	case Sets:
-		if !h.MaySet(r, heard) && !again {
+		// Until its vote is counted the release stays behind the command in the key's queue, whatever ends the hold.
+		// From then on the release may have left.
+		again := teaches && v.Sent != 0 && r.Verdict == Carried
+		if v.Answer != Pending || !h.MaySet(r, heard) && !again {
 			return false
 		}
 		if h.phase == Asking && h.first == 0 {
@@ -55,8 +57,8 @@ func (h *Hold) Leaves(r *Round, v *Vote, t *Trace, heard, again, spent bool, now
 
 // MaySet reports whether a command of the round, which may set the key, may leave now.
 //
-// A key that nobody holds must not be set: nothing leaves for a hold that has ended. What leaves for one that was
-// refused tells who has the key; the release of that one is behind it in the key's queue.
+// A key without a hold must not be set: no command leaves for a hold that has ended. After a refusal,
+// commands still leave to learn who holds the key; the release is behind them in the key's queue.
 func (h *Hold) MaySet(r *Round, heard bool) bool {
 	switch {
 	case h.stopped, h.why == Released, h.why == Lost, h.why == Closed, r.Verdict == Dropped:
@@ -71,9 +73,10 @@ func (h *Hold) MaySet(r *Round, heard bool) bool {
 	return heard
 }
 
-// Answered notes what became of a command that has left. Whether it is a vote as well is another question.
+// Answered notes the fate of a command that has left. Whether the answer is a vote as well is another
+// question.
 //
-// That a token of the user's own was deleted says nothing of who had set it: another attempt may have.
+// A deletion of the user's own token does not tell who had set it: another attempt may have.
 func (h *Hold) Answered(r *Round, v *Vote, t *Trace, fate Fate, a Answer, now clockdrift.Instant) {
 	if fate == Ran {
 		t.heard(v.seen, now)
@@ -88,8 +91,8 @@ func (h *Hold) Answered(r *Round, v *Vote, t *Trace, fate Fate, a Answer, now cl
 	}
 }
 
-// LeavesBeside is [Hold.Leaves] of the other token that a command of a conversion has this effect on. What makes a
-// token into the other one does not leave once the lock is over that went on with that.
+// LeavesBeside is [Hold.Leaves] for the other token of a conversion's command. A command that makes a token
+// into the other one does not leave once the lock of the other one is over.
 func (h *Hold) LeavesBeside(does Effect, v *Vote, t *Trace, lease time.Duration, now clockdrift.Instant) bool {
 	if does == Sets {
 		if h.Ended() {
@@ -102,7 +105,7 @@ func (h *Hold) LeavesBeside(does Effect, v *Vote, t *Trace, lease time.Duration,
 	return true
 }
 
-// AnsweredBeside is [Hold.Answered] of the other token. Done: the node has done what was asked for.
+// AnsweredBeside is [Hold.Answered] for the other token. Done: the node has done its part.
 func (h *Hold) AnsweredBeside(does Effect, v *Vote, t *Trace, fate Fate, done bool, now clockdrift.Instant) {
 	switch {
 	case does == Sets && fate == Silent:
@@ -114,9 +117,9 @@ func (h *Hold) AnsweredBeside(does Effect, v *Vote, t *Trace, fate Fate, done bo
 	}
 }
 
-// Deletable reports whether the token may be deleted. A token of the user's own may only after the release of a lock
-// that was held, when it is spent. Until then a retry may have it: what a try that has failed, or a late extension, has
-// set belongs to the retry, or to the TTL.
+// Deletable reports whether the token may be deleted. A token of the user's own may be deleted only after
+// the release of a held lock: then the token is spent. Until then a retry may have it: a token set by a
+// failed try or a late extension belongs to the retry, or to the TTL.
 func (h *Hold) Deletable(spent bool) bool { return !h.own || spent }
 
 // Remains reports whether the token may be at the node still, or come there, and is to be deleted.
@@ -128,18 +131,18 @@ func (h *Hold) Remains(t *Trace, spent bool, now clockdrift.Instant) bool {
 	return !t.Clean()
 }
 
-// A Way is how a token is taken away that a hold which is over has left.
+// A Way is how the token of an ended hold is taken away.
 type Way uint8
 
 // The ways.
 const (
-	Alone    Way = iota // it is deleted
-	ForOther            // it is made the token with which the lock goes on, for it may be what keeps others out there
-	Both                // both are deleted: one may have been made the other late
+	Alone    Way = iota // the token is deleted
+	ForOther            // the token becomes the token of the lock's next hold, for it may be what keeps others out there
+	Both                // both tokens are deleted: the one may have become the other late
 )
 
-// Leaving is the way in which the token is taken away. Converted: the lock went on with another one, or was to, which
-// Ended now.
+// Leaving is the way in which the token is taken away. Converted: the lock went on with another token, or
+// was to. Ended: the lock is over.
 func Leaving(converted, ended bool) Way {
 	switch {
 	case !converted:

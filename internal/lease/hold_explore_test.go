@@ -36,7 +36,9 @@ type task struct {
 	further  int           // further rounds of each acquire, for split votes or a greater fence
 	silent   int           // answers that are given up
 	lost     int           // connections that break; the command may still run
-	restarts int           // of nodes: what a node has forgotten is no vote from then on
+	again    int           // connections that break, behind which the command is sent once more
+	restarts int           // of nodes: one that has forgotten all has no vote for a TTL
+	shorter  bool          // extensions ask for a tick less
 	fences   bool          // some proposals are below what nodes have accepted
 	lazy     bool          // commands may stay in their queue for any time
 	rivals   bool          // others take free nodes, and leave them, at any time
@@ -44,7 +46,7 @@ type task struct {
 	handOver bool          // a client that releases may give the key to the other
 	revokes  bool          // an operator may revoke the lock of client 0
 	converts verb          // client 0 is a lock's writer, and client 1 the same lock's reader: see conversions
-	calm     bool          // what is no vote takes no time: releases, and answers behind the decision
+	calm     bool          // what is no vote takes no time: releases, and answers behind the decision that are not to be sent again
 	most     time.Duration // the longest hold; 0: none
 }
 
@@ -100,6 +102,7 @@ type message struct {
 	doubted bool // the node has forgotten what it knew: no vote
 	answer  Answer
 	round   uint8  // whose vote it is
+	less    int8   // ticks that its lease is shorter than the TTL
 	number  int64  // the fence
 	seen    uint32 // the news when it left; severed: when that was lost
 	besides uint32 // the news of the lock's other token when it left
@@ -119,6 +122,7 @@ type seat struct {
 	vote     Vote
 	trace    Trace
 	messages [maxMessages]message // in the order in which they were put; the zero verb: none
+	freed    bool                 // in a task in which commands are sent again: a release has left
 }
 
 // A server is one node.
@@ -127,7 +131,8 @@ type server struct {
 	owner   int   // the client whose token has the key, from 1; 0: none
 	age     int   // of that, in ticks
 	counter int64 // the greatest fence that it has accepted
-	young   bool  // it has forgotten what it knew
+	young   int   // ticks for which it has no vote, because it has forgotten what it knew
+	former  int   // young: the owner before that
 	part    part  // of a revocation
 	guest   bool  // another lock's reader has the key as well, or alone
 	seats   [maxClients]seat
@@ -142,19 +147,20 @@ type user struct {
 	extends  int8
 	passed   bool // somebody else has held the key since this hold began
 	begun    bool
+	less     int8 // the round asks for a lease that is so many ticks shorter
 	vain     bool // the round asks for a longer lease behind a revocation that was final
 }
 
 // An explored world.
 type situation struct {
-	users                  [maxClients]user
-	servers                [maxNodes]server
-	silent, lost, restarts int
-	fence                  int64 // the greatest of all holds so far
-	spent                  bool  // own: a lock with the token was released
-	hash                   uint64
-	within                 bool // what is left of the writer is the reader's: see Leaving
-	revoked                revocation
+	users                         [maxClients]user
+	servers                       [maxNodes]server
+	silent, lost, restarts, again int
+	fence                         int64 // the greatest of all holds so far
+	spent                         bool  // own: a lock with the token was released
+	hash                          uint64
+	within                        bool // what is left of the writer is the reader's: see Leaving
+	revoked                       revocation
 }
 
 // A searcher searches all worlds of a task, breadth first.
@@ -193,7 +199,7 @@ func (s *searcher) ask(w *situation, u int, aim Aim, v verb, number int64) bool 
 		at := &w.servers[n].seats[u]
 		at.vote = Vote{}
 		at.trace.Asks()
-		if !s.put(w, u, n, message{verb: v, round: c.rounds, number: number}) {
+		if !s.put(w, u, n, message{verb: v, less: c.less, round: c.rounds, number: number}) {
 			return false
 		}
 	}
@@ -225,6 +231,7 @@ func (s *searcher) leaves(w *situation, u, n, i int) {
 		case m.verb == turnBack && beside.Ended():
 			s.wrong = "a token is made that of a lock that is over"
 		}
+		at.freed = at.freed || s.again > 0 && m.verb.frees()
 		return
 	}
 	if may && other != Looks {
@@ -290,6 +297,10 @@ func (s *searcher) forget(w *situation, u int) {
 		switch at := &w.servers[n].seats[u]; {
 		case settled:
 			*at = seat{}
+		case decided && at.vote.Answer == Pending && at.vote.Sent != 0 && s.again > 0:
+			at.vote = Vote{Sent: present}
+		case decided && s.again > 0:
+			at.vote = Vote{Answer: at.vote.Answer}
 		case decided:
 			at.vote = Vote{}
 		case at.vote.Answer != Pending:
@@ -318,7 +329,7 @@ func (s *searcher) pumpAt(w *situation, u, n int) bool {
 		case m.state == sent && s.calm && m.verb.frees() && (m.verb != turnBack || s.nodes > 1) && !m.late && first(at, i):
 			s.runs(w, u, n, i)
 			return true
-		case m.state == replied && s.calm && !votes:
+		case m.state == replied && s.calm && !votes && (w.again == 0 || m.verb.frees()):
 			s.answered(w, u, n, i)
 			return true
 		}
@@ -343,8 +354,11 @@ func (s *searcher) runs(w *situation, u, n, i int) {
 	case node.owner != 0 && !own:
 		m.answer = Taken
 	default:
-		if m.answer = Granted; !own || s.own || m.verb == prolong {
-			node.owner, node.age = u+1, 0
+		switch m.answer = Granted; {
+		case !own:
+			node.owner, node.age = u+1, int(m.less)
+		case s.own || m.verb == prolong:
+			node.owner, node.age = u+1, min(node.age, int(m.less))
 		}
 		if m.number != 0 && m.verb == take {
 			if node.counter >= m.number {
@@ -353,7 +367,7 @@ func (s *searcher) runs(w *situation, u, n, i int) {
 			node.counter = max(node.counter, m.number)
 		}
 	}
-	m.doubted = node.young
+	m.doubted = node.young > 0
 	if m.state == severed {
 		s.drop(&node.seats[u], i)
 		return
@@ -369,6 +383,15 @@ func (s *searcher) runs(w *situation, u, n, i int) {
 	}
 }
 
+// reserves reports whether the node keeps others out for the client: nobody else has its vote. One that has forgotten all
+// is reserved for whoever had it before.
+func (s *searcher) reserves(node server, u int) bool {
+	if node.young > 0 {
+		node.owner = node.former
+	}
+	return s.has(&node, u) || node.owner == tombstone || s.converts != 0 && u == 1 && node.owner == 1
+}
+
 // has reports whether the node has the token of the client.
 func (s *searcher) has(node *server, u int) bool {
 	return node.owner == u+1 || s.own && node.owner != 0 && node.owner != rival
@@ -378,6 +401,7 @@ func (s *searcher) has(node *server, u int) bool {
 func (s *searcher) count(w *situation, u, n int, a Answer) {
 	c := &w.users[u]
 	if c.round.Verdict != Undecided {
+		w.servers[n].seats[u].vote.Answer = a
 		return // no vote
 	}
 	c.round.Count(&w.servers[n].seats[u].vote, a, 0)
@@ -390,8 +414,8 @@ func (s *searcher) count(w *situation, u, n int, a Answer) {
 	}
 	c.round.Verdict = verdict
 	was := c.hold.phase
-	c.hold.Decided(&c.round, s.long(), present, 0)
-	switch {
+	c.hold.Decided(&c.round, s.long()-tick*time.Duration(c.less), present, 0)
+	switch c.less = 0; {
 	case was != Held && c.hold.phase == Held:
 		s.begins(w, u)
 	case c.vain && verdict == Carried && c.hold.phase == Held:
@@ -463,6 +487,28 @@ func (s *searcher) breaks(w *situation, u, n, i int) {
 		m.state, m.seen, m.besides = severed, at.trace.news, w.servers[n].seats[1-u].trace.news
 	}
 	s.final(w, u, n, was, Failed)
+}
+
+// repeats lets the connection of a message break, and sends the message once more, which may leave out of turn.
+func (s *searcher) repeats(w *situation, u, n, i int) bool {
+	c, at := &w.users[u], &w.servers[n].seats[u]
+	m := at.messages[i]
+	s.tell(w, u, n, m, Silent)
+	v, r := &at.vote, &c.round
+	if m.verb.frees() {
+		v, r = new(Vote), &Round{Does: Frees}
+	}
+	lost := m
+	lost.state, lost.seen = severed, at.trace.news
+	if (m.verb.frees() || m.round == c.rounds) && c.hold.Leaves(r, v, &at.trace, false, true, w.spent, present) {
+		if at.messages[i].state = sent; at.freed && !m.verb.frees() {
+			s.wrong = "a setting command leaves behind a release"
+		}
+	} else {
+		s.drop(at, i)
+		s.final(w, u, n, m, Failed)
+	}
+	return m.state == replied || s.put(w, u, n, lost)
 }
 
 // cleans puts a release for each node that may have the token, of a hold that is over.
@@ -552,13 +598,13 @@ func (s *searcher) hashAs(w *situation) uint64 {
 	slices.Sort(nodes[:])
 	type rest struct {
 		users   [maxClients]user
-		more    [3]int
+		more    [4]int
 		flags   [2]bool
 		fence   int64
 		revoked revocation
 		nodes   [maxNodes]uint64
 	}
-	return maphash.Comparable(s.seed, rest{w.users, [3]int{w.silent, w.lost, w.restarts}, [2]bool{w.spent, w.within}, w.fence, w.revoked, nodes})
+	return maphash.Comparable(s.seed, rest{w.users, [4]int{w.silent, w.lost, w.restarts, w.again}, [2]bool{w.spent, w.within}, w.fence, w.revoked, nodes})
 }
 
 // check says what must not be.
@@ -571,7 +617,7 @@ func (s *searcher) check(w *situation) {
 		for n := range s.nodes {
 			node := &w.servers[n]
 			at := &node.seats[u]
-			if s.has(node, u) || node.young || node.owner == tombstone || s.converts != 0 && u == 1 && node.owner == 1 {
+			if s.reserves(*node, u) {
 				has++
 			}
 			if c.hold.phase != Over || !at.trace.Clean() || s.own { // another attempt may have set it
@@ -663,7 +709,7 @@ func (s *searcher) follow(w *situation) {
 		if node := &w.servers[n]; s.converts != 0 && (node.guest || node.owner == 0 || node.owner == 2) {
 			s.step(w, func(w *situation) bool { w.servers[n].guest = !w.servers[n].guest; return true }, "another reader comes to node %d, or goes", n)
 		}
-		if w.restarts > 0 && !w.servers[n].young {
+		if w.restarts > 0 && w.servers[n].young == 0 {
 			s.step(w, func(w *situation) bool { return s.restart(w, n) }, "node %d restarts, and has forgotten all", n)
 		}
 	}
@@ -732,7 +778,9 @@ func (s *searcher) prolongs(w *situation, u int) {
 		if c.hold.Check(present); c.hold.phase != Held {
 			return true
 		}
-		c.extends++
+		if c.extends++; s.shorter {
+			c.less = 1
+		}
 		return s.ask(w, u, ToExtend, prolong, 0)
 	}, "client %d prolongs its lease", u)
 }
@@ -819,6 +867,9 @@ func (s *searcher) moves(w *situation, u, n int) {
 		if w.lost > 0 {
 			is(func(w *situation) bool { w.lost--; s.breaks(w, u, n, i); return true }, "loses its connection")
 		}
+		if w.again > 0 {
+			is(func(w *situation) bool { w.again--; return s.repeats(w, u, n, i) }, "loses its connection, and is sent again")
+		}
 	}
 }
 
@@ -826,7 +877,7 @@ func (s *searcher) moves(w *situation, u, n int) {
 func (s *searcher) restart(w *situation, n int) bool {
 	w.restarts--
 	node := &w.servers[n]
-	node.owner, node.age, node.young, node.guest = 0, 0, true, false
+	node.former, node.owner, node.age, node.young, node.guest = node.owner, 0, 0, s.ttl, false
 	for u := range s.clients {
 		for i := maxMessages - 1; i >= 0; i-- {
 			switch m := node.seats[u].messages[i]; {
@@ -874,10 +925,14 @@ func (s *searcher) tick(w *situation) bool {
 		s.cleanAll(w, u)
 	}
 	for n := range s.nodes {
-		if node := &w.servers[n]; node.owner != 0 && node.owner != rival {
+		node := &w.servers[n]
+		if node.owner != 0 && node.owner != rival {
 			if node.age++; node.age >= node.life {
 				node.owner, node.age, node.part = 0, 0, untouched
 			}
+		}
+		if node.young = max(0, node.young-1); node.young == 0 {
+			node.former = 0
 		}
 	}
 	if past(&w.revoked.ends); w.revoked.ends != 0 && w.revoked.ends <= present {
@@ -898,7 +953,7 @@ const ended = "another task has found a violation"
 func search(k task) (states, deep int, violation string) {
 	s := &searcher{task: k, seed: maphash.MakeSeed(), from: make(map[uint64]uint64)}
 	var w situation
-	w.silent, w.lost, w.restarts = k.silent, k.lost, k.restarts
+	w.silent, w.lost, w.restarts, w.again = k.silent, k.lost, k.restarts, k.again
 	for n := range k.nodes {
 		w.servers[n].life = k.lives[n]
 	}
@@ -956,8 +1011,9 @@ var fast, twice = []int{1, 1, 1, 1, 1}, []int{2, 2, 2}
 var tasks = map[string]task{
 	"one node, a slow clock": {states: 28989, clients: 1, nodes: 1, ttl: 2, lives: []int{3}, acquires: 2, extends: 1, silent: 1, lost: 1},
 	"one node, full queues":  {states: 14368, clients: 1, nodes: 1, ttl: 2, lives: []int{3}, acquires: 2, extends: 1, silent: 2, lazy: true},
+	"sent again":             {states: 6841, clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, silent: 1, again: 1, calm: true},
 	"one node, fences":       {states: 10970, clients: 2, nodes: 1, ttl: 2, lives: []int{1}, acquires: 1, further: 1, fences: true, calm: true},
-	"one node, a restart":    {states: 103858, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, acquires: 1, restarts: 1},
+	"one node, a restart":    {states: 172680, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, acquires: 1, restarts: 1},
 	"one node, extensions":   {states: 155777, clients: 2, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 1},
 	"one node, own token":    {states: 96616, clients: 2, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 1, rivals: true, own: true, silent: 1, lost: 1, calm: true},
 	"one node, longest hold": {states: 782, clients: 1, nodes: 1, ttl: 3, lives: []int{2}, acquires: 1, extends: 2, most: 2 * tick},
@@ -967,17 +1023,26 @@ var tasks = map[string]task{
 	"rivals, extensions":     {states: 161462, clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, extends: 1, rivals: true, calm: true},
 	"four nodes":             {states: 11164, clients: 1, nodes: 4, ttl: 2, lives: fast, acquires: 1, rivals: true, calm: true},
 	"five nodes":             {states: 36872, clients: 1, nodes: 5, ttl: 2, lives: fast, acquires: 1, rivals: true, calm: true},
-	"rivals, all faults":     {states: 78224, clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, silent: 1, lost: 1, restarts: 1, rivals: true, calm: true},
+	"rivals, all faults":     {states: 170565, clients: 1, nodes: 3, ttl: 2, lives: fast, acquires: 1, silent: 1, lost: 1, restarts: 1, rivals: true, calm: true},
 	"one node, hand-over":    {states: 54227, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, acquires: 1, extends: 1, handOver: true, silent: 1, rivals: true, calm: true},
 	"revocation":             {states: 645965, clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, extends: 1, revokes: true, calm: true},
 	"one node, downgrade":    {states: 96886, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: downgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
 	"one node, upgrade":      {states: 30939, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: upgrade, silent: 1, lost: 1, rivals: true, calm: true, lazy: true},
 	"downgrade":              {states: 44876, clients: 2, nodes: 3, ttl: 2, lives: fast, converts: downgrade, calm: true},
 	"upgrade":                {states: 191795, clients: 2, nodes: 3, ttl: 2, lives: fast, converts: upgrade, calm: true},
+	"shorter extensions":     {states: 232231, clients: 1, nodes: 3, ttl: 3, lives: twice, acquires: 1, extends: 1, shorter: true, rivals: true, calm: true},
+	"downgrade, a restart":   {states: 4671, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: downgrade, restarts: 1, rivals: true, calm: true},
+	"upgrade, a restart":     {states: 9395, clients: 2, nodes: 1, ttl: 2, lives: []int{2}, converts: upgrade, restarts: 1, rivals: true, calm: true},
 }
+
+// small is how many states a task may have with -short: mutants are run against those.
+const small = 60000
 
 func TestNoTwoHoldInAnyOrderOfCommandsAnswersAndLosses(t *testing.T) {
 	for name, k := range tasks {
+		if testing.Short() && k.states > small {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			states, deep, violation := search(k)

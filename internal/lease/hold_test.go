@@ -8,6 +8,37 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
+func init() { Strict = true } // the explorers ask for nothing that the table of Hold forbids
+
+func TestWhatTheTableOfHoldForbidsPanics(t *testing.T) {
+	voted := Round{Aim: ToExtend, Verdict: Carried}
+	for what, act := range map[string]func(){
+		"what is not held is extended": func() { new(Hold).Decided(&voted, tick, present, 0) },
+		"a phase comes back": func() {
+			(&Hold{phase: Held, until: present + 1, limit: present + 1}).GoOn(&Hold{until: present, limit: present})
+		},
+		"what is held is undone":                  func() { (&Hold{phase: Held}).Decided(&Round{Aim: ToHold, Verdict: Split}, tick, present, 0) },
+		"a node votes once in a round":            func() { new(Round).Count(&Vote{Answer: Granted}, Granted, 0) },
+		"a vote is spoiled that does not count":   func() { new(Round).Spoil(&Vote{Answer: Taken}) },
+		"votes are counted that were not cast":    func() { new(Round).Count(new(Vote), Granted, 0) },
+		"a hold is over for a reason":             func() { new(Hold).End(0, present) },
+		"a lease ends by its limit":               func() { new(Hold).GoOn(&Hold{until: present + 1, limit: present}) },
+		"what has not begun has no lease":         func() { (&Hold{fence: 1}).Decided(&Round{Aim: ToHold, Verdict: Split}, tick, present, 0) },
+		"a vote is spoiled that has been decided": func() { (&Round{Verdict: Carried}).Spoil(&Vote{Answer: Granted}) },
+	} {
+		for _, Strict = range []bool{false, true} {
+			panics := func() (panics bool) {
+				defer func() { panics = recover() != nil }()
+				act()
+				return false
+			}()
+			if panics != Strict {
+				t.Errorf("%s: it panics: %v, where the package is strict: %v", what, panics, Strict)
+			}
+		}
+	}
+}
+
 // The machine may sleep between the reading of the number and that of the operation's start.
 func TestAFenceIsAsOldAsItsNumber(t *testing.T) {
 	const ttl, micros = 10 * time.Second, int64(1) << 50
@@ -57,11 +88,13 @@ func TestWhichSettingCommandsMayLeave(t *testing.T) {
 		if got := tt.hold.MaySet(&tt.round, tt.heard); got != tt.want {
 			t.Errorf("%s: a setting command may leave: %v", tt.what, got)
 		}
-		var trace Trace
 		r := tt.round
 		r.Does = Sets
-		if got := tt.hold.Leaves(&r, new(Vote), &trace, tt.heard, true, false, present); !got {
-			t.Errorf("%s: a second sending that teaches a script may not leave", tt.what)
+		for _, answer := range []Answer{Pending, Failed} {
+			want := answer == Pending && (tt.want || r.Verdict == Carried)
+			if got := tt.hold.Leaves(&r, &Vote{Sent: present, Answer: answer}, new(Trace), tt.heard, true, false, present); got != want {
+				t.Errorf("%s: a second sending that teaches a script, whose vote is %v, may leave: %v", tt.what, answer, got)
+			}
 		}
 	}
 }
@@ -171,7 +204,8 @@ func TestALeaseCountsFromTheFirstCommandOfAllRounds(t *testing.T) {
 		h.Decided(&r, 10*tick, at.Add(2*tick), 0)
 	}
 	ask(ToHold, present, Taken)
-	ask(ToHoldAgain, present.Add(3*tick), Granted)
+	ask(ToHoldAgain, present.Add(3*tick), Taken)
+	ask(ToHoldAgain, present.Add(6*tick), Granted)
 	if want := present.Add(9 * tick); h.Phase() != Held || h.Until() != want {
 		t.Errorf("a lease of 10 ticks, whose drift is one, ends at %d, want %d", h.Until(), want)
 	}
@@ -253,5 +287,26 @@ func TestWhatATraceSaysOfItsNode(t *testing.T) {
 	under := Trace{sets: 1, open: 1}
 	if under.heard(0, present); under.Gone() {
 		t.Error("a node that has answered another command has not said that the token is gone, while one is under way that may set it")
+	}
+}
+
+func TestTheTombstonesThatEndALeaseAndWhenItEnds(t *testing.T) {
+	ends := []clockdrift.Instant{30, 10, 50, 20, 40}
+	for _, tt := range []struct {
+		nodes, quorum, enough int
+		until                 []clockdrift.Instant // by the number of tombstones, which are the first of ends
+	}{
+		{3, 2, 2, []clockdrift.Instant{0, 30, 30, 30}},
+		{4, 3, 2, []clockdrift.Instant{0, 30, 30, 30, 20}},
+		{5, 3, 3, []clockdrift.Instant{0, 30, 30, 50, 30, 30}},
+	} {
+		if got := Tombstones(tt.nodes, tt.quorum); got != tt.enough {
+			t.Errorf("%d of %d nodes with a tombstone are enough, want %d", got, tt.nodes, tt.enough)
+		}
+		for n, want := range tt.until {
+			if got := RevokedUntil(ends[:n], tt.nodes, tt.quorum); got != want {
+				t.Errorf("with %d tombstones at %d nodes a lease ends at %d, want %d", n, tt.nodes, got, want)
+			}
+		}
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
-// An Answer is what one node said to a round.
+// An Answer is the answer of a node to a round.
 type Answer uint8
 
 // The answers.
 const (
 	Pending Answer = iota // not yet
-	Granted               // the node did what was asked
+	Granted               // the node did as asked
 	Taken                 // another token has the key
 	Absent                // the token is not there
 	Failed                // the node refused, gave no answer, or its answer is no vote
@@ -20,14 +20,10 @@ const (
 )
 
 func (a Answer) String() string {
-	names := [...]string{"not answered yet", "granted", "taken by another", "token not there", "failed", "has a greater fence"}
-	if int(a) < len(names) {
-		return names[a]
-	}
-	return "unknown"
+	return [...]string{"not answered yet", "granted", "taken by another", "token not there", "failed", "has a greater fence"}[a]
 }
 
-// A Verdict is what became of a round.
+// A Verdict is the outcome of a round.
 type Verdict uint8
 
 // The verdicts.
@@ -36,11 +32,11 @@ const (
 	Carried           // a quorum agreed
 	Missed            // a quorum is out of reach
 	Outranked         // a quorum has set the key, but too few took the fence
-	Split             // a quorum is out of reach, and no other token is known to have one
+	Split             // no quorum can agree, and no other token is known to have one
 	Dropped           // the caller gave up before the deciding vote
 )
 
-// An Aim is what a round is to bring about for its hold.
+// An Aim is the purpose of a round for its hold.
 type Aim uint8
 
 // The aims.
@@ -48,64 +44,64 @@ const (
 	Nothing     Aim = iota // a release or a look: no hold begins or goes on by it
 	ToHold                 // the first round of an acquire
 	ToHoldAgain            // a further round, because votes were split or too few nodes took the fence
-	ToExtend               // a longer lease for what is held
+	ToExtend               // a longer lease for a held lock
 )
 
-// A Round is one question to some nodes about one hold, decided by the deciding vote. Votes never move from one round
-// to the next. Answers behind the decision are noted in traces only.
+// A Round is a question to some nodes about a hold, decided by the deciding vote. Votes never move from one
+// round to the next. Answers behind the decision are noted in traces only.
 type Round struct {
 	Verdict    Verdict
 	Aim        Aim
 	Does       Effect             // its commands on the token
-	any        bool               // every answer but Failed agrees: of a release, and of a look at who has the key
-	reads      bool               // the fence is the greatest counter that the votes tell, which a quorum must have
+	any        bool               // every answer but Failed agrees: of a release, and of a look at the holder
+	reads      bool               // the fence is the greatest counter of the votes, which a quorum must have
 	superseded bool               // a later round asks for the same and more
-	Start      clockdrift.Instant // of the votes that agree, when the first of their commands left; 0: none agrees
-	Need       int                // so many have to agree
-	Agreed     int                // so many do
-	Open       int                // so many have no vote yet
-	spared     int                // of Agreed: nodes that were not asked, because the token is not there
+	Start      clockdrift.Instant // when the first command of the agreeing votes left; 0: none agrees
+	Need       int                // votes to agree
+	Agreed     int                // votes that agree
+	Open       int                // votes not counted yet
+	spared     int                // of Agreed: nodes without the token, which were not asked
 	outbid     int
 	have       int   // of Agreed: how many have the greatest counter
 	counter    int64 // the greatest that a node told
-	number     int64 // the fence that is proposed; 0: none
+	number     int64 // the proposed fence; 0: none
 	proposed   clockdrift.Instant
 }
 
-// A Vote is the answer of one node to one round.
+// A Vote is the answer of a node to a round.
 type Vote struct {
-	Sent          clockdrift.Instant // when its command first left; 0: it has not
-	number        int64              // the node's counter, if the answer tells that
+	Sent          clockdrift.Instant // when its command first left; 0: not yet
+	number        int64              // the node's counter, if told
 	seen, besides uint32             // the news of the token's trace when the command first left, and of the other token's
 	Answer        Answer
 }
 
-// Sees notes that what the vote's command tells is of the news of the trace so far.
+// Sees notes that the vote's command tells of the trace's news so far.
 func (v *Vote) Sees(t *Trace) { v.seen = t.news }
 
-// Begin begins the round: so many of the nodes have to agree. AnyAnswer: whatever a node says agrees, unless it has Failed.
+// Begin begins a round in which need nodes have to agree. AnyAnswer: any answer but Failed agrees.
 func (r *Round) Begin(aim Aim, does Effect, nodes, need int, anyAnswer bool) {
 	*r = Round{Aim: aim, Does: does, Need: need, Open: nodes, any: anyAnswer}
 }
 
-// Propose says which number becomes the fence, and when that was proposed. Reads: it is the greatest counter that the
-// votes tell instead.
+// Propose sets the fence, and when it was proposed. Reads: the greatest counter of the votes becomes the
+// fence instead.
 func (r *Round) Propose(number int64, at clockdrift.Instant, reads bool) {
 	r.number, r.proposed, r.reads = number, at, reads
 }
 
-// ProposeAs makes the round about the number of an earlier one that reads, or a greater counter.
+// ProposeAs proposes the number of an earlier round that reads counters, or a greater counter.
 func (r *Round) ProposeAs(first *Round) {
 	r.number, r.proposed, r.reads = first.number, first.proposed, true
 }
 
-// stale reports whether the proposal is as old as the lease: such a number may be below one that a node has forgotten.
-// The number tells its age, too, for the machine may have slept before the round was asked.
+// stale reports whether the proposal is as old as the lease: a node may have forgotten a greater number
+// since. The number tells its age, too, for the machine may have slept before the round.
 func (r *Round) stale(ttl time.Duration, now clockdrift.Instant, micros int64) bool {
 	return r.number != 0 && (now >= r.proposed.Add(ttl) || micros-r.number >= ttl.Microseconds())
 }
 
-// fence is the number that the votes are for.
+// fence is the number of the votes.
 func (r *Round) fence() int64 {
 	if r.reads {
 		return r.counter
@@ -144,11 +140,11 @@ func (r *Round) Count(v *Vote, a Answer, number int64) {
 	r.verify()
 }
 
-// Spare notes that the vote which is counted next is that of a node that was not asked for a release: the token is not
-// there. Such votes alone decide nothing while others are open.
+// Spare says that the next vote is of a node without the token, which was not asked for a release. Such
+// votes alone decide nothing while others are open.
 func (r *Round) Spare() { r.spared++ }
 
-// Spoil takes back a vote that agreed: what the node has answered since, or another node, speaks against it.
+// Spoil takes back a vote that agreed: a later answer, or another node, speaks against it.
 func (r *Round) Spoil(v *Vote) {
 	must(r.Agrees(v.Answer) && r.Verdict == Undecided, "a vote is spoiled that does not count")
 	v.Answer = Failed
@@ -163,7 +159,7 @@ func (r *Round) Quorum() bool {
 	return r.Agreed >= r.Need && (r.Agreed-r.spared >= r.Need || r.Open == 0)
 }
 
-// Reached is the verdict of the votes so far. Oldest: the least that a reader's number may be.
+// Reached is the verdict of the votes so far. Oldest: the least number for a reader.
 func (r *Round) Reached(oldest int64) Verdict {
 	switch {
 	case r.Quorum() && r.reads && (r.have < r.Need || r.counter < oldest):

@@ -41,7 +41,7 @@ func (t *Trace) Has() bool { return t.there || t.open > 0 }
 // Gone reports whether the node says that the token is not there. A lost command may still set it.
 func (t *Trace) Gone() bool { return t.asked == 0 && !t.there && (t.open == 0 || t.replied != 0) }
 
-// Asks notes that a command which may set the token is asked for, and Votes that its answer was counted.
+// Asks notes that a round asks for a command that may set the token. See Votes for its end.
 func (t *Trace) Asks() { t.asked++ }
 
 // Votes notes that the answer of such a command was counted.
@@ -57,9 +57,9 @@ func (t *Trace) left(now clockdrift.Instant) {
 	t.since = now
 }
 
-// known notes the answer of a setting command: it has set the token, or not.
+// known notes the answer of a setting command: the token was set, or not.
 func (t *Trace) known(set bool, now clockdrift.Instant) {
-	t.open = max(t.lost, t.open-min(1, t.open)) // 0: a release deleted what it set before its answer was read
+	t.open = max(t.lost, t.open-min(1, t.open)) // 0: a release deleted the token before the answer of its setting was read
 	if set {
 		t.there, t.since = true, now
 		t.news++
@@ -75,25 +75,25 @@ func (t *Trace) missed(now clockdrift.Instant) {
 	t.news++
 }
 
-// heard notes that the node has answered a command that left when so much news was seen.
+// heard notes that the node has answered a command which left at this news.
 func (t *Trace) heard(seen uint32, now clockdrift.Instant) {
 	if t.lost > 0 && t.replied == 0 && seen == t.news {
 		t.replied = now
 	}
 }
 
-// freed notes the answer of a command that deletes the token, and left when so much news was seen.
+// freed notes the answer of a command which left at this news and deletes the token.
 func (t *Trace) freed(deleted bool, seen uint32) {
 	switch {
-	case deleted && t.sets == 1: // what was deleted is what the only setting command set
+	case deleted && t.sets == 1: // the only setting command had set the deleted token
 		t.Forget()
 	case seen == t.news:
 		t.there = false
 	}
 }
 
-// expire forgets what has expired by now, longest behind its setting: the longest lease and the allowance for a node
-// whose clock is slow.
+// expire forgets expired tokens. Longest is the time from setting to expiry: the longest lease and the
+// allowance for a node whose clock is slow.
 func (t *Trace) expire(now clockdrift.Instant, longest time.Duration) {
 	if now >= t.since.Add(longest) {
 		t.there = false
@@ -103,7 +103,7 @@ func (t *Trace) expire(now clockdrift.Instant, longest time.Duration) {
 	}
 }
 
-// Forget leaves what is at the node to the TTL.
+// Forget leaves the token at the node to its TTL.
 func (t *Trace) Forget() {
 	t.open, t.lost, t.there = 0, 0, false
 }

@@ -652,6 +652,9 @@ func TestNoLossMakesTwoHoldersAndAllNodesVoteAgain(t *testing.T) {
 		{model{name: "two lists of nodes", ttl: 1, lists: true}, 6754, 0},
 		{model{name: "two lists of nodes, and anybody begins a record where there is none", ttl: 1, lists: true, stale: true, begins: func([]memory.View) bool { return true }}, 67530, 0},
 	} {
+		if testing.Short() && tt.states > 100000 {
+			continue
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			states, slowest, wrong := tt.run()

@@ -31,11 +31,11 @@ func Key(prefix string) string {
 	return "ql:memory:" + prefix
 }
 
-// Settings are what all clients of a key prefix share.
+// Settings are shared by all clients of a key prefix.
 type Settings struct {
 	Longest time.Duration // the longest TTL that a client takes
 	NodeSet uint64        // the id of the list of nodes
-	Size    int           // so many nodes are in it
+	Size    int           // the number of nodes
 }
 
 // String is how a record names the settings.
@@ -46,7 +46,7 @@ func (s Settings) String() string {
 // maxLongest is the greatest longest TTL that is read, in milliseconds: 100 years.
 const maxLongest = 100 * 365 * 24 * 3600 * 1000
 
-// Parse reads what [Settings.String] has written.
+// Parse reads the text of [Settings.String].
 func Parse(text string) (s Settings, ok bool) {
 	longest, list, _ := strings.Cut(text, " ")
 	id, size, _ := strings.Cut(list, ":")
@@ -57,13 +57,13 @@ func Parse(text string) (s Settings, ok bool) {
 	return s, err1 == nil && ms > 0 && ms <= maxLongest && s.Size > 0 && s.String() == text
 }
 
-// leaving begins what a record is for while its node leaves its settings for others.
+// leaving begins the settings of a record whose node leaves for other settings.
 const leaving = "to "
 
-// Leaving is what the record of a node is for that has left its settings for s: no client's settings.
+// Leaving is the record's text at a node that has left its settings for s: no client's settings.
 func (s Settings) Leaving() string { return leaving + s.String() }
 
-// ParseLeaving reads what [Settings.Leaving] has written.
+// ParseLeaving reads the text of [Settings.Leaving].
 func ParseLeaving(text string) (s Settings, ok bool) {
 	rest, ok := strings.CutPrefix(text, leaving)
 	if !ok {
@@ -72,27 +72,26 @@ func ParseLeaving(text string) (s Settings, ok bool) {
 	return Parse(rest)
 }
 
-// After is the age with which a memory begins whose settings were others before: leases that these allowed may
-// be longer. It is 0 or less.
+// After is the age with which a memory begins when its settings change: leases of the old settings may be
+// longer. It is 0 or less.
 func (s Settings) After(before Settings) time.Duration { return min(0, s.Need()-before.Need()) }
 
-// The bounds of what [Settings.Need] adds to the longest TTL.
+// The bounds of the cap that [Settings.Need] adds to the longest TTL.
 const (
-	tick     = time.Millisecond      // the clock reading that a record begins with may be so old
-	leastCap = 50 * time.Millisecond // in which a client that is far still watches twice
+	tick     = time.Millisecond      // the greatest age of the clock reading in a new record
+	leastCap = 50 * time.Millisecond // long enough for two looks of a distant client
 )
 
-// Cap is what one call of the script adds to an age at most: a clock that is set forward while a
-// memory is young makes the memory older by no more. A memory grows as long as somebody watches it
-// once in a Cap.
+// Cap is the most that one call of the script adds to an age: a clock that is set forward while a memory is
+// young makes the memory older by no more. A memory grows as long as a client looks once in a Cap.
 func (s Settings) Cap() time.Duration { return max(s.Longest/8, leastCap) }
 
-// Need is the age from which a node votes: the longest TTL, one tick, and one Cap for one step of the
-// node's clock. It has no allowance for drift: the age runs by the clock that ended the lost keys, and
-// holders have taken the drift off their leases.
+// Need is the age from which a node votes: the longest TTL, one tick, and one Cap for one step of the node's
+// clock. No allowance for drift is needed: the age runs by the clock that ended the lost keys, and holders
+// have taken the drift off their leases.
 func (s Settings) Need() time.Duration { return s.Longest + tick + s.Cap() }
 
-// Rules are those of one client.
+// Rules are the rules of a client.
 type Rules struct {
 	Settings
 	Text string // of the settings
@@ -101,10 +100,10 @@ type Rules struct {
 // New returns the rules of a client with these settings.
 func New(s Settings) *Rules { return &Rules{s, s.String()} }
 
-// A Server is what a server says of itself: fields of INFO replication.
+// A Server is a server's own description: fields of INFO replication.
 type Server struct{ Role, History string }
 
-// A Record is what the server keeps. The zero Record: it keeps none.
+// A Record is the server's record. The zero Record: the server keeps none.
 type Record struct {
 	ID, For string
 	Age     time.Duration
@@ -112,7 +111,7 @@ type Record struct {
 
 // Age reads an age from a record. A text that is no number is age 0: the script begins such a record anew.
 func Age(text string) time.Duration {
-	const most = 1 << 53 // that servers count exactly
+	const most = 1 << 53 // servers count exactly up to here
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0
@@ -131,11 +130,12 @@ const (
 	Forgot         // the record is of another history: the last keys may be missing
 	Others         // the record is for clients with other settings
 	Replica        // its keys are its master's
-	Nameless       // the server does not say what it is, or which history it has
+	Nameless       // the server hides its run_id or its history
 )
 
-// Judge says by a look whether the node votes for this client, and for how long the memory has to be
-// watched until then. Settings come first, whatever the history: only the script change.lua gives a node others.
+// Judge says by a look whether the node votes for this client, and for how long the memory has to be watched
+// until then. Settings come first, whatever the history: only the script change.lua gives a node other
+// settings.
 func (r *Rules) Judge(s Server, own Record) (state State, left time.Duration) {
 	switch need := r.Need(); {
 	case s.Role == "" || !isHistory(s.History):
@@ -164,15 +164,15 @@ func isHistory(text string) bool {
 	return len(text) == 40
 }
 
-// A View is what a client knows of one node, by the last look at it.
+// A View is a client's knowledge of a node, by the last look.
 type View uint8
 
 // The views.
 const (
 	Unheard View = iota
-	Blank        // it keeps no record
+	Blank        // the node keeps no record
 	Agrees       // its record is for this client's settings
-	Differs      // its record is for others
+	Differs      // the record is for other settings
 )
 
 // View is what the state shows of the settings; Unheard: nothing.
@@ -180,10 +180,10 @@ func (s State) View() View {
 	return [...]View{Agrees, Agrees, Blank, Agrees, Differs, Unheard, Unheard}[s]
 }
 
-// MayBegin reports whether a client that knows this of its nodes may begin a record. A client with
-// other settings than the rest could begin one at a node that came back empty, and have a quorum with
-// that node. So a client that has seen other settings begins none; nor does one that has heard of no
-// node that agrees, unless it has heard of all.
+// MayBegin reports whether a client with these views of its nodes may begin a record. A client with other
+// settings than the rest could begin a record at a node that came back empty, and have a quorum with that
+// node. So a client that has seen other settings begins none; nor does a client that has heard of no
+// agreeing node, unless it has heard of all nodes.
 func MayBegin(nodes []View) bool {
 	heard, agreed := true, false
 	for _, v := range nodes {

@@ -16,12 +16,13 @@ type aside struct {
 	request Request
 	left    atomic.Int64 // when; 0: it has not
 	err     error
-	then    func(*protocol.Part, error)
+	replies []driver.Reply // nil: no reply came in time. A late reply may still be written into request
+	then    func([]driver.Reply, error)
 }
 
 // Ask puts commands of the library's own in the node's queue. Then, if it is not nil, is called
 // with what came of them.
-func (n *Node) Ask(op *protocol.Op, cmds []driver.Command, then func(p *protocol.Part, err error)) {
+func (n *Node) Ask(op *protocol.Op, cmds []driver.Command, then func(replies []driver.Reply, err error)) {
 	q := &aside{then: then}
 	q.ask = protocol.Ask{Op: op, Key: n.set.Prefix, Cmds: cmds}
 	now := n.set.Clock.Now()
@@ -42,20 +43,20 @@ func (q *aside) Out(_ *Request, now clockdrift.Instant) time.Duration {
 	return 0
 }
 
-// Answered may come late, when the answer was given up: it is not that any more.
+// Answered may come after the answer was given up: counts is false then.
 func (q *aside) Answered(r *Request, err, _ error, _ clockdrift.Instant, counts bool) {
 	if !counts {
 		return
 	}
-	if q.err = err; r.Reply != nil {
+	if q.err, q.replies = err, r.Reply; r.Reply != nil {
 		_, q.err = r.Read()
 	}
 }
 
 func (q *aside) Unanswered(_ *Request, err error, _ clockdrift.Instant) { q.err = err }
 
-func (q *aside) Passed(r *Request) {
+func (q *aside) Passed(*Request) {
 	if q.then != nil {
-		q.then(&r.Part, q.err)
+		q.then(q.replies, q.err)
 	}
 }

@@ -39,7 +39,7 @@ func (s *sender) send(requests []*Request) {
 // A batch is what goes to a node together. It ends with
 //
 //	WAIT, WAITAOF, INFO replication, HMGET   what the gates ask: see [gate.Gates]
-//	INFO (three)                             whether the node is fit to vote: see [fitness]
+//	INFO (three)                             whether the node is fit to vote: see [nature]
 //	TIME                                     the node's clock: see [clock]
 type batch struct {
 	*sender
@@ -104,18 +104,18 @@ func (b *batch) send(ctx context.Context) {
 	b.read(body, err, broken, now)
 }
 
-// Sent is one sending of a batch, when it is over.
+// Sent tells of one sending of a batch, after its end.
 type Sent struct {
 	Node     *Node
 	Parts    []*protocol.Part // of its requests
 	Commands int
-	Queued   time.Duration // the request that was asked first, until it left
+	Queued   time.Duration // of the request that was asked first, until the batch left
 	Took     time.Duration
 	Err      error // why there are no replies
-	Attempt  int   // 1; more if it goes on with what was sent before
+	Attempt  int   // 1; more for a batch that goes on with an earlier one's requests
 }
 
-// tell tells of a sending that is over.
+// tell tells [Config.Sent] of a sending.
 func (b *batch) tell(cmds int, took time.Duration, err error) {
 	b.attempt++
 	s := Sent{Node: b.node, Parts: b.wire.Parts, Commands: cmds, Took: took, Err: err, Attempt: b.attempt}
@@ -125,7 +125,7 @@ func (b *batch) tell(cmds int, took time.Duration, err error) {
 	b.node.set.Sent(s)
 }
 
-// build gathers the commands, and drops the requests that need not be sent any more.
+// build gathers the commands, and drops the requests whose question needs no answer any more.
 func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	b.wire.Begin()
 	b.votes = false
@@ -153,8 +153,7 @@ func (b *batch) build(start clockdrift.Instant) []driver.Command {
 	return cmds
 }
 
-// behind puts what the gates ask and what the node tells of itself behind the commands of a
-// batch.
+// behind appends the gates' questions and the node's own (fitness, time) to the commands of a batch.
 func (b *batch) behind(cmds []driver.Command) []driver.Command {
 	n := b.node
 	b.body = len(cmds)
@@ -178,8 +177,7 @@ func (b *batch) behind(cmds []driver.Command) []driver.Command {
 	return cmds
 }
 
-// takeReadings takes the replies to what is behind off the others, and reads what the node tells
-// of itself.
+// takeReadings splits off the replies to [batch.behind], and reads the node's fitness and clock in them.
 func (b *batch) takeReadings(replies []driver.Reply, sent, received clockdrift.Instant) (body []driver.Reply) {
 	b.unfit, b.doubt, b.reading = nil, nil, gate.Reading{}
 	if b.wire.Last && b.fit > 0 { // another server may have answered than before
@@ -205,8 +203,8 @@ func (b *batch) takeReadings(replies []driver.Reply, sent, received clockdrift.I
 	return body
 }
 
-// errUnasked keeps a vote from counting that came over another connection than the first one,
-// which broke, if the node did not say whether it is fit there.
+// errUnasked is the doubt at votes of a second connection, after the first one broke, if the node did not
+// tell its fitness there.
 var errUnasked = errors.New("the connection broke, and the node did not say what it is on the next one")
 
 // judge lets the gates judge the votes of a batch. Where a durable vote's proof is missing, the
@@ -229,8 +227,8 @@ func (b *batch) judge(body, replies []driver.Reply) []driver.Reply {
 	return body
 }
 
-// read gives the replies to the requests, and err to those that have none. Those that are to be
-// sent once more stay in the batch.
+// read gives the replies to the requests, and err to those without a reply. Requests to be sent once more
+// stay in the batch.
 func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdrift.Instant) {
 	if b.unfit != nil {
 		b.doubt = cmp.Or(err, b.unfit)
@@ -257,8 +255,8 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 	b.node.settle(finals, err, b.doubt, now)
 }
 
-// measured notes the round trip of a batch that is back, and returns why the node has no votes, as
-// another batch has found out meanwhile.
+// measured notes the round trip of a batch. The error says why the node has no votes, by another batch's
+// findings.
 func (c *channel) measured(sent, now clockdrift.Instant) (unfit error) {
 	c.node.mu.Lock()
 	defer c.node.mu.Unlock()
@@ -268,11 +266,11 @@ func (c *channel) measured(sent, now clockdrift.Instant) (unfit error) {
 	if sent < c.node.health.reborn {
 		return errMoved
 	}
-	return c.node.fitness.unfit
+	return c.node.nature.unfit
 }
 
-// explain words a failed batch for the user. The context's own errors are left out: a user who
-// looks for them means the context of the call. Took is for how long the node was asked.
+// explain words a failed batch for the user. It leaves the context's own errors out: a user who looks for
+// them means the context of the call. Took is for how long the node was asked.
 func (n *Node) explain(ctx context.Context, err error, took time.Duration) error {
 	var said *driver.ServerError
 	switch {
@@ -306,8 +304,8 @@ func (n *Node) beside(ctx context.Context, cmds []driver.Command) ([]driver.Repl
 	return replies, nil
 }
 
-// Do calls the driver, and holds it to its contract: replies beyond the commands are dropped,
-// missing ones are an error, and so is a panic.
+// Do calls the driver, and holds it to its contract: surplus replies are dropped; missing replies and a
+// panic are errors.
 func (n *Node) Do(ctx context.Context, cmds []driver.Command) (replies []driver.Reply, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

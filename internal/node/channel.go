@@ -8,11 +8,11 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
-// A channel is one way to a node. All requests go through its queue; senders take what has
-// gathered there and send it as one batch, so that while one batch is out the next one fills.
+// A channel is a way to a node. All requests go through its queue. Senders send everything in the queue as
+// one batch: while a batch is out, the next one fills.
 //
-// Votes that wait for a disk or for replicas have a channel of their own, or a release would wait
-// behind them: for a second, where a disk is synced every second.
+// Votes that wait for a disk or for replicas have a channel of their own. Behind them a release would wait
+// for a second where the disk is synced every second.
 type channel struct {
 	node    *Node
 	durable bool          // its votes wait
@@ -24,14 +24,14 @@ type channel struct {
 	deadlines deadlines
 	senders   int
 	idle      int // of them
-	calls     int // to senders that have not taken anything yet
+	calls     int // to senders that have taken nothing yet
 	out       int // batches
 	window    window
 	yields    clockdrift.Instant // until then senders let nobody go first: see [channel.coalesce]
 }
 
-// MaxDurable is how many batches of votes that wait may be out: while one waits for the disk the
-// next one waits to be written.
+// MaxDurable is how many batches of waiting votes may be out: while one waits for the disk, the next waits
+// to be written.
 const MaxDurable = 2
 
 func newChannels(n *Node) []channel {
@@ -46,7 +46,7 @@ func newChannels(n *Node) []channel {
 	return channels
 }
 
-// channel is that of the requests of r's question.
+// channel returns the channel for r's question.
 func (n *Node) channel(r *Request) *channel {
 	if r.Op.Votes {
 		return &n.channels[len(n.channels)-1]
@@ -78,7 +78,7 @@ func (n *Node) syncing() bool {
 	return last.durable && last.out > 0
 }
 
-// call gets a sender for what is in the queue, if one may send now. node.mu is held.
+// call gets a sender for the queue, if another batch may leave now. node.mu is held.
 func (c *channel) call() {
 	if !c.ready() {
 		return
@@ -92,8 +92,8 @@ func (c *channel) call() {
 	}
 }
 
-// ready reports whether there is work for one more sender. While the node's health is in question
-// there is one batch, the one that asks. node.mu is held.
+// ready reports whether there is work for one more sender. While the node's health is in question there is
+// one batch, the probe. node.mu is held.
 func (c *channel) ready() bool {
 	switch n := c.node; {
 	case c.queue.len() == 0:
@@ -117,9 +117,8 @@ func (c *channel) room() int {
 	return room
 }
 
-// least is the time that r must have left when it is sent: half of what it had, and more if the
-// node is farther away. One whose vote waits needs all of it, for so long the node may take.
-// node.mu is held.
+// least is the time that r must have left when a sender takes it: half of its patience, and more if the node
+// is farther away. A vote that waits for a disk needs all of its patience. node.mu is held.
 func (c *channel) least(r *Request) time.Duration {
 	if c.durable {
 		return r.Patience()
@@ -127,9 +126,9 @@ func (c *channel) least(r *Request) time.Duration {
 	return min(r.Patience(), max(r.Patience()/2, c.window.trip()+r.Patience()/4))
 }
 
-// A queue is the requests that are to leave next. In a batch that has not room for all of them,
-// extensions go first, the one whose lease ends first before the others: they cannot wait. The
-// rest keeps a quarter of the room, or releases would starve.
+// A queue is the requests that leave next. Where a batch has no room for all of them, extensions go first,
+// by the end of their leases: they cannot wait. The rest keeps a quarter of the room, or releases would
+// starve.
 type queue struct {
 	extensions Heap[*Request] // by the end of their leases
 	others     placeList      // of requests that are in front of the queues of all their keys
@@ -146,7 +145,7 @@ func (q *queue) push(r *Request) {
 	}
 }
 
-// remove takes r out, if it is there.
+// remove takes r out of the queue, if r is there.
 func (q *queue) remove(r *Request) {
 	switch {
 	case r.heap > 0:
@@ -171,7 +170,7 @@ func (q *queue) take(taken []*Request) []*Request {
 	return taken
 }
 
-// key is that of a request that leaves next, or nil.
+// key is the key of a request that leaves next, or nil.
 func (q *queue) key() any {
 	switch {
 	case len(q.extensions) > 0:
@@ -195,14 +194,14 @@ func (q *queue) all() (all []*Request) {
 	return all
 }
 
-// Less reports whether the lease of r ends before another one's: see [Heap].
+// Less orders extensions by the end of their leases: see [Heap].
 func (r *Request) Less(other *Request) bool { return r.Ends < other.Ends }
 
-// HeapIndex is that of r among extensions: see [Heap].
+// HeapIndex is the index of r among extensions: see [Heap].
 func (r *Request) HeapIndex() *int { return &r.heap }
 
-// A Heap is one for container/heap whose elements know their indices, from 1; 0: they are not in
-// one. So any of them can be moved or removed.
+// A Heap implements heap.Interface. Its elements know their indices, counted from 1 (0: in no heap), and so
+// can be moved or removed from anywhere.
 type Heap[E interface {
 	Less(other E) bool
 	HeapIndex() *int

@@ -13,26 +13,26 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A clock is what is known of a node's wall clock, which decides when keys expire there. It is
-// read by TIME once a second, in a batch that goes out anyway.
+// A clock is our knowledge of a node's wall clock, which decides when keys expire there. TIME reads the
+// clock once a second, in a batch that goes out anyway.
 //
-// With a [gate.Clock] it is read behind all votes. To know it after an idle time, too, a timer
-// reads the clock that nothing else reads.
+// With a [gate.Clock], TIME follows all votes. A timer reads the clock when nothing else does, so that an
+// idle time hides no step.
 type clock struct {
 	estimator *clockdrift.Estimator
-	due       clockdrift.Instant // when it is read again
-	silent    bool               // the node does not tell it
-	fast      bool               // it was reported to run faster or slower than leases allow for
+	due       clockdrift.Instant // the next reading
+	silent    bool               // the node does not tell its time
+	fast      bool               // a drift beyond the leases' allowance was reported
 
-	read  clockdrift.Instant // when it was last read
-	timer *time.Timer        // reads it while nothing else does; nil without the gate
+	read  clockdrift.Instant // the last reading
+	timer *time.Timer        // nil without the gate
 }
 
 // clockPeriod is how often a node's clock is read.
 const clockPeriod = time.Second
 
-// onTime takes in what the node's clock showed between two moments. A step, and a drift that no
-// time service leaves, are reported.
+// onTime takes in a reading of the node's clock. A step is reported, and so is a drift that no time service
+// leaves.
 func (n *Node) onTime(reply driver.Reply, sent, received clockdrift.Instant) gate.Reading {
 	shown, ok := protocol.ReadTime(reply)
 	r := gate.Reading{OK: ok, Sent: sent, Received: received}
@@ -57,8 +57,8 @@ func (n *Node) onTime(reply driver.Reply, sent, received clockdrift.Instant) gat
 	return r
 }
 
-// Microseconds is the time since 1970 by the node's clock, which shows more by now, unless it was
-// set back. It is far off where the clock was not read yet.
+// Microseconds is the time since 1970 by the node's clock, at the least: unless the clock was set back, it
+// shows more by now. It is far off before the first reading.
 func (n *Node) Microseconds() int64 {
 	now := n.set.Clock.Now()
 	n.mu.Lock()
@@ -87,7 +87,7 @@ func (n *Node) readClock(ctx context.Context, tries int) (r gate.Reading, err er
 	return r, nil
 }
 
-// watchClock reads the clock if nothing else has for its period. It is called by the timer.
+// watchClock reads the clock if nothing else did for its period. The timer calls it.
 func (n *Node) watchClock() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -103,14 +103,14 @@ func (n *Node) watchClock() {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			if !n.closed {
-				n.clock.timer.Reset(period / 4) // and looks whether anything else reads it
+				n.clock.timer.Reset(period / 4) // and looks for other readings
 			}
 		})
 	}
 }
 
-// compare takes a sample in, and reports whether the clock was set forward since the one before.
-// n.mu is held.
+// compare takes a sample in, and reports whether the clock was set forward since the last sample. n.mu is
+// held.
 func (n *Node) compare(s clockdrift.Sample) (forward bool) {
 	step, stepped := n.clock.estimator.Add(s)
 	if stepped {

@@ -6,30 +6,29 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
-// deadlines hold a channel's requests that have no final answer, and one timer for all of them: a
-// timer for each request costs a tenth of the throughput. The timer is not stopped when the
-// last request leaves; it fires once more, in vain, and rests.
+// deadlines hold a channel's requests without a final answer, and one timer for all of them: a timer for
+// each request costs a tenth of the throughput. The timer keeps running when the last request leaves; it
+// fires once more, in vain, and rests.
 //
-// Requests that have the same time are due in the order in which they come, so each such
-// time has a list of its own: to put one in costs the same however many there are. One
-// sorted list did not: a hundred thousand renewals that had waited in the queue were walked
-// past by everything that came after them.
+// Requests with equal patience are due in the order of their arrival, so each patience has a list of its
+// own: adding a request costs the same however many wait. (With a single sorted list, every newcomer walked
+// past a hundred thousand renewals in the queue.)
 type deadlines struct {
 	lists  [4]requestsByDue
 	timer  *time.Timer
 	armed  bool
 	fires  clockdrift.Instant // when the timer does, if armed
-	expire func()             // takes out those that are due, and calls arm
+	expire func()             // takes out the requests that are due, and calls arm
 }
 
-// An requestsByDue holds requests, the one that is due first in front.
+// A requestsByDue holds requests, the first due in front.
 type requestsByDue struct {
-	patience       time.Duration // of the request that came first
+	patience       time.Duration // of the first request
 	oldest, newest *Request
 }
 
-// list finds the list for requests with this much time: their own, or else an empty one, or
-// else the last, in which they are put in their order one by one.
+// list finds the list for this patience: its own, or an empty one, or the last, in which requests are sorted
+// in one by one.
 func (d *deadlines) list(patience time.Duration) (found uint8) {
 	found = uint8(len(d.lists) - 1)
 	for i := range d.lists {
@@ -43,8 +42,7 @@ func (d *deadlines) list(patience time.Duration) (found uint8) {
 	return found
 }
 
-// add puts r in. Its time counts from when it comes here, so it is not due before those
-// with the same time that came earlier.
+// add puts r in. Its time counts from now, so r is due after earlier requests with the same patience.
 func (d *deadlines) add(r *Request, clock *clockdrift.Clock) {
 	r.list = d.list(r.Patience())
 	l := &d.lists[r.list]

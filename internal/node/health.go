@@ -10,18 +10,18 @@ import (
 	"github.com/quorumlock/quorumlock/internal/subscription"
 )
 
-// A health is what is known of a node. A new node, and one that has failed, is first probed;
-// operations wait for that, for a time-out of their own at most. A node that fails the probe has a
+// A health says whether a node answers. A probe comes first at a new node, and after each failure;
+// operations wait for the probe, for a time-out of their own at most. After a failed probe the node has a
 // cooldown: operations fail at once, with the cause.
 type health struct {
 	state  state
-	cause  error              // why it is down
-	met    bool               // it was up before
-	until  clockdrift.Instant // until then it is not asked again
+	cause  error              // of the last failure; nil: the node is up
+	met    bool               // the node was up before
+	until  clockdrift.Instant // the end of the cooldown
 	probed clockdrift.Instant // when a probe last failed
-	since  clockdrift.Instant // when it came to its state
-	shut   clockdrift.Instant // since when a gate keeps it from voting; 0: none does
-	reborn clockdrift.Instant // when it was first seen with another run_id than before
+	since  clockdrift.Instant // the start of the present state
+	shut   clockdrift.Instant // since when a gate keeps the node from voting; 0: none does
+	reborn clockdrift.Instant // when another run_id than before was first seen
 	anew   bool               // the next probe goes over a new connection: see [Node.renew]
 	renews clockdrift.Instant // when the connections were last given up
 }
@@ -40,15 +40,15 @@ func (h *health) coolsDown(now clockdrift.Instant) bool { return h.state == down
 // press cuts the cooldown for an extension, whose lease would end meanwhile.
 func (h *health) press() { h.until = min(h.until, h.probed.Add(MinCooldown)) }
 
-// The bounds of a cooldown. It follows what the failed probe cost, so that a refused connection is
-// tried again soon, and a silent node, for which operations have waited, seldom.
+// The bounds of a cooldown. It grows with the cost of the failed probe: a refused connection is tried again
+// soon, a silent node, for which operations have waited, seldom.
 const (
 	MinCooldown    = 10 * time.Millisecond
 	MaxCooldown    = time.Second
 	cooldownFactor = 4
 )
 
-// turn notes that the node is in this state now.
+// turn notes the node's state.
 func (h *health) turn(to state, cause error, now clockdrift.Instant) {
 	if h.state != to {
 		h.since = now
@@ -56,21 +56,21 @@ func (h *health) turn(to state, cause error, now clockdrift.Instant) {
 	h.state, h.cause = to, cause
 }
 
-// coolDown follows a probe that failed at the cost of so much time.
+// coolDown begins a cooldown after a failed probe.
 func (h *health) coolDown(now clockdrift.Instant, cost time.Duration) {
 	h.until = now.Add(min(max(cost*cooldownFactor, MinCooldown), MaxCooldown))
 	h.probed = now
 }
 
-// stranger reports whether the node was never up: then client and server may also disagree about
-// TLS. What one says in it gets no answer from the other, or the connection is reset.
+// stranger reports whether the node was never up: then client and server may also disagree about TLS, where
+// a client gets no answer or a reset connection.
 func (n *Node) stranger() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.health.met
 }
 
-// fails takes the node out until it was probed, which the next operation does.
+// fails takes the node out until the next probe, which the next operation starts.
 func (n *Node) fails(cause error) {
 	n.mu.Lock()
 	if n.health.state == up {
@@ -90,7 +90,7 @@ func (n *Node) Up() bool {
 	return n.health.state == up
 }
 
-// DownFor is why the node is down; nil: it is not.
+// DownFor is why the node is down; nil: it is up.
 func (n *Node) DownFor() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -100,8 +100,8 @@ func (n *Node) DownFor() error {
 	return n.health.cause
 }
 
-// note queues an event, before the node's state changes. n.mu is held. That the Locker's Close ended
-// what was out is no event of the node.
+// note queues an event, before the node's state changes. Failures by the Locker's Close are no events. n.mu
+// is held.
 func (n *Node) note(kind fault.Kind, err error) {
 	if errors.Is(err, fault.ErrClosed) {
 		return
@@ -126,7 +126,7 @@ func (n *Node) Note(kind fault.Kind, err error) {
 	n.note(kind, err)
 }
 
-// Emit tells the user the events that are queued, in order and one at a time.
+// Emit tells the user the queued events, in order and one at a time.
 func (n *Node) Emit() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,36 +144,35 @@ func (n *Node) Emit() {
 func (n *Node) manner() protocol.Manner {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return protocol.NewManner(n.dialect, n.cluster, n.muted, n.unasked || n.listeners > 0, n.apart)
+	return protocol.NewManner(n.nature.dialect, n.nature.cluster, n.nature.muted, n.nature.unasked || n.nature.listeners > 0, n.nature.apart)
 }
 
-// OnApart notes that the node does not take several keys in one command. It is tried again after
-// the next probe.
+// OnApart notes that the node refuses several keys in one command. The next probe forgets that.
 func (n *Node) OnApart() {
 	n.mu.Lock()
-	n.apart = true
+	n.nature.apart = true
 	n.mu.Unlock()
 }
 
-// OnNoDeletion notes that the node does not know the command any more by which it deleted: it has
-// become another unnoticed. The next probe asks again.
+// OnNoDeletion notes that the node no longer knows its command for deletions: another server took its place
+// unnoticed. The next probe asks again.
 func (n *Node) OnNoDeletion() {
 	n.mu.Lock()
-	n.dialect.Deletes = protocol.ByScript
+	n.nature.dialect.Deletes = protocol.ByScript
 	n.mu.Unlock()
 }
 
 // OnLineless notes that the node's user may not look at lines. The next probe asks again.
 func (n *Node) OnLineless() {
 	n.mu.Lock()
-	n.dialect.Lineless = true
+	n.nature.dialect.Lineless = true
 	n.mu.Unlock()
 }
 
 // OnListeners notes how many listen at the node.
 func (n *Node) OnListeners(listeners int64) {
 	n.mu.Lock()
-	n.listeners, n.unasked = listeners, false
+	n.nature.listeners, n.nature.unasked = listeners, false
 	n.mu.Unlock()
 }
 
@@ -184,22 +183,21 @@ func (n *Node) OnHeard(key string) {
 	}
 }
 
-// OnMuted notes that the node does not let releases be announced, which the user is told.
+// OnMuted notes that the node refuses our announcements of releases, and tells the user.
 func (n *Node) OnMuted() {
 	n.mu.Lock()
-	if !n.muted {
-		n.muted = true
+	if !n.nature.muted {
+		n.nature.muted = true
 		n.note(fault.NodeMuted, subscription.ErrForbidden)
 	}
 	n.mu.Unlock()
 	n.Emit()
 }
 
-// onUnsubscribed lets the user know that waiters poll this node, if it is not the node that is
-// down.
+// onUnsubscribed tells the user that waiters poll this node, unless the node is down.
 func (n *Node) onUnsubscribed(err error) bool {
 	if !n.Up() {
-		return false // it may be told the next time
+		return false // another failure may be told
 	}
 	n.Note(fault.NodeMuted, err)
 	n.Emit()

@@ -1,26 +1,26 @@
 package node
 
-// KeyQueues are the single files in which the commands for one key go to each node. With several
-// batches out on several connections, order does not come by itself; without it a release
-// overtakes its acquire, or a retry is refused by its own previous try.
+// KeyQueues are the queues, one a node, in which the commands for one key go one after another. Several
+// batches are out on several connections, so that order has to be made: without it a release overtakes its
+// acquire, or a retry is refused by its own previous try.
 type KeyQueues struct {
 	Key string
 	at  []keyQueue // by node, each guarded by its node's mutex
 }
 
-// NewKeyQueues returns those of one key at so many nodes.
+// NewKeyQueues returns the queues of one key at n nodes.
 func NewKeyQueues(key string, nodes int) *KeyQueues {
 	return &KeyQueues{Key: key, at: make([]keyQueue, nodes)}
 }
 
-// More are the queues of the further keys of a request that is about several. It comes to the
-// front of all of them before it leaves, and leaves all of them at once.
+// More are the queues of a request's further keys. The request leaves when it is in front of all its queues,
+// and leaves all of them at once.
 type More struct {
 	queues []*KeyQueues
 	places [][]place // by the request's index among the question's requests
 }
 
-// NewMore returns the places of so many requests in these queues.
+// NewMore returns places for n requests in these queues.
 func NewMore(queues []*KeyQueues, requests int) *More {
 	m := &More{queues: queues, places: make([][]place, requests)}
 	for i := range m.places {
@@ -37,7 +37,7 @@ func (r *Request) width() int {
 	return 1 + len(r.More.queues)
 }
 
-// at returns the queue of one of r's keys, and its place there.
+// at returns the i-th of r's queues, and r's place there.
 func (r *Request) at(n *Node, i int) (*keyQueue, *place) {
 	if i == 0 {
 		return &r.Keys.at[n.Index], &r.place
@@ -45,8 +45,8 @@ func (r *Request) at(n *Node, i int) (*keyQueue, *place) {
 	return &r.More.queues[i-1].at[n.Index], &r.More.places[r.Index][i-1]
 }
 
-// enter puts r in the queues of its keys, all at once: so any two requests with several keys have
-// one order in all the queues that they share, and never wait for each other. n.mu is held.
+// enter puts r in the queues of its keys, all at once: any two requests with several keys have the same
+// order in all queues that they share, and never wait for each other. n.mu is held.
 func (n *Node) enter(r *Request) {
 	r.late = r.Op.Tries
 	for i := 0; i < r.width() && !r.late; i++ {
@@ -71,8 +71,8 @@ func (n *Node) enter(r *Request) {
 	}
 }
 
-// lead makes p the front of its queue. A request that is in front of all its queues goes in that
-// for the next batch. n.mu is held.
+// lead makes p the front of its queue. A request in front of all its queues goes into the queue for the next
+// batch. n.mu is held.
 func (n *Node) lead(q *keyQueue, p *place) {
 	if n.come(q, p) {
 		n.enqueue(p.Request)
@@ -90,7 +90,7 @@ func (n *Node) come(q *keyQueue, p *place) bool {
 	return true
 }
 
-// stepBack puts the front of a queue, which has not left, before all tries that wait. n.mu is held.
+// stepBack puts the front of a queue, before its leaving, ahead of all waiting tries. n.mu is held.
 func (n *Node) stepBack(q *keyQueue) {
 	f := q.front
 	if f.stage == queued {
@@ -102,13 +102,14 @@ func (n *Node) stepBack(q *keyQueue) {
 	q.tries.unpop(f)
 }
 
-// withdraw takes r, which has its answer, out of its queues, and lets those go ahead that wait
-// behind it where it is in front. It returns those that a closed node strands. Among the holders it
-// stays until the queue comes to it: while it is there no later one goes before the try that it
-// waited behind, in any of its queues, or requests about several keys could wait for each other.
-// n.mu is held.
+// withdraw takes an answered request r out of its queues; where r was the front, the requests behind it go
+// ahead. It returns the requests that a closed node strands.
+//
+// Among the holders r stays until the queue comes to it: meanwhile no later request goes before the try that
+// r waited behind, in any of its queues, or requests about several keys could wait for each other. n.mu is
+// held.
 func (n *Node) withdraw(r *Request) (stranded []*Request) {
-	if r.place.Request == nil { // it was never there
+	if r.place.Request == nil { // it never entered
 		return nil
 	}
 	n.channel(r).queue.remove(r)
@@ -136,34 +137,33 @@ func (n *Node) withdraw(r *Request) (stranded []*Request) {
 	return stranded
 }
 
-// A keyQueue is who may go to one node with a command for the key, one at a time.
+// A keyQueue decides whose command for the key goes to a node next.
 //
-// Holders go before tries that have not left: otherwise a process that asks for a key more
-// often than a node answers would starve its own holder, whose renewal and release would wait
-// behind all of its tries. Requests with one token stay in their order, or a release could run
-// before the acquire that it undoes.
+// Holders go before tries that have not left: otherwise a process that asks for a key more often than a node
+// answers would starve its own holder, whose renewal and release would wait behind all of its tries.
+// Requests with one token keep their order, or a release could run before the acquire that it undoes.
 type keyQueue struct {
-	front   *place    // the one whose turn it is
-	holders placeList // what goes next: extensions, releases, hand-overs
-	tries   placeList // acquires, and what has to stay behind one of them
+	front   *place    // goes now, or is on its way
+	holders placeList // go next: extensions, releases, hand-overs
+	tries   placeList // acquires, and requests that have to stay behind one of them
 }
 
-// A place is a request's in one queue.
+// A place is the place of a request in one queue.
 type place struct {
 	*Request
-	list          *placeList // it waits in this one; nil: it does not wait
-	ahead, behind *place     // who waits there before and after it
+	list          *placeList // nil: the place is in no list
+	ahead, behind *place     // its neighbours in the list
 }
 
-// yields reports whether the request in front makes way for r, which is a holder's: a try that has
-// not left, unless r or what waits already stays behind it.
+// yields reports whether the front makes way for the holder's request r: the front is a try that has not
+// left, unless r or a waiting request of its token stays behind it.
 func (q *keyQueue) yields(r *Request) bool {
 	f := q.front
 	return f.late && (f.stage == queued || f.stage == waiting) && !f.Concerns(&r.Part) && !q.holders.has(f.Request)
 }
 
-// next takes out the place whose turn is next, or nil. Requests that have an answer, and are about
-// to be taken out, are stepped over.
+// next takes out the place whose turn is next, or nil. It steps over answered requests, which are about to
+// be taken out.
 func (q *keyQueue) next() *place {
 	for {
 		p := q.holders.pop()
@@ -176,9 +176,9 @@ func (q *keyQueue) next() *place {
 	}
 }
 
-// A placeList is a first-in, first-out list of the requests that wait. One that is not needed any
-// more is taken out wherever it is: those that wait for a node that is far away would keep
-// their locks in memory, and everybody who comes would look at them.
+// A placeList is a first-in, first-out list of waiting requests. A request that is no longer needed leaves
+// from anywhere: else requests for a distant node would keep their locks in memory, and every newcomer would
+// step over them.
 type placeList struct {
 	first, last *place
 	count       int
@@ -212,7 +212,7 @@ func (l *placeList) pop() *place {
 	return p
 }
 
-// leave takes p out of the list in which it waits, if there is one.
+// leave takes p out of its list, if p is in a list.
 func (p *place) leave() {
 	l := p.list
 	if l == nil {

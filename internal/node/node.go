@@ -1,6 +1,6 @@
-// Package node is one master, and what it takes to ask it: order by key, batches, how many of them
-// are out, its health, what it is, its clock and its subscriptions. It does not know what a lock
-// is: it takes requests, and gives each of them its replies.
+// Package node is a Redis-compatible master as its clients see it: order by key, batches and how many are
+// out, health, nature, clock and subscriptions. It does not know what a lock is: it takes requests, and
+// gives each of them its replies.
 package node
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/quorumlock/quorumlock/internal/subscription"
 )
 
-// A Node is one master with the channels to it.
+// A Node is a master with the channels to it.
 type Node struct {
 	Index  int
 	Driver driver.Driver
-	Server atomic.Uint32 // which one it is: a hash of its run_id; 0: not known
-	reach  atomic.Int64  // its distance, while it answers and may vote; or 0
+	Server atomic.Uint32 // a hash of the server's run_id; 0: not known
+	reach  atomic.Int64  // the distance, while the node answers and may vote; or 0
 
 	set   *Set
 	name  string
@@ -33,26 +33,17 @@ type Node struct {
 	trims trims
 	*subscription.Subscriber
 
-	mu       sync.Mutex
-	channels []channel // the last is that of the votes: see [Node.channel]
-	behind   int       // requests that wait in the queues of their keys, behind others
-	probing  bool      // one of the batches that are out is the probe
-	apart    bool      // it does not take several keys in one command
-	cluster  bool      // it is a Redis Cluster
-	muted    bool      // it does not let us announce a release
-	dialect  protocol.Dialect
-	relearns clockdrift.Instant // when it may be asked for its dialect again
-	lacked   bool               // it has refused a command since it was asked, or lacks one that was needed
-	unasked  bool               // nobody has asked yet how many listen
-	// listeners is how many Lockers waited when a release was last announced; ours counts.
-	listeners int64
-	closed    bool
-	health    health
-	answered  clockdrift.Instant // the last batch
-	clock     clock
-	fitness   fitness
-	events    []fault.Event // not told yet
-	telling   bool
+	mu       sync.Mutex // guards all below
+	channels []channel  // the last one takes the votes: see [Node.channel]
+	behind   int        // requests in the queues of their keys, behind others
+	probing  bool       // one of the batches that are out is the probe
+	closed   bool
+	answered clockdrift.Instant // the last batch
+	health   health
+	nature   nature
+	clock    clock
+	events   []fault.Event // not told yet
+	telling  bool
 }
 
 // newNode returns a node of the set.
@@ -76,21 +67,21 @@ func newNode(s *Set, index int, n driver.Node) *Node {
 	return made
 }
 
-// Name is the node's name, as the user gave it.
+// Name is the node's name, by the user.
 func (n *Node) Name() string { return n.name }
 
 // Gates are the node's gates.
 func (n *Node) Gates() *gate.Gates { return n.gates }
 
-// errBusy fails what a node that does not answer has no room for.
+// errBusy fails requests that a silent node has no room for.
 var errBusy = errors.New("too many operations wait for this node already")
 
-// maxPending bounds what waits for a node that has stopped answering. Extensions are bounded by the
-// locks that are held: see [Node.refuses].
+// maxPending bounds the queue of a silent node. Extensions are bounded by the held locks: see
+// [Node.refuses].
 const maxPending = 1024
 
-// Submit takes r in, and reports whether it waits behind another one of its keys. It may fail it at
-// once: see [health].
+// Submit takes r in, and reports whether r waits behind another request for its keys. Where the node is down
+// or closed, r may fail at once: see [health].
 func (n *Node) Submit(r *Request) (behind bool) {
 	now := r.Asked
 	n.mu.Lock()
@@ -109,7 +100,7 @@ func (n *Node) Submit(r *Request) (behind bool) {
 	return behind
 }
 
-// Recall ends r if it has not left: there is no need of it any more.
+// Recall ends r before it leaves: its answer is no longer needed.
 func (n *Node) Recall(r *Request) {
 	n.mu.Lock()
 	if r.place.Request == nil || r.stage != waiting && r.stage != queued {
@@ -123,9 +114,9 @@ func (n *Node) Recall(r *Request) {
 	n.pass([]*Request{r})
 }
 
-// refuses says why the node does not take r in. An extension cuts its cooldown, and is taken in while the node is asked
-// whether it is up again: a process that holds many locks has more of them at once than others may
-// have, and each that is refused is a renewal that has failed. n.mu is held.
+// refuses says why the node does not take r in. An extension cuts the cooldown, and may wait for the probe
+// beyond maxPending: a process with many locks has many extensions at once, and each refusal fails a
+// renewal. n.mu is held.
 func (n *Node) refuses(r *Request, now clockdrift.Instant) error {
 	if r.Op.Prolongs {
 		n.health.press()
@@ -141,21 +132,20 @@ func (n *Node) refuses(r *Request, now clockdrift.Instant) error {
 	return nil
 }
 
-// cooldownError is the fate of a request at a node that was not asked, because it has just
-// failed.
+// A cooldownError is the fate of a request during a cooldown: the node was not asked.
 type cooldownError struct{ cause error }
 
 func (e *cooldownError) Error() string { return "not asked again yet: " + e.cause.Error() }
 func (e *cooldownError) Unwrap() error { return e.cause }
 
-// probeError is the fate of a request that waited for the probe of a node, which was silent: for
-// longer than the request, as a rule.
+// A probeError is the fate of a request that waited for the probe of a silent node, as a rule for the
+// request's whole patience.
 type probeError struct{ silence *fault.SilenceError }
 
 func (e *probeError) Error() string { return "its probe got " + e.silence.Error() }
 func (e *probeError) Unwrap() error { return e.silence }
 
-// AskNow ends the node's cooldown, if it has one: the next request asks it.
+// AskNow ends the cooldown: the next request asks the node.
 func (n *Node) AskNow() {
 	n.mu.Lock()
 	n.health.until = 0
@@ -170,8 +160,8 @@ func (n *Node) enqueue(r *Request) {
 	c.call()
 }
 
-// turns is how often all that can run runs before requests fail: a reply may be here that waits to be read,
-// to be passed on and to be counted, each in a goroutine that waits for its turn where many compute.
+// turns is how often all other goroutines run before requests fail: a reply may wait to be read, to be
+// passed on and to be counted, each in a goroutine of its own, on a machine where many compute.
 const turns = 4
 
 // expire fails the requests whose time is up.
@@ -183,7 +173,7 @@ func (c *channel) expire() {
 	}
 	n.mu.Lock()
 	var late, sent []*Request
-	held := now.Sub(c.deadlines.fires) // so long this process, or its machine, was held up itself
+	held := now.Sub(c.deadlines.fires) // the time for which this process, or its machine, stood still
 	for r := c.deadlines.oldest(); r != nil && r.due <= now; r = c.deadlines.oldest() {
 		c.deadlines.remove(r)
 		switch {
@@ -194,8 +184,7 @@ func (c *channel) expire() {
 			c.postpone(r, now, min(held, r.Patience())) // the answer may be here, unread
 			continue
 		}
-		// A lease that is so short that it leaves the node little time says nothing about the
-		// node.
+		// A short lease that leaves the node little time says nothing about the node.
 		if r.stage == sending && r.Patience() >= c.timeout {
 			sent = append(sent, r)
 		}
@@ -208,7 +197,7 @@ func (c *channel) expire() {
 	for _, r := range late {
 		r.Question.Unanswered(r, &fault.SilenceError{After: r.Patience(), First: first}, now)
 	}
-	// Nor does the time that a request has waited here before it left.
+	// Nor does a request's time in our own queue.
 	silent := slices.ContainsFunc(sent, func(r *Request) bool { return r.Question.Out(r, now) >= c.timeout-c.timeout/8 })
 	n.pass(late)
 	if silent {
@@ -216,10 +205,10 @@ func (c *channel) expire() {
 	}
 }
 
-// advances reports whether r timed out in our own queue while the node went on to answer others:
-// then it is this process that is slow. Or it waits in its key's queue, and votes are out that
-// may take their time. Or it is an extension whose lease still runs: only what was sent can tell
-// that the node is silent. n.mu is held.
+// advances reports whether an overdue r gets more time. Its time ran out in our own queue while the node
+// answered other requests: this process is slow. Or r is in its key's queue behind durable votes, which take
+// their time. Or r extends a lease that still runs: only a sent request can prove the node silent. n.mu is
+// held.
 func (n *Node) advances(r *Request, now clockdrift.Instant) bool {
 	if r.stage == sending || n.health.state != up {
 		return false
@@ -227,7 +216,7 @@ func (n *Node) advances(r *Request, now clockdrift.Instant) bool {
 	return now < r.Ends || n.answered > r.due.Add(-r.Patience()) || r.stage == waiting && n.syncing()
 }
 
-// postpone gives r, which is not in the list, some more time. n.mu is held.
+// postpone gives r, which is in no list, more time. n.mu is held.
 func (c *channel) postpone(r *Request, now clockdrift.Instant, time time.Duration) {
 	r.due = now.Add(time)
 	c.deadlines.add(r, c.node.set.Clock)
@@ -248,7 +237,7 @@ func (n *Node) Close() {
 	n.mu.Unlock()
 }
 
-// StopTimers ends what would call the closed node.
+// StopTimers ends the timers that would call the closed node.
 func (n *Node) StopTimers() {
 	for i := range n.channels {
 		n.channels[i].deadlines.stop()
@@ -262,17 +251,17 @@ func (n *Node) Trip() time.Duration {
 	return n.channels[0].window.trip()
 }
 
-// reached notes how far the node is that has answered. n.mu is held.
+// reached notes the distance of a node that has answered. n.mu is held.
 func (n *Node) reached() {
 	reach := n.channels[0].window.trip()
-	if n.fitness.unfit != nil || n.health.shut != 0 {
+	if n.nature.unfit != nil || n.health.shut != 0 {
 		reach = 0
 	}
 	n.reach.Store(int64(reach))
 }
 
-// spare reports whether a quorum of the others is nearer than half of the way to the node: then no
-// caller waits for its answers. n.mu is held.
+// spare reports whether a quorum of other nodes is nearer than half of the way to this node: then no caller
+// waits for its answers. n.mu is held.
 func (n *Node) spare() bool {
 	half, nearer := int64(n.channels[0].window.trip()/2), 0
 	for _, other := range n.set.Nodes {
@@ -283,42 +272,42 @@ func (n *Node) spare() bool {
 	return nearer >= n.set.Quorum
 }
 
-// Others reports whether another Locker listened at the node when a release was last announced
-// there.
+// Others reports whether another Locker listened at the node's last announcement of a release.
 func (n *Node) Others() bool {
 	n.mu.Lock()
-	listeners := n.listeners
+	listeners := n.nature.listeners
 	n.mu.Unlock()
 	return listeners > n.Own()
 }
 
-// Announces reports whether who listens at the node is known there: it is up, it announces releases, and it is one server.
+// Announces reports whether the node can tell its listeners: it is up, announces releases, and is a single
+// server.
 func (n *Node) Announces() bool {
 	fails := n.Fails()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.health.state == up && !n.muted && !n.cluster && !fails
+	return n.health.state == up && !n.nature.muted && !n.nature.cluster && !fails
 }
 
 // HandsOver reports whether the node can give a key from one token to another.
 func (n *Node) HandsOver() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.dialect.HandsOver()
+	return n.nature.dialect.HandsOver()
 }
 
-// probeAgain asks the node beside its queues what it is, over a new connection or not.
+// probeAgain asks the node beside its queues for its fitness, over a new connection if anew.
 func (n *Node) probeAgain(anew bool) {
 	sent := n.set.Clock.Now()
 	if anew {
 		n.renew(sent)
 	}
 	if replies, err := n.Beside(protocol.AskFitness); err == nil {
-		_ = n.OnFitness(replies, sent) // it tells the node, too
+		_ = n.OnFitness(replies, sent) // OnFitness tells the node, too
 	}
 }
 
-// Left is what a node still has, which is nothing when it is idle.
+// Left is a node's unfinished work: nothing, when the node is idle.
 type Left struct {
 	Requests int  // in queues, those of keys included, and batches
 	Waits    bool // for an answer
@@ -329,7 +318,7 @@ type Left struct {
 	Listens  bool
 }
 
-// Left returns what the node still has.
+// Left returns the node's unfinished work.
 func (n *Node) Left() (l Left) {
 	l.Channels, l.Listens = n.Subscriber.Left()
 	n.mu.Lock()
@@ -352,9 +341,9 @@ func (n *Node) Pending() int {
 	return n.pending()
 }
 
-// Dialect is how the node does what scripts do.
+// Dialect is how the node does the work of scripts.
 func (n *Node) Dialect() protocol.Dialect {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.dialect
+	return n.nature.dialect
 }

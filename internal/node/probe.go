@@ -17,12 +17,12 @@ import (
 // probeCommands ask a node what it is, and its time.
 var probeCommands = append(slices.Clip(protocol.AskFitness), protocol.AskTime)
 
-// FirstProbe is how many time-outs the first probe may take, and a connection: TCP, TLS, HELLO and
-// what clients say besides are a round trip each, up to seven, which may all take most of a time-out.
+// FirstProbe is how many time-outs the first probe, or a connection, may take: TCP, TLS, HELLO and clients'
+// further greetings are a round trip each, up to seven, and each may take most of a time-out.
 const FirstProbe = 8
 
-// probe asks the node what it is: before its first batch, and again after it has failed, for it
-// may have come back as something else.
+// probe finds out what the node is: before its first batch, and after each failure, for another server may
+// be there.
 func (n *Node) probe() {
 	s := n.set
 	started := s.Clock.Now()
@@ -53,10 +53,11 @@ func (n *Node) probe() {
 			n.health.reborn = started
 		}
 		n.channels[0].window.note(now.Sub(started))
-		n.cluster, n.apart, n.muted = found.Cluster, found.Cluster, false
-		n.fitness = fitness{due: now.Add(fitnessPeriod), unchecked: found.unchecked, evicts: found.evicts}
-		n.listeners, n.unasked = 0, true
-		n.dialect, n.relearns = found.dialect, now.Add(dialectPeriod)
+		n.nature = nature{
+			due: now.Add(fitnessPeriod), unchecked: found.unchecked, evicts: found.evicts,
+			dialect: found.dialect, relearns: now.Add(dialectPeriod),
+			cluster: found.Cluster, apart: found.Cluster, unasked: true,
+		}
 		for i := range n.channels {
 			n.channels[i].call()
 		}
@@ -72,8 +73,8 @@ func (n *Node) probe() {
 	}
 }
 
-// probeTimeout is how long the probe may take that begins now. Where a lease ends soon that waits for the node to
-// prolong it, half of its rest is left for that: another probe may be in time.
+// probeTimeout is how long a probe may take. Where a lease ends soon and its extension waits for the node,
+// the probe gets half of the rest: another probe may be in time.
 func (n *Node) probeTimeout(now clockdrift.Instant) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -89,11 +90,11 @@ func (n *Node) probeTimeout(now clockdrift.Instant) time.Duration {
 	return timeout
 }
 
-// revisitPause is how often a node that is down is probed though no operation asks for it.
+// revisitPause is the time between two probes of a down node without operations.
 const revisitPause = 5 * time.Second
 
-// Revisit probes the node in the background if it is down and was not probed of late: nobody else
-// finds out that it is back while there are no operations.
+// Revisit probes the node in the background if it is down and was not probed of late: without operations
+// nobody else finds it up again.
 func (n *Node) Revisit() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -109,24 +110,24 @@ func (n *Node) revisit() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.probing = false
-	for i := range n.channels { // what has come meanwhile waits for the probe's end
+	for i := range n.channels { // new requests have waited for the probe's end
 		n.channels[i].call()
 	}
 }
 
-// Findings are what a probe has found.
+// Findings are the findings of a probe.
 type Findings struct {
 	gate.Facts
-	Warnings  []fault.Event // what it would not say
-	answered  bool          // else nothing is known of it
+	Warnings  []fault.Event // what the node refused to tell
+	answered  bool          // else nothing is known of the node
 	unchecked bool          // its user may not ask
-	evicts    bool          // it does, and may
-	reborn    bool          // it is another server than before
+	evicts    bool          // the node evicts keys, and may
+	reborn    bool          // another server than before
 	dialect   protocol.Dialect
 }
 
-// findOut asks the node what it is. What may not be is an error. The time-out is of the first
-// question; what gates ask has one of its own each, or a node that is far would never be up.
+// findOut asks the node what it is. Whatever makes the node unfit is an error. The time-out is of the first
+// question. The gates' questions have one each, or a distant node would never be up.
 func (n *Node) findOut(started clockdrift.Instant, timeout time.Duration) (found Findings, now clockdrift.Instant, err error) {
 	s := n.set
 	ctx, cancel := context.WithTimeout(s.Life, timeout)
@@ -137,7 +138,7 @@ func (n *Node) findOut(started clockdrift.Instant, timeout time.Duration) (found
 	n.mu.Unlock()
 	replies, err := n.Do(ctx, slices.Concat(probeCommands, protocol.Probes(key, one, other)))
 	if err != nil {
-		if len(replies) == 1 && replies[0].Kind == driver.Failure { // and then it has hung up: it takes no connection
+		if len(replies) == 1 && replies[0].Kind == driver.Failure { // then the server hung up: it takes no connection
 			err = fmt.Errorf("%w: %w", driver.Refusal(replies[0].Str), err)
 		}
 		now = s.Clock.Fresh()
@@ -151,7 +152,7 @@ func (n *Node) findOut(started clockdrift.Instant, timeout time.Duration) (found
 		found.warn(n, fault.NodeLimited, limit)
 	}
 	now = s.Clock.Fresh()
-	if err == nil && !n.gates.ReadsClock() { // which reads it sharper than what the connection was made for
+	if err == nil && !n.gates.ReadsClock() { // the gate reads the clock sharper, over a connection that stands
 		n.onTime(about[len(about)-1], started, now)
 	}
 	if err == nil {
@@ -160,16 +161,16 @@ func (n *Node) findOut(started clockdrift.Instant, timeout time.Duration) (found
 	return found, now, err
 }
 
-// dialectPeriod is how often a node that runs no scripts is asked whether it does now: its user may
-// have been allowed to. So is one that has refused a command.
+// dialectPeriod is how often a node that runs no scripts, or that refused a command, is asked for its
+// dialect: its user may have new rights.
 const dialectPeriod = time.Second
 
-// relearn asks for that beside the queues, when it is due. n.mu is held.
+// relearn asks for the dialect beside the queues, when that is due. n.mu is held.
 func (n *Node) relearn() {
-	if n.set.Clock.Now() < n.relearns {
+	if n.set.Clock.Now() < n.nature.relearns {
 		return
 	}
-	n.relearns, n.lacked = n.set.Clock.Now().Add(dialectPeriod), false
+	n.nature.relearns, n.nature.lacked = n.set.Clock.Now().Add(dialectPeriod), false
 	key := n.nextKey()
 	n.set.Go(func() {
 		replies, err := n.Beside(protocol.Probes(key, n.set.Random.Token(""), n.set.Random.Token("")))
@@ -180,20 +181,20 @@ func (n *Node) relearn() {
 		n.mu.Lock()
 		if n.health.state == up {
 			switch limit := found.Limits(); {
-			case found.Scriptless == n.dialect.Scriptless:
+			case found.Scriptless == n.nature.dialect.Scriptless:
 			case limit != nil:
 				n.note(fault.NodeLimited, limit)
 			default:
 				n.note(fault.NodeUp, nil)
 			}
-			n.dialect = found
+			n.nature.dialect = found
 		}
 		n.mu.Unlock()
 		n.Emit()
 	})
 }
 
-// nextKey returns a key that the node's next batch is about. n.mu is held.
+// nextKey returns the key of a request in the node's next batch. n.mu is held.
 func (n *Node) nextKey() any {
 	for i := range n.channels {
 		if key := n.channels[i].queue.key(); key != nil {
@@ -207,7 +208,7 @@ func (f *Findings) warn(n *Node, kind fault.Kind, err error) {
 	f.Warnings = append(f.Warnings, fault.Event{Kind: kind, Node: n.name, Err: err})
 }
 
-// Examine reads what the node says of itself. What may not be is an error.
+// Examine reads the node's answers about itself. Whatever makes the node unfit is an error.
 func (n *Node) Examine(replies []driver.Reply) (found Findings, err error) {
 	told := replies[len(protocol.AskFitness)]
 	for i, reply := range replies[:len(protocol.AskFitness)] {

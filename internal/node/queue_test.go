@@ -139,7 +139,7 @@ func TestASpareNodeGetsFewBatches(t *testing.T) {
 		{"a quorum is nearer, but not by half", [4]time.Duration{time.Millisecond, time.Millisecond, 2 * time.Millisecond, trip}, nil, 8},
 		{"a quorum is not near", [4]time.Duration{time.Millisecond, time.Millisecond, trip, trip}, nil, 8},
 		{"one of the quorum has failed", [4]time.Duration{time.Millisecond, time.Millisecond, time.Millisecond, trip}, func(n *Node) { n.fails(errBusy) }, 8},
-		{"one of the quorum is unfit to vote", [4]time.Duration{time.Millisecond, time.Millisecond, time.Millisecond, trip}, func(n *Node) { n.fitness.unfit = errUnasked }, 8},
+		{"one of the quorum is unfit to vote", [4]time.Duration{time.Millisecond, time.Millisecond, time.Millisecond, trip}, func(n *Node) { n.nature.unfit = errUnasked }, 8},
 		{"one of the quorum is kept from voting", [4]time.Duration{time.Millisecond, time.Millisecond, time.Millisecond, trip}, func(n *Node) { n.health.shut = 1 }, 8},
 	} {
 		s := NewSet(Config{Clock: clockdrift.New(), Quorum: 3, Emit: func(fault.Event) {}}, make([]driver.Node, 5))

@@ -9,13 +9,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// renew has the driver give up its connections, if it can: the node's address may lead to another
-// server by now, while the old one keeps what is connected. Since is when the cause was found out;
-// connections that were made after that stay.
+// renew has the driver give up its connections, if it can: the node's address may lead to another server by
+// now, while the old server keeps connected clients. Since is when the cause was found; later connections
+// stay.
 //
-// A node that has failed is renewed before its next probe, and a node that is unfit before each
-// probe. Where a probe got no answer at all, the next one is asked without: a connection that came
-// too late for the one serves the other.
+// A node that has failed is renewed before its next probe, an unfit node before each probe. After a probe
+// without any answer the next one uses the same connections: a connection that came too late for the first
+// serves the second.
 func (n *Node) renew(since clockdrift.Instant) {
 	d, can := n.Driver.(driver.Renewer)
 	n.mu.Lock()
@@ -39,8 +39,8 @@ func (n *Node) meet(now clockdrift.Instant) {
 	}
 }
 
-// onRefused looks for a write in a batch that was refused because the server is a replica. The next
-// batch asks whether the node is fit, over another connection. A Cluster's client is told by MOVED.
+// onRefused looks for a write that was refused by a replica. Then the next batch asks for the node's
+// fitness, over another connection. A Cluster's client is told by MOVED.
 func (n *Node) onRefused(replies []driver.Reply, sent clockdrift.Instant) {
 	if protocol.Lacks(replies) {
 		n.onLack()
@@ -49,23 +49,22 @@ func (n *Node) onRefused(replies []driver.Reply, sent clockdrift.Instant) {
 		return
 	}
 	n.mu.Lock()
-	cluster := n.cluster
-	n.fitness.due = 0
+	cluster := n.nature.cluster
+	n.nature.due = 0
 	n.mu.Unlock()
 	if !cluster {
 		n.renew(sent)
 	}
 }
 
-// onLack asks the node again which commands it runs, for it has refused one, or would: its user may
-// have fewer rights than before, or more.
+// onLack asks for the node's dialect, for the node lacks a command: its user's rights may have changed.
 func (n *Node) onLack() {
 	n.mu.Lock()
-	n.lacked = true
+	n.nature.lacked = true
 	n.relearn()
 	n.mu.Unlock()
 }
 
-// errMoved keeps a vote from counting that was asked for before the node became another server: it
-// may be a vote of the old one.
+// errMoved is the doubt at a vote that was asked for before the address led to another server: the old
+// server may have voted.
 var errMoved = errors.New("the address leads to another server than when the node was asked")

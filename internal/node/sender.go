@@ -11,11 +11,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A sender takes what has gathered in a channel, sends it, and waits for more.
+// A sender sends the requests of a channel in batches.
 type sender struct {
 	node    *Node
 	channel *channel
-	// What the batch before leaves to the next one.
+	// Left by a batch for the next one.
 	requests []*Request
 	finals   []*Request
 	buffer   protocol.Buffer
@@ -25,9 +25,9 @@ type sender struct {
 	ends     time.Time // ctx
 }
 
-// context returns a context that ends when a batch has had its time, or up to a quarter later: so
-// one serves many batches, and the timer and the memory of one for each are saved. The requests
-// themselves fail in time, whatever the driver does.
+// context returns a context that ends when a batch has had its time, or up to a quarter later: a context
+// serves many batches, which saves the timer and memory of one for each. The requests themselves fail in
+// time, whatever the driver does.
 func (s *sender) context(patience time.Duration) context.Context {
 	slack := patience / 4
 	now := time.Now()
@@ -40,8 +40,7 @@ func (s *sender) context(patience time.Duration) context.Context {
 	return s.ctx
 }
 
-// giveUp ends what a failed batch may have left with the driver, which may still look at its
-// commands.
+// giveUp ends what a failed batch left with the driver, which may still read the commands.
 func (s *sender) giveUp() {
 	if s.cancel != nil {
 		s.cancel()
@@ -77,7 +76,7 @@ func (c *channel) serve() {
 		c.out++
 		n.probing = !known
 		queued, yields := c.queue.len(), now >= c.yields
-		if known && (n.dialect.Scriptless || n.lacked) {
+		if known && (n.nature.dialect.Scriptless || n.nature.lacked) {
 			n.relearn()
 		}
 		n.mu.Unlock()
@@ -98,17 +97,17 @@ func (c *channel) serve() {
 	}
 }
 
-// maxYields bounds how often a sender lets others go first, and longYield how long that takes as a
-// rule. Beside goroutines that compute each yield takes 10 ms for each of them: behind one that was so
-// long there are none for noYields times as long.
+// maxYields bounds how often a sender lets other goroutines go first; longYield bounds how long. Beside
+// goroutines that compute, each yield takes 10 ms for each of them: after a yield longer than longYield
+// there are none for noYields times its length.
 const (
 	maxYields = 16
 	longYield = 5 * time.Millisecond
 	noYields  = 20
 )
 
-// coalesce waits for callers that are ready to join the batch. Queued is the queue's length
-// before a yield; it yields while that grows.
+// coalesce waits for callers that are ready to join the batch. Queued is the queue's length before a yield;
+// coalesce yields while the queue grows.
 func (c *channel) coalesce(queued int) {
 	for range maxYields {
 		before := queued
@@ -125,8 +124,8 @@ func (c *channel) coalesce(queued int) {
 // MaxBatch is the most requests in one batch.
 const MaxBatch = 1000
 
-// take removes the next batch from the queue, for which others have gone first since then. Those that
-// ran out of time there are left out.
+// take removes the next batch from the queue. Since is the time before [channel.coalesce]. Requests that ran
+// out of time in the queue are left out.
 func (s *sender) take(since clockdrift.Instant) []*Request {
 	n, c := s.node, s.channel
 	now := n.set.Clock.Now()
@@ -144,8 +143,8 @@ func (s *sender) take(since clockdrift.Instant) []*Request {
 	for _, r := range taken {
 		if r.stage == queued {
 			r.stage = sending
-			// It has waited long, and the node not begun. An extension gets all the time that a
-			// node may take: what it has waited was our own delay.
+			// It has waited long, and the node not begun. An extension gets a node's full time: the delay
+			// was our own.
 			if r.Ends != 0 || r.due.Sub(now) < c.least(r) {
 				c.deadlines.remove(r)
 				c.postpone(r, now, r.Patience())
@@ -156,7 +155,7 @@ func (s *sender) take(since clockdrift.Instant) []*Request {
 	return batch
 }
 
-// fail fails all that is in the queues. n.mu is held, but not all the time.
+// fail fails all requests in the queues. n.mu is held, but not all the time.
 func (n *Node) fail(cause error) {
 	var failed []*Request
 	for i := range n.channels {
@@ -171,7 +170,7 @@ func (n *Node) fail(cause error) {
 	n.mu.Lock()
 }
 
-// finish ends requests that were not sent: by err, or because there was no need.
+// finish ends requests that were not sent: by err, or because their answers are not needed.
 func (n *Node) finish(rs []*Request, err error) {
 	if len(rs) == 0 {
 		return
@@ -184,8 +183,7 @@ func (n *Node) finish(rs []*Request, err error) {
 	n.pass(rs)
 }
 
-// settle gives requests that were sent their replies, or err where they have none. Doubt is why
-// grants are no votes.
+// settle gives sent requests their replies, or err to those without one. Doubt is why grants are no votes.
 func (n *Node) settle(rs []*Request, err, doubt error, now clockdrift.Instant) {
 	rs, late := n.retire(rs)
 	for _, r := range rs {
@@ -197,8 +195,8 @@ func (n *Node) settle(rs []*Request, err, doubt error, now clockdrift.Instant) {
 	n.pass(rs)
 }
 
-// retire takes requests out of the books. It returns those that had no final answer before, each
-// of which wants one, and then all of them a pass; and those that had run out of time.
+// retire takes requests out of the books. It returns those without a final answer so far, which want one;
+// all of them, which want a pass; and those that had run out of time.
 func (n *Node) retire(rs []*Request) (open, late []*Request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -215,8 +213,7 @@ func (n *Node) retire(rs []*Request) (open, late []*Request) {
 	return open, late
 }
 
-// pass lets those go ahead who wait behind the requests, which have their answers, in the queues
-// of their keys.
+// pass lets the next requests in the queues of the answered requests' keys go ahead.
 func (n *Node) pass(rs []*Request) {
 	n.mu.Lock()
 	var stranded []*Request

@@ -99,8 +99,11 @@ func (s *Set) Refuses(op *protocol.Op) (why error) {
 	return why
 }
 
-// synchronize finds the median of the nodes' clocks again.
+// synchronize finds the median of the nodes' clocks again. One reading at a time: the median of fewer clocks must not
+// replace a later one.
 func (s *Set) synchronize() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	offsets := s.offsets(s.Clock.Now())
 	if median, _ := clockdrift.Median(offsets); len(offsets) >= s.Quorum {
 		s.offset.Store(int64(median.Mid()))

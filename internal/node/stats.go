@@ -6,16 +6,16 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
-// Stats are what is known of a node at one moment.
+// Stats are the state of a node at one moment.
 type Stats struct {
-	Asked       bool // it was probed
+	Asked       bool // a probe has asked the node
 	Up          bool
 	Quarantined bool          // a gate keeps it from voting
-	For         time.Duration // it has been so
-	Left        time.Duration // of the quarantine, as far as that is known
+	For         time.Duration // since the last change of Up or Quarantined
+	Left        time.Duration // of the quarantine, as far as known
 
 	Queue, InFlight     int // requests, batches
-	Behind              int // requests that wait for another one of their key
+	Behind              int // requests behind another of their key
 	Trip                time.Duration
 	Offset              clockdrift.Bounds // of its wall clock to ours
 	OffsetKnown         bool
@@ -24,7 +24,7 @@ type Stats struct {
 	Muted, Limited      bool
 }
 
-// Stats returns what is known of the node.
+// Stats returns the state of the node.
 func (n *Node) Stats() Stats {
 	fails := n.Fails()
 	now, wall := n.set.Clock.Now(), time.Now()
@@ -33,7 +33,7 @@ func (n *Node) Stats() Stats {
 	defer n.mu.Unlock()
 	s := Stats{
 		Asked: n.health.state != fresh, Up: n.health.state == up, Quarantined: n.health.shut != 0, Left: left,
-		Queue: n.pending(), Behind: n.behind, Trip: n.channels[0].window.trip(), Muted: n.muted || fails, Limited: n.dialect.Limits() != nil,
+		Queue: n.pending(), Behind: n.behind, Trip: n.channels[0].window.trip(), Muted: n.nature.muted || fails, Limited: n.nature.dialect.Limits() != nil,
 	}
 	switch since := max(n.health.since, n.health.shut); {
 	case s.Up:

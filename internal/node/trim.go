@@ -9,26 +9,25 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// Trims forget the counters of idle keys at one node, one trim at a time. A trim that fails is not
-// repeated: an acquire to come asks for the next.
+// Trims forget the counters of idle keys at one node, one trim at a time. A failed trim is not repeated: a
+// later acquire asks for the next.
 //
-// One of so many fenced acquires asks for a trim of its set, by chance, for a process may acquire
-// only once. A trim forgets about four times as many counters as were added between it and the one
-// before, as long as there are more than it leaves: so sets shrink to what is in use, and none
-// takes long.
+// One in trimChance fenced acquires asks for a trim of its set, by chance, for a process may acquire only
+// once. A trim forgets about four times as many counters as were added since the last trim, as long as the
+// set has more than trimLeaves: sets shrink to the counters in use, and no trim takes long.
 type trims struct {
 	node *Node
 
 	mu      sync.Mutex
 	busy    bool
-	limited bool        // the user was told that the node does not let itself be trimmed
-	wanted  map[any]int // sets that come next, by how many acquires have asked for it
+	limited bool        // the user was told that the node refuses trims
+	wanted  map[any]int // the next trim's sets, by how many acquires asked
 }
 
 const (
 	trimChance  = 16
-	trimLeaves  = 64          // so many counters of a set
-	trimAge     = time.Minute // of what is forgotten: clients whose clocks differ by less need no second round
+	trimLeaves  = 64          // counters of a set
+	trimAge     = time.Minute // of forgotten counters: clients whose clocks differ by less need no second round
 	trimSets    = 64          // in one sending
 	trimRequest = 16          // acquires that count for one trim of a set
 )
@@ -64,7 +63,7 @@ func (t *trims) want(set any) {
 	}
 }
 
-// begin looks at the sets that are wanted; t is busy.
+// begin looks at the sizes of the wanted sets; t is busy.
 func (t *trims) begin() {
 	t.mu.Lock()
 	wanted := t.wanted
@@ -78,16 +77,16 @@ func (t *trims) begin() {
 	for set, asked := range wanted {
 		sets, cmds = append(sets, set), protocol.AskSize(cmds, set, asked*trimLeaves)
 	}
-	t.node.Ask(protocol.SizeUp, cmds, func(p *protocol.Part, err error) {
+	t.node.Ask(protocol.SizeUp, cmds, func(replies []driver.Reply, err error) {
 		if err != nil {
 			t.end(nil, err)
 			return
 		}
-		t.trim(sets, p.Reply)
+		t.trim(sets, replies)
 	})
 }
 
-// trim forgets what is below the floors that the node has shown, and raises them for the next trim.
+// trim forgets the counters below the floors that the node told, and raises the floors for the next trim.
 func (t *trims) trim(sets []any, replies []driver.Reply) {
 	var cmds []driver.Command
 	latest := min(t.node.set.Microseconds(), t.node.Microseconds(), time.Now().UnixMicro()) - trimAge.Microseconds()
@@ -105,8 +104,8 @@ func (t *trims) trim(sets []any, replies []driver.Reply) {
 	t.node.Ask(protocol.Trim, cmds, t.end)
 }
 
-// end begins the next trim. If this one has failed, so would the next one, most likely.
-func (t *trims) end(_ *protocol.Part, err error) {
+// end begins the next trim. After a failure the next one would fail, too, most likely.
+func (t *trims) end(_ []driver.Reply, err error) {
 	if err == nil {
 		t.begin()
 		return

@@ -1,9 +1,8 @@
-// Package protocol is the one place where bytes have a meaning: what a node is told, and what
-// its replies mean, for each kind of lock and each server dialect. It is pure: no goroutine,
-// no clock, no I/O.
+// Package protocol is the one place where bytes have a meaning: the commands for a node, and the meaning of
+// its replies, for each kind of lock and each server dialect. It is pure: no goroutine, no clock, no I/O.
 //
-// An [Ask] is what a token asks of all nodes. A [Part] is that at one node. A [Batch] puts the
-// commands of many parts into one sending, and gives each part its replies.
+// An [Ask] is a token's question to all nodes. A [Part] is the ask at one node. A [Batch] puts the commands
+// of many parts into one sending, and gives each part its replies.
 package protocol
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
-// Answer is what one node said to an operation.
+// Answer is the answer of a node to an operation.
 type Answer = lease.Answer
 
 // The answers.
@@ -29,8 +28,8 @@ const (
 	Outbid  = lease.Outbid
 )
 
-// Unexpected returns the server's refusal, or what is wrong with a reply that no server of this
-// protocol gives. It does not show what the reply holds: that may be somebody's token.
+// Unexpected returns the server's refusal, or words a reply that no server of this protocol gives. It does
+// not show the reply's text: that may be somebody's token.
 func Unexpected(reply driver.Reply) error {
 	if err := reply.Err(); err != nil {
 		if l, ok := lack(reply); ok && l.Command != "" {
@@ -46,8 +45,8 @@ func Unexpected(reply driver.Reply) error {
 	return fmt.Errorf("the node answered with %s that is not an answer to this command: is it a Redis server?", kind)
 }
 
-// forbidden is [Unexpected] where f keeps keys of its own beside the user's: a server that forbids
-// one of them does not say which.
+// forbidden is [Unexpected] where f keeps keys of its own beside the user's: a server that forbids a key
+// does not name it.
 func forbidden(a *Ask, reply driver.Reply, f *acl.Feature) error {
 	if !Says(reply, "NOPERM") || strings.Contains(reply.Str, "' command") {
 		return Unexpected(reply)
@@ -64,7 +63,7 @@ func Says(reply driver.Reply, code string) bool {
 	return reply.Kind == driver.Failure && (reply.Str == code || strings.HasPrefix(reply.Str, code+" "))
 }
 
-// LacksScript reports whether a node does not know a script that it was to run.
+// LacksScript reports whether a node does not know a script.
 func LacksScript(replies []driver.Reply) bool {
 	for _, reply := range replies {
 		if reply.Kind == driver.Failure && strings.HasPrefix(reply.Str, "NOSCRIPT") {

@@ -7,31 +7,31 @@ import (
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// A Node is told what replies show of a node besides its answers.
+// A Node is told the news in a node's replies, besides its answers.
 type Node interface {
-	OnListeners(count int64) // so many listen there
+	OnListeners(count int64) // the number of listeners
 	OnMuted()                // its user may not publish
-	OnHeard(key string)      // somebody waits for it
-	OnApart()                // it does not take several keys in one command
+	OnHeard(key string)      // somebody waits for the key
+	OnApart()                // the node refuses several keys in one command
 	OnLineless()             // its user may not look at lines
-	OnNoDeletion()           // it does not know the command any more by which it deleted
+	OnNoDeletion()           // the node no longer knows its command for deletions
 }
 
-// A Batch is what goes to a node in one sending: first the parts that have commands of their own,
-// then extensions, loud releases and quiet ones, which go in groups.
+// A Batch is a sending to a node: first the parts with commands of their own, then extensions, loud releases
+// and quiet ones, which go in groups.
 type Batch struct {
 	Manner
 	Source      bool    // scripts go with their source
 	Last        bool    // some of it was sent before: its releases may have deleted then
-	Unpublished []*Part // releases of the batch before that are to be announced
+	Unpublished []*Part // the last batch's releases that are to be announced
 	Parts       []*Part // those of this sending, in the order of their commands
 
 	*Buffer
 	node                             Node
-	readers, extensions, loud, quiet int // so many of the parts, at the end
+	readers, extensions, loud, quiet int // numbers of parts, at the end of Parts
 }
 
-// A Buffer is the memory that a batch leaves to the next one.
+// A Buffer is the memory that a batch leaves to the next batch.
 type Buffer struct {
 	cmds                             []driver.Command
 	args                             []any // of cmds
@@ -39,7 +39,7 @@ type Buffer struct {
 	readers, extensions, loud, quiet []*Part
 }
 
-// Clear forgets what the last batch was about, whose locks would live on.
+// Clear forgets the last batch's parts, whose locks would live on.
 func (m *Buffer) Clear() {
 	clear(m.cmds)
 	clear(m.args)
@@ -50,7 +50,7 @@ func (m *Buffer) Clear() {
 	clear(m.quiet)
 }
 
-// Drop gives up the memory of commands that a driver may still look at.
+// Drop gives up the memory of commands that a driver may still read.
 func (m *Buffer) Drop() { m.cmds, m.args = nil, nil }
 
 // NewBatch returns an empty batch for a node.
@@ -74,7 +74,7 @@ func (b *Batch) Add(p *Part) {
 	case p.Op.grouping == withReleases:
 		m.quiet = append(m.quiet, p)
 	case p.Op.grouping == withExtensions && p.Fence.Number == 0 && b.Extends > 1:
-		// One that carries a fence has commands behind it that no script has a part in.
+		// A part with a fence has commands of its own behind it, outside of the script.
 		m.extensions = append(m.extensions, p)
 	case p.Op.grouping == withReaders:
 		m.readers = append(m.readers, p)
@@ -83,7 +83,7 @@ func (b *Batch) Add(p *Part) {
 	}
 }
 
-// Encode writes the commands of all parts that were added.
+// Encode writes the commands of all added parts.
 func (b *Batch) Encode() []driver.Command {
 	m := b.Buffer
 	for _, p := range m.parts {
@@ -114,13 +114,15 @@ func (b *Batch) Encode() []driver.Command {
 // Keep keeps the memory of commands that were appended to those of [Batch.Encode].
 func (b *Batch) Keep(cmds []driver.Command) { b.cmds = cmds }
 
-// encodeAlone appends the commands of a part that goes by itself.
+// encodeAlone appends the commands of a part outside of all groups.
 func (b *Batch) encodeAlone(p *Part) {
 	switch {
 	case b.substitutes(p):
 		b.cmds = b.hold(b.cmds, p)
 	case b.releasesApart(p):
 		b.cmds = append(b.cmds, p.releases(1)...)
+	case b.callsNextApart(p):
+		b.cmds = append(b.cmds, p.apart()...)
 	case b.Cluster && p.Op.Tries && p.Op.encode != nil && p.Line != nil && len(p.Line.Held) > 0:
 		b.cmds = append(b.cmds, p.onCluster()...)
 	default:
@@ -154,8 +156,8 @@ var (
 	prolonged     = []driver.Reply{integer(1)}
 )
 
-// Decode gives the parts their replies; nil is for what is unknown. It hands each one on, and
-// says whether it is to be sent again. Broken: what has no reply may be sent again.
+// Decode gives the parts their replies, nil where unknown, and hands each part on, with whether it is to be
+// sent again. Broken: parts without a reply may be sent again.
 //
 // Again is empty if nothing is left to do.
 func (b *Batch) Decode(replies []driver.Reply, broken bool, on func(p *Part, again bool)) (again Batch) {
@@ -202,8 +204,8 @@ func (b *Batch) Decode(replies []driver.Reply, broken bool, on func(p *Part, aga
 	return again
 }
 
-// decodeGroup gives the parts of a group their replies. Whole is false if these say nothing of
-// the single parts. More says that the part is to be sent once more, as [Dialect.hold] has it.
+// decodeGroup gives the parts of a group their replies. Whole: the replies tell of the single parts. More:
+// the part is to be sent once more, as [Dialect.hold] has it.
 func (b *Batch) decodeGroup(g []*Part, said []driver.Reply) (whole, more bool) {
 	p := g[0]
 	switch {
@@ -228,8 +230,7 @@ func (b *Batch) decodeGroup(g []*Part, said []driver.Reply) (whole, more bool) {
 	return true, more
 }
 
-// front returns the first parts of rest that share replies. Of the batch's parts, rest is what is
-// left.
+// front returns the first parts of rest that share replies. Rest is the undecoded end of the batch's parts.
 func (b *Batch) front(rest []*Part) []*Part {
 	switch releases := b.loud + b.quiet; {
 	case len(rest) > b.readers+b.extensions+releases:
@@ -258,6 +259,8 @@ func (b *Batch) replies(g []*Part) int {
 		return b.holdReplies(p)
 	case b.releasesApart(p):
 		return len(p.Many.keys)
+	case b.callsNextApart(p):
+		return 2
 	}
 	return len(p.Cmds)
 }

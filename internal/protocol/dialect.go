@@ -8,21 +8,20 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
-// A Dialect is how a node does what scripts do: it may have a command that deletes a key if it
+// A Dialect is a node's way to do the work of scripts: some nodes have a command that deletes a key if it
 // holds a token, and one that sets it. The zero Dialect has scripts only.
 //
-// Commands delete wherever they are there. On Valkey 9.1 a release takes 1.2 µs of the server's
-// time by DELIFEQ (0.5 µs in the command itself) and 2.4 µs (2.0 µs) by the script that takes 32
-// of them in one call; in a call of its own it takes 3.7 µs (2.6 µs). A lock and its release take
-// 3.7 µs then instead of 6, at 128 callers. Setting is left to the script where the user may run
-// it: that prolongs, sets or takes over at once.
+// Commands delete wherever the node has them. On Valkey 9.1 a release takes 1.2 µs of the server's time by
+// DELIFEQ (0.5 µs in the command itself) and 2.4 µs (2.0 µs) by the script for 32 keys; a script for one key
+// takes 3.7 µs (2.6 µs). A lock and its release take 3.7 µs then instead of 6, at 128 callers. Setting is
+// left to the script where the user may run it: the script prolongs, sets or takes over at once.
 type Dialect struct {
 	Deletes    Deletion
 	Swaps      Swap
 	Scriptless bool     // scripts are forbidden, or not there
-	Unknown    Commands // that the server does not know
-	Forbidden  Commands // that its user may not run
-	Lineless   bool     // its user was refused a look at the lines of those who wait
+	Unknown    Commands // the server has not got them
+	Forbidden  Commands // the user may not run them
+	Lineless   bool     // the user may not look at lines of waiters
 }
 
 // A Deletion is a way to delete a key that holds a token.
@@ -34,9 +33,9 @@ const (
 	ByDELIFEQ          // Valkey 9
 	ByDELEX            // Redis 8.4
 	ByCAD              // Tair
-	// BySET overwrites the token with a value that has expired long ago: where scripts are
-	// forbidden and nothing else deletes (Valkey 8.1). Elsewhere the script is better, for a
-	// server that is out of memory refuses a SET.
+	// BySET overwrites the token with a value that has expired long ago: where scripts are forbidden and
+	// nothing else deletes (Valkey 8.1). Elsewhere the script is better, for a server that is out of memory
+	// refuses a SET.
 	BySET
 )
 
@@ -54,8 +53,7 @@ func (d Deletion) encode(args []any, key, token any) []any {
 	}
 }
 
-// decode puts the reply as the script does. A key of another type holds no token; Redis 8.4 says
-// ERR of it.
+// decode turns the reply into the script's. A key of another type holds no token; Redis 8.4 answers ERR.
 func (d Deletion) decode(replies []driver.Reply) []driver.Reply {
 	switch reply := replies[0]; {
 	case d != BySET && reply.Kind == driver.Integer && reply.Int == 1, d == BySET && isOK(reply):
@@ -68,7 +66,7 @@ func (d Deletion) decode(replies []driver.Reply) []driver.Reply {
 	return replies[:1]
 }
 
-// disowned reports whether a node that had this way to delete does not know it any more.
+// disowned reports whether a node no longer knows this way to delete.
 func (d Deletion) disowned(replies []driver.Reply) bool {
 	return d != ByScript && replies != nil && Says(replies[0], "ERR")
 }
@@ -83,7 +81,7 @@ const (
 	ByCAS        // Tair
 )
 
-// encode appends to args the command that sets key to token, if it holds old.
+// encode appends to args the command that sets key to token, if the key holds old.
 func (s Swap) encode(args []any, key, old, token, ttl any) []any {
 	if s == ByCAS {
 		return append(args, "CAS", key, old, token, "PX", ttl)
@@ -91,8 +89,8 @@ func (s Swap) encode(args []any, key, old, token, ttl any) []any {
 	return append(args, "SET", key, token, "IFEQ", old, "PX", ttl)
 }
 
-// decode reads the reply: the key was set, or it was not because it does not hold the other
-// token. It is neither where the node refuses.
+// decode reads the reply: swapped, or unequal where the key does not hold the other token. Neither is true
+// where the node refuses.
 func (s Swap) decode(reply driver.Reply) (swapped, unequal bool) {
 	if s == ByCAS {
 		return reply.Kind == driver.Integer && reply.Int == 1,
@@ -101,10 +99,9 @@ func (s Swap) decode(reply driver.Reply) (swapped, unequal bool) {
 	return isOK(reply), reply.Kind == driver.Nil || Says(reply, "WRONGTYPE")
 }
 
-// Probes ask a node for its dialect; versions do not tell, for servers call themselves by the
-// version of others. A command that a node does not have, or an option, is an error that changes
-// nothing. One that it has finds no match, for nobody has the tokens. The key is one that the
-// user is about to use, for it may use no others.
+// Probes ask a node for its dialect; versions do not tell, for servers call themselves by the version of
+// others. A command or option that the node lacks is an error, and changes nothing. A command that it has
+// finds no match, for nobody has the tokens. The key is the user's next, for the user may use no others.
 func Probes(key any, one, other string) []driver.Command {
 	cmds := []driver.Command{
 		{Args: []any{"EVALSHA", strings.Repeat("0", 40), "0"}},
@@ -152,8 +149,8 @@ func DecodeProbes(replies []driver.Reply) (d Dialect) {
 	return d
 }
 
-// Tell reports whether the replies to the probes say whether the user may run scripts, and not
-// only that the server is busy with something else.
+// Tell reports whether the replies to the probes say whether the user may run scripts: a busy server's do
+// not.
 func Tell(replies []driver.Reply) bool {
 	return DecodeProbes(replies).Scriptless || Says(replies[0], "NOSCRIPT")
 }
@@ -164,7 +161,7 @@ var (
 	errNoSwap = errors.New("locks are not handed over there, for it runs no scripts, and has no command that compares and sets")
 )
 
-// Limits says what the node cannot do, and what to do about it, or nil.
+// Limits words the node's limits, and what to do about them; nil: it has none.
 func (d Dialect) Limits() error {
 	switch {
 	case d.Scriptless && d.Deletes == ByScript:

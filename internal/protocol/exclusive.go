@@ -7,7 +7,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// Exclusive is the lock that one token holds: the key's value is the token.
+// Exclusive is the lock of one token: the key's value is the token.
 var Exclusive = &Kind{
 	Acquire: &Op{Verb: Acquiring, needs: needsPlain, Finds: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
 	Adopt:   &Op{Verb: Acquiring, needs: needsPlain, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, holder: holderBehind},
@@ -18,8 +18,8 @@ var Exclusive = &Kind{
 	Raise:   &Op{Verb: Raising, decode: decodeFence},
 }
 
-// encodeSet sets the key where it is missing, and asks who has it. A waiter also asks for how
-// long the key is held.
+// encodeSet sets the key where it is missing, and asks for the holder. A waiter also asks for the holder's
+// time left.
 func encodeSet(a *Ask, m *Memory) []driver.Command {
 	cmds := append(m.cmds[:0], driver.Command{
 		Args:     append(m.args[:0], "SET", a.Key, a.Token, "NX", "GET", "PX", a.TTL),
@@ -31,8 +31,8 @@ func encodeSet(a *Ask, m *Memory) []driver.Command {
 	return cmds
 }
 
-// decodeSet reads what was there before: nothing, or the token itself from an earlier sending
-// whose reply was lost.
+// decodeSet reads the value before: nothing, or the token itself, from an earlier sending whose reply was
+// lost.
 func decodeSet(a *Ask, replies []driver.Reply) (Answer, error) {
 	switch reply := replies[0]; {
 	case reply.Kind == driver.Nil:
@@ -46,7 +46,7 @@ func decodeSet(a *Ask, replies []driver.Reply) (Answer, error) {
 	}
 }
 
-// holderAtSet reads who has the key by the reply to SET, and for how long by that to PTTL.
+// holderAtSet reads the holder in the reply to SET, and the time left in the reply to PTTL.
 func holderAtSet(p *Part) (token string, left time.Duration, ok bool) {
 	token, ok = p.other(p.Reply[0])
 	if ok && p.Waits {
@@ -65,8 +65,7 @@ func encodeHold(a *Ask, m *Memory) []driver.Command {
 	return append(m.cmds[:0], driver.Command{Args: args, FirstKey: 3, Keys: 1})
 }
 
-// encodeAdopt is a hold that ends with the question who has the key. A fence ends with the
-// same question.
+// encodeAdopt is a hold with the question for the holder behind it. A fence ends with the same question.
 func encodeAdopt(a *Ask, m *Memory) []driver.Command {
 	cmds := encodeHold(a, m)
 	if a.Fence.Set == nil {
@@ -75,19 +74,19 @@ func encodeAdopt(a *Ask, m *Memory) []driver.Command {
 	return cmds
 }
 
-// holderBehind reads who has the key by the reply to the question that comes last.
+// holderBehind reads the holder in the last reply.
 func holderBehind(p *Part) (token string, left time.Duration, ok bool) {
 	token, ok = p.other(p.Reply[len(p.Reply)-1])
 	return token, 0, ok
 }
 
-// The replies to a hold, up to the greatest that its op may get.
+// The replies to a hold, up to the greatest for its op.
 const (
 	setAnew   = 2
-	takenOver = 3 // the token that is given away had the key
+	takenOver = 3 // the token in Old had the key
 )
 
-// decodeHold reads what the nodes reply to a hold.
+// decodeHold reads the nodes' replies to a hold.
 func decodeHold(most int64) func(*Ask, []driver.Reply) (Answer, error) {
 	return func(_ *Ask, replies []driver.Reply) (Answer, error) {
 		switch reply := replies[0]; {
@@ -118,7 +117,7 @@ func decodeGet(a *Ask, replies []driver.Reply) (Answer, error) {
 	}
 }
 
-// holderAtGet reads what a key holds, or the first of several that holds something else.
+// holderAtGet reads the value of a key, or of the first of several that holds something else.
 func holderAtGet(p *Part) (token string, left time.Duration, ok bool) {
 	for _, reply := range p.Reply {
 		if token, ok = p.other(reply); ok {
@@ -128,7 +127,7 @@ func holderAtGet(p *Part) (token string, left time.Duration, ok bool) {
 	return token, 0, ok
 }
 
-// Inspect asks who has the key, and for how long.
+// Inspect asks for the holder, and for the time left.
 var Inspect = &Op{
 	Verb: &Verb{Name: "inspect"},
 	encode: func(a *Ask, m *Memory) []driver.Command {
@@ -153,8 +152,8 @@ var Inspect = &Op{
 	},
 }
 
-// Inspected reads who has the key at a node that was asked to [Inspect], and for how long it has
-// it at least; 0: without an expiry.
+// Inspected reads the holder at a node that was asked to [Inspect], and the least time left; 0: the key has
+// no expiry.
 func (p *Part) Inspected() (token string, left time.Duration) {
 	return p.Reply[0].Str, timeLeft(p.Reply[1])
 }
@@ -170,12 +169,12 @@ func decodeRelease(_ *Ask, replies []driver.Reply) (Answer, error) {
 	}
 }
 
-// Meet only reaches the nodes, so that they have told their clocks before the first fence is
-// proposed: that of a machine whose own clock is years off must not be heard of. Any answer will
-// do: the user may not be allowed to ask for the time. It is no grant: see [Op.AnyAnswer].
+// Meet only reaches the nodes, so that they tell their clocks before the first proposal of a fence: a
+// machine's own clock may be years off. Any answer will do, for the user may not be allowed to ask for the
+// time. It is no grant: see [Op.AnyAnswer].
 var Meet = &Op{Verb: Meeting, sounds: true, decode: func(*Ask, []driver.Reply) (Answer, error) { return Absent, nil }}
 
-// Check asks a node what it is. Any answer will do: it is read elsewhere.
+// Check asks a node what it is. Any answer will do: the node's probe reads it.
 var Check = &Op{Verb: &Verb{Name: "check"}, decode: anyReply}
 
 func anyReply(*Ask, []driver.Reply) (Answer, error) { return Granted, nil }

@@ -12,20 +12,19 @@ import (
 
 // A Fence is the number that an ask proposes for its key's counter, or carries along.
 //
-// Each node keeps the greatest number that it has accepted for a key, and accepts a number once
-// and only upwards. Those that it forgets are below its floor, and a number that is not above the
-// floor is no vote. An acquire proposes one number to all nodes, behind the token and in the same
-// batch, and a vote is a node that took both. Two quorums share a node, so no two locks have the
-// same number, and one that was asked for after another was had has the greater:
-// whatever leases and clocks do. The GET behind the number shows that the node had the token
-// when it took the number; without it, attempts that overlap could be ordered one way by their
-// tenure and the other way by their fences.
+// Each node keeps the greatest number that it has accepted for a key, and accepts each number once, and only
+// upwards. Forgotten numbers are below the node's floor, and a number that is not above the floor is no
+// vote. An acquire proposes one number to all nodes, behind the token and in the same batch; a node that
+// took both has voted. Two quorums share a node, so no two locks have the same number, and a lock that was
+// asked for after another's grant has the greater one: whatever leases and clocks do. The GET behind the
+// number shows that the node had the token when it took the number; without the GET, overlapping attempts
+// could be ordered one way by their tenure and the other way by their fences.
 type Fence struct {
 	Number int64 // 0: none
 	Set    any   // where nodes keep the counter: see [FenceSet]; nil: the Locker gives no fences
 }
 
-// MaxFence is the first number that is none: a server counts in floats, which are exact below.
+// MaxFence is the first number beyond all fences: a server counts in floats, which are exact below.
 const MaxFence = 1<<53 - 1
 
 // Unfit says why a node that takes parts in this manner cannot take p, or nil.
@@ -47,10 +46,9 @@ type fenceMemory struct {
 // fenceReplies is how many commands carry a fence, and replies answer them.
 const fenceReplies = 3
 
-// Carry puts the fence p behind the ask's commands: what raises the key's counter to p, shows the
-// floor, and who has the key then. The floor comes behind the counter: one that was read in front
-// may be from before a trim that has forgotten a greater number. An extension only raises the
-// counter.
+// Carry puts the fence p behind the ask's commands: they raise the key's counter to p, read the floor, and
+// then the holder. The floor is read after the counter: an earlier floor may be from before a trim that has
+// forgotten a greater number. An extension only raises the counter.
 func (a *Ask) Carry(p int64) {
 	a.Fence.Number = p
 	if a.Op.carries {
@@ -78,8 +76,7 @@ func (a *Ask) Uncarry() {
 	a.Fence.Number = 0
 }
 
-// Counters asks for the greatest fence that a node has accepted, or may have forgotten. It may have
-// none.
+// Counters asks for the greatest fence that a node has accepted, or may have forgotten. There may be none.
 var Counters = &Op{
 	Verb: &Verb{Name: "acquire"},
 	encode: func(a *Ask, m *Memory) []driver.Command {
@@ -102,7 +99,7 @@ var Counters = &Op{
 	},
 }
 
-// keys are those that the ask is about.
+// keys are the keys of the ask.
 func (a *Ask) keys() []any {
 	if a.Many == nil {
 		return []any{a.Key}
@@ -121,7 +118,7 @@ func setsOf(keys []any) []any {
 	return sets
 }
 
-// Counter is the greatest counter or floor that a node has told.
+// Counter is the greatest counter or floor in a node's replies.
 func (p *Part) Counter() (greatest int64) {
 	for _, reply := range p.Reply {
 		told, _ := score(reply)
@@ -130,7 +127,7 @@ func (p *Part) Counter() (greatest int64) {
 	return greatest
 }
 
-// score reads a score; 0: there is none. Servers print it in any of the ways of a float.
+// score reads a score; 0: there is none. Servers print scores in all forms of a float.
 func score(reply driver.Reply) (number int64, ok bool) {
 	if reply.Kind == driver.Nil {
 		return 0, true
@@ -142,7 +139,7 @@ func score(reply driver.Reply) (number int64, ok bool) {
 	return int64(max(0, min(float, MaxFence))), true
 }
 
-// decodeFence reads the replies to a fence and to the GET behind it, the last of all.
+// decodeFence reads the last replies: to a fence, and to the GET behind it.
 func decodeFence(a *Ask, replies []driver.Reply) (Answer, error) {
 	replies = replies[len(replies)-fenceReplies:]
 	accepted, holder := replies[0], replies[2]
@@ -153,7 +150,7 @@ func decodeFence(a *Ask, replies []driver.Reply) (Answer, error) {
 	case !ok:
 		return Failed, fenceRefused(replies[1])
 	case holder.Kind == driver.Nil:
-		return Absent, nil // it has expired in between
+		return Absent, nil // the token has expired in between
 	case holder.Kind != driver.String:
 		return Failed, Unexpected(holder)
 	case any(holder.Str) != a.Token:
@@ -164,7 +161,7 @@ func decodeFence(a *Ask, replies []driver.Reply) (Answer, error) {
 	return Granted, nil
 }
 
-// decodeCarried reads the reply to the fence that an extension carries along, the last of all.
+// decodeCarried reads the last reply: to the fence of an extension.
 func decodeCarried(_ *Ask, replies []driver.Reply) (Answer, error) {
 	if raised := replies[len(replies)-1]; raised.Kind != driver.Integer {
 		return Failed, fenceRefused(raised)
@@ -172,7 +169,7 @@ func decodeCarried(_ *Ask, replies []driver.Reply) (Answer, error) {
 	return Granted, nil
 }
 
-// fenceRefused words what keeps a node from counting.
+// fenceRefused words why a node does not count.
 func fenceRefused(reply driver.Reply) error {
 	err := Unexpected(reply)
 	if Says(reply, "NOPERM") {
@@ -181,13 +178,13 @@ func fenceRefused(reply driver.Reply) error {
 	return fmt.Errorf("the fence: %w", err)
 }
 
-// floor is the member of a set of counters that is no key's, for no key is empty: numbers of any
-// key that are not above its score may have been forgotten.
+// floor is the member of a set of counters that is no key's, for no key is empty: numbers of any key up to
+// its score may have been forgotten.
 const floor = ""
 
-// FenceSet names the sorted set in which nodes keep the counter of a key, boxed once: the score of
-// the member of that name. There is one for each slot of a Redis Cluster, so that it has a set and
-// its keys on one server. All clients use them, Cluster or not, whatever prefix they have.
+// FenceSet names the sorted set in which nodes keep the counter of a key, boxed once: the score of the
+// member of that name. Each slot of a Redis Cluster has a set, on the server of its keys. All clients use
+// the same sets, Cluster or not, whatever their prefix.
 func FenceSet(key string) any {
 	s := slots()
 	return s.sets[s.of(key)]
@@ -195,7 +192,7 @@ func FenceSet(key string) any {
 
 // A slotTable knows the slots of a Redis Cluster.
 type slotTable struct {
-	crc  [256]uint16 // CRC16 of a byte, as XMODEM has it
+	crc  [256]uint16 // CRC16 of a byte, as in XMODEM
 	sets [16384]any
 }
 
@@ -231,7 +228,7 @@ func (s *slotTable) of(key string) int {
 // FenceSets begins the names of all sets of counters.
 const FenceSets = Reserved + "fences:"
 
-// The questions of a trim. Neither is repeated where nobody knows what came of it.
+// The questions of a trim. Neither is repeated after an unknown outcome.
 var (
 	SizeUp = NewOp("trim", true, decodeTrim)
 	Trim   = NewOp("trim", true, decodeTrim)
@@ -246,8 +243,8 @@ func decodeTrim(replies []driver.Reply) error {
 	return nil
 }
 
-// AskSize appends the commands of a [SizeUp]: which counter of the set is greater than so many
-// others, and the floor.
+// AskSize appends the commands of a [SizeUp]: for the counter with this many lesser counters in the set, and
+// for the floor.
 func AskSize(cmds []driver.Command, set any, others int) []driver.Command {
 	at := strconv.Itoa(others)
 	return append(cmds,
@@ -255,7 +252,7 @@ func AskSize(cmds []driver.Command, set any, others int) []driver.Command {
 		driver.Command{Args: []any{"ZSCORE", set, floor}, FirstKey: 1, Keys: 1})
 }
 
-// ReadSize reads the replies; ok is false if there are not so many, or the node makes no sense.
+// ReadSize reads the replies; ok is false if some are missing, or the node makes no sense.
 func ReadSize(replies []driver.Reply) (counter, least int64, ok bool) {
 	member := replies[0].Elems
 	if len(member) == 1 { // in RESP3
@@ -269,12 +266,12 @@ func ReadSize(replies []driver.Reply) (counter, least int64, ok bool) {
 	return counter, least, ok1 && ok2
 }
 
-// AskTrim appends the commands of a [Trim] of a set whose floor was seen at the node: it makes next
-// the floor, and forgets what is below the one that was seen. Next is not below seen.
+// AskTrim appends the commands of a [Trim] of a set whose floor at the node was seen: it makes next the
+// floor, and forgets numbers below seen. Next is not below seen.
 //
-// That is safe whichever of the two is refused, lost, late or run again, at this server or at
-// another that has taken its place: what is forgotten is below the floor by then. What is below
-// next must stay, for a node that is out of memory refuses the floor and forgets all the same.
+// A trim is safe whichever of the two commands is refused, lost, late or run again, at this server or at its
+// successor: forgotten numbers are below the floor by then. Numbers from seen up to next stay, for a node
+// that is out of memory refuses the floor and forgets all the same.
 func AskTrim(cmds []driver.Command, set any, seen, next int64) []driver.Command {
 	return append(cmds,
 		driver.Command{Args: []any{"ZADD", set, "GT", strconv.FormatInt(next, 10), floor}, FirstKey: 1, Keys: 1},

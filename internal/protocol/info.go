@@ -12,15 +12,15 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
-// AskFitness asks a node what it is. INFO takes one section a command before Redis 7. The three
-// take a server 6µs and have 2,300 bytes (Redis 7.0).
+// AskFitness asks a node what it is. INFO takes one section a command before Redis 7. The three take a
+// server 6µs and have 2,300 bytes (Redis 7.0).
 var AskFitness = []driver.Command{
 	{Args: []any{"INFO", "server"}},
 	{Args: []any{"INFO", "replication"}},
 	{Args: []any{"INFO", "memory"}},
 }
 
-// Facts are what a node has said of itself; "" is what it has not.
+// Facts are a node's answers about itself; "" where it has not told.
 type Facts struct {
 	RunID, Mode, Role, History, Memory, Policy string
 	masterHost, masterPort                     string
@@ -44,7 +44,7 @@ func ReadFacts(replies []driver.Reply) (f Facts) {
 	return f
 }
 
-// Replica says that the node is one, if it is.
+// Replica says that the node is a replica, if so.
 func (f *Facts) Replica() error {
 	if f.Role == "" || f.Role == "master" {
 		return nil
@@ -52,7 +52,7 @@ func (f *Facts) Replica() error {
 	return fault.Passing(fmt.Errorf("%w: it is a replica (of %s:%s): give the master's address", fault.ErrNode, f.masterHost, f.masterPort))
 }
 
-// Evicting says that the node evicts keys, if it does.
+// Evicting says that the node evicts keys, if so.
 func (f *Facts) Evicting() error {
 	if f.Memory == "0" || f.Policy == "" || f.Policy == "noeviction" {
 		return nil
@@ -61,7 +61,7 @@ func (f *Facts) Evicting() error {
 		fault.ErrNode, f.Memory, f.Policy))
 }
 
-// Field returns the field of an INFO, which begins a line, that has this name and colon.
+// Field returns the field of an INFO with this name and colon, at the beginning of a line.
 func Field(info, name string) string {
 	for from := 0; ; {
 		at := strings.Index(info[from:], name)

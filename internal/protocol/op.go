@@ -9,68 +9,66 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
-// An Op is one thing that a token can ask of a node. Its commands and their replies belong
-// together: see [Exclusive].
+// An Op is a question that a token can ask of a node. Its commands and their replies belong together: see
+// [Exclusive].
 type Op struct {
 	*Verb
 
 	// Finds: a grant may be the token of an earlier sending, with nothing written.
 	Finds bool
-	// Once: it is never sent a second time, not even when its connection breaks.
+	// Once: the op is never sent a second time, not even when its connection breaks.
 	Once bool
-	// Reads: with fences, a grant comes with the counter of its node, and the votes are for the
-	// greatest of them, which a quorum must have.
+	// Reads: with fences, a grant comes with the counter of its node, and the votes are for the greatest
+	// counter, which a quorum must have.
 	Reads bool
-	// Levels: its number is one that nodes have, and no proposal.
+	// Levels: the op's number is a counter of some nodes, and no proposal.
 	Levels bool
-	// Besides is what it does to the lock's other token, if it is about two: see [Downgrade].
+	// Besides is the effect on the lock's other token, of an op about two: see [Downgrade].
 	Besides lease.Effect
-	// Sides: it runs a script that uses the keys beside the key.
+	// Sides: the op runs a script that uses the keys beside the key.
 	Sides bool
 
-	// grouping: with which others its parts share one command of the batch.
+	// grouping: which parts share one command of the batch.
 	grouping grouping
-	// encode writes the commands for a node that runs scripts. It is nil where the batch always
-	// writes them: see [Batch.encodeReleases].
+	// encode writes the commands for a node that runs scripts. Nil: the batch always writes them, see
+	// [Batch.encodeReleases].
 	encode func(a *Ask, m *Memory) []driver.Command
 	// decode turns a node's replies into its answer.
 	decode func(a *Ask, replies []driver.Reply) (Answer, error)
-	// fence turns the replies of a node that has granted the key into its answer where the ask
-	// carries a fence; nil: it carries none.
+	// fence reads a grant's replies where the ask carries a fence; nil: the op carries none.
 	fence func(a *Ask, replies []driver.Reply) (Answer, error)
-	// holder reads the replies of a node that has refused: the other token that has the key, and
-	// for how long it has it at least; 0: the node does not say. It is nil where no reply says so.
+	// holder reads a refusal: the other token at the key, and its least time left; 0: not told. Nil: no
+	// reply names the holder.
 	holder func(p *Part) (token string, left time.Duration, ok bool)
-	// unscripted is why a node that runs no scripts cannot take it; nil: it can.
+	// unscripted is why a node without scripts cannot take the op; nil: it can.
 	unscripted error
-	// needs are the commands without which a node cannot take it, or what becomes of it.
+	// needs are the commands without which a node cannot take the op, or what follows from it.
 	needs Commands
 	// carries: its own commands carry the fence, and are written anew with each.
 	carries bool
-	// holds: its first command is the hold script, for which a node without scripts has a
-	// substitute.
+	// holds: the op's first command is the hold script, for which a node without scripts has a substitute.
 	holds bool
-	// sounds: it asks who is in the way: see [Kind.Sound].
+	// sounds: the op asks who is in the way: see [Kind.Sound].
 	sounds bool
 	// lineless: a node without scripts has a substitute that heeds no line.
 	lineless bool
-	// mode: how it shares the key, as the script has it; "": it does not.
+	// mode: how the token shares the key, by the script's name for it; "": it does not.
 	mode string
 }
 
-// A Verb is what an op does, however its kind does it.
+// A Verb is the purpose of an op, the same for all kinds.
 type Verb struct {
-	Name string // by which errors call it
+	Name string // in errors
 
-	// Tries: it asks for a key that it may not get. What the key's holder asks goes first.
+	// Tries: the op asks for a key that it may not get. The holder's ops go first.
 	Tries bool
-	// Does is what its commands do to the token at a node. Where they may set it, an unknown outcome
-	// wants a release. Where they take it away, a node that has not got it needs not be asked, and one
-	// that says so agrees.
+	// Does is the effect of the commands on the token at a node. Where they may set the token, an unknown
+	// outcome wants a release. Where they take it away, a node without the token needs no question, and
+	// agrees when asked.
 	Does lease.Effect
 	// Votes: a node's agreement is a vote for a holder, which has to pass the gates.
 	Votes bool
-	// Prolongs: the deciding vote moves the deadline of a lock that is held.
+	// Prolongs: the deciding vote moves the deadline of a held lock.
 	Prolongs bool
 }
 
@@ -82,7 +80,7 @@ var (
 	Meeting     = &Verb{Name: "acquire", Tries: true}
 	Sounding    = &Verb{Name: "acquire"}
 	Reserving   = &Verb{Name: "acquire", Tries: true, Does: lease.Sets, Votes: true} // no hold comes of it
-	Raising     = &Verb{Name: "acquire", Votes: true}                                // the fence of one that has the key
+	Raising     = &Verb{Name: "acquire", Votes: true}                                // the fence of a token that has the key
 	Retaking    = &Verb{Name: "acquire", Does: lease.Sets, Votes: true}              // the key as well
 	Extending   = &Verb{Name: "extend", Does: lease.Sets, Votes: true, Prolongs: true}
 	Downgrading = &Verb{Name: "downgrade", Does: lease.Sets, Votes: true, Prolongs: true}
@@ -91,42 +89,42 @@ var (
 	Leaving     = &Verb{Name: "leave", Tries: true} // the line
 )
 
-// A grouping is the parts that share one command.
+// A grouping says which parts share one command.
 type grouping uint8
 
 const (
-	alone          grouping = iota // none: it has commands of its own
-	withExtensions                 // those that run the extension script
-	withReleases                   // those that run the release script, or what replaces it
-	withReaders                    // those of one key that run a script of shared locks: see [Batch.run]
+	alone          grouping = iota // none: the part has commands of its own
+	withExtensions                 // in a run of the extension script
+	withReleases                   // in a run of the release script, or its substitute
+	withReaders                    // of one key, in a run of a script of shared locks: see [Batch.run]
 )
 
 // A Kind is a way to hold a key.
 type Kind struct {
-	KeyName string // of the key that is held, as the nodes know it; "": the one that the user named
-	Many    *Many  // the keys that are held together; nil: it is one
-	Acquire *Op    // takes the key if it is free, for a token that was never used
+	KeyName string // the nodes' name of the held key; "": the user's
+	Many    *Many  // the keys that are held together; nil: a single one
+	Acquire *Op    // takes a free key, for a token that was never used
 	Adopt   *Op    // takes the key for a token of the user's own, which may have it already
-	Inherit *Op    // takes the key over from the token that is given away; nil: it is not handed over
+	Inherit *Op    // takes the key over from the token in Old; nil: the kind hands nothing over
 	Extend  *Op    // prolongs the lease
 	Release *Op    // takes the token away
 	Look    *Op    // asks whether the token has the key
 	Raise   *Op    // proposes a greater fence where the token has the key
-	Level   *Op    // brings the number that the votes are for to a quorum; nil: a greater one is proposed
+	Level   *Op    // brings the number of the votes to a quorum; nil: a greater one is proposed
 
 	// Joins: others of the kind may have the key at the same time.
 	Joins bool
-	// Passes: it goes ahead of waiters, because they wait for the same caller.
+	// Passes: tries go ahead of waiters, because they wait for the same caller.
 	Passes bool
-	// HeedsLine: its tries heed the tickets in the key's line, and waiters leave one there: see [Line].
+	// HeedsLine: tries heed the tickets in the key's line, and waiters leave one there: see [Line].
 	HeedsLine bool
 }
 
 // AnyAnswer reports whether every answer counts towards the quorum, but Failed.
 func (o *Op) AnyAnswer() bool { return o.Does == lease.Frees || o.sounds }
 
-// Sound is the op that asks who is in the way of an acquire, if anybody is, and writes nothing. It
-// wants to be answered by a quorum.
+// Sound asks who is in the way of an acquire, if anybody is, and writes nothing. It wants the answer of a
+// quorum.
 func (k *Kind) Sound() *Op {
 	o := *k.Look
 	o.Verb, o.sounds, o.holder = Sounding, true, holderAtGet
@@ -136,47 +134,46 @@ func (k *Kind) Sound() *Op {
 	return &o
 }
 
-// Reserve is the op that takes the key for a token of the user's own for a moment, and holds
-// nothing.
+// Reserve takes the key for a token of the user's own for a moment, and holds nothing.
 func (k *Kind) Reserve() *Op {
 	o := *k.Adopt
 	o.Verb = Reserving
 	return &o
 }
 
-// Fenced reports whether it may carry a fence.
+// Fenced reports whether the kind may carry a fence.
 func (o *Op) Fenced() bool { return o.fence != nil }
 
-// Lineless reports whether it is also done without a script.
+// Lineless reports whether nodes without scripts take the op, too.
 func (o *Op) Lineless() bool { return o.lineless }
 
-// Tells reports whether a node that refuses says who has the key.
+// Tells reports whether a node that refuses names the holder.
 func (o *Op) Tells() bool { return o.holder != nil }
 
-// An Ask is what a token asks of the nodes, the same of all of them.
+// An Ask is a token's question, the same for all nodes.
 type Ask struct {
 	Op    *Op
-	Key   any // as the nodes know it, boxed once for all commands
+	Key   any // the nodes' name, boxed once for all commands
 	Token any // likewise: a string
-	TTL   any // as servers take it: see [Milliseconds]
-	Old   any // the token that is given away, or the other one of a conversion; nil: none
+	TTL   any // in the servers' form: see [Milliseconds]
+	Old   any // the token of the hand-over, or the other token of a conversion; nil: none
 	Sides *Sides
-	Waits bool // an acquire that also asks how long the key is held
-	Loud  bool // a release that is announced
+	Waits bool // an acquire also asks for the holder's time left
+	Loud  bool // a release is announced
 	Fence Fence
-	Many  *Many            // what it asks for is several keys, the first of which is Key
-	Line  *Line            // of a try that heeds those in line; nil: it knows of none
+	Many  *Many            // the keys, of which Key is the first; nil: a single one
+	Line  *Line            // of a try that heeds the line; nil: the try does not
 	Cmds  []driver.Command // see [Ask.Encode]
 }
 
-// Memory is the memory of an ask's commands, which saves what they allocate.
+// Memory is the memory of an ask's commands, which saves allocations.
 type Memory struct {
 	cmds [2]driver.Command
 	args [10]any
 }
 
-// Encode writes the commands for nodes that run scripts, in the memory; nil: in new memory, if
-// there are any. A fence comes behind them: see [Ask.Carry].
+// Encode writes the commands for nodes that run scripts, in the memory; nil: in new memory, if there are
+// any. A fence comes behind them: see [Ask.Carry].
 func (a *Ask) Encode(m *Memory) {
 	if a.Op.encode == nil {
 		return
@@ -187,28 +184,28 @@ func (a *Ask) Encode(m *Memory) {
 	a.Cmds = a.Op.encode(a, m)
 }
 
-// RoundUp is d in whole milliseconds, which servers count in. No lease is shorter than it was asked
-// for. D is at most [MaxTTL].
+// RoundUp is d in whole milliseconds, the servers' unit. No lease is shorter than its request. D is at most
+// [MaxTTL].
 func RoundUp(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// Milliseconds is a time as servers take it, boxed. It is rounded already: see [RoundUp].
+// Milliseconds is a rounded time in the servers' form, boxed: see [RoundUp].
 func Milliseconds(d time.Duration) any { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // A Part is an ask at one node.
 type Part struct {
 	*Ask
-	Of    any            // whose part it is: the batch does not look at it
-	Reply []driver.Reply // to its last sending, as a node that runs scripts gives it
+	Of    any            // the caller's: the batch does not look at it
+	Reply []driver.Reply // to its last sending, in the form of a node that runs scripts
 
-	half *half // what its first sending has found, if a second one prolongs: see [Dialect.hold]
+	half *half // the findings of the first sending, if a second one prolongs: see [Dialect.hold]
 }
 
-// A half is what the first sending of a hold without scripts has found.
+// A half holds the findings of the first sending of a hold without scripts.
 type half struct {
 	replies []driver.Reply
-	doubt   error // why it would have been no vote
+	doubt   error // why a grant would have been no vote
 	idle    bool  // the second has written nothing
 }
 
@@ -223,8 +220,7 @@ func (p *Part) ReadFence() (Answer, error) {
 	return p.Op.fence(p.Ask, p.Reply)
 }
 
-// Holder returns the other token that has the key, by the replies of a node that has refused,
-// and for how long it has it at least; 0: the node does not say.
+// Holder returns the other token at the key, by a node's refusal, and its least time left; 0: not told.
 func (p *Part) Holder() (token string, left time.Duration, ok bool) {
 	if !p.Op.Tells() || len(p.Reply) == 0 {
 		return "", 0, false
@@ -232,7 +228,7 @@ func (p *Part) Holder() (token string, left time.Duration, ok bool) {
 	return p.Op.holder(p)
 }
 
-// other reads a reply that is the token which has the key, unless that is the part's own.
+// other reads a reply as the token at the key, unless that is the part's own.
 func (p *Part) other(reply driver.Reply) (token string, ok bool) {
 	if reply.Kind != driver.String || any(reply.Str) == p.Token {
 		return "", false
@@ -240,7 +236,7 @@ func (p *Part) other(reply driver.Reply) (token string, ok bool) {
 	return reply.Str, true
 }
 
-// timeLeft reads the reply to PTTL; 0: it does not say.
+// timeLeft reads the reply to PTTL; 0: not told.
 func timeLeft(reply driver.Reply) time.Duration {
 	if reply.Kind != driver.Integer || reply.Int <= 0 || reply.Int > MaxTTL.Milliseconds() {
 		return 0
@@ -252,7 +248,7 @@ func timeLeft(reply driver.Reply) time.Duration {
 // Refused reports whether the node did not run the part's command.
 func (p *Part) Refused() bool { return p.Reply[0].Kind == driver.Failure }
 
-// TookOver reports whether the token that is given away had the key.
+// TookOver reports whether the token in Old had the key.
 func (p *Part) TookOver() bool { return p.Reply[0].Int == takenOver }
 
 // Doubts is why a grant would have been no vote at the first of two sendings.
@@ -263,7 +259,7 @@ func (p *Part) Doubts() error {
 	return p.half.doubt
 }
 
-// Doubt notes that, if the part is to be sent a second time.
+// Doubt notes why a grant would be no vote, if the part is to be sent a second time.
 func (p *Part) Doubt(why error) {
 	if p.half != nil {
 		p.half.doubt = why
@@ -276,7 +272,7 @@ func (p *Part) Found() bool { return p.Op.Finds && p.Reply[0].Kind == driver.Str
 // Idle reports whether nothing was written because the node has the key for longer.
 func (p *Part) Idle() bool { return p.half != nil && p.half.idle }
 
-// Concerns reports whether other is about the token of p, so that their order matters.
+// Concerns reports whether other is about the token of p: then their order matters.
 func (p *Part) Concerns(other *Part) bool { return p.Token == other.Token || p.Token == other.Old }
 
 // Shows reports whether the node has named the token in its replies.
@@ -292,8 +288,7 @@ func (p *Part) Tombstone() bool {
 	})
 }
 
-// SetReply gives the part an answer of which the node speaks elsewhere: a hand-over is a
-// release as well.
+// SetReply gives the part an answer out of another part's reply: a hand-over is a release as well.
 func (p *Part) SetReply(deleted bool) {
 	p.Reply = notThere
 	if deleted {
@@ -307,8 +302,8 @@ const (
 	MaxTTL = 10 * 365 * 24 * time.Hour
 )
 
-// NewOp returns an op of the library's own, which is about no lock. Its commands are given with
-// each ask. Decode says why the node has not done it.
+// NewOp returns an op of the library's own, about no lock. Each ask brings its commands. Decode says why the
+// node has not done it.
 func NewOp(name string, once bool, decode func([]driver.Reply) error) *Op {
 	return &Op{Verb: &Verb{Name: name}, Once: once, decode: func(_ *Ask, replies []driver.Reply) (Answer, error) {
 		if err := decode(replies); err != nil {

@@ -64,9 +64,9 @@ func (b *Batch) encodeUnshare(g []*Part) {
 	}
 }
 
-// readerReplies is how many replies answer the command of a group of readers. A downgrade is
-// announced, and so is what takes back an upgrade that others have taken for a holder: they may
-// share the key then. Not in a Cluster: see [Manner.publishes].
+// readerReplies is how many replies answer the command of a group of readers. A downgrade is announced, and
+// so is the end of an upgrade that others took for a holder: readers may share the key then. Not in a
+// Cluster: see [Manner.publishes].
 func (b *Batch) readerReplies(p *Part) int {
 	if (p.Op.mode == turn || p.Op.mode == back && p.Loud) && !b.Muted && !b.Cluster {
 		return 2
@@ -74,8 +74,8 @@ func (b *Batch) readerReplies(p *Part) int {
 	return 1
 }
 
-// decodeReaders gives each part of the group its reply: whether the token shares the key, or had
-// it, and what the script says of the key.
+// decodeReaders gives each part of the group its reply: whether the token shares the key, or had it, and the
+// script's news of the key.
 func (b *Batch) decodeReaders(g []*Part, replies []driver.Reply) {
 	for _, p := range g {
 		p.Reply = replies
@@ -93,7 +93,7 @@ func (b *Batch) decodeReaders(g []*Part, replies []driver.Reply) {
 	}
 	if sum.Kind != driver.Array || len(sum.Elems) != shareReplies || sum.Elems[0].Kind != driver.Integer {
 		if sum.Kind == driver.Integer {
-			sum.Kind = driver.Array // it would be taken for the answer to one token
+			sum.Kind = driver.Array // or it would be taken for the answer to one token
 		}
 		for _, p := range g {
 			p.Reply = []driver.Reply{sum}
@@ -105,7 +105,7 @@ func (b *Batch) decodeReaders(g []*Part, replies []driver.Reply) {
 	shareBits(g, true, sum.Elems[0].Int, no, yes)
 }
 
-// shareReplies is how many elements the reply of the script has that shares a key.
+// shareReplies is the number of elements in the reply of the script that shares a key.
 const shareReplies = 6
 
 func (b *Batch) decodeUnshare(g []*Part, sum driver.Reply) {
@@ -120,7 +120,7 @@ func (b *Batch) decodeUnshare(g []*Part, sum driver.Reply) {
 		bits &= 1<<32 - 1
 	}
 	if g[0].Old != nil && sum.Kind == driver.Integer {
-		bits &= 1 // of the token that the part is about
+		bits &= 1 // of the part's token
 	}
 	shareBits(g, sum.Kind == driver.Integer, bits, notThere, wasDeleted)
 }

@@ -18,37 +18,35 @@ import (
 //     that is somebody and nothing was announced, another batch with the announcements follows
 //     at once.
 
-// WakeChannel begins the names of the channels on which releases are announced. It is also the
-// channel by whose listeners nodes see that anybody waits.
+// WakeChannel begins the names of the channels of announced releases. It is also a channel: its listeners
+// tell nodes that somebody waits.
 const WakeChannel = "ql:free:"
 
 // askListeners asks how many listen at a node.
 var askListeners = driver.Command{Args: []any{"PUBSUB", "NUMSUB", WakeChannel}}
 
-// MaxGroup is how many releases, or extensions, go to a node as one command. It takes the server
-// 60 % of the time of one for each, and a release takes it three times as long as a SET. The
-// answers are bits of one integer; from 16 on more of them gain nothing. Order among them does
-// not matter, for they are of different keys.
+// MaxGroup is how many releases, or extensions, go to a node as one command. It takes the server 60 % of the
+// time of single commands, and a release three times as long as a SET. The answers are bits of one integer;
+// from 16 on, larger groups gain nothing. Order among them does not matter, for their keys differ.
 const MaxGroup = 32
 
 // A Manner is how a node takes releases and extensions.
 type Manner struct {
 	Dialect
-	Releases  int  // so many of them go together
+	Releases  int  // releases in a group
 	Extends   int  // likewise
-	Cluster   bool // it is a Redis Cluster, which cannot know whether anybody listens
-	Muted     bool // it does not let us announce a release
+	Cluster   bool // a Redis Cluster, which cannot know whether anybody listens
+	Muted     bool // announcements are refused
 	Listeners bool // somebody may listen
 }
 
-// publishes reports whether announcements go behind releases. In a Cluster one might arrive
-// before what it announces has happened.
+// publishes reports whether announcements go behind releases. In a Cluster one might arrive before its
+// release has run.
 func (m *Manner) publishes() bool { return !m.Muted && !m.Cluster && m.Listeners }
 
-// NewManner returns the manner of a node. Apart: it does not take several keys in one command, for
-// the answers of a group say nothing of the single ones where a user may not touch one of the keys,
-// where one holds something that is no lock, and on a Redis Cluster, where keys live on different
-// servers.
+// NewManner returns the manner of a node. Apart: several keys in one command are refused. The answers of a
+// group do not tell of the single releases where a user may not touch one of the keys, where a key holds no
+// lock, and on a Redis Cluster, where keys live on different servers.
 func NewManner(d Dialect, cluster, muted, listeners, apart bool) Manner {
 	m := Manner{Dialect: d, Releases: MaxGroup, Extends: MaxGroup, Cluster: cluster, Muted: muted, Listeners: listeners}
 	if apart || d.Deletes != ByScript {
@@ -66,10 +64,10 @@ var (
 	wasDeleted = []driver.Reply{integer(1)}
 )
 
-// encodeReleases appends the command that releases a group, and what announces it.
+// encodeReleases appends the command that releases a group, and its announcement.
 func (b *Batch) encodeReleases(g []*Part, loud bool) {
 	from := len(b.args)
-	if b.Deletes != ByScript { // the group is one: see [NewManner]
+	if b.Deletes != ByScript { // a group of one: see [NewManner]
 		p := g[0]
 		b.args = b.Deletes.encode(b.args, p.Key, p.Token)
 		b.cmds = append(b.cmds, driver.Command{Args: b.args[from:], FirstKey: 1, Keys: 1})
@@ -88,7 +86,7 @@ func (b *Batch) encodeReleases(g []*Part, loud bool) {
 	if loud {
 		b.args = append(b.args, WakeChannel) // the keys have their prefix
 	}
-	if loud && b.Cluster { // it announces whether or not anybody listens
+	if loud && b.Cluster { // announced whether or not anybody listens
 		b.args = append(b.args, "1")
 	}
 	b.cmds = append(b.cmds, driver.Command{Args: b.args[from:], FirstKey: 3, Keys: len(g)})
@@ -102,8 +100,7 @@ func (b *Batch) releaseReplies(p *Part) int {
 	return 1
 }
 
-// decodeReleases gives each part of the group its reply. It reports false if the reply says
-// nothing of the single ones.
+// decodeReleases gives each part of the group its reply. False: the reply does not tell of the single parts.
 func (b *Batch) decodeReleases(g []*Part, replies []driver.Reply) bool {
 	if b.Deletes != ByScript {
 		if replies != nil {
@@ -143,7 +140,7 @@ func (b *Batch) decodeReleases(g []*Part, replies []driver.Reply) bool {
 	return shareBits(g, sum.Kind == driver.Integer, deleted, notThere, wasDeleted)
 }
 
-// shareBits gives each part of a group its bit as a reply. It reports false if there are none.
+// shareBits gives each part of a group its bit as a reply. False: there are none.
 func shareBits(g []*Part, integer bool, bits int64, no, yes []driver.Reply) bool {
 	if !integer || bits < 0 || bits >= 1<<len(g) {
 		return len(g) == 1
@@ -157,20 +154,19 @@ func shareBits(g []*Part, integer bool, bits int64, no, yes []driver.Reply) bool
 	return true
 }
 
-// SharedNow is announced of a key that readers may share from now on.
+// SharedNow is announced where readers may share the key from now on.
 const SharedNow = "shared"
 
-// announcement announces that the key of p is free, or what else of it. A release that has deleted
-// nothing makes a waiter try once in vain.
+// announcement announces that the key of p is free, or shared. After a release that has deleted nothing a
+// waiter tries once in vain.
 func announcement(p *Part, what string) driver.Command {
 	return driver.Command{Args: []any{"PUBLISH", WakeChannel + p.Key.(string), what}}
 }
 
-// asksListeners reports whether the batch asks who listens. In a Cluster that cannot be known.
+// asksListeners reports whether the batch asks for the number of listeners. In a Cluster nobody knows it.
 func (b *Batch) asksListeners() bool { return b.Deletes != ByScript && b.loud > 0 && !b.Cluster }
 
-// encodeAnnouncements appends the question who listens, and the announcements that the batch
-// before has left.
+// encodeAnnouncements appends the question for listeners, and the last batch's announcements.
 func (b *Batch) encodeAnnouncements() {
 	if b.asksListeners() {
 		b.cmds = append(b.cmds, askListeners)
@@ -180,9 +176,9 @@ func (b *Batch) encodeAnnouncements() {
 	}
 }
 
-// decodeAnnouncements reads the replies to that, and returns the releases of the batch that are
-// to be announced now: those which have deleted, or may have when they were sent before. Where
-// nobody tells who listens, somebody does.
+// decodeAnnouncements reads the replies, and returns the releases of the batch that are to be announced now:
+// those that deleted a key, or may have in an earlier sending. Where nobody tells the number of listeners,
+// there is somebody.
 func (b *Batch) decodeAnnouncements(next func(int) []driver.Reply) (unpublished []*Part) {
 	listeners := int64(1)
 	if b.asksListeners() {
@@ -219,8 +215,8 @@ func (b *Batch) notePublished(p *Part, replies []driver.Reply) {
 	}
 }
 
-// releaseSum reads the sum of the release script, and that over the keys whose announcements have
-// reached somebody.
+// releaseSum reads the sum of the release script, and the sum over keys whose announcements have reached
+// somebody.
 func releaseSum(reply driver.Reply) (sum driver.Reply, heard int64) {
 	if reply.Kind == driver.Array && len(reply.Elems) == 2 && reply.Elems[1].Kind == driver.Integer {
 		return reply.Elems[0], reply.Elems[1].Int
@@ -228,8 +224,8 @@ func releaseSum(reply driver.Reply) (sum driver.Reply, heard int64) {
 	return reply, 0
 }
 
-// holdsNoLock reports whether a node has refused a group because one of its keys holds something
-// else: that says nothing of other groups.
+// holdsNoLock reports whether a node has refused a group because a key of it holds something else: other
+// groups are not concerned.
 func holdsNoLock(reply driver.Reply) bool {
 	return reply.Kind == driver.Failure && strings.Contains(reply.Str, "WRONGTYPE")
 }

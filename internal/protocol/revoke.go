@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// Tombstone returns one that nobody can guess.
+// Tombstone returns a tombstone that nobody can guess.
 func (r Random) Tombstone(reason string) string {
 	if reason != "" {
 		reason = ":" + reason
@@ -17,17 +17,17 @@ func (r Random) Tombstone(reason string) string {
 	return RevokedPrefix + r.Nonce() + reason
 }
 
-// A Revocation puts a tombstone in the place of what a key holds.
+// A Revocation puts a tombstone in the place of a key's value.
 type Revocation struct {
-	Key       any // as the nodes know it
+	Key       any // the nodes' name
 	Value     string
-	Readers   []string // of whom one has to be there, if Value is [SharedValue]
+	Readers   []string // one of them has to be there, if Value is [SharedValue]
 	Tombstone string
 	Endless   bool          // the key was seen without an expiry
-	Longest   time.Duration // for which the tombstone is there then
+	Longest   time.Duration // the greatest time left of the tombstone
 }
 
-// errNoRevoke is of nodes that cannot compare and set.
+// errNoRevoke is the refusal of nodes that cannot compare and set.
 var errNoRevoke = fmt.Errorf("%w to revoke locks on: it runs no scripts, and has no SET with IFEQ (Valkey 8.1, Redis 8.4)", fault.ErrNode)
 
 // Encode returns the commands for a node. Every tombstone at the key is there for the least time
@@ -50,7 +50,7 @@ func (r *Revocation) Encode(d Dialect, least time.Duration) ([]driver.Command, e
 	} else {
 		command("SET", r.Key, r.Tombstone, "IFEQ", r.Value, "KEEPTTL")
 	}
-	if least > 0 { // whoever has the key: it is never cut
+	if least > 0 { // never cut, whoever has the key
 		command("PEXPIRE", r.Key, Milliseconds(least), "GT")
 	}
 	command("GET", r.Key)
@@ -73,11 +73,11 @@ func (r *Revocation) script(least time.Duration) driver.Command {
 	return driver.Command{Args: args, FirstKey: 3, Keys: len(keys)}
 }
 
-// A Grave is what a node has at a key behind a revocation.
+// A Grave is a node's key after a revocation.
 type Grave struct {
 	Tombstone bool
 	Taken     bool          // something else has the key
-	Left      time.Duration // for which the node has the key at most from the reply on; 0: without an expiry, or it has none
+	Left      time.Duration // the key's greatest time left, from the reply on; 0: no expiry, or no key
 }
 
 // Decode reads the node's replies.
@@ -107,7 +107,7 @@ func (r *Revocation) Decode(d Dialect, replies []driver.Reply) (g Grave, err err
 	return g, nil
 }
 
-// EncodeFree returns the commands that delete the tombstone, and announce that the key is free.
+// EncodeFree returns the commands that delete the tombstone, and announce the free key.
 func (r *Revocation) EncodeFree(d Dialect) ([]driver.Command, error) {
 	switch {
 	case d.Deletes != ByScript:

@@ -12,13 +12,12 @@ import (
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// Commands are a set of those that a node is asked about: see [known].
+// Commands are a set of the [known] commands.
 type Commands uint32
 
-// known are the commands without which a lock would be taken, and then fail under contention, or
-// when it is prolonged or released; and how many arguments each may have, the first of which is a
-// key. What the library can do without, as INFO and PUBLISH, is none of them. The first two run
-// scripts, and tell by themselves whether they are there.
+// known are the commands without which a lock would be taken, and then fail under contention, at a renewal
+// or at its release; and how many arguments each may have, the first of which is a key. INFO and PUBLISH are
+// not among them: the library can do without. The first two run scripts, and are tried by themselves.
 var known = [...]struct {
 	name string
 	args int
@@ -47,10 +46,10 @@ var known = [...]struct {
 	{"hgetall", 1},
 }
 
-// scripting are those that run scripts.
+// scripting are the commands that run scripts.
 const scripting Commands = 1<<0 | 1<<1
 
-// named returns the set of commands with these names, of those that are known.
+// named returns the set of known commands with these names.
 func named(names ...string) (set Commands) {
 	for i, command := range known {
 		if slices.Contains(names, command.name) {
@@ -70,8 +69,7 @@ func (c Commands) names() (all []string) {
 	return all
 }
 
-// What the kinds of locks need. Plain ones do without the time and without lines, and a fence
-// without being trimmed.
+// Needs of the kinds of locks. Plain locks do without the time and without lines, a fence without trims.
 var (
 	needsPlain  = named(acl.Locks.Commands...) &^ named("time")
 	needsFence  = named("zadd", "zscore")
@@ -82,7 +80,8 @@ var (
 	needsWaits  = named(acl.Locks.Commands...) | named(acl.Deadlocks.Commands...)
 )
 
-// askRights asks a node what it does not run. The key is one that the user is about to use.
+// askRights asks a node for the commands that it does not run. The key is the user's next, for the user may
+// use no others.
 func askRights(key any) driver.Command {
 	return driver.Command{Args: []any{"EVAL", scripts.Rights.Source, "0", key, asked}}
 }
@@ -96,11 +95,11 @@ var asked = func() any {
 	return strings.Join(all, " ")
 }()
 
-// ofKeys are the commands that have one.
+// ofKeys are the commands with a key.
 var ofKeys = ^(scripting | named("time")) & (1<<len(known) - 1)
 
-// readRights reads the reply. Where all commands on the key are forbidden, the key is, of which the
-// first command tells.
+// readRights reads the reply. Where all commands on the key are forbidden, the key itself is forbidden, as
+// the first command tells.
 func readRights(reply driver.Reply) (unknown, forbidden Commands) {
 	for _, lack := range reply.Elems {
 		switch name, no := strings.CutPrefix(lack.Str, "-"); {
@@ -116,7 +115,7 @@ func readRights(reply driver.Reply) (unknown, forbidden Commands) {
 	return unknown, forbidden
 }
 
-// Refuses says why a node cannot take what op is about, its fence included, or nil.
+// Refuses says why a node cannot take op, its fence included; nil: it can.
 func (d Dialect) Refuses(op *Op, fenced bool) error {
 	switch {
 	case !d.Scriptless:

@@ -4,7 +4,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// substitutes reports whether p runs the script that sets keys at a node that has to do without.
+// substitutes reports whether p runs a substitute of the hold script at this node.
 func (d Dialect) substitutes(p *Part) bool {
 	if p.Op.lineless {
 		return d.Scriptless || d.Lineless
@@ -18,15 +18,14 @@ func (d Dialect) forbidsLine(p *Part, replies []driver.Reply) bool {
 	return p.Op.lineless && !d.substitutes(p) && len(replies) > 0 && (Says(replies[0], "NOPERM") || Lacks(replies[:1]))
 }
 
-// hold appends the commands that replace the script.
+// hold appends the substitute's commands.
 //
-// The first sending sets the key where it is missing, and asks who has it. If that is the token
-// itself, a second sending prolongs its lease: only the holder's lease may be prolonged, and none
-// may be cut, whatever was given up and arrives late; no command does both. So the second
-// prolongs whatever is there (what another has taken meanwhile lives longer then, if its holder
-// dies), never cuts, and asks once more who has it. A token that is given away is overwritten in
-// the first: so either that happens, or the key was missing, but a late one never does both, and
-// what was deleted in between does not come back.
+// The first sending sets the key where it is missing, and asks for the holder. If the token itself holds the
+// key, a second sending prolongs the lease. No single command prolongs the holder's lease alone and never
+// cuts a lease, whatever was given up and arrives late. So the second sending prolongs any holder's lease
+// (another token, set meanwhile, lives longer then, if its holder dies), never cuts, and asks for the holder
+// once more. A token in Old is overwritten in the first sending: either the swap happens, or the key was
+// missing, but a late sending never does both, and a deleted token does not come back.
 func (d Dialect) hold(cmds []driver.Command, p *Part) []driver.Command {
 	command := func(args ...any) { cmds = append(cmds, driver.Command{Args: args, FirstKey: 1, Keys: 1}) }
 	if p.Op.lineless {
@@ -57,8 +56,8 @@ func (d Dialect) holdReplies(p *Part) int {
 	return len(p.Cmds)
 }
 
-// decodeHold puts the replies as the script does. More says that the token has the key, and is
-// to be prolonged by a second sending.
+// decodeHold turns the replies into the script's. More: the token has the key, and a second sending is to
+// prolong its lease.
 func (d Dialect) decodeHold(p *Part, replies []driver.Reply) (as []driver.Reply, more bool) {
 	has := func(reply driver.Reply, token any) bool {
 		return reply.Kind == driver.String && any(reply.Str) == token
@@ -103,8 +102,7 @@ func (d Dialect) decodeHold(p *Part, replies []driver.Reply) (as []driver.Reply,
 	return senseless(first), false
 }
 
-// plain is a try of one who heeds a line as a node takes it that runs no scripts: that of
-// [Exclusive].
+// plain is a line-heeding try in the form for a node without scripts: a try of [Exclusive].
 func (p *Part) plain() *Ask {
 	plain := &Ask{Op: Exclusive.Acquire, Key: p.Key, Token: p.Token, TTL: p.TTL, Waits: true, Fence: Fence{Set: p.Fence.Set}}
 	if plain.Encode(nil); p.Fence.Number != 0 {
@@ -113,7 +111,7 @@ func (p *Part) plain() *Ask {
 	return plain
 }
 
-// plainReplies puts the replies to that as take.lua does.
+// plainReplies turns the replies to plain into those of take.lua.
 func (p *Part) plainReplies(replies []driver.Reply) []driver.Reply {
 	plain := &Part{Ask: p.plain(), Reply: replies}
 	switch answer, _ := plain.Read(); {
@@ -130,11 +128,10 @@ func (p *Part) plainReplies(replies []driver.Reply) []driver.Reply {
 	case Outbid:
 		return []driver.Reply{integer(-1)}
 	}
-	return []driver.Reply{integer(1), replies[len(replies)-fenceReplies]} // it has the key, and no fence
+	return []driver.Reply{integer(1), replies[len(replies)-fenceReplies]} // the key, and no fence
 }
 
-// senseless is a reply that none of these commands has. An integer would be taken for one of the
-// script's.
+// senseless is a reply that none of these commands has. An integer would be taken for the script's.
 func senseless(reply driver.Reply) []driver.Reply {
 	if reply.Kind == driver.Integer {
 		reply.Int = -1

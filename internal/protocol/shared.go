@@ -14,8 +14,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// Shared is the lock that several tokens hold, and nobody alone meanwhile: the key's value is
-// [SharedValue], and its readers are kept beside it.
+// Shared is the lock of several tokens, and of nobody alone meanwhile: the key's value is [SharedValue], and
+// its readers are kept beside the key.
 var Shared = &Kind{
 	Joins:   true,
 	Acquire: &Op{Verb: Acquiring, needs: needsShared, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
@@ -26,7 +26,7 @@ var Shared = &Kind{
 	Look:    &Op{Verb: Looking, Sides: true, encode: encodeLook, decode: decodeLook},
 }
 
-// SharedAgain is [Shared] for a caller who has the key so already. Nobody in line keeps it out, or
+// SharedAgain is [Shared] for a caller that shares the key already. Nobody in line keeps the caller out, or
 // the two would wait for each other.
 var SharedAgain = func() *Kind {
 	k, acquire := *Shared, *Shared.Acquire
@@ -35,17 +35,16 @@ var SharedAgain = func() *Kind {
 	return &k
 }()
 
-// A conversion gives the key from one token of a hold to another, Old or the ask's own.
+// A conversion gives the key from one token of a lock to another: from Old or to Old.
 var (
 	// Downgrade makes the writer's token Old a reader's.
 	Downgrade = &Op{Verb: Downgrading, Besides: lease.Frees, needs: needsShared, Sides: true, mode: turn, grouping: withReaders, decode: decodeShare}
 	// Upgrade makes the only reader, Old, a writer.
 	Upgrade = &Op{Verb: Upgrading, Besides: lease.Frees, needs: needsShared, Sides: true, encode: encodeRaise, decode: decodeRaise, fence: decodeFence, holder: holderAtRaise}
-	// Revert takes away a writer's token where it is left while the hold goes on as the reader
-	// Old, which gets its place.
+	// Revert takes away a writer's token while the lock goes on as the reader Old, which gets its place.
 	Revert = &Op{Verb: Releasing, Besides: lease.Sets, Sides: true, mode: back, grouping: withReaders, decode: decodeRelease}
-	// ReleaseBoth takes away a token of a hold that is over, and its other one, Old, which a late
-	// Revert may have put there.
+	// ReleaseBoth takes away a token of an ended lock, and its other token Old, which a late Revert may have
+	// put there.
 	ReleaseBoth = &Op{Verb: Releasing, Besides: lease.Frees, Sides: true, grouping: withReaders, decode: decodeRelease}
 )
 
@@ -57,14 +56,14 @@ const (
 	back = "back"
 )
 
-// SharedValue is the value of a key that has readers. To every client that takes it for a lock of
-// its own kind it is somebody else's.
+// SharedValue is the value of a key with readers. To every client that takes it for a lock of its own kind
+// it is somebody else's token.
 const SharedValue = TokenMark + "shared"
 
 // Sides are the keys beside a key that may be shared.
 type Sides struct {
 	Readers any // by their expiry
-	Line    any // of those who wait
+	Line    any // of waiters
 }
 
 // NewSides names them.
@@ -75,7 +74,7 @@ func NewSides(key string) *Sides {
 // errNoScripts keeps a node from sharing keys.
 var errNoScripts = fmt.Errorf("%w for shared locks: it runs no scripts, without which nobody shares keys", fault.ErrNode)
 
-// compare orders the readers' parts of a batch so that those of one command are neighbours.
+// compare orders the readers' parts of a batch: parts of one command become neighbours.
 func compare(a, b *Part) int {
 	return cmp.Or(
 		strings.Compare(a.Key.(string), b.Key.(string)),
@@ -95,7 +94,7 @@ func (p *Part) joining() *Line {
 	return p.Line
 }
 
-// compareLines orders lines by what scripts take of them.
+// compareLines orders lines by their arguments for scripts.
 func compareLines(a, b *Line) int {
 	if a == b || a == nil || b == nil {
 		return 0
@@ -106,7 +105,7 @@ func compareLines(a, b *Line) int {
 	)
 }
 
-// raises is the number that a part raises the counter to; 0: none.
+// raises is the number to which a part raises the counter; 0: none.
 func raises(p *Part) int64 {
 	if p.Op.mode == join {
 		return 0
@@ -114,7 +113,7 @@ func raises(p *Part) int64 {
 	return p.Fence.Number
 }
 
-// flags are what else tells two commands apart.
+// flags are the remaining differences between two commands.
 func flags(p *Part) (sum int) {
 	if p.Loud {
 		sum++
@@ -125,7 +124,7 @@ func flags(p *Part) (sum int) {
 	return sum
 }
 
-// run returns the first of the parts that go as one command. Those that name two tokens go alone.
+// run returns the first parts that go as one command. Parts with two tokens go alone.
 func run(parts []*Part) []*Part {
 	n := 1
 	for n < min(len(parts), MaxGroup) && parts[0].Old == nil && compare(parts[0], parts[n]) == 0 {
@@ -134,8 +133,8 @@ func run(parts []*Part) []*Part {
 	return parts[:n]
 }
 
-// encodeReaders appends the commands of the parts of readers: one for those of a key that ask for
-// the same. Their order does not matter, for they are of different tokens.
+// encodeReaders appends the commands of the readers' parts: one for equal parts of a key. Their order does
+// not matter, for their tokens differ.
 func (b *Batch) encodeReaders() {
 	slices.SortStableFunc(b.Buffer.readers, compare)
 	for rest := b.Buffer.readers; len(rest) > 0; {
@@ -155,7 +154,7 @@ func (b *Batch) encodeReaders() {
 	}
 }
 
-// decodeShare reads whether a token shares the key now, or has it alone.
+// decodeShare reads whether a token shares the key now, or holds it alone.
 func decodeShare(a *Ask, replies []driver.Reply) (Answer, error) {
 	switch reply := replies[0]; {
 	case reply.Kind == driver.Integer && reply.Int == 1:
@@ -167,7 +166,7 @@ func decodeShare(a *Ask, replies []driver.Reply) (Answer, error) {
 	}
 }
 
-// decodeNumber reads the counter, or the floor above it, that comes with a grant.
+// decodeNumber reads the counter, or the floor above it, in a grant.
 func decodeNumber(_ *Ask, replies []driver.Reply) (Answer, error) {
 	if number, ok := score(replies[1]); !ok || number == 0 {
 		return Failed, fenceRefused(replies[1])
@@ -175,13 +174,13 @@ func decodeNumber(_ *Ask, replies []driver.Reply) (Answer, error) {
 	return Granted, nil
 }
 
-// Number is the number that came with a grant.
+// Number is the number in a grant.
 func (p *Part) Number() int64 {
 	number, _ := score(p.Reply[1])
 	return number
 }
 
-// holderAtShare reads who keeps a token out, a holder or one who waits, and for how long.
+// holderAtShare reads who keeps a token out, a holder or a waiter, and for how long.
 func holderAtShare(p *Part) (token string, left time.Duration, ok bool) {
 	if len(p.Reply) < shareReplies {
 		return "", 0, false
@@ -204,7 +203,7 @@ func decodeRaise(a *Ask, replies []driver.Reply) (Answer, error) {
 	return Failed, forbidden(a, replies[0], acl.Shared)
 }
 
-// holderAtRaise reads who keeps it out, and for how long.
+// holderAtRaise reads who keeps the reader from becoming the writer, and for how long.
 func holderAtRaise(p *Part) (token string, left time.Duration, ok bool) {
 	elems := p.Reply[0].Elems
 	if len(elems) < 3 {

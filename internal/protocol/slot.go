@@ -11,23 +11,23 @@ import (
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// A Semaphore is the places of so many permits. Each slot is a key that one token holds, so that
-// votes are counted slot by slot, as those of an exclusive lock: two holders of one slot have a
-// node in common. Votes for different slots are never counted together: N nodes with k slots have
-// N·k places, which is room for more than k quorums.
+// A Semaphore is the slots for n permits. Each slot is a key that one token holds, and votes are counted
+// slot by slot, as for an exclusive lock: two holders of a slot have a node in common. Votes for different
+// slots are never counted together: N nodes with k slots have N·k places, which is room for more than k
+// quorums.
 type Semaphore struct {
 	Slots []*Kind // of one permit: each slot
 
 	count any   // the permits, as servers take them
-	key   any   // where the nodes keep that
-	line  any   // where they keep who waits
+	key   any   // where the nodes keep the number of permits
+	line  any   // where the nodes keep the waiters
 	slots []any // the keys of all slots
 }
 
 // MaxPermits is the most permits of a semaphore. Package redlock documents it.
 const MaxPermits = 128
 
-// NewSemaphore returns the semaphore of a key as the nodes know it.
+// NewSemaphore returns the semaphore of a key, by the nodes' name.
 func NewSemaphore(key string, permits int) *Semaphore {
 	s := &Semaphore{count: strconv.Itoa(permits)}
 	s.key, s.line = Beside(RolePermits, key), Beside(RolePool, key)
@@ -50,8 +50,8 @@ func NewSemaphore(key string, permits int) *Semaphore {
 	return s
 }
 
-// Together is the kind of several permits: the slots at these places, which one token holds as the
-// keys of [Together].
+// Together is the kind of several permits: the slots at these places, which one token holds as the keys of
+// [Together].
 func (s *Semaphore) Together(places []int) *Kind {
 	keys := &Many{unscripted: errScriptlessSlots, together: true}
 	for _, place := range places {
@@ -74,11 +74,11 @@ func fenceOfTake(a *Ask, replies []driver.Reply) (Answer, error) {
 	return decodeFenceAll(a, replies[:1])
 }
 
-// Line names where the nodes keep who waits for permits.
+// Line names where the nodes keep waiters for permits.
 func (s *Semaphore) Line() string { return s.line.(string) }
 
-// encodeTry runs the script on slots that others may have. It also says which ones are free, and
-// heeds who waits.
+// encodeTry runs the script on slots that others may have. The script also tells which slots are free, and
+// heeds waiters.
 func (s *Semaphore) encodeTry(a *Ask, m *Memory) []driver.Command {
 	number, slots, sets := any("0"), []any{a.Key}, []any(nil)
 	if a.Many != nil {
@@ -98,9 +98,9 @@ func (s *Semaphore) encodeTry(a *Ask, m *Memory) []driver.Command {
 	return append(m.cmds[:0], driver.Command{Args: args, FirstKey: 3, Keys: count})
 }
 
-// counted puts the count of the permits behind the commands for slots that a token has: the token of
-// that key. It has a command of its own, for it lives longer than a slot and need not be where that
-// is: a Redis Cluster that moves their slot has one of the two at another server for a while.
+// counted puts the number of permits behind the commands for a token's slots. The number has a command of
+// its own, for it lives longer than a slot and may be elsewhere: while a Redis Cluster moves their hash
+// slot, one of the two is at another server.
 func (s *Semaphore) counted(encode func(*Ask, *Memory) []driver.Command) func(*Ask, *Memory) []driver.Command {
 	return func(a *Ask, m *Memory) []driver.Command {
 		count := &Ask{Key: s.key, Token: s.count, TTL: doubled(a.TTL)}
@@ -108,14 +108,15 @@ func (s *Semaphore) counted(encode func(*Ask, *Memory) []driver.Command) func(*A
 	}
 }
 
-// doubled is twice a time as servers take it: a count is kept for twice as long as its slots.
+// doubled is twice a time in the servers' form: the number of permits is kept for twice as long as the
+// slots.
 func doubled(milliseconds any) any {
-	ms, _ := strconv.ParseInt(milliseconds.(string), 10, 64) // which it is
+	ms, _ := strconv.ParseInt(milliseconds.(string), 10, 64) // a number in this form
 	return strconv.FormatInt(2*ms, 10)
 }
 
-// decodeCounted reads the replies to that: the node may count another number, and says nothing of it
-// where its slot is moved and the count is at another server already.
+// decodeCounted reads the replies: the node may count another number of permits, and tells none where its
+// slot is moved and the number is at another server already.
 func (s *Semaphore) decodeCounted(decode func(*Ask, []driver.Reply) (Answer, error)) func(*Ask, []driver.Reply) (Answer, error) {
 	return func(a *Ask, replies []driver.Reply) (Answer, error) {
 		count := replies[1]
@@ -134,12 +135,12 @@ func (s *Semaphore) decodeCounted(decode func(*Ask, []driver.Reply) (Answer, err
 	}
 }
 
-// otherCount is why a node gives no permits: it counts others.
+// otherCount is why a node gives no permits: it counts another number.
 func (s *Semaphore) otherCount(others string) error {
 	return fmt.Errorf("%w: this client counts %s, and others %s: give all clients of the semaphore the same number, and wait for two TTLs after the last permit of the other", fault.ErrPermits, s.count, others)
 }
 
-// decode reads what a node replies to a try.
+// decode reads a node's replies to a try.
 func (s *Semaphore) decode(a *Ask, replies []driver.Reply) (Answer, error) {
 	switch reply := replies[0]; {
 	case reply.Kind == driver.Integer && reply.Int >= least(a) && reply.Int <= setAnew:
@@ -153,7 +154,7 @@ func (s *Semaphore) decode(a *Ask, replies []driver.Reply) (Answer, error) {
 	}
 }
 
-// least is the least that grants: of several slots 0 says that a number was not accepted.
+// least is the least grant: for several slots, 0 says that a number was not accepted.
 func least(a *Ask) int64 {
 	if a.Many != nil {
 		return 0
@@ -161,7 +162,7 @@ func least(a *Ask) int64 {
 	return 1
 }
 
-// permits words a number of permits that a node counts, unless it is none.
+// permits words a node's number of permits, unless there is none.
 func permits(text string) string {
 	if n, err := strconv.Atoi(text); err == nil {
 		return strconv.Itoa(n)
@@ -169,16 +170,15 @@ func permits(text string) string {
 	return "something that is no number"
 }
 
-// A refusal is an array: who has a slot, the least PTTL of all slots, which are there, the time,
-// and for how long a ticket is in the way.
+// A refusal is an array: the token at a slot, the least PTTL of all slots, the free slots, the time, and for
+// how long a ticket is in the way.
 func isRefusal(reply driver.Reply) bool {
 	return reply.Kind == driver.Array && len(reply.Elems) == 5 &&
 		reply.Elems[0].Kind == driver.String && reply.Elems[1].Kind == driver.Integer && reply.Elems[2].Kind == driver.String &&
 		reply.Elems[3].Kind == driver.Integer && reply.Elems[4].Kind == driver.Integer
 }
 
-// holderOfSlot reads who has the slot, and how long it takes at least until one of them is free, or
-// not kept any more.
+// holderOfSlot reads the token at the slot, and the least time until a slot is free, or no longer kept.
 func holderOfSlot(p *Part) (token string, left time.Duration, ok bool) {
 	if !isRefusal(p.Reply[0]) {
 		return "", 0, false
@@ -191,8 +191,8 @@ func holderOfSlot(p *Part) (token string, left time.Duration, ok bool) {
 	return token, left, ok
 }
 
-// SlotTaken reports whether a node that has refused a slot says that somebody has the one at
-// this place. Ok is false where it says nothing of it.
+// SlotTaken reports whether a refusing node says that the slot at this place is taken. Ok is false where the
+// node does not tell.
 func (p *Part) SlotTaken(place int) (taken, ok bool) {
 	if len(p.Reply) == 0 || !isRefusal(p.Reply[0]) {
 		return false, false
@@ -204,8 +204,7 @@ func (p *Part) SlotTaken(place int) (taken, ok bool) {
 	return slots[place] == '1', true
 }
 
-// Kept is for how long a node that has refused a slot keeps it for somebody who waits for several
-// permits; 0: it does not.
+// Kept is for how long a refusing node keeps a slot for a waiter for several permits; 0: it does not.
 func (p *Part) Kept() time.Duration {
 	if len(p.Reply) == 0 || !isRefusal(p.Reply[0]) {
 		return 0

@@ -8,47 +8,48 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acl"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// A Ticket is what a waiter leaves in the lines that the nodes keep beside its keys: see line.lua.
-// It is advice, and only makes nodes refuse: the keys alone give votes.
+// A Ticket is left by a waiter in the lines that the nodes keep beside its keys: see line.lua. A ticket is
+// advice, and only makes nodes refuse: the keys alone give votes.
 type Ticket struct {
 	Class  Class
-	Number int    // the waiter's priority in seconds, or how many keys or permits it wants
-	Name   string // its Locker's; where it wants several, with the number of the wait behind a dot
+	Number int    // the waiter's priority in seconds, or the number of wanted keys or permits
+	Name   string // its Locker's name; for a set, with the number of the wait behind a dot
 	Rank   int64  // when the wait began, by the nodes' clocks, in microseconds, less the priority; 0: behind all
 }
 
-// A Class is what a ticket waits for.
+// A Class is what a ticket's waiter wants.
 type Class string
 
 // The classes.
 const (
 	WantsOne     Class = "x" // one key or permit, alone
 	WantsSeveral Class = "s" // several keys or permits
-	WantsToRead  Class = "r" // one key, beside others that read it
+	WantsToRead  Class = "r" // one key, beside other readers
 )
 
-// String is how the nodes call it.
+// String is the nodes' name of the ticket.
 func (t *Ticket) String() string { return string(t.Class) + strconv.Itoa(t.Number) + ":" + t.Name }
 
-// A Line is what a try says to the lines of its keys.
+// A Line is a try's message to the lines of its keys.
 type Line struct {
 	Ticket
 	Stays bool  // the ticket is left there
 	Shy   bool  // only where other tickets are, or others listen
 	Under bool  // the caller works under locks
-	Held  []any // the lines of what the caller's context holds: a waiter there waits for the caller
-	Most  int   // of permits: a waiter that wants more waits for those that the context holds
-	Pool  any   // the line for permits; nil: it is about those of keys
+	Held  []any // the lines of the keys of the caller's context: a waiter there waits for the caller
+	Most  int   // of permits: a waiter that wants more waits for the caller's
+	Pool  any   // the line for permits; nil: the lines of keys
 }
 
-// Lane is the queue at each node for those of a wait's tries for the key that leave the ticket.
-func (l *Line) Lane(key string) any { return key + "\x00" + l.String() }
+// Lane is the queue at each node for a Locker's tries that leave a ticket for the key.
+func (l *Line) Lane(key string) any { return key + "\x00" + l.Name }
 
-// args are what scripts take of it: the rank, the ticket, and for how long that stays.
+// args are the arguments for scripts: the rank, the ticket, and its life.
 func (l *Line) args() []any {
 	stays := any("0")
 	if l.Stays {
@@ -57,10 +58,7 @@ func (l *Line) args() []any {
 	return []any{strconv.FormatInt(l.Rank, 10), l.String(), stays}
 }
 
-// TicketTTL is how long a ticket counts that is not left anew.
-const TicketTTL = 1500 * time.Millisecond
-
-var ticketTTL = Milliseconds(TicketTTL)
+var ticketTTL = Milliseconds(acquire.TicketLife)
 
 // Fair is the exclusive lock whose waiters are served in the order of their tickets.
 var Fair = func() *Kind {
@@ -70,8 +68,7 @@ var Fair = func() *Kind {
 	return &k
 }()
 
-// InLine is the exclusive lock of a waiter that has a ticket where scripts run. At other nodes it is
-// the plain one.
+// InLine is the exclusive lock of a waiter with a ticket, where scripts run; at other nodes the plain one.
 var InLine = func() *Kind {
 	k := *Fair
 	acquire := *Fair.Acquire
@@ -80,15 +77,14 @@ var InLine = func() *Kind {
 	return &k
 }()
 
-// LineOf is where the nodes keep the tickets for a key, as they know it.
+// LineOf is where the nodes keep the tickets for a key, by their name of it.
 func LineOf(key string) any { return Beside(RoleLine, key) }
 
-// LeastRank is above the scores in a line that are the times until which tickets count, and below
-// the ranks.
+// LeastRank is above the scores in a line that are ends of tickets' lives, and below the ranks.
 const LeastRank = "100000000000000"
 
-// Tickets counts those that are live by the node's clock, of those times with the tickets in front.
-// While the node does not tell its time all are.
+// Tickets counts the live ones, by the node's clock, of tickets with their ends. Where the node does not
+// tell its time all count.
 func Tickets(times []string, now time.Time) (live int) {
 	for i := 0; i+1 < len(times); i += 2 {
 		if until, err := strconv.ParseFloat(times[i+1], 64); err == nil && until > float64(now.UnixMilli()) {
@@ -110,7 +106,7 @@ func (a *Ask) lines() []any {
 	return lines
 }
 
-// encodeTake runs the script that takes all keys or none. Heeds: it heeds the tickets in line.
+// encodeTake runs the script that takes all keys or none. Heeds: the try heeds the tickets in line.
 func encodeTake(heeds bool) func(*Ask, *Memory) []driver.Command {
 	return func(a *Ask, _ *Memory) []driver.Command {
 		all, count := slices.Clone(a.keys()), strconv.Itoa(len(a.keys()))
@@ -155,7 +151,7 @@ func decodeTake(a *Ask, replies []driver.Reply) (Answer, error) {
 	return Failed, forbidden(a, reply, acl.Sets)
 }
 
-// inTheWay reads a refusal, and the name of the key that is in the way; nil: it is none.
+// inTheWay reads a refusal, and the name of the key in the way; nil: no refusal.
 func inTheWay(a *Ask, reply driver.Reply) (way []driver.Reply, name string) {
 	if reply.Kind != driver.Array || len(reply.Elems) != 1 && len(reply.Elems) != 5 {
 		return nil, ""
@@ -170,7 +166,7 @@ func inTheWay(a *Ask, reply driver.Reply) (way []driver.Reply, name string) {
 	return reply.Elems, name
 }
 
-// refusal reads one that says who has the key in the way; nil: it is none.
+// refusal reads a refusal that names the holder of the key in the way; nil: there is none.
 func (p *Part) refusal() []driver.Reply {
 	if !p.Op.Tells() || len(p.Reply) == 0 {
 		return nil
@@ -184,7 +180,7 @@ func (p *Part) refusal() []driver.Reply {
 // decodeFenceAll reads whether all counters took the number.
 func decodeFenceAll(_ *Ask, replies []driver.Reply) (Answer, error) {
 	switch {
-	case len(replies) > 1: // of a node that runs no scripts
+	case len(replies) > 1: // of a node without scripts
 		return Failed, fenceRefused(replies[1])
 	case replies[0].Int <= 0:
 		return Outbid, nil
@@ -192,7 +188,7 @@ func decodeFenceAll(_ *Ask, replies []driver.Reply) (Answer, error) {
 	return Granted, nil
 }
 
-// holderAtTake reads who has the key that is in the way: a token, or a ticket.
+// holderAtTake reads who has the key in the way: a token, or a ticket.
 func holderAtTake(p *Part) (token string, left time.Duration, ok bool) {
 	way := p.refusal()
 	if way == nil {
@@ -202,7 +198,7 @@ func holderAtTake(p *Part) (token string, left time.Duration, ok bool) {
 	return token, timeLeft(way[2]), ok
 }
 
-// InTheWay is the name of the key that is in the way at a node that has refused several.
+// InTheWay is the name of the key in the way at a node that has refused several.
 func (p *Part) InTheWay() (name string, ok bool) {
 	if p.Many == nil || len(p.Reply) == 0 {
 		return "", false
@@ -211,8 +207,8 @@ func (p *Part) InTheWay() (name string, ok bool) {
 	return name, len(way) == 5
 }
 
-// First reports whether no ticket is in the way at a node that has refused, or of permits none is
-// in line; ok is false if it does not say.
+// First reports whether no ticket is in the way at a refusing node, or for permits whether none is in line;
+// ok is false if the node does not tell.
 func (p *Part) First() (first, ok bool) {
 	if way := p.refusal(); way != nil {
 		return way[4].Kind == driver.Integer && way[4].Int&1 == 1, true
@@ -239,12 +235,12 @@ func (p *Part) Left() (left, ok bool) {
 	return true, true
 }
 
-// Crowded reports whether other tickets are in line, at a node that has granted the keys.
+// Crowded reports whether other tickets are in line, at a granting node.
 func (p *Part) Crowded() bool {
 	return p.Line != nil && len(p.Reply) > 0 && p.Reply[0].Kind == driver.Integer && p.Reply[0].Int != 0 && p.Reply[0].Int%2 == 0
 }
 
-// Clock is the time by the clock of a node that has refused and told it, in microseconds.
+// Clock is a refusing node's time by its own clock, in microseconds, if told.
 func (p *Part) Clock() (micros int64, ok bool) {
 	if way := p.refusal(); way != nil {
 		return way[3].Int, way[3].Kind == driver.Integer && way[3].Int > 0
@@ -258,39 +254,49 @@ func (p *Part) Clock() (micros int64, ok bool) {
 	return 0, false
 }
 
-// Leave takes a ticket out of lines, which are those of keys or of permits. Any answer will do: one
-// that stays there counts no longer than [TicketTTL]. It goes behind the tries that came before,
-// which may have left it there.
+// Leave takes a ticket out of the lines of keys or of permits. Any answer will do: a ticket that stays
+// counts no longer than [acquire.TicketLife]. Leave goes behind earlier tries, which may have left the
+// ticket.
 var Leave = &Op{Verb: Leaving, decode: anyReply}
 
-// LeaveLine are the commands for that: they take the ask's ticket out of its lines. The first ticket
-// then is told. Next is the ticket of the Locker's next waiter, which stands there from now on; nil: there is none.
-func (a *Ask) LeaveLine(next *Ticket) []driver.Command { return a.leave(a.Line.String(), next) }
+// LeaveLine are the commands that take the ask's ticket out of its lines. The node then tells the first
+// ticket. Next is the ticket of the Locker's next waiter, which is put there; nil: none.
+func (a *Ask) LeaveLine(next *Ticket) []driver.Command {
+	return []driver.Command{a.leave(a.Line.String(), "", next)}
+}
 
-// CallNext makes a release one that tells the first in line that the key is free, in place of all
-// who listen: see leave.lua.
+// CallNext makes a release tell the first in line that the key is free, in place of all listeners: see
+// leave.lua.
 func (a *Ask) CallNext() {
-	a.Op, a.Loud, a.Cmds = releaseInLine, false, append([]driver.Command{scripts.Leave.One(nil, a.Key, "", WakeChannel, a.Token)}, a.leave("", nil)...)
+	a.Op, a.Loud, a.Cmds = releaseInLine, false, []driver.Command{a.leave("", a.Token, nil)}
 }
 
 var releaseInLine = &Op{Verb: Releasing, decode: decodeRelease, unscripted: errScriptlessLine}
 
-func (a *Ask) leave(ticket string, next *Ticket) []driver.Command {
+// callsNextApart reports whether the node takes the release of [Ask.CallNext] as two commands.
+func (b *Batch) callsNextApart(p *Part) bool { return b.Cluster && p.Op == releaseInLine }
+
+// apart are the two commands.
+func (a *Ask) apart() []driver.Command {
+	return []driver.Command{scripts.Leave.One(nil, a.Key, "", WakeChannel, a.Token), a.leave("", "", nil)}
+}
+
+func (a *Ask) leave(ticket string, token any, next *Ticket) driver.Command {
 	keys, lines := a.keys(), a.lines()
 	if a.Line != nil && a.Line.Pool != nil {
 		keys = lines
 	}
 	all := slices.Concat(keys, lines)
 	args := append(scripts.Leave.Call(make([]any, 0, 9+len(all)), len(all)), all...)
-	args = append(args, ticket, WakeChannel, "")
+	args = append(args, ticket, WakeChannel, token)
 	if next != nil {
 		args = append(args, strconv.FormatInt(next.Rank, 10), next.String(), ticketTTL)
 	}
-	return []driver.Command{{Args: args, FirstKey: 3, Keys: len(all)}}
+	return driver.Command{Args: args, FirstKey: 3, Keys: len(all)}
 }
 
-// near are those lines of what the caller holds that a Redis Cluster keeps on the key's server.
-// Tickets in the others rest now and then.
+// near are the lines of the caller's keys that a Redis Cluster keeps on the key's server. Tickets in the
+// other lines rest now and then.
 func (l *Line) near(key any) (held []any) {
 	for _, line := range l.Held {
 		if hashTag(line.(string)) == hashTag(key.(string)) {

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// TokenMark begins every token that this library makes, so that a waiter can tell a holder
-// whose release will be announced from a client of another library.
+// TokenMark begins every token of this library, so that a waiter can tell a holder whose release will be
+// announced from a client of another library.
 const TokenMark = "ql:"
 
 // Random returns 128 bits that nobody can guess, and that were never returned before.
@@ -19,11 +19,11 @@ type Random func() [16]byte
 // nonceEnd is where the random part of a token ends.
 const nonceEnd = len(TokenMark) + 32
 
-// sinceBase is that of the digits of a time in a token.
+// sinceBase is the base of a time in a token.
 const sinceBase = 36
 
-// Token returns a token that nobody can guess and that was never used before. It ends with the
-// time, by this machine's clock, and the name of its owner; "": it has neither.
+// Token returns a token that nobody can guess and that was never used before. Its end is the time, by this
+// machine's clock, and the owner's name; "": neither.
 func (r Random) Token(owner string) string {
 	bits := r()
 	token := make([]byte, nonceEnd, nonceEnd+len("@mig8j0w1:")+len(owner))
@@ -36,7 +36,7 @@ func (r Random) Token(owner string) string {
 	return string(token)
 }
 
-// Owner returns the name of the owner that a token ends with, or "".
+// Owner returns the name of the owner at the end of a token, or "".
 func Owner(token string) string {
 	_, owner := signature(token)
 	return owner
@@ -51,8 +51,8 @@ func Since(token string) (t time.Time) {
 	return t
 }
 
-// signature is what stands behind the random part of a token: the digits of a time, and an owner.
-// Others may have written it.
+// signature is the end of a token behind its random part: the digits of a time, and an owner. Others may
+// have written it.
 func signature(token string) (since, owner string) {
 	if !Marked(token) || len(token) < nonceEnd+2 {
 		return "", ""
@@ -67,8 +67,8 @@ func signature(token string) (since, owner string) {
 // MaxName is the longest name of an owner, in bytes.
 const MaxName = 1 << 10
 
-// IsName reports whether an owner may be called so: by printable characters, which need no escape
-// in a message, a log or a terminal.
+// IsName reports whether an owner may have this name: printable characters, which need no escape in a
+// message, a log or a terminal.
 func IsName(name string) bool {
 	return name != "" && len(name) <= MaxName && utf8.ValidString(name) &&
 		strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
@@ -80,12 +80,11 @@ func (r Random) Nonce() string {
 	return hex.EncodeToString(bits[:])
 }
 
-// Marked reports whether a token is of this library's making, so that its release will be
-// announced.
+// Marked reports whether a token is of this library's making: then its release will be announced.
 func Marked(token string) bool { return strings.HasPrefix(token, TokenMark) }
 
-// Digits are the first four of a token's random part: they tell holders apart, and nobody can guess
-// the others by them. They are "" for what is no token of this library's making.
+// Digits are the first four digits of a token's random part: they tell holders apart, and the rest cannot be
+// guessed by them. "": the token is of another library.
 func Digits(token string) string {
 	if !Marked(token) || len(token) < nonceEnd || len(token) > nonceEnd && token[nonceEnd] != ':' && token[nonceEnd] != '@' {
 		return ""
@@ -96,13 +95,13 @@ func Digits(token string) string {
 	return token[len(TokenMark):][:4]
 }
 
-// RevokedPrefix begins the value of a key that was taken from its holder, a tombstone: a random
-// part and, if there is one, the reason follow, as a token has them. It keeps the expiry of the
-// token that it replaces. To every client it is somebody else's token.
+// RevokedPrefix begins a tombstone, the value of a key that was taken from its holder: a random part follows
+// and, if there is one, the reason, in a token's form. A tombstone keeps the expiry of the token before. To
+// every client it is somebody else's token.
 const RevokedPrefix = TokenMark + "revoked:"
 
-// Revoked reports whether the value of a key is a tombstone, and returns its reason; "": it has
-// none that can be shown.
+// Revoked reports whether the value of a key is a tombstone, and returns its reason; "": it has none that
+// can be shown.
 func Revoked(value string) (reason string, ok bool) {
 	rest, ok := strings.CutPrefix(value, RevokedPrefix)
 	if _, reason, _ = strings.Cut(rest, ":"); !ok || !IsName(reason) {

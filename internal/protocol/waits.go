@@ -15,28 +15,27 @@ import (
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// An Edge is a wait under the lock on a key: whatever waits for that key waits for this wait. It is
+// An Edge is a wait under the lock on a key: whoever waits for the key waits for the edge's wait. Edges are
 // kept beside the key, as advice.
 type Edge struct {
-	Wait   string // the wait's name, which no other has
+	Wait   string // a unique name
 	Since  int64  // when the wait began, by the nodes' clocks, in microseconds
 	Shares bool   // the lock is a reader's
 	Reads  bool   // the wait is a reader's
 	Keys   []string
 	Owner  string   // of the lock
-	Echo   []string // the nonces that its Locker had read before it wrote this
+	Echo   []string // the nonces that its Locker had read before it wrote the edge
 }
 
-// Blocks reports whether the edge's holder keeps out who waits for its key: readers keep out no
-// readers.
+// Blocks reports whether the edge's holder keeps out a waiter for its key: readers keep out no readers.
 func (e *Edge) Blocks(reads bool) bool { return !e.Shares || !reads }
 
-// Compare orders edges by when their waits began. Of any two one did later.
+// Compare orders edges by when their waits began. Of any two, one began later.
 func (e Edge) Compare(other Edge) int {
 	return cmp.Or(cmp.Compare(e.Since, other.Since), strings.Compare(e.Wait, other.Wait))
 }
 
-// text is the edge as a node keeps it, but for Echo.
+// text is the edge in a node's form, but for Echo.
 func (e *Edge) text() string {
 	v := url.Values{"wait": {e.Wait}, "since": {strconv.FormatInt(e.Since, 10)}, "key": e.Keys}
 	if e.Shares {
@@ -54,8 +53,8 @@ func (e *Edge) text() string {
 // MaxEdges bounds the edges beside a key for a Locker, in bytes.
 const MaxEdges = 1 << 18
 
-// edgesText is what a node keeps for all waits of a Locker under the lock on a key: what it
-// echoes, and a line for each edge. If they are too many the last are left out.
+// edgesText is the form of all edges of a Locker beside a key: the echoed nonces, and a line for each edge.
+// If there are too many, the last are left out.
 func edgesText(edges []Edge, echo []string) string {
 	var b strings.Builder
 	b.WriteString(url.Values{"echo": echo}.Encode())
@@ -69,7 +68,7 @@ func edgesText(edges []Edge, echo []string) string {
 	return b.String()
 }
 
-// readEdges reads what a node has. Others may have written it.
+// readEdges reads a node's edges. Others may have written them.
 func readEdges(text string) (edges []Edge) {
 	echoes, lines, _ := strings.Cut(text, "\n")
 	echo, err := url.ParseQuery(echoes)
@@ -91,7 +90,7 @@ func readEdges(text string) (edges []Edge) {
 	return edges
 }
 
-// The names of fields, and of lines of that with nonces: what they are, and behind that whose.
+// The names of fields, and of lines with nonces: the type, and behind it the owner's name.
 const (
 	edgeField  = "wait:"
 	nonceField = "nonce:"
@@ -103,8 +102,8 @@ var Waits = &Op{Verb: &Verb{Name: "waits"}, needs: needsWaits, decode: decodeWai
 // ReadWaits is the command that reads the edges beside a key.
 func ReadWaits(key string) []driver.Command { return waitsCommand(key) }
 
-// PutEdges is the command that puts the edges of a Locker beside a key, for some time, and reads
-// the nonces there. The caller's edges are the oldest first.
+// PutEdges is the command that puts the edges of a Locker beside a key, for some time, and reads the nonces
+// there. The caller's edges are the oldest first.
 func PutEdges(key, locker string, edges []Edge, echo []string, life time.Duration) []driver.Command {
 	return waitsCommand(key, edgeField+locker, edgesText(edges, echo), Milliseconds(life))
 }
@@ -114,9 +113,8 @@ func DropEdges(key, locker string) []driver.Command {
 	return waitsCommand(key, edgeField+locker, "", "0")
 }
 
-// PutNonce is the command that asks those who wait under the lock on a key for a sign of life: they
-// echo the nonce. A wait has one nonce at a time, so that those of several do not displace each
-// other.
+// PutNonce is the command that asks the waits under the lock on a key for a sign of life: they echo the
+// nonce. Each wait has its own nonce, or the nonces of several would displace each other.
 func PutNonce(key, wait, nonce string, life time.Duration) []driver.Command {
 	return waitsCommand(key, nonceField+wait, nonce, Milliseconds(life))
 }
@@ -136,7 +134,7 @@ var Listening = NewOp("waits", false, func(replies []driver.Reply) error {
 	return nil
 })
 
-// AskListening is the command of that.
+// AskListening is the command that counts the listeners of keys.
 func AskListening(keys []string) []driver.Command {
 	args := append(make([]any, 0, 2+len(keys)), "PUBSUB", "NUMSUB")
 	for _, key := range keys {
@@ -145,7 +143,7 @@ func AskListening(keys []string) []driver.Command {
 	return []driver.Command{{Args: args}}
 }
 
-// Listeners reads for which of so many keys somebody listens; nil: the reply does not say.
+// Listeners reads for which of n keys somebody listens; nil: not told.
 func (p *Part) Listeners(keys int) []bool {
 	if len(p.Reply) == 0 || len(p.Reply[0].Elems) != 2*keys {
 		return nil
@@ -157,14 +155,14 @@ func (p *Part) Listeners(keys int) []bool {
 	return some
 }
 
-// Sight is what one node has beside a key.
+// Sight is a node's view of the waits beside a key.
 type Sight struct {
 	Micros int64 // the time by its clock
 	Edges  []Edge
 	Nonces []string
 }
 
-// SeenWaits reads what the node has said, if it has.
+// SeenWaits reads the node's replies, if there are any.
 func (p *Part) SeenWaits() (s Sight) {
 	if len(p.Reply) == 0 || !isWaits(p.Reply[0]) {
 		return s

@@ -13,10 +13,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// vote returns that of a request.
+// vote returns the vote of a request.
 func (op *Operation) vote(r *node.Request) *vote { return &op.votes[r.Index] }
 
-// Leaves notes that r is about to be sent, unless there is no need any more.
+// Leaves is called before the first byte of r is written, and notes what r may set. False: nobody needs the
+// answer, and the node finishes r unsent.
 func (op *Operation) Leaves(r *node.Request, now clockdrift.Instant) bool {
 	v := op.vote(r)
 	if op.Handoff != nil {
@@ -35,7 +36,7 @@ func (op *Operation) Leaves(r *node.Request, now clockdrift.Instant) bool {
 	return left
 }
 
-// leaves is Leaves, as far as it is about the operation's own token.
+// leaves is Leaves for the operation's own token.
 func (op *Operation) leaves(v *vote, now clockdrift.Instant) bool {
 	h, r := op.Hold, &v.Request
 	h.mu.Lock()
@@ -46,15 +47,14 @@ func (op *Operation) leaves(v *vote, now clockdrift.Instant) bool {
 	case op.Op == protocol.Leave && v.Sent == 0 && !h.goes(r.Node.Index):
 		return false
 	}
-	again := v.Sent != 0 && op.Verdict == lease.Carried && !op.Op.Lineless() // it teaches the node a script, of which a lock alone has no need
-	left := h.life.Leaves(&op.Round, &v.Vote, &h.nodes[r.Node.Index].Trace, op.heard(), again, h.spent(now), now)
+	left := h.life.Leaves(&op.Round, &v.Vote, &h.nodes[r.Node.Index].Trace, op.heard(), !op.Op.Lineless(), h.spent(now), now)
 	if left && op.Does == lease.Sets && h.Ticket != nil && op.Op.Tries && op.Line.Stays {
 		h.Ticket.sent(r.Node.Index)
 	}
 	return left
 }
 
-// sees notes the news of the token's trace at a node, which a command of another operation is about to ask for this one.
+// sees notes another operation's news of the token's trace at a node, whose command is about to leave.
 func (op *Operation) sees(index int) {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
@@ -72,7 +72,7 @@ func (op *Operation) Out(r *node.Request, now clockdrift.Instant) time.Duration 
 	return 0
 }
 
-// Answered notes what came of a sending of r: see [node.Question].
+// Answered notes the outcome of a sending of r: see [node.Question].
 func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.Instant, counts bool) {
 	h, v := op.Hold, op.vote(r)
 	answer := protocol.Failed
@@ -92,7 +92,7 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 		answer, err = r.ReadFence()
 	}
 	fate := fateOf(r, err)
-	if op.Beside != nil { // first, or there would be a moment at which no token of the lock is known to be there
+	if op.Beside != nil { // first, or for a moment no token of the lock would be known to be there
 		op.beside(v, set, fate, now)
 	}
 	if h.Ticket != nil && op.Op.Tries && op.Op.Does == lease.Sets && op.Line.Stays {
@@ -102,8 +102,8 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	}
 	h.mu.Lock()
 	if set && op.Op.Votes && r.Node.Gates().Strict() && now > v.Sent.Add(op.Patience()) {
-		// The look behind it speaks of this moment, and with fences the number that was accepted
-		// is of long ago. The time of all its sendings counts.
+		// The look behind the answer tells of this moment, and with fences the accepted number is old. The
+		// time of all sendings counts.
 		answer, err = protocol.Failed, &fault.SilenceError{After: op.Patience()}
 	}
 	if answer == protocol.Taken && h.hasOther(r) {
@@ -120,6 +120,7 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 		op.setAt++
 	}
 	if counts {
+		v.told = r.Reply != nil
 		op.tally(v, answer, err, now)
 	}
 	raised := op.Fence.Number != 0 && !op.Op.Prolongs && r.Reply != nil
@@ -127,12 +128,15 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	if raised {
 		r.Node.Trim(&op.Ask)
 	}
+	if op.Handoff != nil && fate == lease.Silent {
+		op.Handoff.unheard()
+	}
 	if counts && op.Handoff != nil {
 		op.handOn(r, set || answer != protocol.Failed)
 	}
 }
 
-// fateOf is what became of a sending of r.
+// fateOf is the outcome of a sending of r.
 func fateOf(r *node.Request, err error) lease.Fate {
 	switch {
 	case errors.Is(err, driver.ErrNotSent):
@@ -145,8 +149,8 @@ func fateOf(r *node.Request, err error) lease.Fate {
 	return lease.Ran
 }
 
-// Unanswered notes the final answer of a request that got no reply. One that was not
-// needed is as good as a release where the token is not.
+// Unanswered notes the final answer of a request without a reply. A release that was not needed counts as
+// one that found no token.
 func (op *Operation) Unanswered(r *node.Request, err error, now clockdrift.Instant) {
 	answer := protocol.Failed
 	switch {
@@ -160,11 +164,16 @@ func (op *Operation) Unanswered(r *node.Request, err error, now clockdrift.Insta
 	case answer == protocol.Absent:
 		op.Spare()
 	case err == errNeedless && op.Verdict == lease.Dropped: //nolint:errorlint // the sentinel itself
-		answer, err = protocol.Pending, nil // it says nothing of the node: the caller's time was up before
+		answer, err = protocol.Pending, nil // the caller's time was up before: no news of the node
 	}
-	op.tally(op.vote(r), answer, err, now)
+	v := op.vote(r)
+	op.tally(v, answer, err, now)
+	sent := v.Sent != 0
 	op.unlock()
 	if op.Handoff != nil {
+		if sent {
+			op.Handoff.unheard()
+		}
 		op.handOn(r, false)
 	}
 }
@@ -176,8 +185,8 @@ func (op *Operation) Passed(r *node.Request) {
 	}
 }
 
-// unlock gives back Hold.mu, and has the effects. What undoes the operation waits until all of it is
-// in the nodes' queues.
+// unlock gives back Hold.mu, and carries out the effects. What undoes the operation waits until all requests
+// are in the nodes' queues.
 func (op *Operation) unlock() {
 	now := op.due
 	if !op.submitted {
@@ -206,25 +215,25 @@ func (op *Operation) unlock() {
 	}
 }
 
-// A Tally is what came of an operation so far.
+// A Tally is the outcome of an operation so far.
 type Tally struct {
 	Need, Agreed int
 	Reason       error // why too few nodes have agreed, if they have
 	Votes        []Vote
 }
 
-// A Vote is what one node has said.
+// A Vote is the answer of a node.
 type Vote struct {
 	Node    *node.Node
 	Answer  protocol.Answer
 	Latency time.Duration
 	Err     error
 	Start   clockdrift.Instant
-	Reply   *protocol.Part // only if Answer is not Pending
-	Holder  string         // the token that has the key there, if the node has said so
+	Reply   *protocol.Part // nil: the answer is none of the node's
+	Holder  string         // the token at the key there, if the node has told
 }
 
-// Tally returns what came of the operation so far.
+// Tally returns the outcome of the operation so far.
 func (op *Operation) Tally() Tally {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
@@ -238,7 +247,10 @@ func (op *Operation) count() Tally {
 		v := &op.votes[i]
 		t.Votes[i] = Vote{Node: v.Node, Answer: v.Answer, Err: v.err, Start: v.Sent}
 		if v.Answer != protocol.Pending {
-			t.Votes[i].Latency, t.Votes[i].Reply = v.answered.Sub(op.Asked), &v.Part
+			t.Votes[i].Latency = v.answered.Sub(op.Asked)
+		}
+		if v.told {
+			t.Votes[i].Reply = &v.Part
 		}
 		if op.holders != nil {
 			t.Votes[i].Holder = op.holders[i].token

@@ -10,7 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// Await waits until the operation is decided, and drops it if ctx ends first, or closing is closed.
+// Await waits until the operation is decided. It drops the operation if ctx ends first, or closing is
+// closed.
 func (op *Operation) Await(ctx context.Context, closing <-chan struct{}) {
 	var interrupt error
 	select {
@@ -30,8 +31,7 @@ func (op *Operation) Await(ctx context.Context, closing <-chan struct{}) {
 	op.unlock()
 }
 
-// AwaitMore waits a moment for late answers after a failure: the next step depends on who has the
-// key.
+// AwaitMore waits a moment for late answers after a failure: the next step depends on who holds the key.
 func (op *Operation) AwaitMore(ctx context.Context) {
 	if op.Full != nil {
 		op.AwaitAll(ctx, op.Late())
@@ -89,5 +89,5 @@ func (op *Operation) RoundTrip() time.Duration {
 	return max(trip, min(took[min(op.Need, len(took))-1], op.Patience()/16))
 }
 
-// MinTrip is the least round trip that pauses are computed from: goroutines need time to run.
+// MinTrip is the least round trip for computed pauses: goroutines need time to run.
 const MinTrip = 100 * time.Microsecond

@@ -1,6 +1,6 @@
-// Package quorum is the algorithm of Redlock: one question about one key is put to N nodes, their
-// votes are counted, and what a token may have left at a node is cleaned up. A [Hold] is one
-// token's; an [Operation] is one question about it.
+// Package quorum asks N nodes one question about one key, counts their votes, and cleans up what a token may
+// have left at a node: the algorithm of Redlock. A [Hold] is the life of a token; an [Operation] is a
+// question about a hold.
 package quorum
 
 import (
@@ -11,17 +11,17 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A Board is what the operations of a Locker share: its nodes, the keys under way, the schedule of
-// renewals, and users' own tokens.
+// A Board is shared by the operations of a Locker: nodes, keys under way, the schedule of renewals, and
+// users' own tokens.
 type Board struct {
 	Config
 	*node.Set
 	Keys     Keys
 	Renewals Schedule
 	Spent    SpentTokens
-	// Still are tokens of users' own that did not lead a split: see [Hold.BeStill].
+	// Still are users' own tokens that did not lead a split: see [Hold.BeStill].
 	Still SpentTokens
-	// Yielded are those of them that let another go first: see [Hold.Yield].
+	// Yielded are those of Still that let another token go first: see [Hold.Yield].
 	Yielded SpentTokens
 
 	usualTTL any // the default TTL as servers take it, boxed once
@@ -30,13 +30,13 @@ type Board struct {
 	closing  atomic.Bool
 }
 
-// A Config is what a Locker gives its board.
+// A Config is a Locker's settings for its board.
 type Config struct {
 	NodeTimeout func(ttl time.Duration) time.Duration // of an operation with this TTL
 	Fences      bool
 	Closing     <-chan struct{} // closed when the Locker is to be
-	// ReadAge is how old a counter may be that is a reader's number, where greater ones of before
-	// may be forgotten; 0: they are not.
+	// ReadAge is the greatest age of a counter that becomes a reader's number, where greater counters may be
+	// forgotten; 0: no counter is forgotten.
 	ReadAge time.Duration
 }
 
@@ -58,7 +58,7 @@ func NewBoard(c Config, s *node.Set) *Board {
 // Closed reports whether the Locker is being closed, or was.
 func (b *Board) Closed() bool { return isClosed(b.Closing) }
 
-// KeyName returns what the nodes call the key that a kind holds; nil: what is asked is of no kind.
+// KeyName returns the nodes' name of a kind's key; nil: the question is of no kind.
 func (b *Board) KeyName(kind *protocol.Kind, key string) string {
 	if kind != nil && kind.KeyName != "" {
 		return kind.KeyName
@@ -66,7 +66,7 @@ func (b *Board) KeyName(kind *protocol.Kind, key string) string {
 	return b.Prefix + key
 }
 
-// Milliseconds returns a TTL as servers take it, boxed.
+// Milliseconds returns a TTL in the servers' form, boxed.
 func (b *Board) Milliseconds(ttl time.Duration) any {
 	if ttl == b.TTL {
 		return b.usualTTL

@@ -26,9 +26,9 @@ func (h *Hold) ToRelease(op *Operation) *Operation {
 	return op
 }
 
-// Clear takes the hold's token away wherever it is or may come to be. It does not wait, and
-// does not hang on anybody's context. It returns the operation that does, which is decided when a
-// quorum of the nodes is free of the token; nil: there is nothing to take away.
+// Clear takes the hold's token away from wherever it is or may come to be. It does not wait, and depends on
+// nobody's context. It returns the release, which is decided when a quorum of the nodes is free of the
+// token; nil: there is nothing to take away.
 func (h *Hold) Clear() *Operation {
 	nodes := h.unclean()
 	if len(nodes) == 0 || !h.life.Deletable(h.spent(h.Board.Clock.Now())) {
@@ -50,7 +50,7 @@ func (h *Hold) abandon() {
 	h.weigh()
 }
 
-// onReleased looks at what a release has left at its node, and arranges for the next try if the
+// onReleased looks at the token's trace after a release at a node, and arranges the next release if the
 // token is still there or may still appear. h.mu is held.
 func (h *Hold) onReleased(v *vote, now clockdrift.Instant) {
 	s := &h.nodes[v.Node.Index]
@@ -80,9 +80,8 @@ func (h *Hold) list(n *node.Node) {
 	}
 }
 
-// The pauses between the tries of a clean-up double from the first to the last. Where only a lost
-// command is waited for, the last one grows with the TTL, or each would cost a long lease
-// thousands of tries.
+// The pauses between releases double from the first to the last. While a lost command is waited for, the
+// last pause grows with the TTL, or each lost command would cost a long lease thousands of releases.
 const (
 	firstPause = 10 * time.Millisecond
 	LastPause  = 500 * time.Millisecond
@@ -103,9 +102,8 @@ func (s *nodeState) pause(ttl time.Duration) time.Duration {
 	return pause
 }
 
-// weigh tells Close whether it has to wait for the hold: while so many nodes have to be cleaned
-// that nobody else can have the key. What a minority still has keeps nobody out, and ends
-// by its TTL. h.mu is held.
+// weigh tells Close whether it has to wait for the hold: while nobody else can get the key, because too many
+// nodes have to be cleaned. The token at a minority keeps nobody out, and ends by its TTL. h.mu is held.
 func (h *Hold) weigh() {
 	unclean, gone := false, 0
 	for i := range h.nodes {
@@ -127,10 +125,10 @@ func (h *Hold) weigh() {
 	}
 }
 
-// cleanups are the holds whose token a node still has to be cleaned of: one list and one timer
-// for each node. While the node is down they are parked: one of them asks the node now and then
-// whether it is up again, and what has expired is dropped. Once it is up all are tried that it has
-// not answered: their own pauses might end whenever a node that stalls again and again is silent.
+// cleanups are the holds whose token a node still has to be cleaned of, with one timer a node. While the
+// node is down its holds are parked: one of them asks now and then whether the node is up, and expired ones
+// are dropped. Once the node is up, all unanswered releases leave at once: a node that stalls again and
+// again might be silent whenever a hold's own pause ends.
 type cleanups struct {
 	board *Board
 	node  *node.Node
@@ -144,18 +142,17 @@ type cleanups struct {
 	stopped bool
 }
 
-// A cleanup is a hold that is tried again when it is due.
+// A cleanup is a hold with the time of its next release.
 type cleanup struct {
 	hold *Hold
 	due  clockdrift.Instant
 }
 
-// MaxParked bounds the clean-ups of a node that is down. What is left out keeps the key at this one
-// node for a TTL at most.
+// MaxParked bounds the clean-ups of a down node. A hold beyond it keeps its key at this one node for a TTL
+// at most.
 const MaxParked = 1 << 14
 
-// add puts h in the list, to be tried after the pause. It reports false if there is no room. h.mu
-// is held.
+// add puts h in the list, for a release after the pause. False: there is no room. h.mu is held.
 func (cs *cleanups) add(h *Hold, pause time.Duration) bool {
 	up := cs.node.Up()
 	if !up {
@@ -174,7 +171,7 @@ func (cs *cleanups) add(h *Hold, pause time.Duration) bool {
 
 // arm lets the timer fire after the pause, or before. cs.mu is held.
 func (cs *cleanups) arm(pause time.Duration, now clockdrift.Instant) {
-	pause = max(pause, firstPause) // so that one timer serves many
+	pause = max(pause, firstPause) // one timer serves many
 	fires := now.Add(pause)
 	if cs.stopped || cs.armed && cs.fires <= fires {
 		return
@@ -187,7 +184,7 @@ func (cs *cleanups) arm(pause time.Duration, now clockdrift.Instant) {
 	}
 }
 
-// hurry lets all be tried that the node, which answers again, has not answered.
+// hurry makes all clean-ups due that the node, now up again, has not answered.
 func (cs *cleanups) hurry() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -195,7 +192,7 @@ func (cs *cleanups) hurry() {
 	cs.arm(0, cs.board.Clock.Now())
 }
 
-// try sends the clean-ups that are due: a batch of them, or one if the node is down.
+// try sends the clean-ups that are due: a batch of them, or a single one while the node is down.
 func (cs *cleanups) try() {
 	cs.mu.Lock()
 	list, back := cs.list, cs.back
@@ -230,8 +227,8 @@ func (cs *cleanups) try() {
 	}
 }
 
-// stays reports whether the node still has to be cleaned of the hold, and whether that is tried now:
-// it is due, or the node is back and has not answered. The hold leaves the list unless it stays untried.
+// stays reports whether the node still has to be cleaned of the hold, and whether a release leaves now: the
+// hold is due, or the node is back and has not answered. The hold leaves the list unless it stays untried.
 func (h *Hold) stays(n *node.Node, now clockdrift.Instant, due, back bool) (stays, tries bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -244,8 +241,8 @@ func (h *Hold) stays(n *node.Node, now clockdrift.Instant, due, back bool) (stay
 	return stays, tries
 }
 
-// putBack puts clean-ups that were not tried in the list again. The next try comes after the pause,
-// or when the first of them is due, unless the node is back.
+// putBack puts untried clean-ups in the list again, to leave after the pause, or when the first of them is
+// due, unless the node is back.
 func (cs *cleanups) putBack(rest []cleanup, pause time.Duration, now clockdrift.Instant, back bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -275,8 +272,8 @@ func (b *Board) StopCleanups() {
 	}
 }
 
-// Unreleased returns the keys that no quorum has said to be free of our tokens, with the names of
-// the nodes that may have them.
+// Unreleased returns the keys that no quorum has said to be free of our tokens, each with the names of the
+// nodes that may have them.
 func (b *Board) Unreleased() map[string][]string {
 	nodes := make(map[string][]string)
 	for _, cs := range b.cleanups {
@@ -297,7 +294,7 @@ func (b *Board) Unreleased() map[string][]string {
 	return nodes
 }
 
-// Outstanding counts the clean-ups that wait for their next try.
+// Outstanding counts the clean-ups that wait for their next release.
 func (b *Board) Outstanding() (count int) {
 	for _, cs := range b.cleanups {
 		cs.mu.Lock()

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,9 +11,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// hurry fails an acquire that is contested without the nodes that have not answered, at once or a
-// moment later: those that have are a quorum, and among their votes a split is settled in a few
-// round trips. What the others grant from then on is no vote of it. Hold.mu is held.
+// hurry fails a contested acquire without the silent nodes, at once or a moment later: a quorum has
+// answered, and among its votes a split is settled in a few round trips. Later grants are no votes of this
+// round. Hold.mu is held.
 func (op *Operation) hurry(v *acquire.View, now clockdrift.Instant) {
 	switch wait := v.Hurry(op.Seen, op.Asked.Sub(op.Since)); {
 	case wait == 0:
@@ -35,7 +36,7 @@ func (op *Operation) failEarly(now clockdrift.Instant) {
 	}
 }
 
-// disputed reports whether an acquire that has failed may be settled by rank. Hold.mu is held.
+// disputed reports whether a failed acquire may be settled by rank. Hold.mu is held.
 func (op *Operation) disputed() bool {
 	if op.Verdict != lease.Missed || op.Op.Verb != protocol.Acquiring {
 		return false
@@ -44,7 +45,7 @@ func (op *Operation) disputed() bool {
 	return v.Disputed()
 }
 
-// far reports whether only nodes have not answered that are known to be farther away than the others. Hold.mu is held.
+// far reports whether all silent nodes are known to be farther away than the others. Hold.mu is held.
 func (op *Operation) far() bool {
 	v := op.view(make([]acquire.Seen, 0, usual))
 	op.locate(&v)
@@ -52,7 +53,8 @@ func (op *Operation) far() bool {
 	return wait == 0
 }
 
-// Late is for how long answers are waited for that have not come; 0: a quorum names the same token, or they are far away.
+// Late is how long to wait for late answers; 0: a quorum names the same token, or the silent nodes are far
+// away.
 func (op *Operation) Late() time.Duration {
 	v := op.View()
 	if _, held := v.Holder(op.Need); held {
@@ -63,13 +65,13 @@ func (op *Operation) Late() time.Duration {
 	return wait
 }
 
-// A Contest is an acquire whose votes were split, so that it is asked again.
+// A Contest is an acquire with split votes, which is asked again.
 type Contest struct {
-	Over  chan struct{} // closed when it is settled, or the hold has let go
+	Over  chan struct{} // closed when the split is settled, or the hold has let go
 	again *Operation    // the last round, if there was a second; guarded by Hold.mu
 }
 
-// Last is the last round of the acquire, which is over.
+// Last is the last round of an acquire that is over.
 func (h *Hold) Last() *Operation {
 	if c := h.Contest; c != nil && c.again != nil {
 		return c.again
@@ -77,15 +79,14 @@ func (h *Hold) Last() *Operation {
 	return &h.Acquire
 }
 
-// Conclude brings an acquire to its end that the deciding vote has left open: it settles a contest,
-// and raises a fence that too many nodes do not accept. It returns the last operation. Rounds are
-// told of each proposal.
-func (h *Hold) Conclude(ctx context.Context, bound *clockdrift.Instant, rounds *int) (op *Operation, err error) {
+// Conclude brings an acquire to its end that the deciding vote has left open: it settles a contest, and
+// raises a fence that too many nodes refuse. It returns the last operation. Rounds is told of each proposal.
+func (h *Hold) Conclude(ctx context.Context, rounds *int) (op *Operation, err error) {
 	op = &h.Acquire
 	if op.Verdict == lease.Split {
 		defer h.Board.Keys.Stay(op)()
 		defer close(h.Contest.Over)
-		op = h.settle(ctx, bound)
+		op = h.settle(ctx)
 	}
 	switch {
 	case op.Verdict != lease.Outranked:
@@ -101,11 +102,11 @@ func (h *Hold) Conclude(ctx context.Context, bound *clockdrift.Instant, rounds *
 	return op, err
 }
 
-// settle asks the nodes again for a hold with split votes, while it leads. It starts no round after
-// the bound: one node time-out from the first split, if none was set before.
-func (h *Hold) settle(ctx context.Context, bound *clockdrift.Instant) *Operation {
+// settle asks the nodes again for a hold with split votes, while it leads. It starts no round after the
+// bound.
+func (h *Hold) settle(ctx context.Context) *Operation {
 	var contest acquire.Contest
-	op := &h.Acquire
+	op, bound := &h.Acquire, cmp.Or(h.Bound, new(clockdrift.Instant))
 	for op.Verdict == lease.Split {
 		decided := h.Board.Clock.Now()
 		if *bound == 0 {

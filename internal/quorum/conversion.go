@@ -11,19 +11,18 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A conversion gives a lock another token, and so another hold: a writer becomes a reader, or a
-// reader a writer. While the lock goes on with the one, the other is never deleted at a node, for
-// it may be what keeps others out there. Its clean-ups turn it into the token that the lock goes on
-// with. When that is over, they delete both. A lock that is converted again and again may leave
-// several tokens at nodes that are far away or fail; but a quorum is free of them before the next
-// upgrade.
+// A conversion gives a lock another token, and so another hold: a writer becomes a reader, or a reader a
+// writer. While the lock goes on with the second token, the first is never deleted at a node, for it may be
+// what keeps others out there. Clean-ups of the first turn it into the second. When the lock is over,
+// clean-ups delete both. A lock that is converted again and again may leave several tokens at distant or
+// failing nodes; but a quorum is free of them before the next upgrade.
 //
-// A command that is about both tokens waits in the queues of both: where a release or an extension
-// of the one went ahead of what makes the other one into it, it would not find its token.
+// A command about both tokens waits in the queues of both: it would not find its token if a release or an
+// extension of the one overtook the command that makes the one into the other.
 
-// Downgrade ends the writer's hold, and begins that of the reader r with the same lease and another
-// token. The Acquire of r is the operation that is to turn the one into the other. It says why it
-// does not.
+// Downgrade ends the writer's hold, and begins the hold of the reader r with the same lease and another
+// token. The Acquire of r is the operation that turns the one token into the other. The error says why the
+// hold stays a writer's.
 func (h *Hold) Downgrade(r *Hold) error {
 	ttl := h.Acquire.Lease
 	h.begets(r, protocol.Shared)
@@ -64,8 +63,8 @@ func (h *Hold) begets(to *Hold, kind *protocol.Kind) {
 	to.life.Asks(h.Longest())
 }
 
-// Upgrades notes that an upgrade of the reader's hold is under way, or is over. It reports false if
-// another one is, or says that the hold is over.
+// Upgrades notes whether an upgrade of the reader's hold is under way. False: another upgrade is, or the
+// hold is over.
 func (h *Hold) Upgrades(begins bool) (first bool, ended error) {
 	h.observe()
 	defer h.mu.Unlock()
@@ -73,8 +72,8 @@ func (h *Hold) Upgrades(begins bool) (first bool, ended error) {
 	return first, h.ended()
 }
 
-// Upgrade makes w the writer's hold that is to go on with that of the reader. Its Acquire is the
-// operation that is to turn the one token into the other.
+// Upgrade makes w the writer's hold that is to go on with the reader's. Its Acquire is the operation that
+// turns the one token into the other.
 func (h *Hold) Upgrade(w *Hold) (ended error) {
 	h.begets(w, protocol.Exclusive)
 	w.from = h
@@ -94,8 +93,8 @@ func (h *Hold) Upgrade(w *Hold) (ended error) {
 	return ended
 }
 
-// GoesOn ends the hold of the reader that h is to go on with, if there is one, unless it has ended
-// before. h.mu is held.
+// GoesOn ends the reader's hold that h goes on with, unless there is none, or it has ended before. h.mu is
+// held.
 func (h *Hold) GoesOn(now clockdrift.Instant) bool {
 	from := h.from
 	if from == nil {
@@ -115,7 +114,7 @@ func (h *Hold) GoesOn(now clockdrift.Instant) bool {
 	return true
 }
 
-// convert makes h another one of the lock that goes on with the hold as.
+// convert makes h another hold of the lock that goes on with the hold as.
 func (h *Hold) convert(as *Hold) {
 	h.mu.Lock()
 	h.within, h.sides = as, as.sides
@@ -128,15 +127,14 @@ func (h *Hold) convert(as *Hold) {
 	as.mu.Unlock()
 }
 
-// Others are those of the lock whose tokens may be at some nodes.
+// Others are the holds of the lock whose tokens may be at some nodes.
 func (h *Hold) Others() []*Hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.others)
 }
 
-// LetGo says that nobody needs the token any more: a quorum has granted the one with which its lock
-// goes on.
+// LetGo says that nobody needs the token any more: a quorum has granted the lock's next token.
 func (h *Hold) LetGo() {
 	h.mu.Lock()
 	h.life.Stop()
@@ -155,7 +153,8 @@ func (h *Hold) releasing() *protocol.Op {
 	return h.Kind.Release
 }
 
-// leavesBeside notes in the trace of the other token that a command about two tokens is about to leave, if it may.
+// leavesBeside asks the trace of the other token whether a command about two tokens may leave, and notes
+// that it does.
 func (op *Operation) leavesBeside(v *vote, now clockdrift.Instant) bool {
 	h := op.Beside
 	h.mu.Lock()
@@ -163,8 +162,7 @@ func (op *Operation) leavesBeside(v *vote, now clockdrift.Instant) bool {
 	return h.life.LeavesBeside(op.Op.Besides, &v.Vote, &h.nodes[v.Node.Index].Trace, op.Lease, now)
 }
 
-// beside notes what a command that is about two tokens has made of the other one. Done: the node
-// has done what it asks for.
+// beside notes what a command about two tokens has made of the other one. Done: the node has done its part.
 func (op *Operation) beside(v *vote, done bool, fate lease.Fate, now clockdrift.Instant) {
 	h := op.Beside
 	h.mu.Lock()
@@ -175,7 +173,7 @@ func (op *Operation) beside(v *vote, done bool, fate lease.Fate, now clockdrift.
 	}
 }
 
-// errOther is why a node does not agree that has the hold's other token.
+// errOther is the refusal of a node that has the hold's other token.
 var errOther = errors.New("the lock's other token has the key there: a conversion is under way, or what it left is not cleaned up yet")
 
 // hasOther reports whether a node has refused because of another token of the hold. h.mu is held.
@@ -186,7 +184,7 @@ func (h *Hold) hasOther(r *node.Request) bool {
 // Clean reports whether the token is at no node, and can appear at none.
 func (h *Hold) Clean() bool { return len(h.unclean()) == 0 }
 
-// Gone reports whether that is so at a quorum of the nodes.
+// Gone reports whether a quorum of the nodes is free of the token.
 func (h *Hold) Gone() bool { return len(h.nodes)-len(h.unclean()) >= h.Board.Quorum }
 
 // unclean are the nodes where the token is, or may come to be.

@@ -10,13 +10,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// Propose returns a fence above those that it has returned before.
+// Propose returns a fence above all fences that it returned before.
 //
-// It is the time in microseconds by the median of the nodes' clocks, so it is accepted at once
-// where nothing is wrong, a clock that is years off poisons nothing, and the number of an idle key
-// may be forgotten. Proposals that came from wrong clocks are let go of once the median is far
-// below them: nodes that have accepted one refuse smaller ones, which are raised then, and a node
-// that has forgotten it is no longer ahead of other clients' clocks.
+// The fence is the time in microseconds by the median of the nodes' clocks: nodes accept it at once where
+// nothing is wrong, a clock that is years off poisons nothing, and the number of an idle key may be
+// forgotten. Proposals from wrong clocks are forgotten once the median is far below them: nodes that
+// accepted one refuse smaller fences, which are then raised, and a node that has forgotten it is no longer
+// ahead of other clients' clocks.
 func (b *Board) Propose() int64 {
 	now := b.Microseconds()
 	for {
@@ -42,8 +42,8 @@ func (op *Operation) ProposeAgain() {
 	}
 }
 
-// carryAlong makes an extension carry the lock's fence p to nodes that have none as great, if p is
-// ahead of the clocks. Others need not be carried: what is proposed later is above them.
+// carryAlong makes an extension carry the lock's fence p to nodes with a smaller one, if p is ahead of the
+// clocks. Other fences need no carrying: later proposals are above them.
 func (op *Operation) carryAlong(p int64) {
 	if p-op.board().Microseconds() > maxLead.Microseconds() {
 		op.Carry(p)
@@ -57,10 +57,10 @@ func (op *Operation) Propose() {
 	}
 }
 
-// counterOf is the counter of its node that a vote tells, where the operation wants to know it. Hold.mu is held.
+// counterOf is the node's counter in a vote, where the operation reads counters. Hold.mu is held.
 func (op *Operation) counterOf(v *vote, answer protocol.Answer) int64 {
 	switch {
-	case op.Op == protocol.Counters && v.Reply != nil:
+	case op.Op == protocol.Counters && v.told:
 		return v.Counter()
 	case op.Op.Reads && op.Fence.Number != 0 && op.Agrees(answer):
 		return v.Number()
@@ -68,8 +68,8 @@ func (op *Operation) counterOf(v *vote, answer protocol.Answer) int64 {
 	return 0
 }
 
-// oldest is the least that the counter may be which becomes a reader's number. An older one may have come back with an
-// old file, at a node that has forgotten a greater one: then the number that was proposed is taken in its place.
+// oldest is the least counter that may become a reader's number. An older counter may have come back with an
+// old file, at a node that has forgotten a greater one: the proposed number takes its place.
 func (op *Operation) oldest() int64 {
 	if age := op.board().ReadAge; age > 0 && op.Op.Reads && op.Fence.Number != 0 && !op.Op.Levels {
 		return op.Fence.Number - age.Microseconds()
@@ -77,14 +77,13 @@ func (op *Operation) oldest() int64 {
 	return 0
 }
 
-// maxRaises bounds the proposals after the first. Each is above all numbers that a quorum had
-// accepted a moment before, so it fails only if another try proposed in between.
+// maxRaises bounds the proposals after the first. Each is above all numbers that a quorum had accepted a
+// moment before, so it fails only if another try proposed in between.
 const maxRaises = 4
 
-// raise finds a greater fence for a token that has the key at a quorum, but whose number is not
-// greater than those that too many nodes have accepted: of a client whose clock reads more, or from
-// before a node forgot. It costs two round trips, inside the lease: it reads the counters, and
-// proposes a greater number.
+// raise finds a greater fence for a token that holds the key at a quorum, but whose number is not above
+// those accepted by too many nodes: of a client whose clock reads more, or from before a node forgot. It
+// costs two round trips, inside the lease: it reads the counters, and proposes a greater number.
 func (h *Hold) raise(ctx context.Context, rounds *int) (op *Operation, err error) {
 	for range maxRaises {
 		*rounds++
@@ -106,13 +105,12 @@ func (h *Hold) raise(ctx context.Context, rounds *int) (op *Operation, err error
 	return op, nil
 }
 
-// maxLevels bounds the rounds in which a reader's number is brought to a quorum. More than one
-// takes somebody who raises the counters in between: a writer, or other readers of a key that was
-// idle.
+// maxLevels bounds the rounds that bring a reader's number to a quorum. Only a writer, or other readers of
+// an idle key, who raise the counters in between, make more than one necessary.
 const maxLevels = 8
 
-// level brings the number that the votes of a reader are for to a quorum: some had a smaller one,
-// so a later writer might get a smaller one as well. It costs one round trip, inside the lease.
+// level brings the greatest number among a reader's votes to a quorum: otherwise a later writer might get a
+// smaller number, as some nodes had. It costs one round trip, inside the lease.
 func (h *Hold) level(ctx context.Context, number int64, rounds *int) (op *Operation) {
 	for range maxLevels {
 		*rounds++
@@ -124,7 +122,7 @@ func (h *Hold) level(ctx context.Context, number int64, rounds *int) (op *Operat
 	return op
 }
 
-// propose asks all nodes what makes the number p the hold's fence, and waits for the decision.
+// propose asks all nodes to accept the number p as the hold's fence, and waits for the decision.
 func (h *Hold) propose(ctx context.Context, what *protocol.Op, p int64) *Operation {
 	op := new(Operation)
 	op.Prepare(h, what, h.Acquire.Lease)

@@ -1,21 +1,20 @@
 package quorum
 
-// A Flight is one try for a key on behalf of all callers of this Locker that have asked for it
-// while the try before was out. So the nodes see one try a key and round trip, however often it is
-// asked for here. Its answer counts for those who came before it left; who comes later is in the
-// next flight. The first of them leads: it waits until the try before is over, and then asks the
-// nodes for all.
+// A Flight is a try for a key on behalf of all callers of this Locker that asked for the key during the try
+// before. The nodes see one try a key and round trip, however many callers ask here. Its answer counts for
+// callers that came before it left; later callers are in the next flight. The first caller leads: it waits
+// until the try before is over, and then asks the nodes for all.
 //
-// Only what the nodes refuse is shared. A lock goes to the leader, and the others get the
-// answer that the nodes would have given right behind it.
+// Only refusals are shared. A lock goes to the leader, and the others get the answer that the nodes would
+// have given right behind it.
 type Flight struct {
-	Over    chan struct{} // closed when its answer is there, or its leader has left without one
-	Refused any           // a try that has failed, with the votes; nil: there is no answer
-	Err     error         // why it has failed
+	Over    chan struct{} // closed with the answer, or when the leader has left without one
+	Refused any           // a failed try, with the votes; nil: there is no answer
+	Err     error         // why the try failed
 }
 
-// EnterFlight lets a try to the state of its key, unless another one is out there. Otherwise the caller
-// is in the flight f. If ahead is not nil it leads that, and holds the state, to Depart when that try
+// EnterFlight lets a try to the state of its key, unless another one is under way. Otherwise the caller is
+// in the flight f. If ahead is not nil the caller leads f, and holds the state, to Depart when the try ahead
 // is over. Open is false if no try is let in.
 func (ks *Keys) EnterFlight(op *Operation) (f *Flight, ahead *Operation, open bool) {
 	op.Done = make(chan struct{})
@@ -40,8 +39,7 @@ func (ks *Keys) EnterFlight(op *Operation) (f *Flight, ahead *Operation, open bo
 	return f, ahead, true
 }
 
-// Depart lets the flight that op leads leave, or without it if it does not go on: then the flight
-// has no answer.
+// Depart makes the flight leave with op; nil: the leader gives up, and the flight has no answer.
 func (ks *Keys) Depart(op *Operation, goes bool) {
 	ks.mu.Lock()
 	l := op.state
@@ -58,14 +56,14 @@ func (ks *Keys) Depart(op *Operation, goes bool) {
 	}
 }
 
-// Stay keeps the key of a try whose votes were split, and that nobody else of this Locker tries,
-// until it is settled. It returns what gives the key up again.
+// Stay keeps the key of a try with split votes, where no other try of this Locker is under way, until the
+// split is settled. It returns the function that gives the key up again.
 func (ks *Keys) Stay(op *Operation) (leave func()) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	l := ks.of(op.Hold.lane, len(op.board().Nodes))
 	l.users++
-	if l.out == nil { // all nodes had answered, so that the key was given up
+	if l.out == nil { // all nodes had answered, and the key was given up
 		l.out = op
 	}
 	return func() { ks.Leave(l) }
@@ -84,12 +82,12 @@ func (ks *Keys) Forming(key string) *Flight {
 	return nil
 }
 
-// undecided reports whether nobody knows yet what comes of a try, its later rounds included.
+// undecided reports whether the outcome of a try is open, its later rounds included.
 func (op *Operation) undecided() bool {
 	if !isClosed(op.Done) {
 		return true
 	}
-	contest := op.Hold.Contest // nobody writes to it any more
+	contest := op.Hold.Contest // final by now
 	return contest != nil && !isClosed(contest.Over)
 }
 

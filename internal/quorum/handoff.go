@@ -2,14 +2,13 @@ package quorum
 
 import "github.com/quorumlock/quorumlock/internal/node"
 
-// A hand-over gives the key of a lock that is released straight to the next waiter of this Locker,
-// in one round trip. To the nodes it is an acquire for the waiter's token that may also overwrite
-// the releaser's. To the releaser each answer is that of a release as well, for it says that its
-// token is not there any more; where there is no answer, an ordinary release follows.
+// A hand-over gives the key of a released lock straight to the next waiter of this Locker, in one round
+// trip. To the nodes it is an acquire for the waiter's token that may also overwrite the releaser's. To the
+// releaser each answer is a release's as well, for it says that the releaser's token is gone; without an
+// answer an ordinary release follows.
 
-// HandOver puts op before all nodes: an acquire for its own hold that is release as well, of
-// another one. It reports false if the board takes in no such operations any more: then the
-// release goes by itself.
+// HandOver puts op before all nodes: an acquire for its own hold that is another hold's release as well.
+// False: the board is closed to such operations, and the release goes by itself.
 func (op *Operation) HandOver(release *Operation) bool {
 	b := op.board()
 	op.Hold.loud = true
@@ -22,8 +21,16 @@ func (op *Operation) HandOver(release *Operation) bool {
 	return false
 }
 
-// handOn tells the old lock's release what a node's final answer to a hand-over means for it, if
-// it has answered. That need not be a vote.
+// unheard notes that a hand-over in the release's place was sent to a node and got no answer. A later
+// answer, that the token is not there, does not prove a loss: the hand-over may have taken the token away.
+func (op *Operation) unheard() {
+	op.Hold.mu.Lock()
+	op.unanswered = true
+	op.Hold.mu.Unlock()
+}
+
+// handOn gives a node's final answer to a hand-over to the old lock's release, if there is an answer, vote
+// or not.
 func (op *Operation) handOn(r *node.Request, answered bool) {
 	old := &op.Handoff.votes[r.Index].Request
 	if !answered {

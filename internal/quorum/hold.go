@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,58 +12,60 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A Hold is what one token has, or is to have: one key, or several. It knows when it ends, and what
-// the token may have left at which node.
+// A Hold is the life of a token: one key, or several. The hold knows its end, and what the token may have
+// left at which node.
 type Hold struct {
 	Board *Board
 	Kind  *protocol.Kind
-	Key   string         // as the user named it
-	Many  *protocol.Many // its keys, if it is for several
+	Key   string         // by the user
+	Many  *protocol.Many // of a hold of several keys
 	Token string
 	Own   bool           // the token is the user's own: set before Init
 	Line  *protocol.Line // where its tries heed the tickets in line
-	// Ticket is that of the wait whose tries leave it; Next, of its end, that of the Locker's next waiter. Nil: there is none.
+	// Ticket is the ticket that the wait's tries leave; Next is the ticket of the Locker's next waiter, when
+	// the wait ends. Nil: there is none.
 	Ticket, Next *Ticket
-	// The key as the nodes know it and the token, boxed once for all commands.
+	// Bound is until when a call settles splits: one node time-out from its first; 0: it had none. Nil: it tries once.
+	Bound *clockdrift.Instant
+	// The nodes' name of the key, and the token, boxed once for all commands.
 	key, token any
 	set        protocol.Fence // of its counter, where there are fences
-	lane       string         // the queue of its commands at each node: the key's, or its own beside others
+	lane       string         // the queue of its commands at each node: the key's, or an own one
 
-	Keeper  Keeper          // whose it is; nil: it is about no lock
-	Parent  context.Context //nolint:containedctx // its renewals end with it
+	Keeper  Keeper // nil: the hold is of no lock
 	MaxHold time.Duration
 	Renewal *Renewal // nil: none
 	Acquire Operation
 	Release Operation
 	Memory  protocol.Memory // of Acquire
-	from    *Hold           // the reader's that it is to go on with; nil: none
+	from    *Hold           // the reader's hold that this one goes on with; nil: none
 
 	// The order of mutexes is in test/locking.
 	mu      sync.Mutex // guards all below, the hold's operations, and its renewal
-	loud    bool       // it has had the key, or others may believe so: its releases are announced
-	life    lease.Hold // whether it is held, until when and with which fence
-	refusal error      // why it never began, if it is over
+	loud    bool       // the hold had the key, or others may believe so: its releases are announced
+	life    lease.Hold // whether the lock is held, until when and with which fence
+	refusal error      // why the hold never began, if it is over
 	Contest *Contest   // nil: the votes of the acquire were not split
 	awaited bool       // Close waits for its clean-ups: see [Hold.weigh]
 	nodes   []nodeState
-	sides   *protocol.Sides // where its kind has keys beside the key, or it is converted
-	others  []*Hold         // what it had, or was to have, before or after a conversion: see [Hold.convert]
-	within  *Hold           // whose other token it has: see [Hold.convert]
-	asked   *Operation      // the last of its operations that may set the key and have open requests
-	cause   error           // why it is over, with details
-	given   bool            // its user has given it up
+	sides   *protocol.Sides // where its kind has keys beside the key, or the hold is converted
+	others  []*Hold         // the lock's earlier and later tokens: see [Hold.convert]
+	within  *Hold           // the hold of the lock's present token: see [Hold.convert]
+	asked   *Operation      // the last of its operations with open requests that may set the key
+	cause   error           // why the hold is over, with details
+	given   bool            // the user has given the hold up
 	raises  bool            // an upgrade is under way
-	// misleads: a quorum of the nodes had the token when a round of the acquire was decided, or may
-	// have had it.
+	// misleads: a quorum of the nodes had the token, or may have had it, when a round of the acquire was
+	// decided.
 	misleads bool
 
 	due  atomic.Int64 // the lease's end, for whoever asks all the time
-	over atomic.Bool  // it had begun, and has ended
+	over atomic.Bool  // the hold began, and has ended
 }
 
-// A Keeper is whose a hold is. It is told what becomes of it.
+// A Keeper is told what becomes of its hold.
 type Keeper interface {
-	// Begins notes that the hold begins, or says why it must not. The hold's mutex is held.
+	// Begins is told that the hold begins, or says why it must not. The hold's mutex is held.
 	Begins(now clockdrift.Instant) error
 	// Ends notes the end, and returns its cause with details. The hold's mutex is held.
 	Ends(e End) (cause error)
@@ -72,14 +73,14 @@ type Keeper interface {
 	Renewed(op *Operation)
 }
 
-// An End is that of a hold.
+// An End is the end of a hold.
 type End struct {
 	Why        lease.Why
 	Now, Until clockdrift.Instant
 	Fence      int64
-	Exhausted  bool       // it was held for the longest time that it may be
-	Failed     *Operation // the last renewal, if that has failed: of a hold that is lost
-	Tally      Tally      // of that
+	Exhausted  bool       // the hold has lasted for MaxHold
+	Failed     *Operation // the last renewal of a lost hold, if it failed
+	Tally      Tally      // of Failed
 }
 
 // Init makes h the hold of a token, for a lease of ttl.
@@ -121,7 +122,7 @@ func (h *Hold) Longest() time.Duration {
 	return h.life.Longest()
 }
 
-// spread is how many nodes have the token, or may have it. h.mu is held.
+// spread counts the nodes that have the token, or may have it. h.mu is held.
 func (h *Hold) spread() (count int) {
 	for i := range h.nodes {
 		if h.nodes[i].Has() {
@@ -131,7 +132,7 @@ func (h *Hold) spread() (count int) {
 	return count
 }
 
-// decided says what a deciding vote does to the hold. h.mu is held.
+// decided carries out what a deciding vote means for the hold. h.mu is held.
 func (h *Hold) decided(op *Operation, now clockdrift.Instant) {
 	switch op.Aim {
 	case lease.Nothing:
@@ -146,7 +147,7 @@ func (h *Hold) decided(op *Operation, now clockdrift.Instant) {
 
 // acquired begins the hold, or undoes the try. Split votes are kept for now: see [Contest]. h.mu is held.
 func (h *Hold) acquired(op *Operation, now clockdrift.Instant) {
-	asks := op.Op == h.Acquire.Op // and does not raise the fence of what a quorum has
+	asks := op.Op == h.Acquire.Op // a raise keeps the fence of a quorum
 	h.misleads = h.misleads || asks && op.Verdict != lease.Carried && h.spread() >= op.Need
 	if op.disputed() {
 		op.Verdict = lease.Split
@@ -185,10 +186,10 @@ func (h *Hold) acquired(op *Operation, now clockdrift.Instant) {
 	op.due |= clears
 }
 
-// begins lets the hold begin that a quorum has granted, unless nobody wants it any more. h.mu is held.
+// begins starts the hold after a quorum's grant, unless nobody wants it any more. h.mu is held.
 func (h *Hold) begins(op *Operation, now clockdrift.Instant) bool {
 	h.due.Store(int64(h.life.Until()))
-	if h.spent(now) { // while it was asked for
+	if h.spent(now) { // during the question
 		h.refusal = fault.ErrReleased
 	} else {
 		h.refusal = h.Keeper.Begins(now)
@@ -204,7 +205,7 @@ func (h *Hold) begins(op *Operation, now clockdrift.Instant) bool {
 	return true
 }
 
-// prolonged notes what has come of an extension. h.mu is held.
+// prolonged notes the outcome of an extension. h.mu is held.
 func (h *Hold) prolonged(op *Operation, now clockdrift.Instant) {
 	switch h.life.Phase() {
 	case lease.Over:
@@ -223,7 +224,7 @@ func (h *Hold) prolonged(op *Operation, now clockdrift.Instant) {
 	}
 }
 
-// refuse ends a hold that has not begun, and will not, and takes back what it has set.
+// refuse ends a hold before it began, and takes back what the token has set. h.mu is held.
 func (h *Hold) refuse() {
 	h.mu.Lock()
 	h.life.End(lease.Refused, h.Board.Clock.Now())
@@ -231,7 +232,7 @@ func (h *Hold) refuse() {
 	h.Clear()
 }
 
-// ended is why the hold is over, or never began; nil: it goes on. h.mu is held.
+// ended is why the hold is over, or never began; nil: neither. h.mu is held.
 func (h *Hold) ended() error {
 	switch h.life.Why() {
 	case 0:
@@ -248,8 +249,8 @@ func (h *Hold) ended() error {
 	return fault.ErrReleased
 }
 
-// observe locks h.mu, which the caller gives back, and ends the hold if its deadline has passed at
-// the returned moment.
+// observe locks h.mu, for the caller to give back, and ends the hold if its deadline has passed at the
+// returned moment.
 func (h *Hold) observe() (now clockdrift.Instant) {
 	now = h.Board.Clock.Fresh()
 	h.mu.Lock()
@@ -281,7 +282,7 @@ func (h *Hold) end(why lease.Why, now clockdrift.Instant) {
 			h.abandon()
 		}
 	}
-	if e.Why != lease.Abandoned { // its key stays, whichever token has it
+	if e.Why != lease.Abandoned { // an abandoned key stays, whichever token has it
 		h.over.Store(true)
 	}
 	if h.Renewal != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A holderView is what a node said of the holder that keeps an acquire out.
+// A holderView is a node's answer about the holder that keeps an acquire out.
 type holderView struct {
-	taken   bool // it said who has the key
+	taken   bool // the node named the holder
 	token   string
-	expires clockdrift.Instant // when the node will have forgotten it; 0: it did not say
+	expires clockdrift.Instant // when the node will have forgotten the token; 0: not told
 	void    bool               // the node has no vote
 }
 
@@ -32,7 +32,7 @@ func (op *Operation) see(r *node.Request, void bool, now clockdrift.Instant) {
 	op.holders[r.Index] = h
 }
 
-// value is what the key has at a node where the token has it. Questions about no token have no kind.
+// value is the key's value at a node with the token. Questions about no token have no kind.
 func (h *Hold) value() string {
 	if h.Kind != nil && h.Kind.Joins {
 		return protocol.SharedValue
@@ -43,7 +43,8 @@ func (h *Hold) value() string {
 // usual is for how many nodes a view needs no memory of its own.
 const usual = 8
 
-// view is what the nodes have said so far, in the room if there is enough. It has no distances: see locate. Hold.mu is held.
+// view is the nodes' answers so far, in room if large enough. It has no distances: see locate. Hold.mu is
+// held.
 func (op *Operation) view(room []acquire.Seen) acquire.View {
 	value := op.Hold.value()
 	v := acquire.View{
@@ -61,7 +62,7 @@ func (op *Operation) view(room []acquire.Seen) acquire.View {
 	return v
 }
 
-// locate adds how far away the nodes are, for [acquire.View.Late] and Hurry. It takes their mutexes.
+// locate adds the nodes' distances, for [acquire.View.Late] and Hurry. It takes the nodes' mutexes.
 func (op *Operation) locate(v *acquire.View) {
 	v.Near = op.board().Trip()
 	for i := range v.Nodes {
@@ -69,15 +70,15 @@ func (op *Operation) locate(v *acquire.View) {
 	}
 }
 
-// View is what the nodes have said so far.
+// View is the nodes' answers so far.
 func (op *Operation) View() acquire.View {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
 	return op.view(nil)
 }
 
-// Behind makes op the acquire that comes right behind one that has the lock: it is refused where
-// that one was granted. Nobody else knows of it.
+// Behind makes op the acquire right behind one that got the lock: refused where the lock's was granted.
+// Nobody else knows op.
 func (op *Operation) Behind(won *Operation) {
 	won.Hold.mu.Lock()
 	defer won.Hold.mu.Unlock()

@@ -7,27 +7,27 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// A keyState is what the operations on one key share: the order of its commands at each node, and
-// its tries. It exists while a command for its key is under way anywhere.
+// A keyState is shared by the operations on a key: the order of its commands at each node, and its tries. It
+// exists while a command for its key is under way anywhere.
 type keyState struct {
 	queues node.KeyQueues
 	users  int        // operations under way
-	out    *Operation // the try that left last, and the flight that waits for it
+	out    *Operation // the try that left last, and the flight behind it
 	next   *Flight
 }
 
-// Keys are the keys under way at a board. An empty set means that everything is final everywhere.
+// Keys are the keys under way at a board. In an empty set everything is final everywhere.
 type Keys struct {
-	mu      sync.Mutex // also guards what is in the states
+	mu      sync.Mutex // also guards the states
 	byKey   map[string]*keyState
 	free    []*keyState
 	awaited int           // holds, waits and announcements that Close waits for
 	shut    bool          // nothing that may set a key is let in
-	empty   chan struct{} // closed when all is final, if somebody waits for that
+	empty   chan struct{} // closed when all is final; nil: nobody waits
 
-	flights   atomic.Int32 // that form, for whoever comes where there is none
-	undecided atomic.Int64 // acquires, extensions and releases that a quorum has to answer
-	hurried   atomic.Bool  // what a minority has not answered is not waited for any more
+	flights   atomic.Int32 // forming ones
+	undecided atomic.Int64 // acquires, extensions and releases without a quorum's answer
+	hurried   atomic.Bool  // nobody waits for the answers of a minority
 }
 
 // enter returns the state of key, or nil if the operation sets keys and none is let in. Each call
@@ -43,8 +43,8 @@ func (ks *Keys) enter(key string, nodes int, sets bool) *keyState {
 	return l
 }
 
-// enterOthers returns the queues and the states of the further keys, or lanes, of an operation that
-// has entered with the first, and has so many requests.
+// enterOthers returns the queues and states of the further keys, or lanes, of an operation with so many
+// requests, which has entered with the first.
 func (ks *Keys) enterOthers(others []any, nodes, requests int) (*node.More, []*keyState) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -72,7 +72,7 @@ func (ks *Keys) of(key string, nodes int) *keyState {
 	return l
 }
 
-// maxFree bounds the states that a burst leaves behind.
+// maxFree bounds the states that are kept after a burst.
 const maxFree = 1024
 
 // Leave gives up one use of l, and of others.
@@ -100,7 +100,7 @@ func (ks *Keys) leave(l *keyState) {
 	ks.signal()
 }
 
-// Await counts what Close waits for besides what is under way.
+// Await counts holds and waits that Close waits for, besides operations under way.
 func (ks *Keys) Await(change int) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -108,8 +108,8 @@ func (ks *Keys) Await(change int) {
 	ks.signal()
 }
 
-// Shut lets nothing in any more that may set a key, and returns a channel that is closed once
-// nothing is under way or awaited: see Hurry.
+// Shut lets in nothing more that may set a key, and returns a channel that is closed once nothing is under
+// way or awaited: see Hurry.
 func (ks *Keys) Shut() <-chan struct{} {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -122,8 +122,8 @@ func (ks *Keys) Shut() <-chan struct{} {
 	return empty
 }
 
-// Hurry lets what Shut waits for be over once a quorum has answered all that is under way: the
-// other nodes have had their time.
+// Hurry lets Shut be over once a quorum has answered all operations under way: the other nodes have had
+// their time.
 func (ks *Keys) Hurry() {
 	ks.hurried.Store(true)
 	ks.mu.Lock()
@@ -131,7 +131,7 @@ func (ks *Keys) Hurry() {
 	ks.signal()
 }
 
-// decided notes that an operation is, which a quorum had to answer.
+// decided notes the decision of an operation that needs a quorum.
 func (ks *Keys) decided() {
 	if ks.undecided.Add(-1) == 0 && ks.hurried.Load() {
 		ks.mu.Lock()
@@ -148,10 +148,10 @@ func (ks *Keys) signal() {
 	}
 }
 
-// Left is what keys still have, which is nothing when all is final everywhere.
+// Left is the unfinished work of keys: nothing, when all is final everywhere.
 type Left struct{ States, Spare, Flights, Awaited, Users int }
 
-// Left returns what is left of all keys.
+// Left returns the unfinished work of all keys.
 func (ks *Keys) Left() Left {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()

@@ -24,7 +24,7 @@ func (h *Hold) Rest() time.Duration {
 	return h.rest(now)
 }
 
-// rest is what is left of the lease. h.mu is held.
+// rest is the rest of the lease. h.mu is held.
 func (h *Hold) rest(now clockdrift.Instant) time.Duration {
 	left := h.life.Until().Sub(now)
 	if h.life.Phase() == lease.Over {
@@ -36,29 +36,29 @@ func (h *Hold) rest(now clockdrift.Instant) time.Duration {
 // Deadline is when the lease ends, drift taken off.
 func (h *Hold) Deadline() clockdrift.Instant { return clockdrift.Instant(h.due.Load()) }
 
-// Fence is the number that the hold has; 0: none.
+// Fence is the hold's number; 0: none.
 func (h *Hold) Fence() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.life.Fence()
 }
 
-// Ended is why the hold is known to be over, or never began; nil: it goes on.
+// Ended is why the hold is known to be over, or never began; nil: neither.
 func (h *Hold) Ended() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ended()
 }
 
-// Over is why the hold is over by now, and the same with details; nil: it goes on.
+// Over is why the hold is over by now, and the same with details; nil: the hold goes on.
 func (h *Hold) Over() (ended, cause error) {
 	h.observe()
 	defer h.mu.Unlock()
 	return h.ended(), h.cause
 }
 
-// Drops reports whether the hold is over at this moment. It is not where another goroutine has the
-// hold's mutex, which may be waiting for one that the caller has.
+// Drops reports whether the hold is over at this moment. False also where another goroutine has the hold's
+// mutex, for that goroutine may wait for a mutex of the caller's.
 func (h *Hold) Drops(now clockdrift.Instant) bool {
 	if !h.mu.TryLock() {
 		return false
@@ -68,8 +68,8 @@ func (h *Hold) Drops(now clockdrift.Instant) bool {
 	return h.life.Phase() == lease.Over
 }
 
-// GiveUp ends the hold for its user, once. Close waits from then on, until it is told not to: a
-// release that it does not find among the holds any more may not be under way yet.
+// GiveUp ends the hold for its user, once. Close waits from then on, until the release is under way: the
+// release is not found among the holds any more.
 func (h *Hold) GiveUp(why lease.Why) (lost bool, err error) {
 	now := h.observe()
 	defer h.mu.Unlock()
@@ -86,8 +86,8 @@ func (h *Hold) GiveUp(why lease.Why) (lost bool, err error) {
 	return lost, nil
 }
 
-// Take ends the hold without its user, and reports whether it was not over before. Given: it is as
-// if the user had given it up.
+// Take ends the hold without its user. It reports false if the hold was over before. Given: as if the user
+// had given it up.
 func (h *Hold) Take(why lease.Why, given bool) bool {
 	now := h.observe()
 	defer h.mu.Unlock()
@@ -97,8 +97,8 @@ func (h *Hold) Take(why lease.Why, given bool) bool {
 	return goesOn
 }
 
-// Resume lets a renewal begin soon, if there is one, because timers stood still while the machine
-// slept. It returns the rest of the lease.
+// Resume makes the renewal due soon, if there is one, because timers stood still while the machine slept. It
+// returns the rest of the lease.
 func (h *Hold) Resume() time.Duration {
 	now := h.observe()
 	defer h.mu.Unlock()
@@ -108,8 +108,8 @@ func (h *Hold) Resume() time.Duration {
 	return h.rest(now)
 }
 
-// ToExtend makes the operation that prolongs the lease to ttl, cut to the longest hold; nil: the
-// hold is over, or the lease runs to the end of the longest one already.
+// ToExtend makes the operation that prolongs the lease to ttl, cut to MaxHold; nil: the hold is over, or the
+// lease runs to MaxHold already.
 func (h *Hold) ToExtend(ttl time.Duration) (op *Operation, ended error) {
 	now := h.observe()
 	defer h.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *Hold) extension(ttl time.Duration) *Operation {
 	return op
 }
 
-// ToLook makes the operation that asks whether the nodes have the token.
+// ToLook makes the operation that asks the nodes for the token.
 func (h *Hold) ToLook() *Operation {
 	op := new(Operation)
 	op.Prepare(h, h.Kind.Look, h.Longest())

@@ -2,9 +2,9 @@ package quorum
 
 import "github.com/quorumlock/quorumlock/internal/lease"
 
-// A nodeState is what is known of a hold's token at one node, and of its clean-up.
+// A nodeState is our knowledge of a hold's token at a node, and of the clean-up there.
 type nodeState struct {
 	lease.Trace
-	listed bool  // it is on the node's list of clean-ups
-	tries  uint8 // releases that have not ended that
+	listed bool  // in the node's list of clean-ups
+	tries  uint8 // releases that did not end the trace
 }

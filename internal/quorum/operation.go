@@ -1,8 +1,10 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -11,28 +13,28 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// An Operation is one question to the nodes about one hold. It is put in the queues of all
-// nodes at once and decided by the deciding vote: success when a quorum agrees, failure as soon as
-// that is out of reach. The remaining answers come in the background and are still noted.
+// An Operation is a question to the nodes about a hold. Its requests enter the queues of all nodes at once.
+// The deciding vote decides it: success when a quorum agrees, failure as soon as no quorum can. The
+// remaining answers come in the background and are still noted.
 type Operation struct {
 	protocol.Ask
 	node.Terms
-	lease.Round // what the nodes say; guarded by Hold.mu, as all below that
+	lease.Round // the votes; guarded by Hold.mu, as are all fields below
 	Hold        *Hold
-	Lease       time.Duration      // what it asks for, or the longest one of the hold
+	Lease       time.Duration      // the wanted lease, or the hold's longest
 	Done        chan struct{}      // closed when decided
 	Full        chan struct{}      // closed when all nodes have answered, or of a failed acquire the near: see Late; nil: nobody waits
-	Attempt     int32              // of a renewal, since the last that was carried
-	Seen        string             // of an acquire: the token that was in the way of the call's last tries; "": none
+	Attempt     int32              // of a renewal: 1 for the first since a carried one
+	Seen        string             // of an acquire: the token in the way of the call's last tries; "": none
 	Since       clockdrift.Instant // the first of them
 
-	// Handoff is the release that a hand-over is as well.
+	// Handoff is the release in a hand-over.
 	Handoff *Operation
-	// Beside is that of the lock's other token, which a conversion or its clean-up is about as
-	// well; nil: it is about one.
+	// Beside is the hold of the lock's other token, in a conversion or its clean-up; nil: the question is
+	// about one token.
 	Beside *Hold
 
-	queued int // requests that had to wait behind others of their keys when they were put
+	queued int // requests that waited behind others of their keys when they entered
 	state  *keyState
 	others []*keyState // of its further keys
 
@@ -44,37 +46,37 @@ type Operation struct {
 	votes      []vote
 	due        effects      // when Hold.mu is free
 	submitted  bool         // to all nodes
-	behind     []*node.Node // of a release: where another token of the lock was, or might be, when it was made
-	dismissed  bool         // nobody waits for the answers that have not come yet
-	filled     bool         // it was
-	unanswered bool         // a release was sent and got no answer
+	behind     []*node.Node // of a release: nodes with another token of the lock, known or possible, when it was made
+	dismissed  bool         // nobody waits for late answers
+	filled     bool         // all nodes have answered
+	unanswered bool         // a release, or the hand-over in its place, was sent and got no answer
 	holders    []holderView
-	early      *time.Timer // to that; nil: it was not contested
-	setAt      int         // nodes that have set the key, whether or not that is a vote
+	early      *time.Timer // to Early; nil: the operation was not contested
+	setAt      int         // nodes that have set the key, whether or not their grant is a vote
 
-	// whole, if there is one, is called once, when all nodes have answered.
+	// whole, if not nil, is called once all nodes have answered.
 	whole func(op *Operation)
 
 	before *Operation // of its hold, asked before: see [Hold.Recall]
 }
 
-// A vote is a request, and what came of it. All but the request is guarded by Hold.mu.
+// A vote is a request and its outcome. All fields but the request are guarded by Hold.mu.
 type vote struct {
 	node.Request
 	lease.Vote
-	last     bool   // it was the operation's last to be answered; its sender's own
-	server   uint32 // which one has answered, if it asks for a vote; 0: not known
+	last     bool   // the last answer to the operation; for its sender alone
+	told     bool   // the final answer is the node's reply. Otherwise a late reply may still be written into the request
+	server   uint32 // of the answer, if the operation is a vote; 0: not known
 	answered clockdrift.Instant
 	err      error
 }
 
-// Effects are what an operation's answers want done without Hold.mu, in this order: see
-// [Operation.unlock].
+// Effects are the work after an answer that is done without Hold.mu, in this order: see [Operation.unlock].
 type effects uint8
 
 const (
-	recalls   effects = 1 << iota // take back what has not left: the clean-up would go behind it
-	clears                        // clear the hold: a new try must find that before it in the key's queue
+	recalls   effects = 1 << iota // take back requests that have not left: the clean-up would go behind them
+	clears                        // clear the hold: a new try must find the clean-up before it in the key's queue
 	decides                       // close Done
 	fills                         // close Full
 	completes                     // call whole
@@ -84,22 +86,38 @@ var errNeedless = errors.New("not asked any more: its answer could not change th
 
 func (op *Operation) board() *Board { return op.Hold.Board }
 
-// Prepare makes op the question what of the hold, for a lease of ttl. Its commands want an
-// Encode.
+// Prepare makes op the question of a kind about the hold, for a lease of ttl. Its commands want an Encode.
 func (op *Operation) Prepare(h *Hold, what *protocol.Op, ttl time.Duration) {
 	op.Hold, op.Lease = h, ttl
 	op.Op, op.Key, op.Token, op.Fence, op.Many, op.Line = what, h.key, h.token, h.set, h.Many, h.Line
 	op.TTL, op.Sides = h.Board.Milliseconds(ttl), h.sides
 }
 
-// About makes a question to nodes that concerns a key and no token. It waits in the key's queue. Its
-// commands are to be given.
+// About makes a question to nodes about a key and no token. It waits in the key's queue. The caller sets its
+// commands.
 func (b *Board) About(key string, what *protocol.Op) *Operation {
 	h := new(Hold)
 	h.Init(b, nil, key, "", b.TTL)
 	op := &h.Acquire
 	op.Prepare(h, what, b.TTL)
 	return op
+}
+
+// Listening returns which of the keys, by the nodes' names, somebody listens for at the node; nil: the node does not tell.
+func (b *Board) Listening(at *node.Node, keys []string) []bool {
+	if at == nil {
+		return nil
+	}
+	op := b.About(strings.TrimPrefix(keys[0], b.Prefix)+" waits", protocol.Listening)
+	op.Cmds = protocol.AskListening(keys)
+	if !op.AskOf([]*node.Node{at}, 1) {
+		return nil
+	}
+	op.Await(context.Background(), b.Closing)
+	if op.Verdict != lease.Carried {
+		return nil
+	}
+	return op.Tally().Votes[0].Reply.Listeners(len(keys))
 }
 
 // Reserve gives op and other memory for their votes.
@@ -109,8 +127,8 @@ func (op *Operation) Reserve(other *Operation) {
 	op.votes, other.votes = votes[:nodes:nodes], votes[nodes:]
 }
 
-// AskAll puts the operation before all nodes. It is decided when a quorum agrees. It reports
-// false, and asks nobody, if the board takes in no such operations any more.
+// AskAll puts the operation before all nodes. It is decided when a quorum agrees. False: the board is closed
+// to such operations, and nobody was asked.
 func (op *Operation) AskAll() bool { return op.AskOf(op.board().Nodes, op.board().Quorum) }
 
 // AskOf puts the operation before the nodes. It is decided when need of them agree.
@@ -122,9 +140,9 @@ func (op *Operation) AskOf(nodes []*node.Node, need int) bool {
 	return true
 }
 
-// submit puts the requests of an operation that has entered in the nodes' queues. It may be
-// decided before it is in all of them, by nodes that refuse at once. What it has set is cleared
-// only behind its last request, or the clean-up would be before that in the key's queue.
+// submit puts the requests of an operation in the nodes' queues. Nodes that refuse at once may decide it
+// before the last request has entered. What it has set is cleared only behind its last request, or the
+// clean-up would be before that in the key's queue.
 func (op *Operation) submit(nodes []*node.Node) {
 	for i := range nodes {
 		if op.put(&op.votes[i].Request) {
@@ -138,15 +156,15 @@ func (op *Operation) submit(nodes []*node.Node) {
 	}
 }
 
-// Queued reports whether no quorum can answer before others of its keys have been answered. Only the
-// goroutine that has asked may ask it.
+// Queued reports whether a quorum of the requests waits behind others of their keys. Only the goroutine that
+// asked may call it.
 func (op *Operation) Queued() bool { return len(op.votes)-op.queued < op.Need }
 
 // enter makes the requests, and lets the operation to the state of its key, unless the board
 // takes in no such operations any more.
 func (op *Operation) enter(nodes []*node.Node, need int) bool {
 	h, b := op.Hold, op.board()
-	if op.state == nil { // or it has entered as a flight
+	if op.state == nil { // or op has entered as a flight
 		op.state = b.Keys.enter(h.lane, len(b.Nodes), op.Op.Does == lease.Sets)
 		op.Done = make(chan struct{})
 	}
@@ -190,9 +208,8 @@ func (op *Operation) enter(nodes []*node.Node, need int) bool {
 	return true
 }
 
-// lanes are the queues that the operation waits in besides the hold's lane. Where the tries of
-// one wait have lanes of their own, as those for permits and those of readers, the ones that leave
-// its ticket are in order by that, and it leaves the line behind them.
+// lanes are the queues that the operation waits in besides the hold's lane. Permits and readers have a lane
+// a try; tries that leave a ticket are ordered by a lane of the Locker's tickets, too, and so is its leaving.
 func (op *Operation) lanes() (lanes []any) {
 	switch {
 	case op.Many != nil:
@@ -200,13 +217,13 @@ func (op *Operation) lanes() (lanes []any) {
 	case op.Beside != nil:
 		lanes = []any{op.Beside.lane}
 	}
-	if h := op.Hold; h.Ticket != nil && op.Op.Tries && op.Line.Stays && (op.Line.Pool != nil || h.Kind.Joins) {
+	if h := op.Hold; h.Ticket != nil && op.Op.Tries && op.Line.Stays {
 		lanes = append(slices.Clip(lanes), op.Line.Lane(h.Key))
 	}
 	return lanes
 }
 
-// aim is what the operation is to bring about for its hold.
+// aim is the operation's purpose for its hold.
 func (op *Operation) aim() lease.Aim {
 	switch op.Op.Verb {
 	case protocol.Acquiring, protocol.Inheriting, protocol.Upgrading:
@@ -222,8 +239,8 @@ func (op *Operation) aim() lease.Aim {
 	return lease.Nothing
 }
 
-// weighs reports whether what becomes of a key is up to the operation: it is no question, and asks
-// more nodes than a minority.
+// weighs reports whether the operation decides about a key: it is no mere question, and asks more than a
+// minority.
 func (op *Operation) weighs() bool {
 	return (op.Op.Does != lease.Looks) && len(op.votes) > len(op.board().Nodes)-op.board().Quorum
 }

@@ -8,33 +8,33 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A request that may set a key waits at a node that is far away or slow while the others decide,
-// behind another one of its key, or until there is room. Once nobody needs it, it is recalled; and
-// the release behind it has nothing to do there. Otherwise a key would make no more cycles a second
-// than its farthest node answers requests one by one, or its queue there would grow without end.
+// A request that may set a key waits at a distant or slow node while the others decide, behind another
+// request of its key, or until there is room. Once nobody needs it, it is recalled, and the release behind
+// it has nothing to do there. Otherwise a key would make no more cycles a second than its farthest node
+// answers requests one by one, or its queue there would grow without end.
 
-// needless reports whether requests of op that have not left are not needed any more: they must not
-// set the key, or they only sound the nodes for somebody who does not wait. Hold.mu is held.
+// needless reports whether op's unsent requests are not needed any more: they must not set the key, or they
+// only sound the nodes while nobody waits. Hold.mu is held.
 func (op *Operation) needless() bool {
 	return op.soundless() || op.Does == lease.Sets && !op.Hold.life.MaySet(&op.Round, op.heard())
 }
 
-// soundless reports whether op sounds the nodes, and nobody waits for what they say any more. Hold.mu is held.
+// soundless reports whether op sounds the nodes while nobody waits for the answers. Hold.mu is held.
 func (op *Operation) soundless() bool {
 	return op.Op.Verb == protocol.Sounding && op.Verdict != lease.Undecided && op.dismissed
 }
 
-// heard reports whether somebody waits for the answers that op still lacks. Hold.mu is held.
+// heard reports whether somebody waits for op's late answers. Hold.mu is held.
 func (op *Operation) heard() bool { return !op.dismissed && (op.Full != nil || op.whole != nil) }
 
-// supersedes reports whether op asks for all that an earlier operation of its hold does: it is
-// another round of an acquire, or an extension of an extension, and its lease ends no earlier.
+// supersedes reports whether op asks for all that an earlier operation of its hold does: another round of an
+// acquire, or an extension of an extension whose lease ends no later.
 func (op *Operation) supersedes(earlier *Operation) bool {
 	same := op.Op == earlier.Op || op.Op.Prolongs && earlier.Op.Prolongs && earlier.Beside == nil
 	return same && op.Asked.Add(op.Lease) >= earlier.Asked.Add(earlier.Lease)
 }
 
-// Dismiss says that nobody waits for the answers that have not come yet.
+// Dismiss says that nobody waits for late answers.
 func (op *Operation) Dismiss() {
 	op.Hold.mu.Lock()
 	op.dismissed = true
@@ -42,8 +42,8 @@ func (op *Operation) Dismiss() {
 	op.Hold.Recall()
 }
 
-// Recall takes the hold's requests that are needless and have not left out of the nodes' queues:
-// first those that may set the key, and then releases that have nothing to do any more.
+// Recall takes the hold's needless unsent requests out of the nodes' queues: first requests that may set the
+// key, and then releases with nothing left to do.
 func (h *Hold) Recall() {
 	for _, sets := range []bool{true, false} {
 		var needless []*node.Request
@@ -64,9 +64,8 @@ func (h *Hold) Recall() {
 	h.recall()
 }
 
-// spares reports whether r, which has not left, is not needed. A release stays in line where
-// another token of the lock may be: what makes that into this one may be before it. Hold.mu is
-// held.
+// spares reports whether the unsent r is not needed. A release stays in line where another token of the lock
+// may be: a command before it may make that token into this one. Hold.mu is held.
 func (op *Operation) spares(r *node.Request) bool {
 	return op.needless() || op.Op.Does == lease.Frees && op.Hold.nodes[r.Node.Index].Clean() && !slices.Contains(op.behind, r.Node)
 }
@@ -87,7 +86,7 @@ func (op *Operation) list(nodes []*node.Node) {
 	op.before, h.asked = h.asked, op
 }
 
-// unlist takes op, which all nodes have answered, off that list. Hold.mu is held.
+// unlist takes op, which all nodes have answered, off the list of setting operations. Hold.mu is held.
 func (op *Operation) unlist() {
 	at := &op.Hold.asked
 	for *at != nil && *at != op {
@@ -99,9 +98,9 @@ func (op *Operation) unlist() {
 	op.before = nil
 }
 
-// put puts a request in its node's queue, and reports whether it waits behind another one of its
-// keys. A release where the token is not, and cannot appear, is answered at once: it would only wait
-// in the key's queue. Of a node that is down it is said that it is.
+// put puts a request in its node's queue, and reports whether the request waits behind another of its keys.
+// A release where the token is not, and cannot appear, is answered at once: it would only wait in the key's
+// queue. At a down node the answer is that the node is down.
 func (op *Operation) put(r *node.Request) (behind bool) {
 	if op.Op.Does == lease.Frees {
 		op.Hold.mu.Lock()

@@ -9,9 +9,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// A Schedule says when the holds of a Locker are renewed: one heap and one timer for all. A
-// goroutine begins the due renewals one by one, and ends: a process that has fallen behind
-// begins no more than it can do.
+// A Schedule orders the renewals of a Locker's holds: one heap and one timer for all. A goroutine begins the
+// due renewals one by one, and ends: a process that has fallen behind begins no more than it can do.
 type Schedule struct {
 	board *Board
 
@@ -69,7 +68,7 @@ func (s *Schedule) arm() {
 	}
 }
 
-// begin begins the extensions that are due.
+// begin begins the due extensions.
 func (s *Schedule) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +103,8 @@ func (s *Schedule) Idle() bool {
 	return len(s.renewals) == 0 && s.fires == 0 && !s.timer.Stop()
 }
 
-// Less reports whether r is due before another one: see [node.Heap].
+// Less orders renewals by when they are due: see [node.Heap].
 func (r *Renewal) Less(other *Renewal) bool { return r.due < other.due }
 
-// HeapIndex is that of r in the schedule: see [node.Heap].
+// HeapIndex is the index of r in the schedule: see [node.Heap].
 func (r *Renewal) HeapIndex() *int { return &r.index }

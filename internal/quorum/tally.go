@@ -40,7 +40,7 @@ func (op *Operation) tally(v *vote, answer protocol.Answer, err error, now clock
 			op.hurry(&v, now)
 		}
 	case op.Granted() && op.far():
-		op.decide(lease.Outranked, now) // a greater number is there before the answer of a node that is far away
+		op.decide(lease.Outranked, now) // a greater number is there before the answer of a distant node
 	}
 	if op.Op.Does == lease.Frees {
 		h.onReleased(v, now)
@@ -86,8 +86,8 @@ func (op *Operation) unsent() bool {
 // errTwice is the fate of a vote of a server that has voted as another node before.
 var errTwice = errors.New("this server has voted already, as another node: names have changed places")
 
-// twice reports whether the server that v's node is now has agreed to the operation as another
-// node: between two probes of them, nodes may change places. Hold.mu is held.
+// twice reports whether the server of v's node has agreed to the operation as another node: between two
+// probes, nodes may change places. Hold.mu is held.
 func (op *Operation) twice(v *vote) bool {
 	v.server = v.Node.Server.Load()
 	for i := range op.votes {
@@ -99,7 +99,7 @@ func (op *Operation) twice(v *vote) bool {
 	return false
 }
 
-// spoil takes back the votes that others of the operation have spoiled. Hold.mu is held.
+// spoil takes back the votes that other votes of the operation have spoiled. Hold.mu is held.
 func (op *Operation) spoil() {
 	if op.board().Restarts == nil || !op.Op.Votes {
 		return
@@ -122,15 +122,14 @@ func (op *Operation) spoil() {
 	}
 }
 
-// judged reports whether v agrees and a gate has judged it: only then nobody writes to its
-// evidence any more. Hold.mu is held.
+// judged reports whether v agrees and a gate has judged it: then its evidence is final. Hold.mu is held.
 func (op *Operation) judged(v *vote) bool { return op.Agrees(v.Answer) && v.Evidence != nil }
 
-// reason is why too few nodes agreed: too many nodes cannot say, or somebody else has the
-// key. Of an acquire it is also said if several may ask for the key and nobody have it: the nodes
-// name no token that has a quorum of them. Hold.mu is held.
+// reason is why too few nodes agreed: too many nodes cannot tell, or somebody else holds the key. For an
+// acquire, somebody else also means several askers without a holder: no token has a quorum by the nodes'
+// answers. Hold.mu is held.
 func (op *Operation) reason() error {
-	silent := op.answers(protocol.Failed) - op.refused(errNeedless) // which might have said anything
+	silent := op.answers(protocol.Failed) - op.refused(errNeedless) // these might have said anything
 	switch {
 	case op.Verdict != lease.Dropped && op.refused(fault.ErrPermits) > len(op.votes)-op.Need:
 		return fault.ErrPermits
@@ -145,8 +144,8 @@ func (op *Operation) reason() error {
 	return fault.ErrTaken
 }
 
-// Why is why the operation has failed. An extension finds the lock lost once other tokens have its
-// key at so many nodes that the rest are no quorum.
+// Why is why the operation has failed. An extension finds the lock lost once other tokens have its key at so
+// many nodes that the rest are no quorum.
 func (op *Operation) Why() error {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
@@ -161,19 +160,18 @@ func (op *Operation) Why() error {
 	return fault.ErrNoQuorum
 }
 
-// beaten reports whether something else has the key at so many nodes that the others are no quorum.
-// Hold.mu is held.
+// beaten reports whether something else has the key at so many nodes that the others are no quorum. Hold.mu
+// is held.
 func (op *Operation) beaten() bool { return op.answers(protocol.Taken) > len(op.votes)-op.Need }
 
-// Vacant reports whether a quorum has the token or nothing, and whether no node has said that
-// something else is there.
+// Vacant reports whether a quorum has the token or nothing, and no node has told of anything else.
 func (op *Operation) Vacant() (quorum, alone bool) {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()
 	return op.answers(protocol.Granted)+op.answers(protocol.Absent) >= op.Need, op.answers(protocol.Taken) == 0
 }
 
-// buried reports whether the hold is revoked, where the op reads what the key holds. Hold.mu is held.
+// buried reports whether the hold is revoked, for an op that reads the key's value. Hold.mu is held.
 func (op *Operation) buried() bool {
 	count := 0
 	for i := range op.votes {
@@ -184,7 +182,7 @@ func (op *Operation) buried() bool {
 	return count >= lease.Tombstones(len(op.votes), op.Need)
 }
 
-// answers counts the nodes that have said this. Hold.mu is held.
+// answers counts the nodes with this answer. Hold.mu is held.
 func (op *Operation) answers(what protocol.Answer) (count int) {
 	for i := range op.votes {
 		if op.votes[i].Answer == what {
@@ -194,7 +192,7 @@ func (op *Operation) answers(what protocol.Answer) (count int) {
 	return count
 }
 
-// refused counts the nodes that have refused for this reason. Hold.mu is held.
+// refused counts the nodes that refused for this reason. Hold.mu is held.
 func (op *Operation) refused(why error) (count int) {
 	for i := range op.votes {
 		if errors.Is(op.votes[i].err, why) {
@@ -204,8 +202,8 @@ func (op *Operation) refused(why error) (count int) {
 	return count
 }
 
-// alarming reports whether others may have taken a failed try for a holder, whose end has to
-// be announced to them. Hold.mu is held.
+// alarming reports whether others may have taken a failed try for a holder, so that its end has to be
+// announced to them. Hold.mu is held.
 func (op *Operation) alarming() bool {
 	return len(op.votes)-op.answers(protocol.Taken) >= op.Need
 }
@@ -237,7 +235,7 @@ func (op *Operation) Undeleted() (key string, ok bool) {
 	return op.Many.Names[first], true
 }
 
-// Greatest is the greatest counter that was read so far, or what is to become the number in its place: see oldest.
+// Greatest is the greatest counter among the votes, or the number that takes its place: see oldest.
 func (op *Operation) Greatest() int64 {
 	op.Hold.mu.Lock()
 	defer op.Hold.mu.Unlock()

@@ -7,72 +7,77 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A Ticket is that of a wait, or of several by one name: which nodes may have it, because a try that leaves it there was
-// sent to them. It is taken out of the lines of no others.
+// A Ticket is a waiter's ticket as the nodes may have it: a node may have the ticket if a try that leaves it
+// was sent there. No other node is asked to take it away.
 type Ticket struct {
-	at    []atomic.Int32 // by node
+	Board *Board
+	Kind  *protocol.Kind // of the wanted key
+	Key   string
+	Line  protocol.Line
+	At    []atomic.Int32 // by node: our knowledge of the ticket there
 	leave atomic.Pointer[Operation]
 }
 
-// NewTicket returns one that no node has.
-func (b *Board) NewTicket() *Ticket { return &Ticket{at: make([]atomic.Int32, len(b.Nodes))} }
+// Name is the nodes' name of the ticket.
+func (t *Ticket) Name() string { return t.Line.String() }
 
-// Leave takes the ticket of a wait for keys of the kind out of the lines of all nodes that may have it. All nodes leave
-// next as nextIs in its place; nil: none does.
-func (t *Ticket) Leave(b *Board, kind *protocol.Kind, key string, line *protocol.Line, next *Ticket, nextIs *protocol.Ticket) {
+// Leave takes the ticket out of the lines of all nodes that may have it. All nodes put next in its place;
+// nil: none does.
+func (t *Ticket) Leave(next *Ticket) {
+	var instead *protocol.Ticket
+	if next != nil {
+		instead = &next.Line.Ticket
+	} else if !t.Maybe() {
+		return
+	}
 	h := new(Hold)
 	op := &h.Acquire
-	h.Init(b, kind, key, "", b.TTL)
-	h.Line, h.Ticket, h.Next = line, t, next
-	op.Prepare(h, protocol.Leave, b.TTL)
-	op.Cmds = op.LeaveLine(nextIs)
+	h.Init(t.Board, t.Kind, t.Key, "", t.Board.TTL)
+	h.Line, h.Ticket, h.Next = &t.Line, t, next
+	op.Prepare(h, protocol.Leave, t.Board.TTL)
+	op.Cmds = op.LeaveLine(instead)
 	op.AskAll()
 	t.leave.Store(op)
 }
 
-// The states of a node.
+// The states of a node that may have a ticket.
 const (
 	ticketNowhere int32 = iota
-	ticketSent          // a try that may leave it is under way, or was lost
+	ticketSent          // a try that may leave the ticket is under way, or was lost
 	ticketThere
 )
 
-// sent notes that a try is about to leave for a node, which leaves the ticket there.
-func (t *Ticket) sent(node int) { t.at[node].CompareAndSwap(ticketNowhere, ticketSent) }
+// sent notes that a try is about to leave for a node, where it leaves the ticket.
+func (t *Ticket) sent(node int) { t.At[node].CompareAndSwap(ticketNowhere, ticketSent) }
 
-// answered notes whether the try has left it there.
+// answered notes whether the try has left the ticket at a node.
 func (t *Ticket) answered(node int, left bool) {
 	if left {
-		t.at[node].Store(ticketThere)
+		t.At[node].Store(ticketThere)
 	} else {
-		t.at[node].CompareAndSwap(ticketSent, ticketNowhere)
+		t.At[node].CompareAndSwap(ticketSent, ticketNowhere)
 	}
 }
 
-// Somewhere reports whether a node may have it.
-func (t *Ticket) Somewhere() bool {
-	for i := range t.at {
-		if t.at[i].Load() != ticketNowhere {
+// Maybe reports whether a node may have the ticket.
+func (t *Ticket) Maybe() bool { return t.reaches(ticketSent) }
+
+// There reports whether a node is known to have the ticket.
+func (t *Ticket) There() bool { return t.reaches(ticketThere) }
+
+func (t *Ticket) reaches(state int32) bool {
+	for i := range t.At {
+		if t.At[i].Load() >= state {
 			return true
 		}
 	}
 	return false
 }
 
-// There reports whether a node is known to have it.
-func (t *Ticket) There() bool {
-	for i := range t.at {
-		if t.at[i].Load() == ticketThere {
-			return true
-		}
-	}
-	return false
-}
-
-// goes reports whether the end of a wait has something to do at a node, which is about to be sent there: to take its
-// ticket away, or to leave the next one.
+// goes reports whether the end of a wait has something to do at a node, to which it is about to be sent: to
+// take the ticket away, or to put the next one.
 func (h *Hold) goes(node int) bool {
-	was := h.Ticket.at[node].Swap(ticketNowhere)
+	was := h.Ticket.At[node].Swap(ticketNowhere)
 	if h.Next != nil {
 		h.Next.sent(node)
 	}
@@ -92,7 +97,7 @@ func (h *Hold) recall() {
 	var needless []*node.Request
 	h.mu.Lock()
 	for i := range op.votes {
-		if r := &op.votes[i].Request; !h.nodes[r.Node.Index].Asked() && h.Ticket.at[r.Node.Index].Load() == ticketNowhere {
+		if r := &op.votes[i].Request; !h.nodes[r.Node.Index].Asked() && h.Ticket.At[r.Node.Index].Load() == ticketNowhere {
 			needless = append(needless, r)
 		}
 	}

@@ -6,15 +6,15 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
-// SpentTokens are users' own tokens that may not be used for some time. Those that were released
-// are: a late retry of the request that had one would take a lock that nobody will release.
+// SpentTokens are users' own tokens that may not be used for some time. A released token is spent: a late
+// retry of its request would take a lock that nobody will release.
 type SpentTokens struct {
 	mu    sync.Mutex
 	until map[string]clockdrift.Instant
 	sweep int // at this size
 }
 
-// FirstSweep is the number of tokens at which those are removed whose time is over.
+// FirstSweep is the number of tokens at which expired ones are removed.
 const FirstSweep = 1024
 
 // Add refuses token until the instant.
@@ -59,8 +59,8 @@ func (h *Hold) Spend() {
 	}
 }
 
-// BeStill lets tries with a token of the user's own ask for no lease, until what they have asked
-// for by now has ended.
+// BeStill keeps tries with a token of the user's own from asking for a lease, until the leases that they
+// have asked for so far have ended.
 func (h *Hold) BeStill() {
 	now := h.Board.Clock.Now()
 	h.Board.Still.Add(h.tokenAt(), now.Add(h.Longest()), now)
@@ -73,8 +73,8 @@ func (h *Hold) StayStill() {
 	}
 }
 
-// Yield lets them ask again in a while, each in another one, whatever is seen until then: the one
-// that leads has the key by then, or is gone, or others take it one after the other.
+// Yield lets the token's tries ask again in a while, each in another one, whatever they see until then: the
+// leading token has the key by then, or is gone, or others take the key one after the other.
 func (h *Hold) Yield() {
 	now, lease, token := h.Board.Clock.Now(), h.Longest(), h.tokenAt()
 	if h.Board.Yielded.Has(token, now) {
@@ -85,12 +85,12 @@ func (h *Hold) Yield() {
 	h.Board.Yielded.Add(token, until.Add(lease), now)
 }
 
-// IsStill reports whether it does.
+// IsStill reports whether tries of the token ask for no lease.
 func (h *Hold) IsStill() bool {
 	return h.Board.Still.Has(h.tokenAt(), h.Board.Clock.Now())
 }
 
-// tokenAt is the token where it is asked for: it may be still there, and not elsewhere.
+// tokenAt is the token at a key and prefix: a token may be still at one, and not elsewhere.
 func (h *Hold) tokenAt() string { return h.lane + "\x00" + h.Token }
 
 // spent reports whether the hold's token is the user's own and was released.
@@ -98,7 +98,7 @@ func (h *Hold) spent(now clockdrift.Instant) bool {
 	return h.Own && h.Board.Spent.Has(h.Token, now)
 }
 
-// Len is the number of tokens that are kept.
+// Len is the number of kept tokens.
 func (s *SpentTokens) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,17 +6,17 @@
 -- key is free all who listen to it are told as well, on the channel with the key at its end, if
 -- more Lockers do than stand there. Returns 1.
 --
--- With a token in ARGV[3] it does nothing of this: it deletes KEYS[1], the only one, if that holds the
--- token, and returns 1, or 0. A release calls it twice, for the line need not be there: a Redis Cluster
--- refuses who names such a key beside one that is, while it moves their slot. It is one script, so that
--- a server which does not know it refuses both calls.
-local channel, token = ARGV[2], ARGV[3]
+-- With a token in ARGV[3] it first deletes KEYS[1] if that holds the token, and returns 0 if not. A Redis
+-- Cluster is called twice, with the key and the token alone at first: while it moves a slot, it refuses a
+-- call that names a missing key beside one that is there. It is one script, so that a server which does
+-- not know it refuses both calls.
+local channel, token, said = ARGV[2], ARGV[3], 1
 if token ~= '' then
   local holder = redis.pcall('GET', KEYS[1])
   if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
     return holder -- refused; a key of another type holds no token
   end
-  return holder == token and redis.call('DEL', KEYS[1]) or 0
+  said = holder == token and redis.call('DEL', KEYS[1]) or 0
 end
 -- How many Lockers stand in a line, of which there may be many.
 local function names(line)
@@ -28,7 +28,7 @@ local function names(line)
   end
   return count
 end
-local count = #KEYS / 2
+local count = math.floor(#KEYS / 2)
 for i = 1, count do
   local key, line = KEYS[i], KEYS[count + i]
   if ARGV[1] ~= '' then
@@ -46,4 +46,4 @@ for i = 1, count do
     end
   end
 end
-return 1
+return said

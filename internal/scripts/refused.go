@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// place is where a script was when a server refused a command of it, and calls what it called there.
+// A place is where a server refused a command of a script, and the command's name.
 var (
 	place = regexp.MustCompile(`script: ([0-9a-f]{40}), on @user_script:(\d+)`)
 	calls = regexp.MustCompile(`redis\.call\('([A-Z]+)'`)
 )
 
-// Refused finds the command of a script that a server has refused without naming it, in lower case;
-// "": it is none of these scripts. A server says nothing of the place where the script itself hands
-// the refusal on, which it does of GET alone.
+// Refused finds the command of a script that a server has refused without naming it, in lower case; "": the
+// script is none of these. A server does not tell the place where the script itself hands the refusal on:
+// only refused GETs are handed on.
 func Refused(message string) string {
 	at := place.FindStringSubmatch(message)
 	switch {

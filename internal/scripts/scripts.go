@@ -1,5 +1,5 @@
-// Package scripts holds the Lua that nodes run, one file a script with its
-// contract on top, and builds the commands that run it.
+// Package scripts holds the Lua for the nodes, one file a script with its contract on top, and builds the
+// commands that run it.
 package scripts
 
 import (
@@ -9,11 +9,11 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// Script is one script and its name in a node's script cache.
+// Script is a script and its name in a node's script cache.
 type Script struct {
 	Source string
-	// Digest is the SHA-1 of the source. It is written down rather than computed,
-	// for SHA-1 may not be called in FIPS mode; a test compares the two.
+	// Digest is the SHA-1 of the source. It is written down rather than computed, for SHA-1 may not be
+	// called in FIPS mode; a test compares the two.
 	Digest string
 }
 
@@ -73,7 +73,7 @@ var (
 	Raise    = list(raise, "fbff27c98a70bf99575b46101c2ed63640197a2d")
 	Revoke   = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
 	Take     = list(line+take, "64cdf29cbe0b353f629854dfbe2e73212cefc121")
-	Leave    = list(line+leave, "3d45f353b294deb04d65569bd03def11e5410ab1")
+	Leave    = list(line+leave, "1e5dc90ee74dee43bff102163d2fbece9104ee88")
 	Waits    = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 	Rights   = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
 	Remember = list(remember, "25bc97eeb145480cc0367dcd0d772d2716356b3f")
@@ -89,20 +89,20 @@ func list(source, digest string) *Script {
 	return s
 }
 
-// Call appends to args what runs s by its digest on so many keys, which the caller
-// appends, and the script's own arguments after them.
+// Call appends to args the call of s by its digest, for n keys. The caller appends the keys, and the
+// script's own arguments after them.
 func (s *Script) Call(args []any, keys int) []any {
 	return append(args, "EVALSHA", s.Digest, strconv.Itoa(keys))
 }
 
-// One returns the command that runs s on one key, in the memory of args. The arguments
-// are boxed by the caller, who may use the boxes for several commands.
+// One returns the command that runs s on one key, in the memory of args. The caller boxes the arguments, and
+// may use the boxes for several commands.
 func (s *Script) One(args []any, keyAndRest ...any) driver.Command {
 	return driver.Command{Args: append(s.Call(args[:0], 1), keyAndRest...), FirstKey: 3, Keys: 1}
 }
 
-// WithSource returns cmd as a node gets it that does not know its script: with the
-// source, which the node then keeps. A command that runs no script stays as it is.
+// WithSource returns cmd with the script's source, which the node then keeps: for a node that does not know
+// the script. A command without a script stays as it is.
 func WithSource(cmd driver.Command) driver.Command {
 	if cmd.Args[0] != any("EVALSHA") {
 		return cmd

@@ -12,12 +12,12 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A session is one subscription of a subscriber.
+// A session is a subscription of a subscriber.
 type session struct {
 	subscriber *Subscriber
 	open       driver.Subscription
 	asked      map[string]bool // the channels, and whether they are confirmed; guarded by subscriber.mu
-	over       chan error      // it has failed, or is refused
+	over       chan error      // the session has failed, or is refused
 }
 
 // Why a node is polled.
@@ -26,7 +26,7 @@ var (
 	errEnded     = errors.New("waiters poll this node, for the subscription to it has failed")
 )
 
-// listen keeps one subscription until it fails, or nobody waits: then it returns nil.
+// listen keeps a subscription until it fails, or until nobody waits: then it returns nil.
 func (sub *Subscriber) listen() error {
 	s := &session{subscriber: sub, asked: make(map[string]bool), over: make(chan error, 1)}
 	sub.mu.Lock()
@@ -65,8 +65,7 @@ func (sub *Subscriber) listen() error {
 	}
 }
 
-// begin asks for all that is wanted, and for the channel by whose listeners nodes see
-// that anybody waits.
+// begin asks for all wanted channels, and for the channel by whose listeners nodes see that anybody waits.
 func (s *session) begin() error {
 	sub := s.subscriber
 	sub.mu.Lock()
@@ -82,8 +81,8 @@ func (s *session) begin() error {
 	return s.do(s.open.Add, channels)
 }
 
-// follow asks for what is wanted by now, and gives up what is not. A channel is not given
-// up before it is confirmed: a confirmation would not say which asking it belongs to.
+// follow asks for newly wanted channels, and gives up unwanted ones. No channel is given up before its
+// confirmation: the confirmation would not say which request it belongs to.
 func (s *session) follow() error {
 	sub := s.subscriber
 	var adds, removes []string
@@ -95,7 +94,7 @@ func (s *session) follow() error {
 		case wanted != nil && !asked:
 			s.asked[channel] = false
 			adds = append(adds, channel)
-		case wanted != nil && confirmed: // another waits for what is subscribed already
+		case wanted != nil && confirmed: // another waiter is subscribed already
 			for _, l := range wanted {
 				l.OnSubscribed(sub.Node, true)
 			}
@@ -112,7 +111,7 @@ func (s *session) follow() error {
 	return s.do(s.open.Add, adds)
 }
 
-// do sends what is asked for or given up, within a node's time-out.
+// do sends requests for channels, within a node's time-out.
 func (s *session) do(send func(context.Context, ...string) error, channels []string) error {
 	if len(channels) == 0 {
 		return nil
@@ -125,7 +124,7 @@ func (s *session) do(send func(context.Context, ...string) error, channels []str
 	return nil
 }
 
-// onNotice takes a notice to whom it concerns.
+// onNotice hands a notice to its listeners.
 func (s *session) onNotice(notice driver.Notice) {
 	sub := s.subscriber
 	sub.mu.Lock()
@@ -142,7 +141,7 @@ func (s *session) onNotice(notice driver.Notice) {
 			l.OnSubscribed(sub.Node, true)
 		}
 		if wanted == nil && notice.Channel != protocol.WakeChannel {
-			sub.change(notice.Channel) // nobody wants it any more
+			sub.change(notice.Channel) // nobody wants the channel any more
 		}
 	case driver.Message:
 		for _, l := range wanted {
@@ -164,7 +163,7 @@ func (s *session) fail(err error) {
 
 // close ends the subscription: no announcement arrives any more.
 func (s *session) close() {
-	_ = s.open.Close() // whatever it says, it is over
+	_ = s.open.Close() // over, whatever Close returns
 	sub := s.subscriber
 	sub.mu.Lock()
 	defer sub.mu.Unlock()

@@ -2,23 +2,24 @@ package waiting
 
 import (
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
-// MaxHandoffs is how many hand-overs there may be in a row, and maxRow for how long. Then it is
-// other processes' turn. Holds that are long would make these wait for a multiple of them.
+// MaxHandoffs bounds the hand-overs in a row, and maxRow their time: then it is other processes' turn. Long
+// holds would make these wait for a multiple.
 const (
 	MaxHandoffs = 8
-	maxRow      = setAge
+	maxRow      = acquire.Age
 )
 
-// A Row is hand-overs in a row, which a lock came by in this process.
+// A Row is the hand-overs in a row before a lock, in this process.
 type Row struct {
 	count int
 	began clockdrift.Instant // the first of them
 }
 
-// goesOn adds one that is made now. It reports false if that is one too many.
+// goesOn adds a hand-over. False: it would be one too many.
 func (r *Row) goesOn(now clockdrift.Instant) bool {
 	switch {
 	case r.count == 0:
@@ -30,9 +31,9 @@ func (r *Row) goesOn(now clockdrift.Instant) bool {
 	return true
 }
 
-// Next returns the waiter to whom a lock on key that is being released goes, which came by such a
-// row: it is promised a hand-over, and wants a [Waiter.Give]. It is nil if nobody waits, or if it
-// is other processes' turn. The row is that of the waiter's lock then.
+// Next returns the waiter that gets a released lock on key, after such a row: the waiter is promised a
+// hand-over, and wants a [Waiter.Give]. Nil: nobody waits, or it is other processes' turn. The row returned
+// is for the waiter's lock.
 func (ls *Lines) Next(key string, row Row) (next *Waiter, _ Row) {
 	ls.at(key, func(l *line) {
 		l.holder = nil
@@ -41,10 +42,10 @@ func (ls *Lines) Next(key string, row Row) (next *Waiter, _ Row) {
 		case w == nil:
 			l.first().missed = true
 		case !row.goesOn(now):
-			l.yields = now.Add(yield(w.Host))
+			l.yields = now.Add(acquire.Yield(w.Host.Trip(), w.Host.Jitter))
 			l.first().nudge()
-		case w.Options.Fair && (w != l.first() || !l.watches.first()):
-			l.first().nudge() // it is for whom the nodes tell, by the announcement of the release
+		case w.Fair && (w != l.first() || !l.watches.first()):
+			l.first().nudge() // the nodes tell whose turn it is, by the announcement of the release
 		default:
 			w.state, next = promised, w
 		}
@@ -52,12 +53,11 @@ func (ls *Lines) Next(key string, row Row) (next *Waiter, _ Row) {
 	return next, row
 }
 
-// next is the first waiter who is not about to leave, or nil if the first of all is asking the
-// nodes itself at the moment.
+// next is the first waiter that is not about to leave, or nil if the first of all is asking the nodes.
 func (l *line) next() *Waiter {
 	for e := l.waiters.Front(); e != nil; e = e.Next() {
 		switch w := e.Value.(*Waiter); {
-		case w.state != parked && w.Options.Several:
+		case w.state != parked && w.Several:
 		case w.state != parked:
 			return nil
 		case w.Context.Err() == nil:
@@ -67,14 +67,14 @@ func (l *line) next() *Waiter {
 	return nil
 }
 
-// Yields reports whether it is other processes' turn: also of those that have no ticket.
+// Yields reports whether it is other processes' turn, also for processes without a ticket.
 func (ls *Lines) Yields(key string) (yields bool) {
 	ls.at(key, func(l *line) { yields = l.yields > l.first().Host.Now() })
 	return yields
 }
 
-// Hurry ends the pause that the first waiter for key makes for other processes, if a release has
-// just shown that there are none.
+// Hurry ends the pause of the first waiter for key, made for other processes: a release has just shown that
+// there are none.
 func (ls *Lines) Hurry(key string) {
 	ls.at(key, func(l *line) {
 		if w := l.first(); l.yields != 0 && !w.Host.Others() {
@@ -87,8 +87,7 @@ func (ls *Lines) Hurry(key string) {
 // Freed notes that a lock of this Locker leaves its key to nobody: sets may try.
 func (ls *Lines) Freed(key string) { ls.freed([]string{key}, false) }
 
-// FreedAll is Freed for a lock on several keys. The first who waits for one of them alone may try
-// as well.
+// FreedAll is Freed for a lock on several keys. The first waiter for each of them alone may try as well.
 func (ls *Lines) FreedAll(keys []string) { ls.freed(keys, true) }
 
 func (ls *Lines) freed(keys []string, alone bool) {
@@ -111,8 +110,8 @@ func (ls *Lines) freed(keys []string, alone bool) {
 	}
 }
 
-// Call lets the first waiter for key look again, and those at the front of the line try who may
-// have it beside others: its holder here has it so now.
+// Call makes the first waiter for key look again, and calls the waiters at the front that may join: a reader
+// here has the key now.
 func (ls *Lines) Call(key string) {
 	ls.at(key, func(l *line) {
 		l.holder, l.asked = nil, nil
@@ -121,8 +120,8 @@ func (ls *Lines) Call(key string) {
 	})
 }
 
-// call calls the waiters at the front of the line that join, up to the first that does not: each
-// once while one of them after the other gets the key, or each would call all behind it.
+// call calls the joining waiters at the front of the line, up to the first that does not join: each once
+// while they get the key one after another, or each would call all behind it.
 func (l *line) call() {
 	next := l.waiters.Front()
 	if l.asked != nil {
@@ -130,22 +129,12 @@ func (l *line) call() {
 	}
 	for ; next != nil && next.Value.(*Waiter).Joins; next = next.Next() {
 		w := next.Value.(*Waiter)
-		w.called, w.leader, l.asked = true, l.first(), next
+		w.calls, l.asked = l.first(), next
 		w.nudge()
 	}
 }
 
-// calls reports whether w is to try now, though it may not be its turn. ls.mu is held.
-func (ls *Lines) calls(w *Waiter) bool {
-	if !w.called {
-		return false
-	}
-	w.called, w.wasCalled, w.missed, w.state = false, true, false, trying
-	return true
-}
-
-// takes notes that w has what it was promised. If that came to nothing a lock can be handed over to
-// it again.
+// takes notes that w has its promised lock. If the promise came to nothing, w may be promised another.
 func (ls *Lines) takes(w *Waiter, gift Attempt) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -154,8 +143,8 @@ func (ls *Lines) takes(w *Waiter, gift Attempt) {
 	}
 }
 
-// refuse makes w take no lock any more, unless it was promised one. It returns what w, or those
-// before it, were refused with last.
+// refuse makes w take no more locks, unless one is promised. It returns the last refusal of w, or of the
+// waiters before it.
 func (ls *Lines) refuse(w *Waiter) (promise bool, last error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -172,17 +161,18 @@ func (ls *Lines) refuse(w *Waiter) (promise bool, last error) {
 	return false, last
 }
 
-// failed notes that a try of w has failed because of err: the token has the key. It reports whether
-// that is a lock of this Locker, and whether nobody here is before w. What is announced of the keys
-// arrives from now on.
-func (ls *Lines) failed(w *Waiter, token string, err error) (all watches, local, first bool) {
+// failed notes that a try of w has failed with err: the token has the key. It reports whether the token is a
+// lock of this Locker, whether w is the first here, and whether nodes have its ticket. Announcements of the
+// keys arrive from now on.
+func (ls *Lines) failed(w *Waiter, token string, err error) (all watches, at acquire.Position) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if w.wasCalled = false; w.state == trying {
-		w.state = parked // else it was promised a lock since
+	if w.lead = nil; w.state == trying {
+		w.state = parked // else a lock was promised since
 	}
+	w.withdraw()
 	holder := w.Host.HolderOf(token)
-	first, _ = ls.isFirst(w)
+	first, _ := ls.isFirst(w)
 	if l := w.line; l != nil {
 		if l.last = err; holder != nil && holder != l.holder {
 			l.holder = holder
@@ -190,14 +180,14 @@ func (ls *Lines) failed(w *Waiter, token string, err error) (all watches, local,
 		}
 		holder = l.holder
 	}
-	if len(*w.watches) == 0 && w.covered == 0 && (holder == nil && !w.missed || w.Options.Fair) {
+	if len(*w.watches) == 0 && w.covered == 0 && (holder == nil && !w.missed || w.Fair) {
 		news := make(chan struct{}, 1)
 		for _, key := range w.Keys {
-			*w.watches = append(*w.watches, NewKeyWatch(w.Host, key, w.Options.Name, news))
+			*w.watches = append(*w.watches, NewKeyWatch(w.Host, key, w.Name, news))
 		}
 	}
 	if first {
 		w.watches.inLine(w.lineRank(), w.firstOnly(), w.Joins)
 	}
-	return *w.watches, holder != nil, first
+	return *w.watches, acquire.Position{First: first, Local: holder != nil, Stays: w.Stays, Left: w.Ticket != nil, Ranked: w.Host.Rank(w) != 0, Stood: w.stood()}
 }

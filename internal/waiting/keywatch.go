@@ -7,37 +7,37 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/protocol"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// A KeyWatch listens at all nodes for the announcement that a key is free. Its news are that a
-// quorum of the nodes lets it hear, upon which a try finds out what was missed, and that those
-// which announced it, with those that a try found free, make a quorum. Of one with a ticket
-// in the key's line only the nodes count where none is before it.
+// A KeyWatch listens at all nodes for the announcement of a free key. It has news when a quorum of the nodes
+// begins to be heard, for a try then finds what was missed; and when the nodes that announced the key, with
+// the free nodes of the last try, make a quorum. With a ticket in the key's line, only nodes count where no
+// ticket is before it.
 type KeyWatch struct {
 	host     Host
-	channels []string // the last one, to which it may listen too, is where it is told that it is first in line
+	channels []string // the last one tells that the ticket is first in line, to watches that listen to it
 	News     chan struct{}
-	also     atomic.Bool // it listens to that: see [KeyWatch.inLine]
+	also     atomic.Bool // listens to the last channel: see [KeyWatch.inLine]
 
 	mu        sync.Mutex
 	rank      int64 // of this process's ticket in the key's line; 0: there is none
-	firstOnly bool  // its waiter tries only where it is first
-	reads     bool  // and may have the key beside others
+	firstOnly bool  // the waiter tries only where it is first
+	reads     bool  // the waiter may have the key beside others
 	nodes     []watchedNode
 }
 
 type watchedNode struct {
-	hears []bool // what is announced by each channel
+	hears []bool // by channel
 	free  bool   // since the last try
 	was   bool   // before the last try
-	late  bool   // before the last try, which has not heard of the node
+	late  bool   // the node's news is from before the last try, which has not heard of the node
 	first bool   // nobody was before in the key's line, the last time
 }
 
-// NewKeyWatch starts a watch, whose news come by a channel with room for one. The name is that of
-// the Locker in the key's line.
+// NewKeyWatch starts a watch. Its news come by a channel with room for one. Name is the Locker's name in the
+// key's line.
 func NewKeyWatch(h Host, key, name string, news chan struct{}) *KeyWatch {
 	nodes, _ := h.Size()
 	channels := h.Channels(key)
@@ -64,13 +64,13 @@ func (w *KeyWatch) End() {
 	}
 }
 
-// An ear listens to one channel.
+// An ear listens to a channel.
 type ear struct {
 	*KeyWatch
 	channel int
 }
 
-// Arm begins to count the nodes that are free.
+// Arm begins to count free nodes.
 func (w *KeyWatch) Arm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,9 +91,8 @@ func (w *KeyWatch) free() bool {
 	return w.quorum(w.isFree)
 }
 
-// found counts the nodes that a failed try has found free, and reports whether there is a quorum
-// of such nodes now.
-func (w *KeyWatch) found(try *quorum.Found) bool {
+// found counts the free nodes of a failed try, and reports whether free nodes make a quorum now.
+func (w *KeyWatch) found(try *acquire.Found) bool {
 	also := w.also.Load()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,8 +113,8 @@ func (w *KeyWatch) first() bool {
 	return w.quorum(isFirst)
 }
 
-// inLine notes the rank of this process's ticket from now on. Whether it is first is another
-// question than at the rank before. Calls come one after the other.
+// inLine notes the rank of this process's ticket from now on. What nodes said of another rank counts no
+// more. Calls come one after another.
 func (w *KeyWatch) inLine(rank int64, turns, reads bool) {
 	if rank != 0 && w.also.CompareAndSwap(false, true) {
 		w.host.Listen(w.channels[w.line()], ear{w, w.line()})
@@ -132,7 +131,7 @@ func (w *KeyWatch) inLine(rank int64, turns, reads bool) {
 	}
 }
 
-// isNews reports whether the node says that the key is free for this process, and has said so since the last try.
+// isNews reports whether the node has said since the last try that the key is free for this process.
 func (w *KeyWatch) isNews(n watchedNode) bool {
 	return n.free && (n.first || w.rank == 0 || !w.firstOnly)
 }
@@ -144,12 +143,12 @@ func (w *KeyWatch) isFree(n watchedNode) bool {
 
 func isFirst(n watchedNode) bool { return n.first }
 
-// isSubscribed reports whether it hears all that a node may tell.
+// isSubscribed reports whether everything is heard that the node may tell.
 func (w *KeyWatch) isSubscribed(n watchedNode) bool {
 	return !slices.Contains(n.hears[:w.line()], false) && (n.hears[w.line()] || w.rank == 0)
 }
 
-// quorum reports whether a quorum of the nodes is so. w.mu is held.
+// quorum reports whether a quorum of the nodes fulfils is. w.mu is held.
 func (w *KeyWatch) quorum(is func(watchedNode) bool) bool {
 	count := 0
 	for _, n := range w.nodes {
@@ -168,9 +167,9 @@ func (w *KeyWatch) quorate() bool {
 	return w.quorum(w.isSubscribed)
 }
 
-// OnMessage notes what a node tells: that a key is free, or whether no ticket is before this one in
-// its line, unless the rank is one of before. See leave.lua. That readers may share it now is nothing for a
-// writer that they find in line: it waits for their end.
+// OnMessage notes a node's message: the key is free, or no ticket is before this process's in its line,
+// unless the message is about an earlier rank. See leave.lua. A message that readers may share the key is
+// nothing for a writer, which waits for their end.
 func (e ear) OnMessage(node int, payload string) {
 	text, what, _ := strings.Cut(payload, " ")
 	rank, err := strconv.ParseFloat(text, 64)
@@ -187,13 +186,13 @@ func (e ear) OnMessage(node int, payload string) {
 	case err == nil && int64(rank) == e.rank:
 		n.first, n.free = what != "behind", n.free || what == "free"
 	}
-	if !before && e.isNews(*n) && e.quorum(e.isFree) { // that nodes were free before the last try is no news by itself
+	if !before && e.isNews(*n) && e.quorum(e.isFree) { // free nodes from before the last try are no news
 		e.wake()
 	}
 }
 
-// OnSubscribed notes whether announcements of a node arrive. It is news once those of a quorum do,
-// for what was announced before is lost, and once it is not any more.
+// OnSubscribed notes whether announcements of a node arrive. News is when a quorum's begin to arrive, for
+// earlier announcements are lost, and when they stop.
 func (e ear) OnSubscribed(node int, subscribed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -211,8 +210,8 @@ func (w *KeyWatch) wake() {
 	}
 }
 
-// Watches are those of all keys that somebody waits for, with the same news; none: nothing that is
-// announced was waited for yet.
+// Watches are the watches of all keys of a waiter, with the same news; none: announcements were not waited
+// for yet.
 type watches []*KeyWatch
 
 func (ws watches) each(do func(*KeyWatch)) {
@@ -226,7 +225,7 @@ func (ws watches) inLine(rank int64, turns, reads bool) {
 }
 
 // found reports whether one of the keys is free at a quorum.
-func (ws watches) found(try *quorum.Found) (free bool) {
+func (ws watches) found(try *acquire.Found) (free bool) {
 	for _, k := range ws {
 		free = k.found(try) || free
 	}
@@ -237,7 +236,7 @@ func (ws watches) free() bool    { return slices.ContainsFunc(ws, (*KeyWatch).fr
 func (ws watches) first() bool   { return ws.all((*KeyWatch).first) }
 func (ws watches) quorate() bool { return ws.all((*KeyWatch).quorate) }
 
-// all reports whether all are so, and there is one.
+// all reports whether all watches fulfil is, and there is one.
 func (ws watches) all(are func(*KeyWatch) bool) bool {
 	return len(ws) > 0 && !slices.ContainsFunc(ws, func(k *KeyWatch) bool { return !are(k) })
 }

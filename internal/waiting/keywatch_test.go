@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/protocol"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // A quietHost has five nodes, at which nothing is announced but by the test.
@@ -19,6 +19,7 @@ type quietHost struct {
 func (quietHost) Size() (nodes, quorum int)       { return 5, 3 }
 func (quietHost) HolderOf(string) Holder          { return nil }
 func (quietHost) Channels(key string) []string    { return []string{key} }
+func (quietHost) Now() clockdrift.Instant         { return 0 }
 func (quietHost) Heard(int)                       {}
 func (h quietHost) Listen(key string, _ Listener) { *h.listens = append(*h.listens, key) }
 func (quietHost) Unlisten(string, Listener)       {}
@@ -114,7 +115,7 @@ type placeless struct{ quietHost }
 
 func (placeless) Carries(context.Context) []Holder { return nil }
 func (placeless) Rank(*Waiter) int64               { return 0 }
-func (placeless) NewTicket() any                   { return nil }
+func (placeless) NewTicket(*Waiter) Ticket         { return nil }
 
 func TestThatReadersShareTheKeyIsNoNewsForAWriterInLine(t *testing.T) {
 	for _, test := range []struct {
@@ -135,20 +136,20 @@ func TestThatReadersShareTheKeyIsNoNewsForAWriterInLine(t *testing.T) {
 // A placed host's waiters stand in line.
 type placed struct{ placeless }
 
-func (placed) Rank(*Waiter) int64      { return 10 }
-func (placed) Now() clockdrift.Instant { return 0 }
+func (placed) Rank(*Waiter) int64       { return 10 }
+func (placed) NewTicket(*Waiter) Ticket { return &paper{maybe: true} }
 
 func TestAWatchThatAReaderBeganTellsThoseWhoTakeTurns(t *testing.T) {
 	var lines Lines
 	h := placed{placeless{quietHost{listens: new([]string)}}}
-	fails := func(o Options) *Waiter {
-		w := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), Options: o, nudged: make(chan struct{}, 1)}
+	fails := func(o acquire.Manner) *Waiter {
+		w := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), Waiting: acquire.Waiting{Manner: o}, nudged: make(chan struct{}, 1)}
 		lines.join(w)
 		lines.failed(w, "", nil)
 		return w
 	}
-	reader := fails(Options{Name: "me"})
-	turns := fails(Options{Name: "me", Fair: true})
+	reader := fails(acquire.Manner{Name: "me"})
+	turns := fails(acquire.Manner{Name: "me", Fair: true})
 	lines.leave(reader, nil)
 	lines.failed(turns, "", nil)
 	if want := []string{"k", "k me"}; !slices.Equal(*h.listens, want) {
@@ -168,8 +169,9 @@ func TestWhoStandsForAPlainLockTriesWhereItIsFirst(t *testing.T) {
 	for _, keeps := range []bool{true, false} {
 		var lines Lines
 		h := keeping{placed{placeless{quietHost{listens: new([]string)}}}, keeps}
-		w := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), Options: Options{Name: "me", Ages: true}, Ticketed: true, nudged: make(chan struct{}, 1)}
+		w := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), Waiting: acquire.Waiting{Manner: acquire.Manner{Name: "me", Ages: true}, Crowded: true}, nudged: make(chan struct{}, 1)}
 		lines.join(w)
+		lines.look(w)
 		lines.failed(w, "", nil)
 		watch := (*w.watches)[0]
 		for node := range 3 {
@@ -195,7 +197,7 @@ func TestAnAnnouncementOutlivesATryThatTheNodeHasNotHeardOf(t *testing.T) {
 	announce(3)
 	announce(4)
 	w.Arm()
-	three := quorum.Found{Nodes: []quorum.FoundAt{3: {Unheard: true}, 4: {Unheard: true}}} // it is taken at the others
+	three := acquire.Found{Nodes: []acquire.FoundAt{3: {Unheard: true}, 4: {Unheard: true}}} // it is taken at the others
 	if free := w.found(&three); free || len(w.News) > 0 {
 		t.Error("what a node announced counts though it has refused a try since")
 	}
@@ -213,7 +215,7 @@ func TestWhatWasAnnouncedBeforeATryIsNoNewsOfItAndHidesNone(t *testing.T) {
 	announce(3)
 	announce(4)
 	w.Arm()
-	if w.found(&quorum.Found{Nodes: []quorum.FoundAt{0: {Free: true}, 3: {Unheard: true}, 4: {Unheard: true}}}) || len(w.News) > 0 {
+	if w.found(&acquire.Found{Nodes: []acquire.FoundAt{0: {Free: true}, 3: {Unheard: true}, 4: {Unheard: true}}}) || len(w.News) > 0 {
 		t.Error("a try that two nodes have refused, and one has not, found the key free at a quorum")
 	}
 	announce(1)

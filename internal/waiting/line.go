@@ -1,5 +1,5 @@
-// Package waiting orders who waits for a key: who is next in this process, who was told what by
-// which node, and when to try again. It knows nothing of commands.
+// Package waiting orders the waiters for a key: the next one in this process, what each node has told them,
+// and when to try again. It knows nothing of commands.
 package waiting
 
 import (
@@ -10,36 +10,37 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 )
 
-// A line is this Locker's waiters for one key. Of those that want the key alone only the first
-// contends for it with other processes, and a lock that is released here goes to the first straight
-// away. Sets are in the line of each of their keys, and contend when no other set is in their way.
-// Between the two the nodes' lines decide. A line exists while anybody waits.
+// A line is this Locker's waiters for a key. Among waiters for the key alone, only the first contends with
+// other processes, and a lock that is released here goes to the first at once. Sets are in the line of each
+// of their keys, and contend when no other set is in their way. Between the two the nodes' lines decide. A
+// line exists while anybody waits.
 type line struct {
-	waiters list.List          // of *Waiter: who wants the key alone, in the order in which they came
-	sets    []set              // in that order as well
-	holder  Holder             // who has the key, if it is a lock of this Locker
-	yields  clockdrift.Instant // until then the first lets other processes go ahead
-	watches watches            // of the key
-	last    error              // what the first was refused with last
-	intent  *intent            // what the first goes on with
-	asked   *list.Element      // up to here those were called who may have the key beside who has it now
-	tickets map[string]*ticket // of waiters, by their names at the nodes
+	waiters  list.List          // of *Waiter: waiters for the key alone, in the order of their arrival
+	sets     []set              // in that order as well
+	holder   Holder             // a lock of this Locker that holds the key; nil: none
+	yields   clockdrift.Instant // until then the first lets other processes go ahead
+	watches  watches            // of the key
+	last     error              // of the first waiter: the last refusal
+	plan     *acquire.Plan      // of the first waiter
+	asked    *list.Element      // the last called waiter that may join the holder
+	standing standing           // at the nodes, for waiters for the key alone
 }
 
 func (l *line) first() *Waiter { return l.waiters.Front().Value.(*Waiter) }
 
 // Lines are the lines of a Locker.
 type Lines struct {
-	mu    sync.Mutex // also guards what is in the lines
+	mu    sync.Mutex // also guards the lines
 	byKey map[string]*line
 	// workers are the waiters that work for a lock: see [Lines.works].
 	workers map[Holder][]*Waiter
 	count   atomic.Int32 // of waiters
 }
 
-// at shows the line of those who want a key alone, if there are any. ls.mu is held meanwhile.
+// at shows the line of waiters for a key alone, if there are any. ls.mu is held meanwhile.
 func (ls *Lines) at(key string, show func(*line)) {
 	if ls.count.Load() == 0 {
 		return
@@ -70,8 +71,8 @@ func (ls *Lines) join(w *Waiter) {
 	defer ls.mu.Unlock()
 	ls.count.Add(1)
 	w.watches = new(watches)
-	if w.isSet() {
-		w.ticket = &ticket{places: w.Host.NewTicket()}
+	if w.IsSet() {
+		w.standing = new(standing)
 	}
 	for _, key := range w.Keys {
 		l := ls.byKey[key]
@@ -82,27 +83,27 @@ func (ls *Lines) join(w *Waiter) {
 			}
 			ls.byKey[key] = l
 		}
-		if w.isSet() {
+		if w.IsSet() {
 			l.enterSet(w)
 			continue
 		}
-		w.line, w.watches = l, &l.watches
+		w.line, w.watches, w.standing = l, &l.watches, &l.standing
 		l.enter(w)
-		l.share(w)
+		l.settle()
 		ls.works(w)
 		ls.judge(l)
 	}
 }
 
-// enter puts w behind those that are to be served before. An urgent one of those who take turns may
+// enter puts w behind the waiters that are to be served before. An urgent waiter of a fair Locker may
 // displace the first.
 func (l *line) enter(w *Waiter) {
 	before := l.waiters.Back()
-	for before != nil && w.Options.Fair && before.Value.(*Waiter).RankedFrom > w.RankedFrom {
+	for before != nil && w.Fair && before.Value.(*Waiter).RankedFrom > w.RankedFrom {
 		before = before.Prev()
 	}
 	if before != l.waiters.Back() {
-		l.asked = nil // it may be in the way of those who were called
+		l.asked = nil // it may be in the way of called waiters
 	}
 	if before != nil {
 		w.element = l.waiters.InsertAfter(w, before)
@@ -114,19 +115,7 @@ func (l *line) enter(w *Waiter) {
 	w.element = l.waiters.PushFront(w)
 }
 
-// Lead is who was the first waiter for the key of w when w was called, which may have it beside that
-// one; else w.
-func (ls *Lines) Lead(w *Waiter) *Waiter {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if w.wasCalled {
-		return w.leader
-	}
-	return w
-}
-
-// leave takes w out of the lines, with the lock that it has got or nil. The turn of those behind it
-// comes.
+// leave takes w out of the lines, with the lock that it got or nil. Then the turn of the next waiters comes.
 func (ls *Lines) leave(w *Waiter, lock Holder) {
 	ls.mu.Lock()
 	ls.count.Add(-1)
@@ -140,14 +129,14 @@ func (ls *Lines) leave(w *Waiter, lock Holder) {
 	idle.each((*KeyWatch).End)
 }
 
-// takeOut does so, and returns the watches of which nobody has need any more. ls.mu is held.
+// takeOut takes w out, and returns the watches that nobody needs any more. ls.mu is held.
 func (ls *Lines) takeOut(w *Waiter, lock Holder) (idle watches) {
 	l := w.line
 	if l == nil {
-		w.givesBack()
+		w.standing.goesTo(nil)
 		for _, key := range w.Keys {
 			l := ls.byKey[key]
-			l.wakeSets(l.leaveSet(w), lock == nil || w.Options.Several) // else the keys are not free
+			l.wakeSets(l.leaveSet(w), lock == nil || w.Several) // else the keys are not free
 		}
 		return *w.watches
 	}
@@ -156,38 +145,36 @@ func (ls *Lines) takeOut(w *Waiter, lock Holder) (idle watches) {
 		l.asked = w.element.Prev()
 	}
 	l.waiters.Remove(w.element)
-	w.leader = nil // or those that it had would never be freed
 	ls.worksNoMore(w)
 	switch {
-	case lock == nil || w.Options.Several:
+	case lock == nil || w.Several:
 	case lock.Joins():
-		if !w.wasCalled {
+		if w.lead == nil {
 			l.asked = nil
 		}
 		l.call()
 	default:
-		l.holder = lock // nobody works for it yet
+		l.holder = lock // nobody works for the lock yet
 	}
-	if wasFirst && w.standing && l.waiters.Len() > 0 { // what the nodes have said was of its rank, and what they say of the next is to count
-		l.watches.inLine(l.first().place(), true, l.first().Joins)
-	}
-	w.givesBack()
+	w.calls, w.lead = nil, nil // or other waiters would never be freed
+	w.withdraw()
+	l.settle()
 	switch {
 	case l.waiters.Len() == 0:
 		idle = l.watches
 		*l = line{sets: l.sets}
 	case wasFirst:
-		if l.intent = nil; w.Options.Several && w.given {
-			own := w.intent // it has got a slot of another holder's: whatever else it waited for is as it was
-			l.intent = &own
+		if l.plan = nil; w.Several && lock != nil && w.How == HandedOver {
+			own := w.Plan // it got a slot of another holder's: the plan for the rest is as it was
+			l.plan = &own
 		}
 		l.first().nudge()
 	}
 	return idle
 }
 
-// look lets w try, if it is time to: then wait is 0. Else it says for how long w has to wait, what
-// would be news meanwhile, and whether nobody of this process is before it.
+// look lets w try, if it is time to: then wait is 0. Else look returns for how long w has to wait, the news
+// for which w listens, and whether w is the first of its process.
 func (ls *Lines) look(w *Waiter) (wait time.Duration, news <-chan struct{}, first bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -196,46 +183,51 @@ func (ls *Lines) look(w *Waiter) (wait time.Duration, news <-chan struct{}, firs
 		return math.MaxInt64, nil, true // a lock is on its way here
 	case w.state == trying:
 		return 0, nil, true
-	case ls.calls(w):
-		w.How = Woken
+	case w.calls != nil:
+		w.lead, w.calls, w.missed, w.state, w.How, w.Ticket = w.calls, nil, false, trying, Woken, nil
+		if w.lead == w {
+			w.stand()
+		}
 		return 0, nil, true
 	}
 	if first, wait = ls.isFirst(w); !first {
-		if w.isSet() && len(*w.watches) > 0 {
+		if w.IsSet() && len(*w.watches) > 0 {
 			news = (*w.watches)[0].News
 		}
 		return wait, news, false
 	}
+	now := w.Host.Now()
+	w.First(now)
 	var yields clockdrift.Instant
 	var holder Holder
 	if l := w.line; l != nil {
-		if yields, holder = l.yields, l.holder; l.intent != nil {
-			w.intent, l.intent = *l.intent, nil
+		if yields, holder = l.yields, l.holder; l.plan != nil {
+			w.Plan, l.plan = *l.plan, nil
 		}
 	}
-	if w.missed && !w.Options.Fair {
-		w.due = 0
+	if w.missed && !w.Fair {
+		w.Due = 0
 	}
-	now := w.Host.Now()
-	switch wait = max(w.due, yields).Sub(now); {
+	switch wait = max(w.Due, yields).Sub(now); {
 	case holder != nil:
 		switch left := holder.Left(); {
 		case left <= 0:
 			w.line.holder = nil
-			wait = max(w.Host.Trip(), w.due.Sub(now)) // its release may be about to leave
-		case w.Options.Fair || w.Ticketed:
-			wait = min(left, w.due.Sub(now)) // it has to keep its ticket
+			wait = max(w.Host.Trip(), w.Due.Sub(now)) // its release may be about to leave
+		case w.Fair || w.stood():
+			wait = min(left, w.Due.Sub(now)) // the ticket has to be kept alive
 		default:
-			wait = left // until then it is handed over, or extended
+			wait = left // by then the lock is handed over, or extended
 		}
-	case len(*w.watches) > 0 && (w.last == nil || w.outlook.Taken) && !w.selfWoken:
-		news = (*w.watches)[0].News // where nobody holds it, the news would be of our own tries
+	case len(*w.watches) > 0 && !w.Deaf:
+		news = (*w.watches)[0].News
 	}
 	if wait > 0 {
 		return wait, news, true
 	}
-	w.state, w.missed, w.tried = trying, false, now
+	w.state, w.missed, w.Tried = trying, false, now
+	w.stand()
 	w.watches.inLine(w.lineRank(), w.firstOnly(), w.Joins)
-	w.watches.each((*KeyWatch).Arm) // before the try: what is announced meanwhile counts
+	w.watches.each((*KeyWatch).Arm) // before the try: announcements during the try count
 	return 0, nil, true
 }

@@ -5,8 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
-	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 )
 
 // A lockStub is a lock that counts how often anybody looks at it.
@@ -36,7 +35,7 @@ func (lineHost) Carries(ctx context.Context) []Holder {
 func joins(t *testing.T, lines *Lines, h Host, key string, reads bool, works ...Holder) *Waiter {
 	t.Helper()
 	w := &Waiter{
-		Host: h, Lines: lines, Key: key, Keys: []string{key}, Joins: reads, Context: context.WithValue(t.Context(), carriedLocks{}, works),
+		Host: h, Lines: lines, Key: key, Keys: []string{key}, Waiting: acquire.Waiting{Manner: acquire.Manner{Joins: reads}}, Context: context.WithValue(t.Context(), carriedLocks{}, works),
 		nudged: make(chan struct{}, 1),
 	}
 	lines.join(w)
@@ -71,6 +70,14 @@ func TestAWaitLooksAtWhatIsBehindItsHolderAlone(t *testing.T) {
 	}
 }
 
+// called reports whether w is to try before its turn, and lets it.
+func called(lines *Lines, w *Waiter) (is bool) {
+	if is = w.calls != nil; is {
+		lines.look(w)
+	}
+	return is
+}
+
 // Whoever of them gets the key calls those that have come since, and no others.
 func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) {
 	const waiters = 1000
@@ -86,7 +93,7 @@ func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) 
 	var late *Waiter
 	for i, r := range readers {
 		for _, other := range readers[i:] {
-			if lines.calls(other) {
+			if called(&lines, other) {
 				calls++
 			}
 		}
@@ -94,7 +101,7 @@ func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) 
 			late = waits(true)
 		}
 		lines.leave(r, lock)
-		if i == waiters/2 && !lines.calls(late) {
+		if i == waiters/2 && !called(&lines, late) {
 			t.Error("a reader that has come behind those who were called is not called")
 		}
 	}
@@ -104,31 +111,31 @@ func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) 
 	writer, behind := waits(false), waits(true)
 	lines.failed(late, "", nil) // so it has to wait for its turn, or for a hand-over
 	lines.leave(late, lock)
-	if lines.calls(behind) {
+	if called(&lines, behind) {
 		t.Error("a reader behind a writer is called")
 	}
 	lines.leave(writer, nil)
 	next, last := waits(true), waits(true)
 	lines.leave(behind, lock)
-	if !lines.calls(next) || !lines.calls(last) {
+	if !called(&lines, next) || !called(&lines, last) {
 		t.Error("two readers behind the first of a new phase are not both called")
 	}
 	lines.failed(next, "", nil) // refused, as is the last one: they wait for the next phase
 	lines.failed(last, "", nil)
 	lines.leave(next, lock)
-	if !lines.calls(last) {
+	if !called(&lines, last) {
 		t.Error("who was refused in the phase before is not called in the next")
 	}
 	asked, other := waits(true), waits(true)
 	lines.leave(last, lock)
-	if !lines.calls(asked) || !lines.calls(other) {
+	if !called(&lines, asked) || !called(&lines, other) {
 		t.Error("two readers behind one that has got the key are not both called")
 	}
-	urgent := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), RankedFrom: -1, Options: Options{Fair: true}}
+	urgent := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), RankedFrom: -1, Waiting: acquire.Waiting{Manner: acquire.Manner{Fair: true}}}
 	lines.join(urgent)
 	over := waits(true)
 	lines.leave(asked, lock)
-	if lines.calls(over) {
+	if called(&lines, over) {
 		t.Error("a reader is called over a writer that has come in between, with a priority")
 	}
 }
@@ -137,7 +144,7 @@ func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) 
 func TestSetsWaitInTheOrderOfTheirTickets(t *testing.T) {
 	var lines Lines
 	joins := func(place int64) *Waiter {
-		w := &Waiter{Host: tickets{}, Lines: &lines, Keys: []string{"a", "b"}, Context: t.Context(), Options: Options{Wants: 2, Most: 128}, nudged: make(chan struct{}, 1)}
+		w := &Waiter{Host: tickets{}, Lines: &lines, Keys: []string{"a", "b"}, Context: t.Context(), Waiting: acquire.Waiting{Manner: acquire.Manner{Wants: 2, Most: 128}}, nudged: make(chan struct{}, 1)}
 		w.NodeRank.Store(place)
 		lines.join(w)
 		return w
@@ -154,51 +161,4 @@ func TestSetsWaitInTheOrderOfTheirTickets(t *testing.T) {
 type tickets struct{ placeless }
 
 func (tickets) Rank(w *Waiter) int64         { return w.NodeRank.Load() }
-func (tickets) Now() clockdrift.Instant      { return 0 }
 func (tickets) Behind(w, other *Waiter) bool { return w.NodeRank.Load() > other.NodeRank.Load() }
-
-// Most waits are over before they are that old, and cost the nodes no line.
-func TestWhoMeetsOthersInLineStandsThereFromATenthOfASecondOn(t *testing.T) {
-	for name, options := range map[string]Options{"for a plain lock": {Name: "n", Ages: true}, "for a permit": {Name: "n", Several: true}} {
-		now := clockdrift.Instant(time.Hour)
-		w := &Waiter{Host: aging{now: &now}, Options: options, Began: now}
-		w.lead()
-		for _, tt := range []struct {
-			age  time.Duration
-			want bool
-		}{{setAge - 1, false}, {setAge, true}} {
-			now = w.Began.Add(tt.age)
-			w.crowds(&quorum.Found{Outranked: true})
-			if w.stays() != tt.want {
-				t.Errorf("who waits %s since %v, and meets others in line, leaves a ticket: %v", name, tt.age, w.stays())
-			}
-		}
-	}
-}
-
-// Nobody tells it of plain Lockers, which leave no ticket: its own age has to.
-func TestWhoWaitsForLongStandsInLineThoughItHasMetNobody(t *testing.T) {
-	for name, tt := range map[string]struct {
-		options Options
-		from    time.Duration
-	}{"for a plain lock": {Options{Name: "n", Ages: true}, setAge}, "for a permit": {Options{Name: "n", Several: true}, permitAge}} {
-		now := clockdrift.Instant(time.Hour)
-		w := &Waiter{Host: aging{now: &now}, Options: tt.options, Began: now}
-		w.lead()
-		for _, age := range []time.Duration{0, tt.from - 1, tt.from} {
-			now = w.Began.Add(age)
-			w.crowds(&quorum.Found{})
-			if w.stays() != (age == tt.from) {
-				t.Errorf("who waits %s since %v, and has met nobody, leaves a ticket: %v", name, age, w.stays())
-			}
-		}
-	}
-}
-
-// An aging host has a clock.
-type aging struct {
-	placeless
-	now *clockdrift.Instant
-}
-
-func (h aging) Now() clockdrift.Instant { return *h.now }

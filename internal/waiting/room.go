@@ -12,13 +12,12 @@ import (
 )
 
 // A Room bounds how many callers make the first try of an acquire at once: more would fill no larger
-// batches, and with tens of thousands the process does little but hold them. The others wait for
-// their turn, before they cost more than a goroutine. Who has made its first try leaves the room.
+// batches, and with tens of thousands the process does little but hold them. Other callers wait for their
+// turn, before they cost more than a goroutine. A caller leaves the room after its first try.
 //
-// A turn goes to the one that came first. If that has waited for a node time-out, or for half of its
-// time, more is asked for than can be done: then seven turns of eight go to the one that came last,
-// whose caller is likely to be there still. (Adaptive LIFO: B. Maurer, "Fail at Scale", ACM Queue 13,
-// 2015.)
+// A turn goes to the earliest caller. If the earliest has waited for a node time-out, or for half of its
+// time, the load is more than can be done: then seven turns of eight go to the latest caller, which is
+// likely to be there still. (Adaptive LIFO: B. Maurer, "Fail at Scale", ACM Queue 13, 2015.)
 type Room struct {
 	Clock   *clockdrift.Clock
 	Batch   int                  // tries that go to a node together, at most
@@ -27,28 +26,28 @@ type Room struct {
 
 	mu     sync.Mutex
 	inside int       // they try
-	most   int       // as many may: a batch, and what leaves within a trip
-	line   list.List // of *turn: those that wait, the one that came first in front
-	passed int       // turns since one went to that
+	most   int       // callers in the room: a batch, and the tries that leave within a trip
+	line   list.List // of *turn: waiting callers, the earliest in front
+	passed int       // turns of the latest callers in a row
 }
 
 // tryEach is the time in which a try leaves.
 const tryEach = 20 * time.Microsecond
 
-// mostPassed is how many turns in a row may go to others than the first.
+// mostPassed is how many turns in a row may pass the earliest caller.
 const mostPassed = 7
 
 // A turn is a caller's in the line.
 type turn struct {
-	late  clockdrift.Instant // when it has waited too long
-	comes chan struct{}      // closed when it may go in
+	late  clockdrift.Instant // when the wait becomes too long
+	comes chan struct{}      // closed when the caller may enter
 }
 
-// ErrFull is the fate of a caller that had no turn in its time.
+// ErrFull is the fate of a caller without a turn in its time.
 var ErrFull = fmt.Errorf("%w: its turn to ask the nodes did not come in time: ask for fewer at once, or give each more", fault.ErrBusy)
 
-// Enter waits until there is room, for maxWait at most. It is crowded if half of it is taken. Without
-// an error a Leave is wanted. Timeout is that of a node.
+// Enter waits until there is room, for maxWait at most. Crowded: half of the room is taken. Without an error
+// a Leave is wanted. Timeout is a node's.
 func (r *Room) Enter(ctx context.Context, timeout, maxWait time.Duration) (crowded bool, err error) {
 	r.mu.Lock()
 	if r.inside >= r.most {
@@ -83,7 +82,7 @@ func (r *Room) Enter(ctx context.Context, timeout, maxWait time.Duration) (crowd
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
-	case <-t.comes: // nevertheless: the next has it
+	case <-t.comes: // nevertheless: the next caller gets the turn
 		r.leave()
 	default:
 		r.line.Remove(place)
@@ -114,7 +113,7 @@ func (r *Room) leave() {
 	}
 }
 
-// Len is how many are in the room, and how many wait for it.
+// Len counts the callers in the room, and the waiting ones.
 func (r *Room) Len() (inside, waiting int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,62 +1,81 @@
 package waiting
 
-// A ticket is what tries of waiters leave in the lines of their keys at the nodes. Waiters for one key have it in common
-// if theirs have one name, because a node keeps one of a name. Lines.mu guards it.
-type ticket struct {
-	places any // at which nodes it may be: see [Host.NewTicket]
-	users  int // waiters whose tries leave it
+// A Ticket is left by tries in the lines of their keys at the nodes. A node has one ticket of a name.
+type Ticket interface {
+	Name() string
+	There() bool // a node is known to have the ticket
 }
 
-// share gives w the ticket of the line that has its name. Lines.mu is held.
-func (l *line) share(w *Waiter) {
-	if w.ticket = l.tickets[w.TicketName]; w.ticket != nil {
+// A standing is the ticket of this process in the line of a key at the nodes, or in the lines of a set's
+// keys: one ticket, however many wait here.
+type standing struct {
+	of     *Waiter // whose tries leave the ticket; nil: nobody's do
+	ticket Ticket  // of the owner, or of the last one
+}
+
+// goesTo gives the standing to w; nil: to nobody. If the ticket of w has the last one's name, the next try
+// of w moves the ticket to w's rank. The nodes replace a ticket of another name in one step, or others would
+// pass w meanwhile. Lines.mu is held: the nodes are asked before any later try.
+func (s *standing) goesTo(w *Waiter) {
+	was := *s
+	if s.of = w; w == was.of {
 		return
 	}
-	if l.tickets == nil {
-		l.tickets = make(map[string]*ticket)
+	if w != nil {
+		s.ticket = w.Host.NewTicket(w)
 	}
-	w.ticket = &ticket{places: w.Host.NewTicket()}
-	l.tickets[w.TicketName] = w.ticket
+	switch {
+	case was.of == nil:
+	case w == nil:
+		was.of.Host.Leaves(was.ticket, nil)
+	case s.ticket.Name() == was.ticket.Name():
+		s.ticket = was.ticket
+	default:
+		was.of.Host.Leaves(was.ticket, s.ticket)
+	}
 }
 
-// Places are the nodes at which the ticket of w may be, as [Host.NewTicket] has made them.
-func (w *Waiter) Places() any { return w.ticket.places }
-
-// stands notes that the tries of w leave its ticket from now on.
-func (ls *Lines) stands(w *Waiter) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	w.stand()
+// settle takes the standing from a waiter that is no longer the first in line: it is displaced, served, or
+// gone. A first waiter of a fair Locker gets the standing. Any other waiter gets the standing when its own
+// try leaves a ticket. The state of the line decides, and no event: no ticket of nobody stays. Lines.mu is
+// held.
+func (l *line) settle() {
+	var first *Waiter
+	if l.waiters.Len() > 0 {
+		first = l.first()
+	}
+	switch {
+	case l.standing.of == nil || l.standing.of == first:
+	case first == nil:
+		l.standing.goesTo(nil)
+	default:
+		rank := int64(0)
+		if first.Fair {
+			rank = first.Host.Rank(first)
+		}
+		l.watches.inLine(rank, true, first.Joins) // the nodes' messages were about another rank
+		if rank == 0 {
+			first = nil
+		}
+		l.standing.goesTo(first)
+	}
 }
 
+// stand decides whether the next try of w leaves its ticket: then w has the standing. Lines.mu is held.
 func (w *Waiter) stand() {
-	if !w.standing {
-		w.standing = true
-		w.ticket.users++
+	w.Ticket = nil
+	if w.Stays = w.stands(); w.Stays && w.Host.Rank(w) != 0 {
+		w.standing.goesTo(w)
+		w.Ticket = w.standing.ticket
 	}
 }
 
-// givesBack ends the use that w, which is in the line no longer, makes of its ticket. Where no other waiter uses the
-// ticket, the first in the line takes it over, if that takes turns by the same name and so tries at once. One of another
-// name may have lost its own ticket while w stood before it: the nodes replace that of w by it in one step, or others
-// would go before it meanwhile. Else the nodes take the ticket out of their lines. This follows from who is in the line,
-// and from nothing that has happened: so no ticket stays that is nobody's. Lines.mu is held, so that the nodes are asked
-// before any later try.
-func (w *Waiter) givesBack() {
-	if !w.standing {
-		return
-	}
-	w.standing = false
-	w.ticket.users--
-	if w.ticket.users > 0 {
-		return
-	}
-	var next *Waiter
-	if l := w.line; l != nil && l.waiters.Len() > 0 && l.first().place() != 0 {
-		next = l.first()
-		next.stand()
-	}
-	if next == nil || next.ticket != w.ticket {
-		w.Host.Leaves(w, next)
+// stood reports whether nodes have the ticket of w. Lines.mu is held.
+func (w *Waiter) stood() bool { return w.standing.of == w && w.standing.ticket.There() }
+
+// withdraw takes away the ticket that a try of w has left after w was displaced. Lines.mu is held.
+func (w *Waiter) withdraw() {
+	if w.Ticket != nil && (w.standing.of == nil || w.Ticket != w.standing.ticket) {
+		w.Host.Leaves(w.Ticket, nil)
 	}
 }

@@ -1,6 +1,7 @@
 package waiting
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -9,64 +10,48 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/fault"
 )
 
-// A Waiter is an acquire that has to wait. If it wants several keys or permits, it is a set: it
-// holds none of them meanwhile.
+// A Waiter is an acquire that has to wait. A waiter for several keys or permits is a set: it holds none of
+// them meanwhile.
 type Waiter struct {
 	Host       Host
 	Lines      *Lines
-	Context    context.Context //nolint:containedctx // it is one call
-	Key        string          // how it calls what it wants
-	Keys       []string        // in whose lines it is, in order
-	Held       []string        // what its caller has, in order: a set goes before those that want one of them
-	Options    Options
-	Began      clockdrift.Instant
-	RankedFrom clockdrift.Instant // when it would have begun without a priority
-	Call       any                // what the host makes attempts of
-	Joins      bool               // it may have the key beside others that do
-	How        How                // it came to its last try
-	Seen       Sighting           // by its tries
+	Context    context.Context    //nolint:containedctx // it is one call
+	Key        string             // in errors
+	Keys       []string           // the lines of the waiter, in order
+	Held       []string           // the caller's keys, in order: a set goes before waiters for one of them
+	RankedFrom clockdrift.Instant // the beginning without a priority
+	Call       any                // for the host's attempts
+	How        How                // the way to the last try
+	Seen       acquire.Sighting   // by its tries
 	NodeRank   atomic.Int64       // its rank in the keys' lines, in microseconds of the nodes' clocks; 0: not known yet
 	Number     int64              // of the wait of a set
-	TicketName string             // that its ticket has at the nodes
+	Ticket     Ticket             // for the next try to leave; nil: none
 
-	gift   chan Attempt  // what it was promised: a hand-over under way, or nil if that came to nothing
-	nudged chan struct{} // something has changed that it should look at
+	gift   chan Attempt  // a promised hand-over under way, or nil if the promise came to nothing
+	nudged chan struct{} // something changed: look again
 
 	// Its own.
-	intent
-	outage    clockdrift.Instant // since when no quorum was to be had; 0: it was, the last time
-	tries     int
-	given     bool               // it has got a lock that was handed over
-	leads     clockdrift.Instant // since when it is the first in its line; 0: it is not
-	outranked bool               // at its last try other tickets were in line
-	crowded   bool               // the same, and it is old enough to leave its own; or readers had the key
-	rushes    int                // tries that came at once to leave it
-	tried     clockdrift.Instant // when its last try began
-	calm      clockdrift.Instant // until then no rest of those before lets it try
-	atRest    bool               // its next try is when one before rests, or its last one was
-	Stays     bool               // its next try leaves its ticket at the nodes
-	Ticketed  bool               // a try has
+	acquire.Waiting
+	last  error // the last decided try's
+	Stays bool  // the next try leaves a ticket, if the waiter has a rank
 
 	// Guarded by Lines.mu.
-	line    *line // of the key that it wants alone; nil: it is a set
-	element *list.Element
-	watches *watches // of its keys
-	ticket  *ticket
-	carries []Holder // the locks that it works for
-	ring    []Block  // the deadlock that it is to give up for
-	verdict error    // the same, where other Lockers are part of it
-	covered int      // by so many of the sets right before it in the lines of its keys
-	state   state
-	// standing: its tries leave its ticket.
-	standing bool
-	missed   bool // a key may be free that was not at its last try
-	called   bool // it is to try once before its turn
-	// wasCalled: it tries, or has the lock, because it was called.
-	wasCalled bool
-	leader    *Waiter // the first of those with whom it was called
+	line     *line // of the key that is wanted alone; nil: the waiter is a set
+	element  *list.Element
+	watches  *watches  // of its keys
+	standing *standing // at the nodes: the line's, or the set's own
+	carries  []Holder  // the locks that the waiter works for
+	ring     []Block   // the deadlock for which the waiter is to give up
+	verdict  error     // the same, where other Lockers are part of the ring
+	covered  int       // by this number of the sets right before, over all lines
+	state    state
+	missed   bool    // a key may have become free after the last try
+	calls    *Waiter // the first of the waiters called to try once before their turn; nil: not called
+	lead     *Waiter // the same, of the present try or lock; nil: it was not called
 }
 
 // A state says what a waiter can take.
@@ -74,11 +59,11 @@ type state uint8
 
 const (
 	parked   state = iota // a hand-over
-	trying                // nothing: it asks the nodes itself
-	promised              // the hand-over that is on its way
+	trying                // nothing: the waiter asks the nodes itself
+	promised              // the hand-over under way
 )
 
-// nudge makes the waiter look at what has changed.
+// nudge makes the waiter look again.
 func (w *Waiter) nudge() {
 	select {
 	case w.nudged <- struct{}{}:
@@ -86,14 +71,14 @@ func (w *Waiter) nudge() {
 	}
 }
 
-// Give gives a waiter what it was promised: a hand-over under way, or nil if that came to nothing.
+// Lead is the first of those with whom w was called to make its present try; else w. w's own goroutine asks.
+func (w *Waiter) Lead() *Waiter { return cmp.Or(w.lead, w) }
+
+// Give gives a waiter its promised hand-over, or nil if the promise came to nothing.
 func (w *Waiter) Give(a Attempt) { w.gift <- a }
 
-// isSet reports whether it wants several keys or permits as one lock.
-func (w *Waiter) isSet() bool { return w.Options.Wants > 0 }
-
-// Wait waits in line and tries until the lock is had or the waiting ends. It begins with a try
-// that has failed, or with nil.
+// Wait waits in line and tries until the waiter has the lock or the waiting ends. It begins with a failed
+// try, or with nil.
 func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 	w.gift, w.nudged = make(chan Attempt, 1), make(chan struct{}, 1)
 	w.Lines.join(w)
@@ -101,7 +86,7 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 	if failed != nil {
 		w.plan(failed)
 	}
-	bound := time.NewTimer(w.left())
+	bound := time.NewTimer(w.Left(w.Host.Now()))
 	defer bound.Stop()
 	alarm := time.NewTimer(math.MaxInt64)
 	defer alarm.Stop()
@@ -111,15 +96,11 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 			return nil, err
 		}
 		if attempt == nil {
-			if w.Stays = w.stays(); w.Stays {
-				w.Lines.stands(w)
-			}
 			attempt, err = w.Host.Try(w)
 			<-w.Host.Tries()
 		} else {
 			w.How = HandedOver
 			err = w.Host.Await(w, attempt)
-			w.given = err == nil
 		}
 		if err == nil {
 			return attempt, nil
@@ -131,21 +112,15 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 	}
 }
 
-// left is how much of the longest wait is left.
-func (w *Waiter) left() time.Duration { return w.Options.MaxWait - w.Host.Now().Sub(w.Began) }
-
-// await waits until it is time to try (nil), as one of the host's tries, or a lock is handed over, or
-// the waiting ends.
+// await waits until the time of the next try (nil, with room in the host's tries), a hand-over, or the end
+// of the waiting.
 func (w *Waiter) await(alarm *time.Timer, bound <-chan time.Time) (Attempt, error) {
 	w.How = Woken
-	if w.due != 0 {
+	if w.Due != 0 {
 		w.How = Polled
 	}
 	for {
 		wait, news, first := w.Lines.look(w)
-		if first {
-			w.lead()
-		}
 		var tries chan<- struct{}
 		if wait <= 0 {
 			tries, wait = w.Host.Tries(), math.MaxInt64
@@ -158,19 +133,19 @@ func (w *Waiter) await(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 			if w.Lines.takes(w, gift); gift != nil {
 				return gift, nil
 			}
-			w.How, w.due = Woken, 0
+			w.How, w.Due = Woken, 0
 		case <-news:
-			w.How, w.due = Woken, 0
+			w.How, w.Due = Woken, 0
 		case <-w.nudged:
 			if end := w.Lines.verdictOn(w); end != nil {
 				return w.stop(end)
 			}
-			if w.How = Woken; !first && (w.isSet() || w.Ticketed) {
-				w.due = w.again() // if it is its turn here, the nodes tell when it is there
+			if w.How = Woken; !first && w.IsSet() {
+				w.Due = w.Host.Now().Add(acquire.TicketPeriod) // the nodes tell whose turn it is there
 			}
 		case <-alarm.C:
 			if w.How = Polled; !first {
-				w.due = 0 // those before it rest
+				w.Due = 0 // the sets before rest
 			}
 		case <-bound:
 			return w.stop(nil)
@@ -182,8 +157,7 @@ func (w *Waiter) await(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 	}
 }
 
-// stop ends the waiting, unless a lock is on its way here: that one is taken, and given back if it
-// has to be.
+// stop ends the waiting, unless a hand-over is under way: that lock is taken, and given back if need be.
 func (w *Waiter) stop(end error) (Attempt, error) {
 	promise, last := w.Lines.refuse(w)
 	if promise {
@@ -194,28 +168,20 @@ func (w *Waiter) stop(end error) (Attempt, error) {
 	return nil, w.gaveUp(last, end)
 }
 
-// Over notes what came of a try, and reports whether that ends the waiting.
+// Over notes the outcome of a try, and reports whether the waiting ends.
 func (w *Waiter) Over(err error) bool {
-	now := w.Host.Now()
-	w.tries++
+	w.Tries++
 	if w.Context.Err() != nil {
 		return true
 	}
-	w.last, w.outlook = err, w.Host.Outlook(err)
-	switch {
-	case w.outlook.Quorum:
-		w.outage = 0
-	case w.outage == 0:
-		w.outage = now
-	}
-	return !w.outlook.Waiting || w.left() <= 0 ||
-		!w.outlook.Quorum && now.Sub(w.outage) >= w.Options.Outage
+	w.last = err
+	return w.Waiting.Over(w.Host.Outlook(err), w.Host.Now())
 }
 
 // GiveUp words the end of the waiting by a try.
 func (w *Waiter) GiveUp(err error) error {
 	switch end := w.Context.Err(); {
-	case end == nil && w.tries <= 1:
+	case end == nil && w.Tries <= 1:
 		return err
 	case end == nil:
 		return w.gaveUp(err, nil)
@@ -223,12 +189,37 @@ func (w *Waiter) GiveUp(err error) error {
 		return w.gaveUp(w.last, fault.EndOf(w.Context))
 	case errors.Is(err, end):
 		return err
-	default: // it has ended since the nodes had said no
+	default: // it has ended after the nodes' refusal
 		return w.gaveUp(err, fault.EndOf(w.Context))
 	}
 }
 
 // gaveUp words the end of the waiting.
 func (w *Waiter) gaveUp(last, end error) error {
-	return w.Host.GaveUp(last, w.tries, w.Host.Now().Sub(w.Began), end)
+	return w.Host.GaveUp(last, w.Tries, w.Host.Now().Sub(w.Began), end)
+}
+
+// plan makes the plan after a failed try.
+func (w *Waiter) plan(failed Attempt) {
+	found, now := failed.Found(), w.Host.Now()
+	w.Met(&found, now)
+	watches, at := w.Lines.failed(w, found.Holder, w.last)
+	at.Free, at.Turn, at.Hears = watches.found(&found), watches.first(), watches.quorate()
+	w.Failed(&found, at, w.Host.Trip(), w.Host.Jitter, now)
+}
+
+// firstOnly reports whether the waiter tries only where it is first in line, as the nodes tell it. Where
+// some nodes keep no lines, a waiter for a plain lock tries wherever the key is free.
+func (w *Waiter) firstOnly() bool { return w.Fair || w.Ages && !w.IsSet() && w.Host.KeepLines() }
+
+// stands reports whether the next try leaves a ticket at the nodes, where the ticket stays until the wait is
+// over. Lines.mu is held.
+func (w *Waiter) stands() bool { return w.stood() || w.Stands(w.Host.Now()) }
+
+// lineRank is the rank in the lines where the waiter may have a ticket; 0: nowhere. Lines.mu is held.
+func (w *Waiter) lineRank() int64 {
+	if w.stood() || w.stands() && !w.Ages {
+		return w.Host.Rank(w)
+	}
+	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -79,9 +80,14 @@ func TestTheImageIsTheOneThatIsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := p.DockersV2[0].Images[0] + ":latest"
-	if !slices.Contains(p.DockersV2[0].Tags, "latest") {
-		t.Errorf("the image has the tags %q, want latest", p.DockersV2[0].Tags)
+	changes, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^## v(\S+)`).FindSubmatch(changes)
+	image := p.DockersV2[0].Images[0] + ":" + string(version[1])
+	if !slices.Contains(p.DockersV2[0].Tags, "{{ .Version }}") {
+		t.Errorf("the image has the tags %q, want its version", p.DockersV2[0].Tags)
 	}
 	_, _, doctor := composed(t)
 	for name, got := range map[string]string{"doctor": doctor.Image, "elect": readManifest(t).clients(t)["elect"].Image} {

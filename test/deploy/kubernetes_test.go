@@ -15,6 +15,7 @@ import (
 	policy "k8s.io/api/policy/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
@@ -52,11 +53,15 @@ func decode[T any](t *testing.T, into *map[string]T, text string) {
 
 func readManifest(t *testing.T) (m manifest) {
 	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), place+"kubernetes") // as kubectl -k
-	if err != nil {
-		t.Fatal(err)
+	var objects []*resource.Resource
+	for _, folder := range []string{"kubernetes", "kubernetes/clients"} { // each by itself, as by kubectl -k
+		built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), place+folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, built.Resources()...)
 	}
-	for _, object := range built.Resources() {
+	for _, object := range objects {
 		text := object.MustYaml()
 		var kind meta.TypeMeta
 		if err := yaml.Unmarshal([]byte(text), &kind); err != nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/test/redisserver"
 	"github.com/quorumlock/quorumlock/test/ripe"

@@ -228,12 +228,13 @@ func (f *Node) take(args []any) driver.Reply {
 // milliseconds of the next.
 func (f *Node) leave(args []any) driver.Reply {
 	keys, argv := keysAndRest(args)
-	if argv[2] != "" { // it only releases
-		if held, ok := f.Get(keys[0]); !ok || held.Token != argv[2] {
-			return integer(0)
+	said := int64(1)
+	if argv[2] != "" {
+		if held, ok := f.Get(keys[0]); ok && held.Token == argv[2] {
+			delete(f.Keys, keys[0])
+		} else {
+			said = 0
 		}
-		delete(f.Keys, keys[0])
-		return integer(1)
 	}
 	keys, lines := keys[:len(keys)/2], keys[len(keys)/2:]
 	for i, key := range keys {
@@ -251,7 +252,7 @@ func (f *Node) leave(args []any) driver.Reply {
 			f.publish(argv[1] + key)
 		}
 	}
-	return integer(1)
+	return integer(said)
 }
 
 // accepts counts a number for keys, as scripts do.

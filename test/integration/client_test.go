@@ -12,11 +12,13 @@ import (
 	redigolib "github.com/gomodule/redigo/redis"
 	"github.com/redis/go-redis/v9"
 	rueidislib "github.com/redis/rueidis"
+	"github.com/valkey-io/valkey-go"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/driver/redigo"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
+	"github.com/quorumlock/quorumlock/driver/valkeygo"
 	"github.com/quorumlock/quorumlock/redlocktest"
 	"github.com/quorumlock/quorumlock/test/integration/container"
 	"github.com/quorumlock/quorumlock/test/integration/server"
@@ -31,11 +33,19 @@ type client struct {
 	open  func(urls ...string) ([]driver.Node, error)
 }
 
-var clients = []client{
-	{"goredis", goredisNodes, goredis.Open},
-	{"redigo", redigoNodes, redigo.Open},
-	{"rueidis", rueidisNodes, rueidis.Open},
-}
+// clients has valkeygo in the matrix alone: its driver is that of rueidis with other names, and shows in its own module what
+// it does over real servers.
+var clients = func() []client {
+	all := []client{
+		{"goredis", goredisNodes, goredis.Open},
+		{"redigo", redigoNodes, redigo.Open},
+		{"rueidis", rueidisNodes, rueidis.Open},
+	}
+	if os.Getenv("QUORUMLOCK_ONLY") != "" {
+		all = append(all, client{"valkeygo", valkeygoNodes, valkeygo.Open})
+	}
+	return all
+}()
 
 // reach opens nodes by their URLs.
 func (c client) reach(t *testing.T, urls ...string) []driver.Node {
@@ -47,45 +57,55 @@ func (c client) reach(t *testing.T, urls ...string) []driver.Node {
 
 func goredisNodes(t *testing.T, addrs []string) []driver.Node {
 	t.Helper()
-	var made []redis.UniversalClient
-	for _, addr := range addrs {
+	return overClients(t, addrs, goredis.Nodes, func(addr string) (redis.UniversalClient, func(), error) {
 		c := redis.NewClient(&redis.Options{Addr: addr})
-		t.Cleanup(func() { _ = c.Close() })
-		made = append(made, c)
-	}
-	nodes, err := goredis.Nodes(made...)
-	must(t, err)
-	return nodes
+		return c, func() { _ = c.Close() }, nil
+	})
 }
 
 func redigoNodes(t *testing.T, addrs []string) []driver.Node {
 	t.Helper()
-	var pools []*redigolib.Pool
-	for _, addr := range addrs {
+	return overClients(t, addrs, redigo.Nodes, func(addr string) (*redigolib.Pool, func(), error) {
 		pool := &redigolib.Pool{Dial: func() (redigolib.Conn, error) { return redigolib.Dial("tcp", addr) }}
-		t.Cleanup(func() { _ = pool.Close() })
-		pools = append(pools, pool)
-	}
-	nodes, err := redigo.Nodes(pools...)
-	must(t, err)
-	return nodes
+		return pool, func() { _ = pool.Close() }, nil
+	})
 }
 
 func rueidisNodes(t *testing.T, addrs []string) []driver.Node {
 	t.Helper()
-	var made []rueidislib.Client
-	for _, addr := range addrs {
-		c, err := rueidislib.NewClient(rueidislib.ClientOption{
-			InitAddress:  []string{addr},
-			DisableCache: true, // embedded nodes have no CLIENT TRACKING
-		})
+	return overClients(t, addrs, rueidis.Nodes, func(addr string) (rueidislib.Client, func(), error) {
+		c, err := rueidislib.NewClient(rueidislib.ClientOption{InitAddress: []string{addr}, DisableCache: true}) // embedded nodes have no CLIENT TRACKING
+		if err != nil {
+			return nil, nil, err
+		}
+		return c, c.Close, nil
+	})
+}
+
+func valkeygoNodes(t *testing.T, addrs []string) []driver.Node {
+	t.Helper()
+	return overClients(t, addrs, valkeygo.Nodes, func(addr string) (valkey.Client, func(), error) {
+		c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{addr}, DisableCache: true}) // likewise
+		if err != nil {
+			return nil, nil, err
+		}
+		return c, c.Close, nil
+	})
+}
+
+// overClients makes a node of each server or Cluster, by a client that is ended after the test.
+func overClients[S, C any](t *testing.T, servers []S, nodes func(...C) ([]driver.Node, error), connect func(to S) (C, func(), error)) []driver.Node {
+	t.Helper()
+	var clients []C
+	for _, to := range servers {
+		c, end, err := connect(to)
 		must(t, err)
-		t.Cleanup(c.Close)
-		made = append(made, c)
+		t.Cleanup(end)
+		clients = append(clients, c)
 	}
-	nodes, err := rueidis.Nodes(made...)
+	made, err := nodes(clients...)
 	must(t, err)
-	return nodes
+	return made
 }
 
 // five is how many nodes a kind has.

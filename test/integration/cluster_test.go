@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
-	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/shards"
 	"github.com/quorumlock/quorumlock/test/patient"
@@ -30,28 +30,20 @@ type clusterClient struct {
 var clusterClients = []clusterClient{
 	{"goredis", func(t *testing.T, clusters []*shards.Cluster) []driver.Node {
 		t.Helper()
-		var made []*redis.ClusterClient
-		for _, c := range clusters {
-			client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
-			t.Cleanup(func() { _ = client.Close() })
-			made = append(made, client)
-		}
-		nodes, err := goredis.Nodes(made...)
-		must(t, err)
-		return nodes
+		return overClients(t, clusters, goredis.Nodes, func(to *shards.Cluster) (redis.UniversalClient, func(), error) {
+			c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: to.Addrs()})
+			return c, func() { _ = c.Close() }, nil
+		})
 	}},
 	{"rueidis", func(t *testing.T, clusters []*shards.Cluster) []driver.Node {
 		t.Helper()
-		var made []rueidislib.Client
-		for _, c := range clusters {
-			client, err := rueidislib.NewClient(rueidislib.ClientOption{InitAddress: c.Addrs(), DisableCache: true})
-			must(t, err)
-			t.Cleanup(client.Close)
-			made = append(made, client)
-		}
-		nodes, err := rueidis.Nodes(made...)
-		must(t, err)
-		return nodes
+		return overClients(t, clusters, rueidis.Nodes, func(to *shards.Cluster) (rueidislib.Client, func(), error) {
+			c, err := rueidislib.NewClient(rueidislib.ClientOption{InitAddress: to.Addrs(), DisableCache: true})
+			if err != nil {
+				return nil, nil, err
+			}
+			return c, c.Close, nil
+		})
 	}},
 }
 
@@ -81,13 +73,13 @@ func onClusters(t *testing.T, replica bool, test func(t *testing.T, clusters []*
 			}
 			test(t, clusters, func(options ...redlock.Option) *redlock.Locker {
 				t.Helper()
-				return newLocker(t, c.nodes(t, clusters), options...)
+				return newRenewing(t, c.nodes(t, clusters), options...)
 			})
 		})
 	}
 }
 
-// What works where every node is a Redis Cluster, and what is refused: the table in docs/safety.md.
+// What works where every node is a Redis Cluster, and what is refused, as docs/safety.md says.
 func TestEachNodeIsARedisCluster(t *testing.T) {
 	t.Parallel()
 	onClusters(t, false, func(t *testing.T, clusters []*shards.Cluster, open func(...redlock.Option) *redlock.Locker) {
@@ -187,7 +179,7 @@ func TestEachNodeIsARedisCluster(t *testing.T) {
 		})
 		t.Run("guards and durable votes are refused", func(t *testing.T) {
 			for name, options := range map[string][]redlock.Option{
-				"WithRestartGuard":         {redlock.WithLongestTTL(time.Minute), redlock.WithRestartGuard()},
+				"WithRestartGuard":         {redlock.WithRestartGuard(time.Minute)},
 				"votes at replicas":        {redlock.WithDurability(redlock.Durability{Replicas: 1})},
 				"votes on disks, as there": {redlock.WithDurability(redlock.Durability{Disk: true, Replicas: 1})},
 			} {
@@ -333,7 +325,7 @@ func TestAShardFailsOverWhileLocksAreHeld(t *testing.T) {
 		keys := map[string]*redlock.Lock{}
 		for i := range 9 { // some on the shard that dies
 			key := fmt.Sprint("held:", i)
-			lock, err := ours.Acquire(t.Context(), key, redlock.WithRenewal())
+			lock, err := ours.Acquire(t.Context(), key)
 			must(t, err)
 			keys[key] = lock
 		}
@@ -355,7 +347,7 @@ func TestAShardFailsOverWhileLocksAreHeld(t *testing.T) {
 				granted := 0
 				must(t, lock.Release())
 				for _, v := range lock.Votes() {
-					if v.Answer == redlock.Granted {
+					if v.Answer == "granted" {
 						granted++
 					}
 				}

@@ -160,10 +160,9 @@ func TestALeaderThatDiesIsFollowedWhenItsLeaseEnds(t *testing.T) {
 	onEachOnce(t, func(s *site) {
 		options := []redlock.Option{redlock.WithTTL(2 * time.Second), redlock.WithNodeTimeout(brief)}
 		dying, next := s.locker(options...), s.locker(options...)
-		life, death := context.WithCancel(s.Context())
-		first, err := election.New(dying, s.key).Campaign(life, "first")
+		// Nothing is renewed, and nothing is resigned.
+		first, err := election.New(dying, s.key).Campaign(s.Context(), "first", redlock.WithMaxHold(2*time.Second))
 		s.must(err)
-		death() // nothing is renewed, and nothing is resigned
 		second, err := election.New(next, s.key).Campaign(s.Context(), "second")
 		s.must(err)
 		if first.Leads() {

@@ -12,10 +12,12 @@ require (
 	github.com/quorumlock/quorumlock/driver/goredis v0.1.0
 	github.com/quorumlock/quorumlock/driver/redigo v0.1.0
 	github.com/quorumlock/quorumlock/driver/rueidis v0.1.0
+	github.com/quorumlock/quorumlock/driver/valkeygo v0.1.0
 	github.com/quorumlock/quorumlock/redlocktest v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/testcontainers/testcontainers-go v0.44.0
+	github.com/valkey-io/valkey-go v1.0.79
 	golang.org/x/sys v0.48.0
 )
 
@@ -76,5 +78,6 @@ replace (
 	github.com/quorumlock/quorumlock/driver/goredis => ../../driver/goredis
 	github.com/quorumlock/quorumlock/driver/redigo => ../../driver/redigo
 	github.com/quorumlock/quorumlock/driver/rueidis => ../../driver/rueidis
+	github.com/quorumlock/quorumlock/driver/valkeygo => ../../driver/valkeygo
 	github.com/quorumlock/quorumlock/redlocktest => ../../redlocktest
 )

@@ -80,7 +80,7 @@ func (t *trio) addrs() (addrs []string) {
 // guardedLocker is a Locker on the three, which vote from the first time on.
 func (t *trio) guardedLocker(guard redlock.Option, first bool) *redlock.Locker {
 	t.Helper()
-	options := []redlock.Option{redlock.WithTTL(longest), redlock.WithLongestTTL(longest), redlock.WithNodeTimeout(longest / 3)}
+	options := []redlock.Option{redlock.WithTTL(longest), redlock.WithNodeTimeout(longest / 3)}
 	if guard != nil {
 		options = append(options, guard)
 	}
@@ -111,12 +111,12 @@ func (t *trio) meet(locker *redlock.Locker) {
 			return false
 		}
 		defer lock.Release() //nolint:errcheck // a busy machine may be too late for it, and the next try finds the key taken
-		t.eventually("all nodes answer", func() bool { return !anyVote(lock, redlock.Pending) })
-		return !anyVote(lock, redlock.Failed)
+		t.eventually("all nodes answer", func() bool { return !anyVote(lock, "pending") })
+		return !anyVote(lock, "failed")
 	})
 }
 
-func anyVote(lock *redlock.Lock, answer redlock.Answer) bool {
+func anyVote(lock *redlock.Lock, answer string) bool {
 	return slices.ContainsFunc(lock.Votes(), func(v redlock.Vote) bool { return v.Answer == answer })
 }
 
@@ -127,7 +127,7 @@ func (t *trio) hold(locker *redlock.Locker) *redlock.Lock {
 	t.must(t.ways[0].Refuse())
 	var lock *redlock.Lock
 	t.eventually("the other two vote", func() bool { lock = t.try(locker, t.key); return lock != nil })
-	t.eventually("node 1 has failed", func() bool { return anyVote(lock, redlock.Failed) })
+	t.eventually("node 1 has failed", func() bool { return anyVote(lock, "failed") })
 	t.must(t.ways[0].Accept())
 	return lock
 }
@@ -164,7 +164,7 @@ func (t *trio) contend(locker *redlock.Locker, holder *redlock.Lock, guarded boo
 
 func guardIf(guarded bool) redlock.Option {
 	if guarded {
-		return redlock.WithRestartGuard()
+		return redlock.WithRestartGuard(longest)
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func TestANodesClockIsSetForward(t *testing.T) {
 	onTrio(t, clients[:1], server.Setup{Clock: true}, func(t *trio, guarded bool) {
 		var guard redlock.Option
 		if guarded {
-			guard = redlock.WithClockGuard()
+			guard = redlock.WithClockGuard(longest)
 		}
 		one, two := t.guardedLocker(guard, false), t.guardedLocker(guard, false)
 		t.meet(two)
@@ -242,7 +242,7 @@ func TestANodeThatForgetsInTheMiddleOfABatch(t *testing.T) {
 					ttl := scale * brisk
 					options := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl / 2), redlock.WithFences()}
 					if guarded {
-						options = append(options, redlock.WithLongestTTL(ttl), redlock.WithRestartGuard())
+						options = append(options, redlock.WithRestartGuard(ttl))
 					}
 					one, two := t.lockerOn(t.addrs(), options...), t.lockerOn(t.addrs(), options...)
 					if guarded {
@@ -311,7 +311,7 @@ func (t *trio) settle(locker *redlock.Locker) {
 			return false
 		}
 		defer lock.Release() //nolint:errcheck // a busy machine may be too late for it, and the next try finds the key taken
-		t.eventually("all nodes answer", func() bool { return !anyVote(lock, redlock.Pending) })
-		return !anyVote(lock, redlock.Failed) && !anyVote(lock, redlock.Taken)
+		t.eventually("all nodes answer", func() bool { return !anyVote(lock, "pending") })
+		return !anyVote(lock, "failed") && !anyVote(lock, "taken")
 	})
 }

@@ -56,7 +56,7 @@ var lackKinds = []struct {
 	{"fences", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Fences, acl.Turns}, []redlock.Option{redlock.WithFences()}, alone, alone},
 	{"fair, with fences", []*acl.Feature{acl.Turns, acl.Fences}, []redlock.Option{redlock.WithFairness(), redlock.WithFences()}, alone, alone},
 	{"deadlocks", []*acl.Feature{acl.Deadlocks}, []redlock.Option{redlock.WithDeadlockDetection(time.Second)}, alone, alone},
-	{"guard", []*acl.Feature{acl.RestartGuard}, []redlock.Option{redlock.WithLongestTTL(time.Minute), redlock.WithRestartGuard()}, alone, alone},
+	{"guard", []*acl.Feature{acl.RestartGuard}, []redlock.Option{redlock.WithRestartGuard(time.Minute)}, alone, alone},
 	{"replicas", []*acl.Feature{acl.Replicated}, []redlock.Option{redlock.WithDurability(redlock.Durability{Replicas: 1})}, alone, alone},
 	{"disk", []*acl.Feature{acl.Durable}, []redlock.Option{redlock.WithDurability(redlock.Durability{Disk: true})}, alone, alone},
 }

@@ -28,12 +28,11 @@ func TestLockAndUnlock(t *testing.T) {
 		if _, err := theirs.TryAcquire(s.Context(), s.key); !errors.Is(err, redlock.ErrTaken) || !errors.As(err, &refused) || refused.Owner() != owner {
 			s.Errorf("a second client: %v, want ErrTaken with the owner", err)
 		}
-		states, err := theirs.Inspect(s.Context(), s.key)
-		s.must(err)
-		for _, n := range states {
-			if n.Err != nil || n.Owner != owner || n.Left <= 0 || n.Own {
-				s.Errorf("Inspect of a key that is held shows %+v, want the owner", n)
+		for holder, err := range theirs.Watch(s.Context(), s.key) {
+			if err != nil || holder.Owner != owner {
+				s.Errorf("Watch of a key that is held yields %+v, %v, want the owner", holder, err)
 			}
+			break
 		}
 
 		s.check(lock.Extend(s.Context(), 2*long), "Extend")
@@ -47,6 +46,11 @@ func TestLockAndUnlock(t *testing.T) {
 
 		next := s.waits(theirs)
 		s.listening(s.key, len(all))
+		select {
+		case <-lock.Wanted():
+		case <-time.After(patience):
+			s.Error("another process waits, and the holder was not told")
+		}
 		s.release(lock)
 		if cause := context.Cause(lock.Context()); !errors.Is(cause, redlock.ErrReleased) || lock.Valid() {
 			s.Errorf("after Release: Valid = %v and the context's cause is %v, want ErrReleased", lock.Valid(), cause)
@@ -79,8 +83,8 @@ func TestLockAndUnlock(t *testing.T) {
 // A renewal gives the key back to nodes that came back empty, and outlasts their absence.
 func TestRenewalHeals(t *testing.T) {
 	onEachOnce(t, func(s *site) {
-		locker := s.locker(redlock.WithNodeTimeout(brief))
-		lock := s.acquire(locker, redlock.WithTTL(3*time.Second), redlock.WithRenewal())
+		locker := s.renewing(s.addrs(), redlock.WithNodeTimeout(brief))
+		lock := s.acquire(locker, redlock.WithTTL(3*time.Second))
 		s.eventuallyHolds(lock.Token(), all...)
 		s.kill(0, 1)
 		s.start(0, 1)
@@ -218,7 +222,7 @@ func TestNodesKilled(t *testing.T) {
 			s.Fatalf("the error is no QuorumError: %v", err)
 		}
 		for i := range 3 {
-			if v := quorum.Votes[i]; v.Answer != redlock.Failed || v.Err == nil || !mentions(err, v.Node) {
+			if v := quorum.Votes[i]; v.Answer != "failed" || v.Err == nil || !mentions(err, v.Node) {
 				s.Errorf("dead node %d voted %v", i+1, v)
 			}
 		}

@@ -146,7 +146,7 @@ func TestANodeThatStaysUnfitCostsOneConnectionAProbe(t *testing.T) {
 				must(t, err)
 				must(t, lock.Release())
 			}
-			patient.Until(m.T, "the node is unfit", func() bool { take(); return locker.Stats().Nodes[0].State == redlock.HealthDown })
+			patient.Until(m.T, "the node is unfit", func() bool { take(); return locker.Stats().Nodes[0].State == "down" })
 			var probes atomic.Int64
 			m.ways[0].Observe(func(commands [][]string) {
 				for _, words := range commands {

@@ -64,7 +64,7 @@ func TestWithoutScripts(t *testing.T) {
 		var seen eventLog
 		locker := func() *redlock.Locker {
 			nodes := c.reach(t, urls...)
-			l, err := redlock.New(nodes, redlock.WithNodeTimeout(generous), redlock.WithTTL(time.Minute), redlock.OnEvent(seen.note))
+			l, err := redlock.New(nodes, redlock.WithNodeTimeout(generous), redlock.WithTTL(time.Minute), redlock.WithHooks(redlock.Hooks{Node: seen.note}))
 			must(t, err)
 			t.Cleanup(func() { must(t, l.Close()) })
 			return l
@@ -111,7 +111,7 @@ func TestWithoutScripts(t *testing.T) {
 		own := redlock.WithToken("a token of the test's own")
 		lock, err = ours.TryAcquire(t.Context(), "job", own)
 		must(t, err)
-		if _, err := theirs.TryAcquire(t.Context(), "job", own, redlock.WithTTL(20*time.Second)); err != nil {
+		if _, err := theirs.TryAcquire(t.Context(), "job", own, redlock.WithTTL(20*time.Second), redlock.WithoutRenewal()); err != nil {
 			t.Errorf("a retry with the same token = %v", err)
 		}
 		kept := 0

@@ -47,7 +47,7 @@ func TestPitfallStoppedServerRunsAcquireAfterItsRelease(t *testing.T) {
 		s.pause(0)
 		lock := s.acquire(locker)
 		s.eventually("the locker has given the paused node up", func() bool { // what had not left would not be sent
-			return lock.Votes()[0].Answer == redlock.Failed
+			return lock.Votes()[0].Answer == "failed"
 		})
 		s.release(lock)
 		s.resume(0)

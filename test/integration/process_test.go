@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/certificates"
 	"github.com/quorumlock/quorumlock/test/integration/server"
@@ -66,9 +66,15 @@ func look(t *testing.T, p *server.Process) *redis.Client {
 	return c
 }
 
-// newLocker makes a Locker on nodes that may be unfit or gone in the end: what Close says then is no
-// fault.
+// newLocker makes a Locker whose leases end by themselves, on nodes that may be unfit or gone in the
+// end: what Close says then is no fault.
 func newLocker(t *testing.T, nodes []driver.Node, options ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	return newRenewing(t, nodes, append([]redlock.Option{redlock.WithoutRenewal()}, options...)...)
+}
+
+// newRenewing is newLocker, but the leases are renewed.
+func newRenewing(t *testing.T, nodes []driver.Node, options ...redlock.Option) *redlock.Locker {
 	t.Helper()
 	locker, err := redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(generous)}, options...)...)
 	must(t, err)

@@ -35,11 +35,11 @@ func newRuled(t *testing.T, c client, rules []string, options ...redlock.Option)
 		urls, r.addrs = append(urls, "redis://locks:secret@"+p.Addr()), append(r.addrs, p.Addr())
 		r.looks = append(r.looks, look(t, p))
 	}
-	options = append(slices.Clip(options), redlock.WithKeyPrefix("orders:"), redlock.WithNodeTimeout(generous), redlock.WithMaxWait(4*generous), redlock.OnEvent(func(e redlock.Event) {
+	options = append(slices.Clip(options), redlock.WithKeyPrefix("orders:"), redlock.WithNodeTimeout(generous), redlock.WithMaxWait(4*generous), redlock.WithHooks(redlock.Hooks{Node: func(e redlock.Event) {
 		if e.Kind != redlock.NodeUp && e.Kind != redlock.NodeAdmitted {
 			r.seen.note(e)
 		}
-	}))
+	}}))
 	for _, locker := range []**redlock.Locker{&r.first, &r.second} {
 		nodes := c.reach(t, urls...)
 		made, err := redlock.New(nodes, options...)
@@ -147,7 +147,7 @@ var ruledFeatures = []struct {
 		must(r.T, err)
 		must(r.T, reader.Release())
 	}},
-	{"the guard", acl.RestartGuard, []redlock.Option{redlock.WithLongestTTL(time.Minute), redlock.WithRestartGuard()}, func(r *ruled) {
+	{"the guard", acl.RestartGuard, []redlock.Option{redlock.WithRestartGuard(time.Minute)}, func(r *ruled) {
 		must(r.T, ripe.Servers(r.Context(), r.addrs, memory.Settings{Longest: time.Minute}, "orders:", "locks", "secret"))
 		r.follow(takes(r), takes(r), "")
 	}},
@@ -233,7 +233,7 @@ func TestForbiddenChannels(t *testing.T) {
 		p := process(t, "--user", "locker", "on", ">secret", "~*", "resetchannels", "+@all")
 		var seen eventLog // by the waiter
 		ours := newLocker(t, c.reach(t, "redis://locker:secret@"+p.Addr()), redlock.WithTTL(long))
-		theirs := newLocker(t, c.reach(t, "redis://locker:secret@"+p.Addr()), redlock.WithTTL(long), redlock.OnEvent(seen.note))
+		theirs := newLocker(t, c.reach(t, "redis://locker:secret@"+p.Addr()), redlock.WithTTL(long), redlock.WithHooks(redlock.Hooks{Node: seen.note}))
 		held, err := ours.TryAcquire(t.Context(), "job")
 		must(t, err)
 		next := contend(t, theirs)

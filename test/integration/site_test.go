@@ -96,13 +96,19 @@ const (
 )
 
 // locker makes a Locker on all nodes, over clients of its own, with a generous node
-// time-out. The test closes it, after the nodes have been repaired.
+// time-out. Its leases end by themselves. The test closes it, after the nodes have been repaired.
 func (s *site) locker(options ...redlock.Option) *redlock.Locker {
 	s.Helper()
 	return s.lockerOn(s.addrs(), options...)
 }
 
 func (s *site) lockerOn(addrs []string, options ...redlock.Option) *redlock.Locker {
+	s.Helper()
+	return s.renewing(addrs, append([]redlock.Option{redlock.WithoutRenewal()}, options...)...)
+}
+
+// renewing is lockerOn, but the leases are renewed.
+func (s *site) renewing(addrs []string, options ...redlock.Option) *redlock.Locker {
 	s.Helper()
 	options = append([]redlock.Option{redlock.WithNodeTimeout(generous)}, options...)
 	locker, err := redlock.New(s.client.nodes(s.T, addrs), options...)
@@ -120,8 +126,15 @@ func (s *site) lockerOn(addrs []string, options ...redlock.Option) *redlock.Lock
 // acquire takes the site's key, or ends the test.
 func (s *site) acquire(locker *redlock.Locker, options ...redlock.AcquireOption) *redlock.Lock {
 	s.Helper()
-	lock, err := locker.TryAcquire(s.Context(), s.key, options...)
-	s.must(err)
+	var lock *redlock.Lock
+	s.eventually("a quorum answers in time", func() (answers bool) {
+		var err error
+		if lock, err = locker.TryAcquire(s.Context(), s.key, options...); errors.Is(err, redlock.ErrNoQuorum) {
+			return false // the machine is busy
+		}
+		s.must(err)
+		return true
+	})
 	return lock
 }
 
@@ -224,12 +237,12 @@ func (s *site) warm(locker *redlock.Locker) {
 	s.eventually("all nodes vote", func() bool {
 		lock := s.acquire(locker)
 		s.eventually("all nodes answer", func() bool {
-			return !slices.ContainsFunc(lock.Votes(), func(v redlock.Vote) bool { return v.Answer == redlock.Pending })
+			return !slices.ContainsFunc(lock.Votes(), func(v redlock.Vote) bool { return v.Answer == "pending" })
 		})
 		votes := lock.Votes()
 		s.must(lock.Release())
 		s.eventuallyFree()
-		return !slices.ContainsFunc(votes, func(v redlock.Vote) bool { return v.Answer != redlock.Granted })
+		return !slices.ContainsFunc(votes, func(v redlock.Vote) bool { return v.Answer != "granted" })
 	})
 }
 

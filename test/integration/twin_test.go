@@ -80,11 +80,11 @@ func TestAnOldMasterThatWasCutOff(t *testing.T) {
 				}
 			}
 			on := func(addrs ...string) *redlock.Locker {
-				options := []redlock.Option{redlock.WithLongestTTL(longest), redlock.WithRestartGuard(), redlock.WithTTL(longest), redlock.WithNodeTimeout(brief)}
+				options := []redlock.Option{redlock.WithRestartGuard(longest), redlock.WithTTL(longest), redlock.WithNodeTimeout(brief)}
 				if tt.option != nil {
 					options = append(options, tt.option)
 				}
-				return newLocker(t, clients[0].nodes(t, addrs), options...)
+				return newRenewing(t, clients[0].nodes(t, addrs), options...)
 			}
 			must(t, ripe.Servers(t.Context(), []string{masters[0].Addr(), masters[1].Addr(), masters[2].Addr()}, memory.Settings{Longest: longest}, ""))
 
@@ -92,7 +92,7 @@ func TestAnOldMasterThatWasCutOff(t *testing.T) {
 			must(t, successor.Promote())
 			left := on(masters[0].Addr(), masters[1].Addr(), unreachable)
 			right := on(successor.Addr(), unreachable, masters[2].Addr())
-			one, err := left.TryAcquire(t.Context(), t.Name(), redlock.WithRenewal())
+			one, err := left.TryAcquire(t.Context(), t.Name())
 			if two := tt.says == ""; two != (err == nil) || !two && (!errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, tt.says)) {
 				t.Errorf("with the old master, TryAcquire = %v, want ErrNoQuorum that says %q", err, tt.says)
 			}

@@ -37,6 +37,7 @@ var order = []string{
 	"redlock.lease",
 	"redlock.acquisition",
 	"gate.Gates",
+	"node.Set",
 	"node.Node",
 	"waiting.KeyWatch",
 	"redlock.crew",

@@ -1,41 +1,37 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"os/exec"
 	"regexp"
-	"strconv"
+	"strings"
 	"time"
 )
 
 // A laboratory examines mutants.
 type laboratory struct {
 	library *library
-	work    string                   // an empty folder
-	timeout time.Duration            // the least
-	takes   map[string]time.Duration // a suite on the library as it is, by its name
-	verbose bool
+	timeout time.Duration           // the least
+	takes   map[suite]time.Duration // on the library as it is
 	out     io.Writer
 	page    string // where the sentence stands that says what came of all; "": nowhere
 }
 
-// parallel is how many mutants are examined at once.
-const parallel = 2
-
-// An outcome is what came of a mutant, or of the suites without one.
-type outcome struct {
-	verdict *verdict // nil: err says why there is none
-	err     error
-	log     bytes.Buffer
-	took    time.Duration
+// A suite is the tests of a package.
+type suite struct {
+	pkg string // its folder, as ./redlock
+	run string // a regexp of the tests' names; by default all but examples
 }
 
-// examine reports whether all the mutants are killed. The error is why it could not begin.
+// counts are what came of all mutants.
+type counts struct{ killed, survived, broken int }
+
+// examine reports whether all the mutants are killed. The error is why it could not go on.
 func (l *laboratory) examine(ctx context.Context, mutants []mutant) (killed bool, err error) {
 	if len(mutants) == 0 {
 		return false, errors.New("there is no mutant of that name")
@@ -44,18 +40,18 @@ func (l *laboratory) examine(ctx context.Context, mutants []mutant) (killed bool
 	if err := l.control(ctx, mutants); err != nil {
 		return false, err
 	}
-	outcomes := l.tryAll(ctx, mutants)
 	var all counts
-	for i, m := range mutants {
-		o := <-outcomes[i]
-		l.say("%s (%.1fs)\n", all.take(m.name, o), o.took.Seconds())
-		if l.verbose {
-			l.say("%s", o.log.Bytes())
+	for _, m := range mutants {
+		from := time.Now()
+		said, err := l.try(ctx, &m)
+		if ctx.Err() != nil {
+			return false, ctx.Err()
 		}
+		l.say("%s (%.1fs)\n", all.take(m.name, said, err), time.Since(from).Seconds())
 	}
 	l.say("%d mutants: %d killed, %d survived, %d broken (%v)\n",
 		len(mutants), all.killed, all.survived, all.broken, time.Since(began).Round(time.Second))
-	if err = ctx.Err(); err == nil && l.page != "" {
+	if l.page != "" {
 		err = all.record(l.page)
 	}
 	return all.killed == len(mutants), err
@@ -64,24 +60,18 @@ func (l *laboratory) examine(ctx context.Context, mutants []mutant) (killed bool
 // say prints, and does not care whether anybody reads.
 func (l *laboratory) say(format string, args ...any) { _, _ = fmt.Fprintf(l.out, format, args...) }
 
-// counts are what came of all mutants.
-type counts struct{ killed, survived, broken int }
-
 // take counts an outcome, and returns it in words.
-func (c *counts) take(name string, o *outcome) string {
+func (c *counts) take(name, said string, err error) string {
 	switch {
-	case o.err != nil:
+	case err != nil:
 		c.broken++
-		return fmt.Sprintf("BROKEN    %s: %v", name, o.err)
-	case !o.verdict.failed():
+		return fmt.Sprintf("BROKEN    %s: %v", name, err)
+	case said == "":
 		c.survived++
 		return "SURVIVED  " + name
 	}
 	c.killed++
-	if o.verdict.hung {
-		return fmt.Sprintf("killed    %s  by %s, which hung", name, o.verdict.test)
-	}
-	return fmt.Sprintf("killed    %s  by %s: %s", name, o.verdict.test, o.verdict.complaint)
+	return fmt.Sprintf("killed    %s  by %s", name, said)
 }
 
 // sentence is the line of a page that says what came of a run of all.
@@ -100,88 +90,71 @@ func (c *counts) record(page string) error {
 	return os.WriteFile(page, sentence.ReplaceAll(was, []byte(is)), 0o644) //nolint:gosec // everybody may read it
 }
 
-// tryAll examines the mutants in their order, a few at once.
-func (l *laboratory) tryAll(ctx context.Context, mutants []mutant) []chan *outcome {
-	outcomes := make([]chan *outcome, len(mutants))
-	places := make(chan int, len(mutants))
-	for i := range outcomes {
-		outcomes[i] = make(chan *outcome, 1)
-		places <- i
-	}
-	close(places)
-	for range parallel {
-		go func() {
-			for i := range places {
-				outcomes[i] <- l.try(ctx, strconv.Itoa(i), &mutants[i], mutants[i].tests(l.library))
-			}
-		}()
-	}
-	return outcomes
-}
-
 // control sees to it that the tests pass on the library as it is.
 func (l *laboratory) control(ctx context.Context, mutants []mutant) error {
-	l.takes = make(map[string]time.Duration)
+	l.takes = make(map[suite]time.Duration)
 	for _, m := range mutants {
 		for _, s := range m.tests(l.library) {
-			name := s.name()
-			if l.takes[name] != 0 {
+			if l.takes[s] != 0 {
 				continue
 			}
-			o := l.try(ctx, "control", nil, []suite{s})
-			if l.verbose {
-				l.say("%s", o.log.Bytes())
+			began := time.Now()
+			failed, err := s.test(ctx, l.library.root, "", 10*l.timeout)
+			if err != nil || failed != "" {
+				return fmt.Errorf("without a mutant the tests of %s do not pass, so mutants would show nothing: %s%w", s.pkg, failed, cmp.Or(err, errors.New("")))
 			}
-			switch {
-			case o.err != nil:
-				return fmt.Errorf("without a mutant: %w", o.err)
-			case o.verdict.failed():
-				return fmt.Errorf("without a mutant %s of %s fails, so mutants would show nothing: %s", o.verdict.test, s.pkg, o.verdict.complaint)
-			}
-			l.takes[name] = o.took
-			l.say("passes    %s as it is: %d tests (%.1fs)\n", name, o.verdict.passed, o.took.Seconds())
+			l.takes[s] = time.Since(began)
+			l.say("passes    %s %s as it is (%.1fs)\n", s.pkg, s.run, l.takes[s].Seconds())
 		}
 	}
 	return nil
 }
 
-// limit is how long a suite may run. One that takes a minute on a slow machine has not hung.
-func (l *laboratory) limit(s *suite) time.Duration {
-	if takes, known := l.takes[s.name()]; known {
-		return max(l.timeout, 4*takes)
+// try runs the mutant's suites up to the first test that fails, and returns what it says; "": none fails.
+func (l *laboratory) try(ctx context.Context, m *mutant) (failed string, err error) {
+	dir, err := os.MkdirTemp("", "quorumlock-mutant-")
+	if err != nil {
+		return "", err
 	}
-	return 10 * l.timeout
+	defer func() { _ = os.RemoveAll(dir) }()
+	overlay, err := m.overlay(l.library, dir)
+	for _, s := range m.tests(l.library) {
+		if err == nil && failed == "" { // a suite that takes a minute on a slow machine has not hung
+			failed, err = s.test(ctx, l.library.root, overlay, max(l.timeout, 4*l.takes[s]))
+		}
+	}
+	return failed, err
 }
 
-// try runs the suites up to the first test that fails, on a mutant or on the library as it
-// is (nil).
-func (l *laboratory) try(ctx context.Context, name string, m *mutant, suites []suite) *outcome {
-	began := time.Now()
-	o := &outcome{}
-	o.verdict, o.err = l.run(ctx, filepath.Join(l.work, name), m, suites, &o.log)
-	o.took = time.Since(began)
-	return o
+// test runs the suite's tests up to the first that fails, and returns what it says; "": none fails. Overlay may be "".
+func (s suite) test(ctx context.Context, root, overlay string, timeout time.Duration) (failed string, err error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", "-failfast", "-overlay="+overlay, //nolint:gosec // no part is from outside
+		"-timeout="+timeout.String(), "-run="+cmp.Or(s.run, "^(Test|Fuzz)"), s.pkg)
+	cmd.Dir = root
+	said, err := cmd.CombinedOutput()
+	return verdict(string(said), err)
 }
 
-func (l *laboratory) run(ctx context.Context, dir string, m *mutant, suites []suite, log io.Writer) (v *verdict, err error) {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
+var (
+	failure   = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+	complaint = regexp.MustCompile(`(?m)^(?:panic: |fatal error: |\s+\S+_test\.go:\d+: ).*`)
+)
+
+// verdict reads what go test has printed.
+func verdict(said string, ended error) (failed string, err error) {
+	name := failure.FindStringSubmatchIndex(said)
+	switch {
+	case ended == nil && strings.Contains(said, "[no tests to run]"), ended == nil && strings.Contains(said, "[no test files]"):
+		return "", errors.New("no test has run")
+	case ended == nil:
+		return "", nil
+	case strings.Contains(said, "[build failed]"), strings.Contains(said, "[setup failed]"):
+		return "", fmt.Errorf("it does not compile: %s", said)
+	case name != nil:
+		return said[name[2]:name[3]] + ": " + strings.TrimSpace(complaint.FindString(said[name[1]:])), nil
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // test binaries are large
-	overlay := ""
-	if m != nil {
-		if overlay, err = m.overlay(l.library, dir); err != nil {
-			return nil, err
-		}
+	if failed = complaint.FindString(said); failed == "" { // a panic beside the tests, or a hang
+		err = fmt.Errorf("the tests ended with %w, and no test has failed: %s", ended, said)
 	}
-	for _, s := range suites {
-		binary := filepath.Join(dir, "tests")
-		if err := s.build(ctx, l.library.root, overlay, binary); err != nil {
-			return nil, err
-		}
-		if v, err = s.test(ctx, l.library.root, binary, l.limit(&s), log); err != nil || v.failed() {
-			return v, err
-		}
-	}
-	return v, nil
+	return failed, err
 }

@@ -1,109 +1,74 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/parser"
 	"go/token"
-	"io"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
 // A library is the source that mutants change, wherever in it a declaration stands.
 type library struct {
 	root  string
-	files map[string]string // by their paths below the root: Go without tests, and what is embedded
+	files map[string]string // by their paths below the root
 	decls []declaration
 }
 
-// A declaration is a function, or one type, constant or variable.
+// A declaration is a function, or a script.
 type declaration struct {
-	name     string // as package.function or package.type.method
+	name     string // as package.function or package.type.method; a script's file
 	file     string
-	from, to int    // in the file
-	suite    *suite // the tests of its package; nil: it has none
+	from, to int // in the file
 }
 
-// load reads those packages, and what they import of their own module.
-func load(ctx context.Context, root string, packages ...string) (*library, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-json=Dir,Name,GoFiles,EmbedFiles,TestGoFiles,XTestGoFiles,Module"}, packages...)...) //nolint:gosec // no part is from outside
-	cmd.Dir, cmd.Stderr = root, os.Stderr
-	listed, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list %v: %w", packages, err)
-	}
+// load reads all packages in the folders.
+func load(root string, folders ...string) (*library, error) {
 	l := &library{root: root, files: make(map[string]string)}
-	for list := json.NewDecoder(strings.NewReader(string(listed))); ; {
-		var p struct {
-			Dir, Name                                      string
-			GoFiles, EmbedFiles, TestGoFiles, XTestGoFiles []string
-			Module                                         *struct{ Main bool }
-		}
-		switch err := list.Decode(&p); {
-		case errors.Is(err, io.EOF):
-			return l, nil
-		case err != nil:
-			return nil, err
-		case p.Module == nil || !p.Module.Main:
-			continue
-		}
-		folder, err := filepath.Rel(root, p.Dir)
+	for _, folder := range folders {
+		err := fs.WalkDir(os.DirFS(root), folder, func(path string, _ fs.DirEntry, err error) error {
+			dir, name := filepath.Split(path)
+			switch filepath.Ext(name) {
+			case ".go":
+				fits, _ := build.Default.MatchFile(filepath.Join(root, dir), name)
+				if fits && !strings.HasSuffix(name, "_test.go") {
+					err = l.read(path)
+				}
+			case ".lua":
+				err = l.read(path)
+			}
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
-		var tests *suite
-		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 {
-			tests = &suite{pkg: "./" + filepath.ToSlash(folder)}
-		}
-		for _, name := range slices.Concat(p.GoFiles, p.EmbedFiles) {
-			if err := l.read(filepath.Join(folder, name), p.Name, tests); err != nil {
-				return nil, err
-			}
-		}
 	}
+	return l, nil
 }
 
 // read adds a file, and what it declares.
-func (l *library) read(file, pkg string, tests *suite) error {
-	text, err := os.ReadFile(filepath.Join(l.root, file)) //nolint:gosec // go list has named it
+func (l *library) read(file string) error {
+	text, err := fs.ReadFile(os.DirFS(l.root), file)
 	if err != nil {
 		return err
 	}
 	l.files[file] = string(text)
 	if filepath.Ext(file) != ".go" {
-		l.decls = append(l.decls, declaration{filepath.Base(file), file, 0, len(text), tests})
+		l.decls = append(l.decls, declaration{filepath.Base(file), file, 0, len(text)})
 		return nil
 	}
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
-	add := func(name string, n ast.Node) {
-		from, to := int(n.Pos()-parsed.FileStart), int(n.End()-parsed.FileStart)
-		l.decls = append(l.decls, declaration{pkg + "." + name, file, from, to, tests})
-	}
 	for _, d := range parsed.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			add(receiver(d)+d.Name.Name, d)
-		case *ast.GenDecl:
-			for _, s := range d.Specs {
-				switch s := s.(type) {
-				case *ast.TypeSpec:
-					add(s.Name.Name, s)
-				case *ast.ValueSpec:
-					for _, name := range s.Names {
-						add(name.Name, s)
-					}
-				}
-			}
+		if f, ok := d.(*ast.FuncDecl); ok {
+			name := parsed.Name.Name + "." + receiver(f) + f.Name.Name
+			l.decls = append(l.decls, declaration{name, file, int(f.Pos() - parsed.FileStart), int(f.End() - parsed.FileStart)})
 		}
 	}
 	return nil
@@ -122,24 +87,16 @@ func receiver(f *ast.FuncDecl) (name string) {
 	return name
 }
 
-// find returns the one declaration of that name, with its package or without. One that was
-// exported is found as well, for that is what a move to another package does to it.
+// find returns the one declaration of that name, with its package or without.
 func (l *library) find(name string) (*declaration, error) {
-	for _, fold := range []func(string) string{strings.Clone, strings.ToLower} {
-		var found []string
-		var last *declaration
-		for i, d := range l.decls {
-			_, bare, _ := strings.Cut(d.name, ".")
-			if fold(d.name) == fold(name) || fold(bare) == fold(name) {
-				found, last = append(found, d.name), &l.decls[i]
-			}
-		}
-		switch {
-		case len(found) == 1:
-			return last, nil
-		case len(found) > 1:
-			return nil, fmt.Errorf("%q may be %s: write more of the name", name, strings.Join(found, " or "))
+	var found []*declaration
+	for i, d := range l.decls {
+		if _, bare, _ := strings.Cut(d.name, "."); d.name == name || bare == name {
+			found = append(found, &l.decls[i])
 		}
 	}
-	return nil, fmt.Errorf("the library has no %q: has it another name now?", name)
+	if len(found) != 1 {
+		return nil, fmt.Errorf("the library has %d declarations %q, want one", len(found), name)
+	}
+	return found[0], nil
 }

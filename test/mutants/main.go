@@ -1,7 +1,7 @@
 // Command mutants takes one mechanism of the library out at a time, and shows the test
 // that fails without it:
 //
-//	go run ./test/mutants [-run REGEXP] [-v] [-timeout DURATION]
+//	go run ./test/mutants [-run REGEXP] [-timeout DURATION]
 //	go run ./test/mutants -run REGEXP -overlay FOLDER
 //
 // The files themselves are not touched: the compiler is told to read others in their
@@ -44,13 +44,12 @@ func main() {
 		flag.PrintDefaults()
 	}
 	chosen := flag.String("run", "", "only mutants whose name matches this `regexp`")
-	verbose := flag.Bool("v", false, "show what the tests print, up to the failure")
 	timeout := flag.Duration("timeout", time.Minute, "how long a package's tests may run at least, or four times as long as on the library as it is; a mutant that hangs is killed by that")
 	overlay := flag.String("overlay", "", "run no test, but write the one mutant that is chosen to this `folder`, with overlay.json for go build -overlay")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	killed, err := run(ctx, *chosen, *overlay, &laboratory{timeout: *timeout, verbose: *verbose, out: os.Stdout})
+	killed, err := run(ctx, *chosen, *overlay, &laboratory{timeout: *timeout, out: os.Stdout})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -78,24 +77,22 @@ func run(ctx context.Context, chosen, folder string, l *laboratory) (killed bool
 		_, err = mutants[0].overlay(l.library, folder)
 		return true, err
 	}
-	if l.work, err = os.MkdirTemp("", "quorumlock-mutants-"); err != nil {
-		return false, err
-	}
-	defer func() { _ = os.RemoveAll(l.work) }()
 	if chosen == "" {
 		l.page = filepath.Join(l.library.root, "docs", "proof.md")
 	}
 	return l.examine(ctx, mutants)
 }
 
-// quorumlock returns the library, by the packages that users import.
+// quorumlock returns the library, by the folders that have what mutants change.
 func quorumlock(ctx context.Context) (*library, error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/quorumlock/quorumlock").Output()
 	if err != nil {
 		return nil, err
 	}
-	return load(ctx, strings.TrimSpace(string(root)), packages...)
+	return load(strings.TrimSpace(string(root)), "redlock", "internal")
 }
 
-// packages are those whose mechanisms are taken out, with what they import.
-var packages = []string{"./redlock", "./fence", "./supervise", "./inspect"}
+// table returns all mutants.
+func table() []mutant {
+	return slices.Concat(scripts, replies, holders, votes, nodes, waiters, programs)
+}

@@ -5,12 +5,8 @@ import (
 	"crypto/sha1" //nolint:gosec // the name that Redis gives a script is its SHA-1
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"go/parser"
-	"go/token"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -41,6 +37,39 @@ func in(name string, changes ...change) edits { return edits{}.in(name, changes.
 
 func (e edits) in(name string, changes ...change) edits { return append(e, edit{name, changes}) }
 
+// A change returns the source of a declaration without one of its mechanisms. What it looks for stands there exactly once.
+type change func(source string) (string, error)
+
+// replace puts another piece of source in the place of old.
+func replace(old, other string) change {
+	return func(source string) (string, error) {
+		if n := strings.Count(source, old); n != 1 {
+			return "", fmt.Errorf("it has this %d times, want it once: %s", n, old)
+		}
+		return strings.Replace(source, old, other, 1), nil
+	}
+}
+
+// never makes a condition, or a part of one, false.
+func never(condition string) change { return replace(condition, "(("+condition+") && false)") }
+
+// always makes a condition, or a part of one, true.
+func always(condition string) change { return replace(condition, "(("+condition+") || true)") }
+
+// drop leaves out a statement. What the statement alone has used stays used.
+func drop(statement string) change { return replace(statement, "if false { "+statement+" }") }
+
+// returns makes a function do nothing else.
+func returns(expr string) change {
+	return func(source string) (string, error) {
+		signature, _, ok := strings.Cut(source, " {")
+		if !ok {
+			return "", fmt.Errorf("it is no function: %s", source)
+		}
+		return signature + " { return " + expr + " }", nil
+	}
+}
+
 // tests returns the suites that have to find the mutant: by default those of the packages
 // that it changes, and then those of redlock, which are about all of them together.
 func (m *mutant) tests(l *library) (suites []suite) {
@@ -50,8 +79,13 @@ func (m *mutant) tests(l *library) (suites []suite) {
 	all := suite{pkg: "./redlock"}
 	for _, e := range m.edits {
 		d, err := l.find(e.name)
-		if err == nil && d.suite != nil && !slices.ContainsFunc(append(suites, all), func(s suite) bool { return s.pkg == d.suite.pkg }) {
-			suites = append(suites, *d.suite)
+		if err != nil {
+			continue
+		}
+		s := suite{pkg: "./" + filepath.ToSlash(filepath.Dir(d.file))}
+		has, _ := filepath.Glob(filepath.Join(l.root, s.pkg, "*_test.go"))
+		if len(has) > 0 && s != all && !slices.Contains(suites, s) {
+			suites = append(suites, s)
 		}
 	}
 	return append(suites, all)
@@ -68,11 +102,7 @@ func (m *mutant) files(l *library) (map[string]string, error) {
 		}
 		text := cmp.Or(changed[d], l.files[d.file][d.from:d.to])
 		for _, change := range e.changes {
-			before := text
-			if text, err = change(text); err == nil && text == before {
-				err = errors.New("an edit changes nothing")
-			}
-			if err != nil {
+			if text, err = change(text); err != nil {
 				return nil, fmt.Errorf("%s in %s: %w", d.name, d.file, err)
 			}
 		}
@@ -86,56 +116,29 @@ func (m *mutant) files(l *library) (map[string]string, error) {
 			files[d.file] = file[:d.from] + text + file[d.to:]
 		}
 	}
-	for name, text := range files {
-		var err error
-		if filepath.Ext(name) == ".go" {
-			files[name], err = importing(l.files[name], text)
-		} else {
-			err = l.rename(files)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	if slices.ContainsFunc(m.edits, func(e edit) bool { return strings.HasSuffix(e.name, ".lua") }) {
+		l.rename(files)
 	}
 	return files, nil
 }
 
-// importing returns text without the names of packages that only the text before has used.
-func importing(before, text string) (string, error) {
-	parsed, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
-	if err != nil {
-		return "", fmt.Errorf("it is no Go any more: %w", err)
-	}
-	had, has := qualifiers(before), qualifiers(text)
-	for _, i := range slices.Backward(parsed.Imports) {
-		if name := path.Base(strings.Trim(i.Path.Value, `"`)); i.Name == nil && had[name] && !has[name] {
-			at := i.Pos() - parsed.FileStart
-			text = text[:at] + "_ " + text[at:]
-		}
-	}
-	return text, nil
-}
+const listOfScripts = "internal/scripts/scripts.go"
 
 // rename lets the list of scripts know the changed ones by their digests. A script may be several
 // files.
-func (l *library) rename(files map[string]string) error {
-	list, err := l.find("scripts.Script")
-	if err != nil {
-		return err
-	}
-	sources := make(map[string]string) // by the variables that have them
-	for _, embed := range embedded.FindAllStringSubmatch(l.files[list.file], -1) {
-		file := filepath.Join(filepath.Dir(list.file), embed[1])
+func (l *library) rename(files map[string]string) {
+	list, sources := l.files[listOfScripts], make(map[string]string) // by the variables that have them
+	for _, embed := range embedded.FindAllStringSubmatch(list, -1) {
+		file := filepath.Join(filepath.Dir(listOfScripts), embed[1])
 		sources[embed[2]] = cmp.Or(files[file], l.files[file])
 	}
-	files[list.file] = listed.ReplaceAllStringFunc(cmp.Or(files[list.file], l.files[list.file]), func(entry string) string {
+	files[listOfScripts] = listed.ReplaceAllStringFunc(list, func(entry string) string {
 		parts, whole := listed.FindStringSubmatch(entry), ""
 		for part := range strings.SplitSeq(parts[1], "+") {
 			whole += sources[part]
 		}
 		return "list(" + parts[1] + `, "` + digest(whole) + `")`
 	})
-	return nil
 }
 
 // How the list of scripts names their files, and their digests.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/inspect"
+	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -63,10 +63,6 @@ func TestEachOutcomeAndPathOfAnAcquireIsMeasured(t *testing.T) {
 		{"acquired", "polled", -1, settings{}, func(l *lab) {
 			l.nodes.Take("k", time.Second)
 			release(l.t, l.wait("k")())
-		}},
-		{"acquired", "reentered", 1, settings{}, func(l *lab) {
-			lock := l.acquire("k")
-			release(l.t, must(l.locker.Acquire(lock.Context(), "k", redlock.WithReentry(), redlock.WithTTL(time.Second)))(l.t))
 		}},
 		{"acquired", "converted", -1, settings{}, func(l *lab) {
 			release(l.t, must(l.acquire("k").Downgrade(l.t.Context()))(l.t))
@@ -144,7 +140,7 @@ func TestEachOutcomeAndPathOfAnAcquireIsMeasured(t *testing.T) {
 			wantErr(l.t, err, redlock.ErrReleased)
 		}},
 		{"lost", "converted", -1, settings{}, func(l *lab) {
-			lock := l.acquire("k")
+			lock := l.acquire("k", redlock.WithoutRenewal())
 			time.Sleep(time.Minute)
 			_, err := lock.Downgrade(l.t.Context())
 			wantErr(l.t, err, redlock.ErrLost)
@@ -169,33 +165,33 @@ func TestEachOutcomeAndPathOfAnAcquireIsMeasured(t *testing.T) {
 
 // What embedded nodes do not bring about is told by hand.
 func TestOutcomesOfErrorsThatAreRare(t *testing.T) {
-	votes := func(answers ...redlock.Answer) []redlock.Vote {
+	votes := func(answers ...string) []redlock.Vote {
 		all := make([]redlock.Vote, len(answers))
 		for i, a := range answers {
 			all[i] = redlock.Vote{Node: fmt.Sprint("node", i), Answer: a}
 		}
 		return all
 	}
-	quorum := func(reason error, answers ...redlock.Answer) error {
+	quorum := func(reason error, answers ...string) error {
 		return &redlock.QuorumError{Op: "acquire", Key: "k", Need: 2, Votes: votes(answers...), Reason: reason}
 	}
 	for _, tt := range []struct {
 		err  error
 		want string
 	}{
-		{quorum(redlock.ErrContended, redlock.Granted, redlock.Taken, redlock.Failed), "contended"},
-		{fmt.Errorf("%w: %w", quorum(redlock.ErrNoQuorum, redlock.Pending, redlock.Pending, redlock.Failed), context.Canceled), "canceled"},
-		{fmt.Errorf("%w: %w", quorum(redlock.ErrNoQuorum, redlock.Pending, redlock.Failed, redlock.Failed), context.Canceled), "no_quorum"},
-		{fmt.Errorf("%w: %w", quorum(redlock.ErrNoQuorum, redlock.Pending, redlock.Pending, redlock.Failed), redlock.ErrClosed), "closed"},
-		{fmt.Errorf("%w: %w", quorum(redlock.ErrTaken, redlock.Taken, redlock.Taken, redlock.Failed), context.DeadlineExceeded), "canceled"},
-		{quorum(redlock.ErrFence, redlock.Outbid, redlock.Outbid, redlock.Granted), "no_fence"},
+		{quorum(redlock.ErrContended, "granted", "taken", "failed"), "contended"},
+		{fmt.Errorf("%w: %w", quorum(redlock.ErrNoQuorum, "pending", "pending", "failed"), context.Canceled), "canceled"},
+		{fmt.Errorf("%w: %w", quorum(redlock.ErrNoQuorum, "pending", "failed", "failed"), context.Canceled), "no_quorum"},
+		{fmt.Errorf("%w: %w", quorum(redlock.ErrNoQuorum, "pending", "pending", "failed"), redlock.ErrClosed), "closed"},
+		{fmt.Errorf("%w: %w", quorum(redlock.ErrTaken, "taken", "taken", "failed"), context.DeadlineExceeded), "canceled"},
+		{quorum(redlock.ErrFence, "outbid", "outbid", "granted"), "no_fence"},
 		{&redlock.DeadlockError{}, "deadlock"},
 		{fmt.Errorf("redlock: acquire: %w", redlock.ErrBusy), "busy"},
 		{errors.New("what nobody knows"), "_other"},
 	} {
 		inBubble(t, settings{}, func(t *testing.T, l *lab) {
 			hooks := l.telemetry.Hooks()
-			call := redlock.AcquireStart{Key: "k", Kind: redlock.KindExclusive}
+			call := redlock.AcquireStart{Key: "k", Kind: "exclusive"}
 			hooks.AcquireEnd(hooks.AcquireStart(t.Context(), call), redlock.AcquireEnd{AcquireStart: call, Err: tt.err})
 			l.want("redlock.acquire.duration", "redlock.outcome="+tt.want+",redlock.path=direct", 1)
 		})
@@ -219,7 +215,7 @@ func TestKeysHaveNamesOnlyWhereAFunctionGivesThem(t *testing.T) {
 	})
 	short := otelredlock.WithKeyName(func(key string) string { return key[:3] })
 	inBubble(t, settings{telemetry: []otelredlock.Option{short}}, func(t *testing.T, l *lab) {
-		lock := l.acquire("orders:42", redlock.WithTTL(time.Second))
+		lock := l.acquire("orders:42", redlock.WithTTL(time.Second), redlock.WithoutRenewal())
 		time.Sleep(2 * time.Second)
 		wantErr(t, lock.Release(), redlock.ErrLost)
 		release(t, must(l.locker.AcquireAll(t.Context(), []string{"orders:1", "orders:2", "bills:3"}))(t))

@@ -70,7 +70,7 @@ func TestNoTokenIsExported(t *testing.T) {
 		next := l.wait("held")
 		release(t, first)
 		lost := keep(next())
-		keep(l.acquire("lost", redlock.WithRenewal(), redlock.WithTTL(2*time.Second)))
+		keep(l.acquire("lost", redlock.WithTTL(2*time.Second)))
 		wantErr(t, lost.Extend(t.Context(), 0), redlock.ErrOption)
 		for _, n := range l.nodes[1:] {
 			n.Fail("ERR unknown command 'EVAL', with args beginning with: '"+own+"'", "EVAL", "EVALSHA", "SET")

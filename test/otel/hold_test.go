@@ -10,7 +10,7 @@ import (
 )
 
 func TestEachEndOfAHoldIsMeasured(t *testing.T) {
-	renewed := []redlock.AcquireOption{redlock.WithRenewal(), redlock.WithTTL(2 * time.Second)}
+	renewed := []redlock.AcquireOption{redlock.WithTTL(2 * time.Second)}
 	for _, tt := range []struct {
 		end, loss string
 		least     time.Duration // for which it was held
@@ -35,7 +35,7 @@ func TestEachEndOfAHoldIsMeasured(t *testing.T) {
 			must(l.acquire("k").Downgrade(l.t.Context()))(l.t)
 		}},
 		{"lost", "expired", 1900 * time.Millisecond, 2 * time.Second, func(l *lab) {
-			l.acquire("k", redlock.WithTTL(2*time.Second))
+			l.acquire("k", redlock.WithTTL(2*time.Second), redlock.WithoutRenewal())
 			time.Sleep(10 * time.Second)
 		}},
 		{"lost", "no_quorum", time.Second, 4 * time.Second, func(l *lab) {
@@ -122,7 +122,7 @@ func TestEachOutcomeOfAnExtensionIsMeasured(t *testing.T) {
 func TestRenewalsAndTheirSpareVotesAreMeasured(t *testing.T) {
 	for down, want := range []float64{1, 0, 0} { // of three nodes, two of which are a quorum
 		inBubble(t, settings{}, func(t *testing.T, l *lab) {
-			l.acquire("k", redlock.WithRenewal(), redlock.WithTTL(3*time.Second))
+			l.acquire("k", redlock.WithTTL(3*time.Second))
 			l.nodes[size-down:].Stop()
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
@@ -142,7 +142,7 @@ func TestRenewalsAndTheirSpareVotesAreMeasured(t *testing.T) {
 func TestARenewalThatAReleaseOvertakesHasNoSpareVotes(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, l *lab) {
 		hooks := l.telemetry.Hooks()
-		ctx := hooks.AcquireStart(t.Context(), redlock.AcquireStart{Key: "k", Kind: redlock.KindExclusive})
+		ctx := hooks.AcquireStart(t.Context(), redlock.AcquireStart{Key: "k", Kind: "exclusive"})
 		for _, over := range []error{redlock.ErrReleased, redlock.ErrClosed} {
 			err := &redlock.QuorumError{Op: "renew", Key: "k", Need: 2, Votes: make([]redlock.Vote, size), Reason: over}
 			hooks.ExtendEnd(ctx, redlock.ExtendEnd{Key: "k", Renewal: true, Need: 2, Nodes: size, Err: err})
@@ -181,7 +181,7 @@ func TestEachOutcomeOfAReleaseIsMeasured(t *testing.T) {
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			inBubble(t, settings{}, func(t *testing.T, l *lab) {
-				lock := l.acquire("k")
+				lock := l.acquire("k", redlock.WithoutRenewal())
 				tt.do(l, lock)
 				if p := l.want("redlock.release.duration", tt.want, 1); p.Value > 1 {
 					t.Errorf("it took %vs", p.Value)
@@ -194,7 +194,7 @@ func TestEachOutcomeOfAReleaseIsMeasured(t *testing.T) {
 func TestFenceRoundsAreCounted(t *testing.T) {
 	inBubble(t, settings{locker: []redlock.Option{redlock.WithFences()}}, func(t *testing.T, l *lab) {
 		hooks := l.telemetry.Hooks()
-		call := redlock.AcquireStart{Key: "k", Kind: redlock.KindExclusive}
+		call := redlock.AcquireStart{Key: "k", Kind: "exclusive"}
 		for _, rounds := range []int{0, 2, 1} {
 			hooks.AcquireEnd(hooks.AcquireStart(t.Context(), call), redlock.AcquireEnd{AcquireStart: call, FenceRounds: rounds})
 		}

@@ -3,6 +3,7 @@ package otel
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -90,7 +91,9 @@ func inBubble(t *testing.T, s settings, do func(t *testing.T, l *lab)) {
 // acquire takes a lock, which there must be.
 func (l *lab) acquire(key string, options ...redlock.AcquireOption) *redlock.Lock {
 	l.t.Helper()
-	return must(l.locker.Acquire(l.t.Context(), key, options...))(l.t)
+	lock := must(l.locker.Acquire(l.t.Context(), key, options...))(l.t)
+	l.t.Cleanup(func() { runtime.KeepAlive(lock) }) // or it is forgotten
+	return lock
 }
 
 // must returns the value, or fails the test.

@@ -52,7 +52,7 @@ func TestWhatALockerHasIsReadWhenMetricsAreCollected(t *testing.T) {
 }
 
 func TestNodesThatAreDownOrInQuarantineShow(t *testing.T) {
-	guarded := settings{locker: []redlock.Option{redlock.WithLongestTTL(time.Minute), redlock.WithRestartGuard()}}
+	guarded := settings{locker: []redlock.Option{redlock.WithRestartGuard(time.Minute)}}
 	inBubble(t, guarded, func(t *testing.T, l *lab) {
 		for _, n := range l.nodes {
 			if err := ripe.Server(t.Context(), n.Dial, memory.Settings{Longest: time.Minute, Size: len(l.nodes)}, ""); err != nil {

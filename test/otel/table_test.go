@@ -24,13 +24,13 @@ import (
 func (l *lab) live() {
 	l.t.Helper()
 	hooks := l.telemetry.Hooks()
-	call := redlock.AcquireStart{Key: "orders:42", Kind: redlock.KindExclusive}
+	call := redlock.AcquireStart{Key: "orders:42", Kind: "exclusive"}
 	for _, err := range []error{nil, redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrContended, redlock.ErrExpired} {
 		ctx := hooks.AcquireStart(l.t.Context(), call)
 		hooks.AcquireEnd(ctx, redlock.AcquireEnd{AcquireStart: call, Err: err, FenceRounds: 1})
 		hooks.ReleaseEnd(ctx, redlock.ReleaseEnd{Key: call.Key, Err: err})
 		hooks.ExtendEnd(ctx, redlock.ExtendEnd{Key: call.Key, Renewal: true, Granted: 2, Need: 2, Err: err})
-		hooks.HoldEnd(ctx, redlock.HoldEnd{Key: call.Key, Reason: redlock.EndLost, Err: redlock.ErrLost})
+		hooks.HoldEnd(ctx, redlock.HoldEnd{Key: call.Key, Reason: "lost", Err: redlock.ErrLost})
 	}
 	for range 100 { // drift is known after the clocks were read for long enough
 		release(l.t, l.acquire("orders:42"))

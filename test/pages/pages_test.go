@@ -5,11 +5,15 @@ package pages
 import (
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,6 +117,14 @@ func TestTheGuideWorksWhenPasted(t *testing.T) {
 			t.Fatalf("the guide's program says %q: %v\n%s", said, err, failed.Stderr)
 		}
 	}
+}
+
+func TestTheRecipesRun(t *testing.T) {
+	t.Parallel()
+	f := pasteAll(t, "docs/recipes.md")
+	f.paste("main.go", "package main\n\nfunc main() {}\n")
+	f.paste("recipes_test.go", read(t, "test/pages/testdata/recipes_test.go.txt"))
+	f.run("test", "-count=1")
 }
 
 func TestTheServiceBeforeAndAfterCompiles(t *testing.T) {
@@ -268,9 +280,85 @@ func TestTestsThatPagesNameAreThere(t *testing.T) {
 // Who decides whether to use the library has ten minutes.
 func TestPagesThatAreReadFirstAreShort(t *testing.T) {
 	t.Parallel()
-	for page, most := range map[string]int{"README.md": 1200, "docs/guide.md": 1300} {
+	for page, most := range map[string]int{"README.md": 1000, "docs/guide.md": 1300} {
 		if words := len(strings.Fields(read(t, page))); words > most {
 			t.Errorf("%s has %d words, and may have %d", page, words, most)
 		}
 	}
+}
+
+// mostNames are the exported names that package redlock may have, and mostOfAll those of all packages that a program may import.
+const mostNames, mostOfAll = 80, 211
+
+func TestEachNameOfTheAPIHasAReason(t *testing.T) {
+	t.Parallel()
+	page, all := read(t, "docs/api.md"), 0
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !entry.IsDir():
+			return err
+		case path != root && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"internal", "test", "examples", "cmd"}, entry.Name())):
+			return filepath.SkipDir
+		}
+		names := exported(t, path)
+		if all += len(names); path != filepath.Join(root, "redlock") {
+			return nil
+		}
+		for name := range names {
+			if !strings.Contains(page, "`"+name+"`") {
+				t.Errorf("docs/api.md does not say why redlock.%s is there", name)
+			}
+		}
+		if len(names) > mostNames || len(names) < mostNames/2 {
+			t.Errorf("package redlock has %d exported names, and may have %d", len(names), mostNames)
+		}
+		return nil
+	})
+	if err != nil || all > mostOfAll || all < mostOfAll/2 {
+		t.Errorf("all packages together have %d exported names, and may have %d (%v)", all, mostOfAll, err)
+	}
+}
+
+// exported returns the exported names of the package in a folder, on any system, but for methods.
+func exported(t *testing.T, folder string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make(map[string]bool)
+	add := func(all ...*ast.Ident) {
+		for _, name := range all {
+			if name.IsExported() {
+				names[name.Name] = true
+			}
+		}
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					add(d.Name)
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					switch s := s.(type) {
+					case *ast.TypeSpec:
+						add(s.Name)
+					case *ast.ValueSpec:
+						add(s.Names...)
+					}
+				}
+			}
+		}
+	}
+	return names
 }

@@ -3,6 +3,10 @@
 package patient
 
 import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -38,6 +42,44 @@ func AtScales(t testing.TB, check func(scale time.Duration) error) {
 		t.Logf("with times %d times as long: %v", scale, err)
 	}
 	t.Error(err)
+}
+
+// Scaled is AtScales for a test that fails by its TB, on a goroutine of its own.
+func Scaled(t testing.TB, test func(t testing.TB, scale time.Duration)) {
+	t.Helper()
+	AtScales(t, func(scale time.Duration) error {
+		a, ended := &attempt{TB: t}, make(chan struct{})
+		go func() {
+			defer close(ended)
+			test(a, scale)
+		}()
+		<-ended
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return errors.Join(a.errs...)
+	})
+}
+
+// An attempt is a test that may fail, and be made again.
+type attempt struct {
+	testing.TB
+	mu   sync.Mutex
+	errs []error
+}
+
+func (a *attempt) Error(args ...any) { a.Errorf("%s", fmt.Sprint(args...)) }
+
+func (a *attempt) Errorf(format string, args ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.errs = append(a.errs, fmt.Errorf(format, args...)) //nolint:err113 // a failure's text
+}
+
+func (a *attempt) Fatal(args ...any) { a.Fatalf("%s", fmt.Sprint(args...)) }
+
+func (a *attempt) Fatalf(format string, args ...any) {
+	a.Errorf(format, args...)
+	runtime.Goexit()
 }
 
 // A Watch measures how long something takes, as a goroutine sees it that does nothing but wait: where

@@ -40,6 +40,16 @@ func TestACheckPassesAtTheFirstScaleThatIsSlowEnough(t *testing.T) {
 			}
 			return nil
 		})
+		scaled, passed := &recorder{TB: t}, 0
+		Scaled(scaled, func(t testing.TB, scale time.Duration) {
+			if scale < tt.enough {
+				t.Fatal("too fast")
+			}
+			passed++
+		})
+		if scaled.failed != tt.failed || (passed == 1) == tt.failed {
+			t.Errorf("a test that passes from %d times on has passed %d times, and failed: %t, want %t", tt.enough, passed, scaled.failed, tt.failed)
+		}
 		if !slices.Equal(tried, tt.tried) || r.failed != tt.failed {
 			t.Errorf("what passes from %d times on was tried at %v and failed: %t, want %v and %t", tt.enough, tried, r.failed, tt.tried, tt.failed)
 		}

@@ -92,8 +92,8 @@ func (s *Server) Signal(signal syscall.Signal) {
 // Freeze stops the server, as kill -STOP does, and returns what continues it.
 func (s *Server) Freeze() (thaw func()) {
 	s.t.Helper()
-	s.Signal(syscall.SIGSTOP)
-	return func() { s.Signal(syscall.SIGCONT) }
+	s.Signal(stop)
+	return func() { s.Signal(goOn) }
 }
 
 // Kill ends the server, and waits for what it has forked to write its data.

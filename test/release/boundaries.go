@@ -13,13 +13,18 @@ import (
 // clients are the packages that a module is made for, by its folder. Users carry them and
 // what they need, and nothing else.
 var clients = map[string][]string{
-	"driver/goredis": {"github.com/redis/go-redis/v9"},
-	"driver/redigo":  {"github.com/gomodule/redigo/redis"},
-	"driver/rueidis": {"github.com/redis/rueidis"},
-	"cmd/quorumlock": {"github.com/redis/go-redis/v9/logging", "github.com/spf13/cobra", "github.com/spf13/cobra/doc", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term"},
-	"otelredlock":    {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace"},
-	"redlocktest":    {"github.com/alicebob/miniredis/v2", "github.com/alicebob/miniredis/v2/server"},
+	"adapters":        {"github.com/go-co-op/gocron/v2", "github.com/robfig/cron/v3"},
+	"driver/goredis":  {"github.com/redis/go-redis/v9"},
+	"driver/redigo":   {"github.com/gomodule/redigo/redis"},
+	"driver/rueidis":  {"github.com/redis/rueidis"},
+	"driver/valkeygo": {"github.com/valkey-io/valkey-go"},
+	"cmd/quorumlock":  {"github.com/redis/go-redis/v9/logging", "github.com/spf13/cobra", "github.com/spf13/cobra/doc", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term"},
+	"otelredlock":     {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace"},
+	"redlocktest":     {"github.com/alicebob/miniredis/v2", "github.com/alicebob/miniredis/v2/server"},
 }
+
+// forCommand are packages of the core that only the command is made for.
+var forCommand = []string{"/internal/inspect", "/internal/supervise"}
 
 // bare is the only module that every module may require, for it requires none.
 const bare = "golang.org/x/sync"
@@ -100,7 +105,8 @@ func (w *workshop) requires(m *module, dir string) error {
 }
 
 // keepsOut says which packages import outside of tests what is for tests (the suite of drivers
-// may), or what is internal to another module: users may have the two in two versions.
+// may), or what is internal to another module: users may have the two in two versions. The command is no user's library, and
+// requires the core of its own version: it may import [forCommand].
 func (w *workshop) keepsOut(ctx context.Context, m *module, dir string) error {
 	listed, err := output(ctx, dir, w.env, "go", "list", "-f", `{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}`, "./...")
 	if err != nil {
@@ -113,6 +119,7 @@ func (w *workshop) keepsOut(ctx context.Context, m *module, dir string) error {
 		switch {
 		case inside(what, core+"/test") && !inside(who, core+"/test") && !inside(who, core+"/driver/drivertest"):
 			failures = append(failures, fmt.Errorf("%s imports %s outside of tests", who, what))
+		case inside(who, core+"/cmd") && slices.Contains(forCommand, strings.TrimPrefix(what, core)):
 		case inside(what, core) && !inside(what, m.path) && strings.Contains(what+"/", "/internal/"):
 			failures = append(failures, fmt.Errorf("%s imports %s, which another version may not have", who, what))
 		}

@@ -22,12 +22,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/mod/semver"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {
@@ -40,7 +41,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	boundaries := flags.Bool("boundaries", false, "measure what users of each module carry")
 	check := flags.Bool("check", false, "prove that a version can be made of what is here, and make none")
-	serve := flags.Bool("serve", false, "serve a version of what is here from files, until it is interrupted")
+	serve := flags.Bool("serve", false, "serve a version of what is here from files, until Ctrl-C")
 	published := flags.Bool("published", false, "compare what the proxies serve with the tags")
 	unsearched := flags.Bool("no-vulncheck", false, "make a version although the database of vulnerabilities is out of reach")
 	if err := flags.Parse(args); err != nil {

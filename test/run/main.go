@@ -41,7 +41,7 @@ var lanes = []lane{
 	{packages: regexp.MustCompile(`/integration/fault$`), flags: []string{"-p=1", "-count=1"}, alone: true},
 	{packages: regexp.MustCompile(`/redlock$`), races: rare},
 	// These keep a core busy each.
-	{packages: regexp.MustCompile(`/internal/(lease|memory|acquire)$|/fault/history$|/test/release$|/test/mutants$`), flags: []string{"-p=1"}, races: none},
+	{packages: regexp.MustCompile(`/internal/(lease|memory|acquire|protocol)$|/fault/(history|schedule)$|/test/release$|/test/mutants$`), flags: []string{"-p=1"}, races: none},
 	// These measure programs, or build and run them, and so does make release-check.
 	{packages: regexp.MustCompile(`/test/(bench|pages)$`), flags: []string{"-p=1"}, races: none},
 	// These wait for servers and containers, which Go's cache of results does not see.
@@ -50,8 +50,8 @@ var lanes = []lane{
 	{packages: regexp.MustCompile(``), flags: []string{"-p=4"}},
 }
 
-// half are the tests of redlock that take half of the time.
-const half = "^TestA[A-S]"
+// thirds are two parts of redlock's tests that take a third of the time each, as the rest does.
+var thirds = []string{"^TestA[A-S]", "^Test[B-S]"}
 
 func main() {
 	if err := run(os.Stdout, os.Args[1:]); err != nil {
@@ -115,8 +115,8 @@ func plan(raced bool, packages []string) (passes []pass) {
 		if len(own) == 0 {
 			continue
 		}
-		if raced && l.races == rare { // in two halves, for most of its tests compute one after the other
-			for _, which := range []string{"-run=" + half, "-skip=^Example|" + half} {
+		if raced && l.races == rare { // in thirds, for most of its tests compute one after the other
+			for _, which := range []string{"-run=" + thirds[0], "-run=" + thirds[1], "-skip=^Example|" + strings.Join(thirds, "|")} {
 				passes = append(passes, pass{mark: " -race -short " + which, flags: append(slices.Clip(l.flags), "-short", which), packages: own, alone: l.alone, raced: true})
 			}
 		}

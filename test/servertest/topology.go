@@ -89,6 +89,23 @@ func Cluster(t *testing.T, open func(addr string) driver.Driver) (driver.Driver,
 	return d, masters
 }
 
+// ClusterByURL lets open make a node of the URL of a Cluster of two masters.
+func ClusterByURL(t *testing.T, open func(urls ...string) ([]driver.Node, error)) {
+	t.Helper()
+	masters := redisserver.StartCluster(t, 2)
+	nodes, err := open("redis-cluster://" + masters[0].Addr + "?addr=" + masters[1].Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Closing(t, nodes[0].Driver)
+	Do(t, d, Command("SET", "a", "1"), Command("SET", "b", "2"))
+	for i, key := range []string{"b", "a"} {
+		if exists := masters[i].Ask("EXISTS", key); exists.Int != 1 {
+			t.Errorf("EXISTS %s at its master = %+v, want 1", key, exists)
+		}
+	}
+}
+
 // Failover lets a driver be a node that a Sentinel knows as "main", which changes. It returns what is
 // the master then.
 func Failover(t *testing.T, open func(sentinel string) driver.Driver) (driver.Driver, *redisserver.Server) {

@@ -61,8 +61,8 @@ var morePlants = []plant{
 	},
 	{"redsync, and all nodes come back empty", redsync, worker.Careless, []schedule.Kind{schedule.KillAll}, "exclusion"},
 	{
-		"an unknown outcome counts from the last failure of its node, and nodes stall again and again",
-		busy(mutant("an unknown outcome counts from the last failure of its node")), worker.Ordinary,
+		"an unknown outcome is never taken to be over, and nodes stall again and again",
+		busy(mutant("an unknown outcome is never taken to be over")), worker.Ordinary,
 		[]schedule.Kind{schedule.StallNode, schedule.StallLinks},
 		"retries",
 	},

@@ -82,10 +82,13 @@ func (m *member) at(when history.Moment) *life {
 	return there
 }
 
-// close ends the process.
-func (m *member) close() {
+// close ends the process, and says how it failed: behind a data race it ends with an error.
+func (m *member) close() error {
 	_ = m.current.orders.Close() // it ends with them
-	_ = m.current.command.Wait()
+	if err := m.current.command.Wait(); err != nil {
+		return fmt.Errorf("%s: %w", m.current.name, err)
+	}
+	return nil
 }
 
 // log puts the notes of all its processes into one.

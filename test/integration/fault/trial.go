@@ -258,7 +258,7 @@ func (r *running) finish(report *Report) {
 	}
 	report.Remains = append(report.Remains, r.leftovers("", lingering, leftOn)...)
 	for _, m := range members {
-		m.close()
+		r.try(m.close())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/test/integration/fault/worker"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 	"github.com/quorumlock/quorumlock/test/leak"
+	"github.com/quorumlock/quorumlock/test/patient"
 	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
@@ -62,19 +63,20 @@ func must(t *testing.T, err error) {
 func TestAHotKeyIsHeldAndTriedFor(t *testing.T) {
 	trial := short(t)
 	trial.Kinds = []schedule.Kind{schedule.HotKey}
-	report := try(t, trial, make([]bool, five))
-	held := time.Duration(0)
-	for _, had := range report.Log.Tenures {
-		if had.Key == worker.Rushed && had.Release.From > 0 {
-			held = max(held, time.Duration(had.Ended-had.Had))
+	patient.Until(t, "a trial has a hot key that is tried for, and held for longer than a lease", func() bool {
+		report := try(t, trial, make([]bool, five))
+		if !report.Clean() {
+			t.Fatalf("with the seed %d:\n%v", trial.Seed, report)
 		}
-	}
-	if held < trial.Job.Lease || report.Log.Tries < 1000 || len(report.Log.Faults) == 0 {
-		t.Errorf("the hot key was held for up to %v and tried for %d times; with the seed %d:\n%v", held, report.Log.Tries, trial.Seed, report)
-	}
-	if !report.Clean() {
-		t.Errorf("with the seed %d:\n%v", trial.Seed, report)
-	}
+		trial.Seed++
+		held := time.Duration(0)
+		for _, had := range report.Log.Tenures {
+			if had.Key == worker.Rushed && had.Release.From > 0 {
+				held = max(held, time.Duration(had.Ended-had.Had))
+			}
+		}
+		return held >= trial.Job.Lease && report.Log.Tries >= 1000 && len(report.Log.Faults) > 0
+	})
 }
 
 // What a process leaves open, or a client on the nodes, is found.

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/test/integration/fault/schedule"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 	"github.com/quorumlock/quorumlock/test/leak"
+	"github.com/quorumlock/quorumlock/test/patient"
 	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
@@ -42,7 +43,7 @@ func must(t *testing.T, err error) {
 type symptom struct {
 	kind  schedule.Kind
 	ask   []any
-	shows func(answer string, err error) bool
+	shows func(answer string, err error) bool // nil: no answer comes
 }
 
 // A change is what a client sees of a fault in the middle of a batch: what its command is
@@ -64,7 +65,7 @@ func says(words string) func(answer string, err error) bool {
 	return func(answer string, err error) bool { return strings.Contains(fmt.Sprint(answer, err), words) }
 }
 
-// quick is how long the test's clients wait for an answer.
+// quick is how long a client waits for an answer that is not to come.
 const quick = 300 * time.Millisecond
 
 var (
@@ -78,13 +79,13 @@ var symptoms = []symptom{
 	{schedule.Kill, ping, fails},
 	{schedule.KillAll, ping, fails},
 	{schedule.Die, ping, fails},
-	{schedule.Pause, ping, silent},
-	{schedule.CutRequests, ping, silent},
-	{schedule.CutReplies, ping, silent},
-	{schedule.Cut, ping, silent},
-	{schedule.Lose, ping, silent},
+	{schedule.Pause, ping, nil},
+	{schedule.CutRequests, ping, nil},
+	{schedule.CutReplies, ping, nil},
+	{schedule.Cut, ping, nil},
+	{schedule.Lose, ping, nil},
 	{schedule.Refuse, ping, fails},
-	{schedule.Delay, ping, silent},
+	{schedule.Delay, ping, nil},
 	{schedule.Reset, ping, fails},
 	{schedule.Truncate, ping, fails},
 	{schedule.StepForward, []any{"TIME"}, differs(time.Minute)},
@@ -96,13 +97,13 @@ var symptoms = []symptom{
 	{schedule.Forbid, set, says("NOPERM")},
 	{schedule.CloseClients, ping, fails},
 	{schedule.CloseSubscriptions, ping, says("PONG")},
-	{schedule.PauseClients, set, silent},
+	{schedule.PauseClients, set, nil},
 	{schedule.Failover, get, fails}, // it is connected to the one that is not the master any more
 	{schedule.Promote, get, fails},
 	{schedule.Copy, role, says("role:slave")},
-	{schedule.StallNode, ping, silent},
-	{schedule.StallLinks, ping, silent},
-	{schedule.Farther, ping, silent}, // by a minute
+	{schedule.StallNode, ping, nil},
+	{schedule.StallLinks, ping, nil},
+	{schedule.Farther, ping, nil}, // by a minute
 }
 
 var changes = []change{
@@ -245,7 +246,7 @@ func suffer(t *testing.T, c *Cluster, s symptom) {
 	ctx := t.Context()
 	client := redis.NewClient(&redis.Options{
 		Addr: c.Links(0)[0], MaxRetries: -1, DisableIdentity: true, Protocol: 2,
-		DialTimeout: quick, ReadTimeout: quick, WriteTimeout: quick,
+		DialTimeout: patient.Guard, ReadTimeout: patient.Guard, WriteTimeout: patient.Guard, ContextTimeoutEnabled: true,
 	})
 	defer func() { _ = client.Close() }()
 	before := client.Conn()
@@ -259,8 +260,14 @@ func suffer(t *testing.T, c *Cluster, s symptom) {
 	if err != nil {
 		t.Fatalf("%v: %v", fault, err)
 	}
-	answer, err := before.Do(ctx, s.ask...).Result()
-	if !s.shows(fmt.Sprint(answer), err) {
+	wait, shows := patient.Guard, s.shows
+	if shows == nil {
+		wait, shows = quick, silent
+	}
+	asking, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	answer, err := before.Do(asking, s.ask...).Result()
+	if !shows(fmt.Sprint(answer), err) {
 		t.Errorf("%v: %v is answered with %v and %v", fault, s.ask, answer, err)
 	}
 	if err := end(); err != nil {
@@ -278,17 +285,13 @@ func suffer(t *testing.T, c *Cluster, s symptom) {
 // awaitWell returns when the client can write.
 func awaitWell(t *testing.T, client *redis.Client, fault schedule.Fault) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		err := client.Do(ctx, set...).Err()
-		if err == nil {
-			return
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("%v after %v is over: %v", patience, fault, err)
-		}
-	}
+	wait := quick
+	patient.Until(t, fmt.Sprintf("a client can write after %v", fault), func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		wait *= 2
+		return client.Do(ctx, set...).Err() == nil
+	})
 }
 
 // A cluster of which a node cannot be started says why, and closes those that were.

@@ -55,7 +55,7 @@ func (c *callbacks) Write(line []byte) (int, error) {
 // options set all of them.
 func (c *callbacks) options() []redlock.Option {
 	return []redlock.Option{
-		redlock.OnEvent(func(redlock.Event) { c.tell() }),
+		redlock.WithHooks(redlock.Hooks{Node: func(redlock.Event) { c.tell() }}),
 		redlock.WithHooks(redlock.LogTo(slog.New(slog.NewTextHandler(c, nil)))),
 		redlock.WithHooks(redlock.Hooks{
 			AcquireStart: func(ctx context.Context, _ redlock.AcquireStart) context.Context { c.mayPanic(); return ctx },

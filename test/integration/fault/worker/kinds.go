@@ -66,16 +66,13 @@ type grant struct {
 // ask asks for a lock of the kind. The key is one that others ask for alone, unless the kind has
 // keys of its own.
 func (q quorumlock) ask(ctx context.Context, kind, key string, how manner) (grant, error) {
-	var options []redlock.AcquireOption
-	if how == renew {
-		options = slices.Clone(q.renews)
-	}
+	options := q.options(how)
 	if how == try {
 		options = append(options, redlock.WithMaxWait(0))
 	}
 	switch kind {
 	case shared:
-		l, err := guarded(func() (*redlock.SharedLock, error) { return q.AcquireShared(ctx, key, options...) })
+		l, err := guarded(func() (*redlock.Lock, error) { return q.AcquireShared(ctx, key, options...) })
 		if err != nil {
 			return grant{}, err
 		}
@@ -240,16 +237,14 @@ func (w *worker) convert(ctx context.Context, g grant) (next grant, held bool) {
 	w.pen.Asked(w.id, g.keys[0], note.Hasty)
 	next = grant{keys: g.keys, shared: !g.shared}
 	var err error
-	switch l := g.lock.(type) {
-	case *redlock.Lock:
-		var r *redlock.SharedLock
-		if r, err = guarded(func() (*redlock.SharedLock, error) { return l.Downgrade(context.WithoutCancel(ctx)) }); r != nil {
-			next.lock, err = r, nil
+	if l, ours := g.lock.(*redlock.Lock); ours {
+		turn := l.Downgrade
+		if g.shared {
+			turn = l.TryUpgrade
 		}
-	case *redlock.SharedLock:
-		var x *redlock.Lock
-		if x, err = guarded(func() (*redlock.Lock, error) { return l.TryUpgrade(context.WithoutCancel(ctx)) }); err == nil {
-			next.lock = x
+		var other *redlock.Lock
+		if other, err = guarded(func() (*redlock.Lock, error) { return turn(context.WithoutCancel(ctx)) }); other != nil {
+			next.lock, err = other, nil
 		}
 	}
 	if err != nil {

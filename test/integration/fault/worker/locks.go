@@ -70,7 +70,7 @@ var clients = map[string]func(urls ...string) ([]driver.Node, error){
 // quorumlock is ours.
 type quorumlock struct {
 	*redlock.Locker
-	renews []redlock.AcquireOption // what a lock that is to be renewed is asked for with
+	fixed bool // no lock is renewed
 }
 
 func openQuorumlock(j Job, told *callbacks) (locks, error) {
@@ -98,17 +98,13 @@ func openQuorumlock(j Job, told *callbacks) (locks, error) {
 	if !j.lacks("guard") {
 		// A busy machine answers TIME late. The clock guard takes votes for none whose reply could
 		// hide a step of the drift allowance, which is 12 ms of a second by default.
-		options = append(options, redlock.WithLongestTTL(j.Lease), redlock.WithRestartGuard(), redlock.WithClockGuard(), redlock.WithDriftFactor(0.05))
+		options = append(options, redlock.WithRestartGuard(j.Lease), redlock.WithClockGuard(j.Lease), redlock.WithDriftFactor(0.05))
 	}
 	if j.Fair {
 		options = append(options, redlock.WithFairness())
 	}
 	locker, err := redlock.New(nodes, options...)
-	q := quorumlock{Locker: locker}
-	if !j.lacks("renewals") {
-		q.renews = append(q.renews, redlock.WithRenewal())
-	}
-	return q, err
+	return quorumlock{locker, j.lacks("renewals")}, err
 }
 
 // late is a node that is asked again, now and then, for what it was asked for long before.
@@ -147,16 +143,21 @@ func (l *late) Do(ctx context.Context, commands []driver.Command) ([]driver.Repl
 }
 
 func (q quorumlock) acquire(ctx context.Context, key string, how manner) (lock, error) {
-	var options []redlock.AcquireOption
-	if how == renew {
-		options = q.renews
-	}
+	options := q.options(how)
 	return concrete(guarded(func() (*redlock.Lock, error) {
 		if how == try {
-			return q.TryAcquire(ctx, key)
+			return q.TryAcquire(ctx, key, options...)
 		}
 		return q.Acquire(ctx, key, options...)
 	}))
+}
+
+// options are those of an acquire: what is not to be renewed may be left to its lease.
+func (q quorumlock) options(how manner) []redlock.AcquireOption {
+	if how == renew && !q.fixed {
+		return nil
+	}
+	return []redlock.AcquireOption{redlock.WithoutRenewal()}
 }
 
 // concrete keeps a nil lock from becoming an interface that is not nil.

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quorumlock/quorumlock/test/redisserver"
+)
+
+// A node may be the master that Sentinels know, or a Redis Cluster.
+func TestNodesBySentinelAndCluster(t *testing.T) {
+	t.Parallel()
+	plain, watched, masters := redisserver.Start(t), redisserver.Start(t), redisserver.StartCluster(t, 2)
+	sentinel := redisserver.StartSentinel(t, "sentinel monitor main 127.0.0.1 "+watched.Port+" 1")
+	env := []string{"QUORUMLOCK_NODES=redis://" + plain.Addr +
+		" redis-sentinel://" + sentinel.Addr + "?master=main" +
+		" redis-cluster://" + masters[0].Addr + "?addr=" + masters[1].Addr}
+
+	// While the program runs, the key comes to each of them: a quorum is two.
+	var asks []string
+	for _, server := range []*redisserver.Server{plain, watched, masters[0]} {
+		asks = append(asks, "until [ $(redis-cli -c -p "+server.Port+" exists orders) = 1 ]; do sleep 0.01; done")
+	}
+	if got := run(t, env, "run", "orders", "--", "sh", "-c", strings.Join(asks, ";")); got.code != 0 {
+		t.Errorf("run = %d, want 0 and the key at each of three nodes: %s", got.code, got.talk)
+	}
+	if got := run(t, env, "status", "orders"); got.code != 0 || !strings.Contains(got.talk, "nothing is held") {
+		t.Errorf("status = %d, want 0 and a key that is free: %s%s", got.code, got.out, got.talk)
+	}
+	if got := run(t, env, "doctor", "-o", "json"); !strings.Contains(got.out, `"main@`+sentinel.Addr+`"`) || !strings.Contains(got.out, `"`+masters[0].Addr+`"`) || strings.Contains(got.out, `"down"`) {
+		t.Errorf("doctor = %d, want both nodes by their names, and up: %s%s", got.code, got.out, got.talk)
+	}
+	if got := run(t, nil, "status", "--nodes", "redis-sentinel://10.0.0.1?master=main&sentinel_password=hidden"); got.code != exitUsage || strings.Contains(got.talk, "hidden") {
+		t.Errorf("status with a password of Sentinels in its arguments = %d with %q, want %d without the password", got.code, got.talk, exitUsage)
+	}
+}

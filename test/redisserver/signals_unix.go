@@ -1,0 +1,10 @@
+//go:build unix
+
+package redisserver
+
+import "syscall"
+
+const (
+	stop = syscall.SIGSTOP
+	goOn = syscall.SIGCONT
+)
