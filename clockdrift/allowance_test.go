@@ -10,6 +10,9 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
+// fixed is the allowance where the factor is 0.
+const fixed = 2 * time.Millisecond
+
 func ExampleAllowance() {
 	fmt.Println(clockdrift.Allowance(10*time.Second, clockdrift.DefaultFactor))
 	fmt.Println(clockdrift.Allowance(10*time.Millisecond, clockdrift.DefaultFactor))
@@ -28,15 +31,15 @@ func TestAllowance(t *testing.T) {
 		{ttl: 30 * time.Second, factor: 0.01, want: 302 * time.Millisecond},
 		{ttl: 8 * time.Second, factor: 0.01, want: 82 * time.Millisecond},
 		{ttl: 10 * time.Millisecond, factor: 0.01, want: 2*time.Millisecond + 100*time.Microsecond},
-		{ttl: time.Second, factor: 0, want: clockdrift.Fixed},
-		{ttl: time.Second, factor: 1, want: time.Second + clockdrift.Fixed},
-		{ttl: 3, factor: 0.5, want: 2 + clockdrift.Fixed}, // rounded up
-		{ttl: 1, factor: 1e-300, want: 1 + clockdrift.Fixed},
-		{ttl: 0, factor: 0.01, want: clockdrift.Fixed},
-		{ttl: -time.Hour, factor: 0.01, want: clockdrift.Fixed},
-		{ttl: math.MinInt64, factor: 1, want: clockdrift.Fixed},
-		{ttl: time.Second, factor: -1, want: clockdrift.Fixed},
-		{ttl: time.Second, factor: math.Inf(-1), want: clockdrift.Fixed},
+		{ttl: time.Second, factor: 0, want: fixed},
+		{ttl: time.Second, factor: 1, want: time.Second + fixed},
+		{ttl: 3, factor: 0.5, want: 2 + fixed}, // rounded up
+		{ttl: 1, factor: 1e-300, want: 1 + fixed},
+		{ttl: 0, factor: 0.01, want: fixed},
+		{ttl: -time.Hour, factor: 0.01, want: fixed},
+		{ttl: math.MinInt64, factor: 1, want: fixed},
+		{ttl: time.Second, factor: -1, want: fixed},
+		{ttl: time.Second, factor: math.Inf(-1), want: fixed},
 		{ttl: time.Second, factor: math.Inf(1), want: math.MaxInt64},
 		{ttl: time.Second, factor: math.NaN(), want: math.MaxInt64},
 		{ttl: time.Second, factor: 1e30, want: math.MaxInt64},
@@ -57,7 +60,7 @@ func FuzzAllowance(f *testing.F) {
 	f.Fuzz(func(t *testing.T, nanoseconds int64, factor float64) {
 		ttl := time.Duration(nanoseconds)
 		got := clockdrift.Allowance(ttl, factor)
-		if got < clockdrift.Fixed {
+		if got < fixed {
 			t.Fatalf("a lease of %v with factor %v allows %v for drift, which is less than the fixed part", ttl, factor, got)
 		}
 		if ttl <= 0 || !(factor >= 0 && factor <= math.MaxFloat64) {
@@ -69,7 +72,7 @@ func FuzzAllowance(f *testing.F) {
 		least := new(big.Rat).Mul(exact, big.NewRat(999_999_999, 1_000_000_000))
 		most := new(big.Rat).Mul(exact, big.NewRat(1_000_000_001, 1_000_000_000))
 		most.Add(most, big.NewRat(1, 1))
-		share := new(big.Rat).SetInt64(int64(got - clockdrift.Fixed))
+		share := new(big.Rat).SetInt64(int64(got - fixed))
 		if got != math.MaxInt64 && share.Cmp(least) < 0 {
 			t.Errorf("a lease of %v with factor %v allows %v for drift, want at least %v more than the fixed part", ttl, factor, got, exact.FloatString(1))
 		}

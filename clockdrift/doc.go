@@ -7,9 +7,6 @@
 //     different speeds; [Deadline] is when the lease ends for sure.
 //   - [Clock] is the holder's clock: Go's monotonic clock and the machine's time
 //     asleep, during which the servers' clocks go on.
-//   - [Estimator] tells from samples of TIME how a node's clock stands, how fast
-//     it drifts, and when it was stepped; [Median] is the time by most nodes,
-//     wherever a minority of their clocks may stand.
 //
 // Apart from Clock nothing here reads a clock, and nothing does any I/O.
 //

@@ -82,7 +82,7 @@ func TestDeadline(t *testing.T) {
 		{start: clockdrift.Instant(time.Second), ttl: time.Millisecond, factor: 0, want: clockdrift.Instant(999 * time.Millisecond)},
 		{start: clockdrift.Instant(time.Second), ttl: 0, factor: 0.01, want: clockdrift.Instant(998 * time.Millisecond)},
 		{start: last, ttl: math.MaxInt64, factor: 0, want: last},
-		{start: last, ttl: time.Second, factor: 2, want: last - clockdrift.Instant(time.Second+clockdrift.Fixed)},
+		{start: last, ttl: time.Second, factor: 2, want: last - clockdrift.Instant(time.Second+fixed)},
 		{start: first, ttl: math.MinInt64, factor: 0.01, want: first},
 	} {
 		if got := clockdrift.Deadline(tt.start, tt.ttl, tt.factor); got != tt.want {
@@ -100,7 +100,7 @@ func FuzzDeadline(f *testing.F) {
 		got := clockdrift.Deadline(start, ttl, factor)
 
 		latest := new(big.Int).Add(big.NewInt(from), big.NewInt(nanoseconds))
-		latest.Sub(latest, big.NewInt(int64(clockdrift.Fixed)))
+		latest.Sub(latest, big.NewInt(int64(fixed)))
 		if got != first && big.NewInt(int64(got)).Cmp(latest) > 0 {
 			t.Errorf("a lease of %v from %v with factor %v ends at %v, which is later than start + TTL − 2ms = %vns", ttl, start, factor, got, latest)
 		}

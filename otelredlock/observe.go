@@ -31,7 +31,7 @@ func merge(a, b redlock.NodeStats) redlock.NodeStats {
 	a.Queue, a.Behind = a.Queue+b.Queue, a.Behind+b.Behind
 	a.QuarantineLeft = max(a.QuarantineLeft, b.QuarantineLeft)
 	if !a.ClockKnown {
-		a.ClockKnown, a.Offset = b.ClockKnown, b.Offset
+		a.ClockKnown, a.OffsetLow, a.OffsetHigh = b.ClockKnown, b.OffsetLow, b.OffsetHigh
 	}
 	if !a.DriftKnown {
 		a.DriftKnown, a.DriftLow, a.DriftHigh = b.DriftKnown, b.DriftLow, b.DriftHigh
@@ -97,7 +97,7 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 			o.ObserveFloat64(quarantine, n.QuarantineLeft.Seconds(), at)
 			o.ObserveFloat64(queue, float64(n.Queue+n.Behind), at)
 			if n.ClockKnown {
-				o.ObserveFloat64(offset, n.Offset.Mid().Seconds(), at)
+				o.ObserveFloat64(offset, (n.OffsetLow + (n.OffsetHigh-n.OffsetLow)/2).Seconds(), at)
 			}
 			if n.DriftKnown {
 				o.ObserveFloat64(drift, min(max(0, n.DriftLow), n.DriftHigh), at)

@@ -254,7 +254,7 @@ func (r *request) shares() bool {
 // also asks for the holder's time left.
 func (l *Locker) newLock(ctx context.Context, r request, waits bool) (*lease, error) {
 	if l.options.fences && l.board.Microseconds() >= protocol.MaxFence {
-		return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: fmt.Errorf("%w: by most nodes' clocks it is later than the year 2255: mend them", ErrFence)}
+		return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: fmt.Errorf("%w: by most nodes' clocks it is later than the year 2255: fix them", ErrFence)}
 	}
 	lock := &lease{locker: l, parent: ctx, acquisition: r.acquisition, slots: r.kind.slots}
 	if !r.endsWithCaller {

@@ -27,7 +27,7 @@ func Example_errors() {
 		case errors.Is(err, redlock.ErrClosed):
 			return "the service is shutting down"
 		case errors.Is(err, redlock.ErrOption):
-			return "mend the program"
+			return "fix the program"
 		default:
 			return err.Error()
 		}
@@ -44,7 +44,7 @@ func Example_errors() {
 	// Output:
 	// do the work
 	// somebody else does it: come back later
-	// mend the program
+	// fix the program
 	// nobody can say who has it: look at the nodes
 	// <nil>
 	// the service is shutting down

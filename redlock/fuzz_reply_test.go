@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/test/fakenode"
 )
@@ -52,7 +52,7 @@ func FuzzClockGuard(f *testing.F) {
 					odd.tells("TIME", lie{l.kind | lieForever, l.detail}) // an idle Locker may hear it, too
 					lied = time.Now()
 				}
-				hides := time.Duration(2*clockdrift.DefaultRate*float64(time.Since(seen))) + time.Millisecond
+				hides := time.Duration(2*nodeclock.DefaultRate*float64(time.Since(seen))) + time.Millisecond
 				readable := func() (ok bool) { // what is made of the time depends on the time
 					odd.Change(func(f *fakeNode) { _, ok = protocol.ReadTime(l.about([]any{"TIME"}, f.RunOne([]any{"TIME"}))) })
 					return ok

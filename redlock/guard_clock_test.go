@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/gate"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
@@ -206,7 +207,7 @@ func TestNoVoteThatCountedHidesAStep(t *testing.T) {
 			}
 			mustRelease(t, mustAcquire(t, locker, "first"))
 			from := clock.Fresh()
-			estimator, _ := clockdrift.NewEstimator(clockdrift.DefaultRate)
+			estimator, _ := nodeclock.New(nodeclock.DefaultRate)
 			estimator.Guard(ttl, gate.SitOut(locker.options.clockLongest, locker.options.drift), locker.options.drift)
 			period := estimator.Period()
 			var sums sync.Mutex

@@ -4,7 +4,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
@@ -38,11 +37,12 @@ type NodeStats struct {
 	InFlight  int           // batches that are out
 	RoundTrip time.Duration // the smallest of late; 0: not known
 
-	ClockKnown bool              // its clock was read: Offset says something
-	Offset     clockdrift.Bounds // its wall clock is ahead of this machine's by something between the two
-	DriftKnown bool              // its clock was read for long enough: DriftLow and DriftHigh say something
-	DriftLow   float64           // its clock runs faster than this machine's at least by this part of the time: 1e-6 is 1 µs a second
-	DriftHigh  float64           // at most by this part
+	ClockKnown bool          // its clock was read: OffsetLow and OffsetHigh say something
+	OffsetLow  time.Duration // its wall clock is ahead of this machine's at least by this
+	OffsetHigh time.Duration // at most by this
+	DriftKnown bool          // its clock was read for long enough: DriftLow and DriftHigh say something
+	DriftLow   float64       // its clock runs faster than this machine's at least by this part of the time: 1e-6 is 1 µs a second
+	DriftHigh  float64       // at most by this part
 
 	QuarantineLeft time.Duration // for how long the node does not vote, at least: see [WithRestartGuard] and [WithClockGuard]; 0: it votes, or nobody knows
 	Muted          bool          // announcements of releases do not arrive: see [NodeMuted]
@@ -72,7 +72,7 @@ func nodeStats(name string, n node.Stats, now time.Time) NodeStats {
 	const million = 1e6
 	s := NodeStats{
 		Name: name, State: "unknown", Queue: n.Queue, Behind: n.Behind, InFlight: n.InFlight, RoundTrip: n.Trip,
-		ClockKnown: n.OffsetKnown, Offset: n.Offset,
+		ClockKnown: n.OffsetKnown, OffsetLow: n.Offset.Low, OffsetHigh: n.Offset.High,
 		DriftKnown: n.DriftKnown, DriftLow: n.DriftLow / million, DriftHigh: n.DriftHigh / million,
 		QuarantineLeft: n.Left, Muted: n.Muted, Limited: n.Limited,
 	}

@@ -252,7 +252,7 @@ func (e *hookError) Error() string {
 func (e *hookError) summary() string {
 	switch {
 	case e.Panic != nil:
-		return fmt.Sprintf("redlock: the hook %s has panicked, and the Locker goes on: mend it", e.Hook)
+		return fmt.Sprintf("redlock: the hook %s has panicked, and the Locker goes on: fix it", e.Hook)
 	case e.closes:
 		return fmt.Sprintf("redlock: close: the hook %s has not returned, and its goroutine stays until it does: hooks must not block", e.Hook)
 	case e.Hook == "":

@@ -32,9 +32,9 @@ func doctorVerb(t *tool) *cobra.Command {
 	var wait bool
 	verb := t.overNodes(&cobra.Command{
 		Use:   "doctor",
-		Short: "Say whether the nodes are fit for locks, and how to mend what is not",
+		Short: "Say whether the nodes are fit for locks, and how to fix what is not",
 		Long: `doctor examines all nodes at once, within 3 s, and says for each finding what it means for locks and which
-command mends it. Lines that begin with # only say something. Give redis-cli the password of an administrator
+command fixes it. Lines that begin with # only say something. Give redis-cli the password of an administrator
 in REDISCLI_AUTH, and --user if he is not the default user.
 
 What the user of the nodes may not ask is "cannot tell", never fit. It exits with 0 if all is fit, 1 if there are

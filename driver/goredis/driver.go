@@ -2,7 +2,7 @@
 //
 //	nodes, err := goredis.Nodes(clients...)
 //
-// A client of any settings will do, its library's defaults included: a [Driver]
+// A client of any settings will do, its library's defaults included: the adapter
 // does not send through it but connects by its options (address, dialer, TLS,
 // credentials, database, OnConnect), with what would break a lock set otherwise.
 // It sends each command once, where the client would send a SET whose reply got
@@ -36,16 +36,16 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// Driver sends commands to one node. It is made by [Nodes], [Node] and [Open].
-type Driver struct {
+// adapter sends commands to one node. It is made by [Nodes], [Node] and [Open].
+type adapter struct {
 	to transport
 }
 
 var (
-	_ driver.Driver     = (*Driver)(nil)
-	_ driver.Subscriber = (*Driver)(nil)
-	_ driver.Renewer    = (*Driver)(nil)
-	_ io.Closer         = (*Driver)(nil)
+	_ driver.Driver     = (*adapter)(nil)
+	_ driver.Subscriber = (*adapter)(nil)
+	_ driver.Renewer    = (*adapter)(nil)
+	_ io.Closer         = (*adapter)(nil)
 )
 
 // transport is a server or a cluster.
@@ -63,7 +63,7 @@ type transport interface {
 // [driver.ServerError] and wraps [driver.ErrNotSent]. On a Cluster, a batch for the
 // keys of several masters goes to them at once, and a key that has moved is
 // answered by MOVED: the next call knows the new master.
-func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+func (d *adapter) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	if len(cmds) == 0 {
 		return nil, nil
 	}
@@ -79,7 +79,7 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 
 // Subscribe keeps the contract of [driver.Subscriber]. A refusal to log in is an error
 // that holds the [driver.ServerError].
-func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
+func (d *adapter) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
 	sub, err := d.to.subscribe(ctx, onNotice)
 	if err != nil {
 		return nil, fmt.Errorf("goredis: %w", err)
@@ -88,12 +88,12 @@ func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (d
 }
 
 // Renew keeps the contract of [driver.Renewer]. A Cluster is asked for its map again, too.
-func (d *Driver) Renew() { d.to.renew() }
+func (d *adapter) Renew() { d.to.renew() }
 
-// Close closes the Driver's own connections and leaves the client that it was made
+// Close closes the adapter's own connections and leaves the client that it was made
 // from as it is. Batches that are out end with an error, and so do subscriptions. It
 // waits for connections being made, which a dialer that ignores its context
 // (go-redis's own does over TLS) may delay by the client's DialTimeout.
-func (d *Driver) Close() error {
+func (d *adapter) Close() error {
 	return d.to.close()
 }

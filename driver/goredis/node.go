@@ -90,7 +90,7 @@ func newNode(client redis.UniversalClient, position int, opts ...Option) (driver
 	default:
 		return driver.Node{}, fmt.Errorf("goredis: node %d is a %T, whose MaxRetries and ContextTimeoutEnabled cannot be set: give the *redis.Client or *redis.ClusterClient that it stands for", position, client)
 	}
-	return driver.Node{Name: s.name, Driver: &Driver{to: to}, Client: client}, nil
+	return driver.Node{Name: s.name, Driver: &adapter{to: to}, Client: client}, nil
 }
 
 // failoverAddr is what go-redis calls the address that Sentinel knows.
@@ -113,7 +113,7 @@ func Open(urls ...string) ([]driver.Node, error) {
 		if err != nil {
 			return nil, fmt.Errorf("goredis: node %d: %w", i+1, err)
 		}
-		nodes[i] = driver.Node{Name: end.Addr, Driver: &Driver{to: reach(end)}}
+		nodes[i] = driver.Node{Name: end.Addr, Driver: &adapter{to: reach(end)}}
 		if end.Master != "" {
 			nodes[i].Name = end.Master + "@" + end.Addr
 		}

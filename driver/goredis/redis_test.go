@@ -91,19 +91,19 @@ func BenchmarkDo(b *testing.B) {
 }
 
 // open returns the client's driver. Both are closed at the end.
-func open(t testing.TB, client redis.UniversalClient, opts ...goredis.Option) *goredis.Driver {
+func open(t testing.TB, client redis.UniversalClient, opts ...goredis.Option) servertest.Driver {
 	t.Helper()
 	node, err := goredis.Node(client, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	return servertest.Closing(t, node.Driver.(*goredis.Driver))
+	return servertest.Closing(t, node.Driver)
 }
 
 // start starts a server, and returns it with the driver of a client as people make it.
-func start(t testing.TB) (*redisserver.Server, *goredis.Driver) {
+func start(t testing.TB) (*redisserver.Server, servertest.Driver) {
 	t.Helper()
 	server := redisserver.Start(t)
-	return server, openDefault(t, server.Addr).(*goredis.Driver)
+	return server, openDefault(t, server.Addr).(servertest.Driver)
 }

@@ -13,14 +13,14 @@ import (
 
 // connect takes a connection from the pool. It has connectTime, or all of the
 // call's time where that is longer.
-func (d *Driver) connect(call context.Context) (*conn, error) {
+func (d *adapter) connect(call context.Context) (*conn, error) {
 	limit := connectTime
 	if deadline, ok := call.Deadline(); ok {
 		limit = max(limit, time.Until(deadline))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(call), limit)
 	defer cancel()
-	defer context.AfterFunc(d.closed, cancel)() //nolint:contextcheck // the Driver's end, beside the call's
+	defer context.AfterFunc(d.closed, cancel)() //nolint:contextcheck // the adapter's end, beside the call's
 
 	d.mu.Lock()
 	age, stale := d.age, d.stale
@@ -54,14 +54,14 @@ func (d *Driver) connect(call context.Context) (*conn, error) {
 // the way, has closed it. The others that were idle as long are dead too, and the
 // second try of a command must not meet the next of them: for a second from now,
 // connections are tried out before they are used.
-func (d *Driver) suspect() {
+func (d *adapter) suspect() {
 	d.mu.Lock()
 	d.suspicion = time.Now()
 	d.mu.Unlock()
 	giveBack(d.drop())
 }
 
-func (d *Driver) suspects() bool {
+func (d *adapter) suspects() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return time.Since(d.suspicion) < time.Second
@@ -74,7 +74,7 @@ func alive(ctx context.Context, pooled redis.Conn) bool {
 
 // check refuses connections that cannot be stopped. The pool's own type has all
 // methods, so only a call tells what is inside; without a command it does nothing.
-func (d *Driver) check(ctx context.Context, pooled redis.Conn) error {
+func (d *adapter) check(ctx context.Context, pooled redis.Conn) error {
 	if d.checked.Load() {
 		return nil
 	}

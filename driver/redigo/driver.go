@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxCalls is how many calls may have a connection, or be waiting for the
-	// pool to give one: the most that a Driver can leave behind.
+	// pool to give one: the most that an adapter can leave behind.
 	maxCalls = 8
 
 	// maxSeats is the same for subscriptions. Each Locker has one, for long.
@@ -40,8 +40,8 @@ const (
 
 var errClosed = driver.ErrClosed
 
-// Driver is one node behind a pool. Make it with [Nodes], [Node] or [Open].
-type Driver struct {
+// adapter is one node behind a pool. Make it with [Nodes], [Node] or [Open].
+type adapter struct {
 	pool      *redis.Pool
 	keeps     int           // how many connections are kept between calls, at most
 	maxSweeps int           // a connection that has seen so many goes back to the pool
@@ -72,11 +72,11 @@ type Driver struct {
 }
 
 var (
-	_ driver.Driver  = (*Driver)(nil)
-	_ driver.Renewer = (*Driver)(nil)
+	_ driver.Driver  = (*adapter)(nil)
+	_ driver.Renewer = (*adapter)(nil)
 )
 
-func newDriver(pool *redis.Pool) *Driver {
+func newDriver(pool *redis.Pool) *adapter {
 	calls, seats, keeps, busy := maxCalls, maxSeats, maxCalls, busyTime
 	if pool.MaxActive > 0 {
 		calls = max(1, min(calls, pool.MaxActive/callShare))
@@ -86,7 +86,7 @@ func newDriver(pool *redis.Pool) *Driver {
 	if pool.MaxConnLifetime > 0 {
 		busy = min(busy, pool.MaxConnLifetime)
 	}
-	d := &Driver{
+	d := &adapter{
 		pool:      pool,
 		keeps:     keeps,
 		maxSweeps: int(max(busy/sweepTime, 1)),
@@ -100,8 +100,8 @@ func newDriver(pool *redis.Pool) *Driver {
 	return d
 }
 
-// newOwner returns a Driver that closes the pool with itself.
-func newOwner(pool *redis.Pool) *Driver {
+// newOwner returns an adapter that closes the pool with itself.
+func newOwner(pool *redis.Pool) *adapter {
 	d := newDriver(pool)
 	d.own = true
 	d.closed, d.end = context.WithCancel(context.Background())
@@ -111,7 +111,7 @@ func newOwner(pool *redis.Pool) *Driver {
 // Do sends cmds on one of the pool's connections. An error for which nothing was
 // sent (no connection in time, ErrPoolExhausted, a refused password) wraps
 // [driver.ErrNotSent]; a refusal is a [*driver.ServerError] besides.
-func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+func (d *adapter) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	c, err := d.take(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("redigo: %w", driver.NotSent(err))
@@ -129,8 +129,8 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 
 // Close ends the subscriptions that are open, and gives the kept connections back to
 // the pool. If [Open] made the pool, Close also waits for the calls under way and
-// closes it, and then the Driver is of no more use; otherwise it is as it was.
-func (d *Driver) Close() error {
+// closes it, and then the adapter is of no more use; otherwise it is as it was.
+func (d *adapter) Close() error {
 	if !d.own {
 		d.unsubscribe()
 		giveBack(d.drop())
@@ -152,7 +152,7 @@ func (d *Driver) Close() error {
 
 // Renew keeps the contract of [driver.Renewer]. What is idle in the pool is closed as well. Of a
 // pool that the application uses, too, connections remain that it has out at that moment.
-func (d *Driver) Renew() {
+func (d *adapter) Renew() {
 	d.mu.Lock()
 	d.renew(driver.ErrRenewed)
 	d.age, d.renew = context.WithCancelCause(context.Background())
@@ -165,7 +165,7 @@ func (d *Driver) Renew() {
 }
 
 // take returns a kept connection, or else one of the pool's.
-func (d *Driver) take(ctx context.Context) (*conn, error) {
+func (d *adapter) take(ctx context.Context) (*conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (d *Driver) take(ctx context.Context) (*conn, error) {
 // borrow takes a connection from the pool, whose Dial and TestOnBorrow may block for any
 // time. A connection that comes too late for this call serves the next one. Without a
 // connection, the caller's place among the calls or the seats is free again.
-func (d *Driver) borrow(ctx context.Context, places chan struct{}) (*conn, error) {
+func (d *adapter) borrow(ctx context.Context, places chan struct{}) (*conn, error) {
 	c, err := driver.Await(ctx, func() (c *conn, err error) {
 		defer func() {
 			if c == nil {
@@ -224,7 +224,7 @@ func (d *Driver) borrow(ctx context.Context, places chan struct{}) (*conn, error
 
 // putOne keeps a connection that came too late for a subscription, unless there is one already
 // for the next call: a stalled server has many that come late, and the pool would keep them.
-func (d *Driver) putOne(c *conn) {
+func (d *adapter) putOne(c *conn) {
 	d.tardy.Lock()
 	defer d.tardy.Unlock()
 	spare := len(d.calls) > 0 // a call has it, or waits for one of its own
@@ -239,7 +239,7 @@ func (d *Driver) putOne(c *conn) {
 
 // noConnection returns the error of a call whose time is up. It includes why the connection
 // before failed: a password may be refused only after the call's end.
-func (d *Driver) noConnection(ctx context.Context) error {
+func (d *adapter) noConnection(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.late != nil {
@@ -249,12 +249,12 @@ func (d *Driver) noConnection(ctx context.Context) error {
 }
 
 // give returns a connection and ends its call.
-func (d *Driver) give(c *conn) {
+func (d *adapter) give(c *conn) {
 	d.put(c)
 	<-d.calls
 }
 
-func (d *Driver) put(c *conn) {
+func (d *adapter) put(c *conn) {
 	if c.age.Err() != nil {
 		c.snap()
 	}

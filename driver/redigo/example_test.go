@@ -3,6 +3,7 @@ package redigo_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -65,7 +66,7 @@ func ExampleOpen() {
 }
 
 // What the lock does with a node.
-func ExampleDriver_Do() {
+func Example_do() {
 	server := scripted.New() // as there is no network here
 	defer server.Close()
 	pool := &redis.Pool{Dial: dialing(server)}
@@ -85,7 +86,7 @@ func ExampleDriver_Do() {
 }
 
 // How a waiter is notified of a release.
-func ExampleDriver_Subscribe() {
+func Example_subscribe() {
 	server := scripted.New() // as there is no network here
 	defer server.Close()
 	pool := &redis.Pool{Dial: dialing(server)}
@@ -121,14 +122,14 @@ func ExampleDriver_Subscribe() {
 }
 
 // Close gives the connections that were kept back to the pool.
-func ExampleDriver_Close() {
+func Example_close() {
 	nodes, err := redigo.Open("redis://10.0.0.1")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	d := nodes[0].Driver.(*redigo.Driver)
-	fmt.Println(d.Close())
+	d := nodes[0].Driver
+	fmt.Println(d.(io.Closer).Close())
 	_, err = d.Do(context.Background(), []driver.Command{{Args: []any{"PING"}}})
 	fmt.Println(err)
 	// Output:

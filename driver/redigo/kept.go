@@ -7,7 +7,7 @@ import "time"
 // pool what was not used since the sweep before.
 
 // keep keeps c for the next call, unless the pool should have it.
-func (d *Driver) keep(c *conn) bool {
+func (d *adapter) keep(c *conn) bool {
 	if d.keeps == 0 || c.Err() != nil || d.exhausted() {
 		return false
 	}
@@ -23,7 +23,7 @@ func (d *Driver) keep(c *conn) bool {
 }
 
 // exhausted reports whether the application may be waiting for a connection.
-func (d *Driver) exhausted() bool {
+func (d *adapter) exhausted() bool {
 	if d.pool.MaxActive <= 0 {
 		return false
 	}
@@ -32,14 +32,14 @@ func (d *Driver) exhausted() bool {
 }
 
 // setSweep is called with the mutex held.
-func (d *Driver) setSweep() {
+func (d *adapter) setSweep() {
 	if !d.sweeping && len(d.kept) > 0 {
 		d.sweeping = true
 		time.AfterFunc(sweepTime, d.sweep)
 	}
 }
 
-func (d *Driver) sweep() {
+func (d *adapter) sweep() {
 	var idle []*conn
 	d.mu.Lock()
 	d.sweeps++
@@ -61,7 +61,7 @@ func (d *Driver) sweep() {
 }
 
 // drop takes all that is kept away.
-func (d *Driver) drop() []*conn {
+func (d *adapter) drop() []*conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	kept := d.kept

@@ -111,7 +111,7 @@ func Node(pool *redis.Pool, opts ...Option) (driver.Node, error) {
 // lie in the database that a URL's path names: services whose URLs name different ones hold
 // independent locks.
 //
-// The pools are the nodes' own: closing a node's [Driver] closes its pool.
+// The pools are the nodes' own: closing a node's Driver closes its pool.
 func Open(urls ...string) ([]driver.Node, error) {
 	nodes := make([]driver.Node, len(urls))
 	position := make(map[string]int, len(urls))

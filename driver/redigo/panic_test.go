@@ -8,7 +8,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/driver/redigo"
 	"github.com/quorumlock/quorumlock/test/scripted"
 	"github.com/quorumlock/quorumlock/test/servertest"
 )
@@ -54,7 +53,7 @@ func TestAPanicOfTheClientBreaksTheConnection(t *testing.T) {
 	giveAllBack(t, d, pool)
 }
 
-func giveAllBack(t *testing.T, d *redigo.Driver, pool *redis.Pool) {
+func giveAllBack(t *testing.T, d servertest.Driver, pool *redis.Pool) {
 	t.Helper()
 	if err := d.Close(); err != nil {
 		t.Errorf("Close = %v", err)

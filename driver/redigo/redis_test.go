@@ -84,13 +84,13 @@ func newPool(t testing.TB, addr string) *redis.Pool {
 }
 
 // newDriver returns the driver of a pool.
-func newDriver(t testing.TB, pool *redis.Pool) *redigo.Driver {
+func newDriver(t testing.TB, pool *redis.Pool) servertest.Driver {
 	t.Helper()
 	node, err := redigo.Node(pool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return servertest.Closing(t, node.Driver.(*redigo.Driver))
+	return servertest.Closing(t, node.Driver)
 }
 
 // idles leaves so many connections in the pool.

@@ -12,12 +12,12 @@ import (
 	"github.com/quorumlock/quorumlock/driver/resp"
 )
 
-var _ driver.Subscriber = (*Driver)(nil)
+var _ driver.Subscriber = (*adapter)(nil)
 
 // Subscribe opens a subscription on one of the pool's connections, which it has to
 // itself until it ends, and which is closed then. It fails where the pool has no
 // room: see the package's documentation.
-func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
+func (d *adapter) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
 	s, err := d.subscribe(ctx, onNotice)
 	if err != nil {
 		return nil, fmt.Errorf("redigo: %w", err)
@@ -25,7 +25,7 @@ func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (d
 	return s, nil
 }
 
-func (d *Driver) subscribe(ctx context.Context, onNotice func(driver.Notice)) (*resp.Session, error) {
+func (d *adapter) subscribe(ctx context.Context, onNotice func(driver.Notice)) (*resp.Session, error) {
 	if err := d.seat(ctx); err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (d *Driver) subscribe(ctx context.Context, onNotice func(driver.Notice)) (*
 // seat reserves one of the places for subscriptions, so that neither the lock's calls nor the
 // application wait for a connection that a subscription keeps. It does not wait: a place is
 // taken for long.
-func (d *Driver) seat(ctx context.Context) error {
+func (d *adapter) seat(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -58,8 +58,8 @@ func (d *Driver) seat(ctx context.Context) error {
 	}
 }
 
-// open starts a session, unless the Driver is closed and could not end it.
-func (d *Driver) open(c *conn, onNotice func(driver.Notice)) (*resp.Session, error) {
+// open starts a session, unless the adapter is closed and could not end it.
+func (d *adapter) open(c *conn, onNotice func(driver.Notice)) (*resp.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed.Err() != nil {
@@ -73,14 +73,14 @@ func (d *Driver) open(c *conn, onNotice func(driver.Notice)) (*resp.Session, err
 	return sub.session, nil
 }
 
-func (d *Driver) forget(sub *subscriber) {
+func (d *adapter) forget(sub *subscriber) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.subscribers, sub)
 }
 
 // unsubscribe ends all sessions.
-func (d *Driver) unsubscribe() {
+func (d *adapter) unsubscribe() {
 	d.mu.Lock()
 	all := slices.Collect(maps.Keys(d.subscribers))
 	d.mu.Unlock()

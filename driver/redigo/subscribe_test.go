@@ -14,7 +14,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/driver/redigo"
 	"github.com/quorumlock/quorumlock/test/scripted"
 	"github.com/quorumlock/quorumlock/test/servertest"
 )
@@ -157,7 +156,7 @@ func TestCloseOfTheDriverEndsSubscriptions(t *testing.T) {
 func TestCloseOfAURLsDriverEndsSubscriptions(t *testing.T) {
 	addr := scripted.Start(t).Addr()
 	for range 100 { // some subscriptions come too late, and none may stay
-		d := openURL(t, addr).(*redigo.Driver)
+		d := openURL(t, addr).(servertest.Driver)
 		s := servertest.Subscribe(t, d, "channel")
 		var opening sync.WaitGroup
 		for range 4 {

@@ -11,7 +11,7 @@ import (
 // Close of a connection that subscribes would otherwise wait for the server.
 type subscriber struct {
 	*conn
-	d       *Driver
+	d       *adapter
 	session *resp.Session
 	broken  atomic.Bool
 }

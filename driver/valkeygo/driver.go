@@ -84,13 +84,13 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// maxCalls is how many calls of a Driver may be under way, or cut off and not yet
-// answered: the most that the contract lets a Driver leave behind.
+// maxCalls is how many calls of an adapter may be under way, or cut off and not yet
+// answered: the most that the contract lets an adapter leave behind.
 const maxCalls = 8
 
-// Driver sends commands through a valkey.Client. Make it with [Nodes], [Node],
+// adapter sends commands through a valkey.Client. Make it with [Nodes], [Node],
 // [FromOptions] or [Open].
-type Driver struct {
+type adapter struct {
 	dial  func() (valkey.Client, error) // makes the client; nil where the user gave one
 	slots chan struct{}                 // holds one for each call under way or not yet answered
 	link  atomic.Pointer[link]          // nil until connected, and after a failure
@@ -104,13 +104,13 @@ type Driver struct {
 }
 
 var (
-	_ driver.Driver     = (*Driver)(nil)
-	_ driver.Subscriber = (*Driver)(nil)
-	_ driver.Renewer    = (*Driver)(nil)
+	_ driver.Driver     = (*adapter)(nil)
+	_ driver.Subscriber = (*adapter)(nil)
+	_ driver.Renewer    = (*adapter)(nil)
 )
 
-func newDriver(client valkey.Client, dial func() (valkey.Client, error)) *Driver {
-	return &Driver{
+func newDriver(client valkey.Client, dial func() (valkey.Client, error)) *adapter {
+	return &adapter{
 		client:        client,
 		dial:          dial,
 		slots:         make(chan struct{}, maxCalls),
@@ -129,7 +129,7 @@ func newDriver(client valkey.Client, dial func() (valkey.Client, error)) *Driver
 //
 // Batches that block and those to a Cluster run on a goroutine of their own. Of one that ctx
 // cuts off, and of one that blocks and fails, no reply is reported.
-func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
+func (d *adapter) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply, error) {
 	if len(cmds) == 0 {
 		return nil, nil
 	}
@@ -179,7 +179,7 @@ func (d *Driver) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply,
 // aside sends cmds on connections that are theirs alone while they run: one, or one to each master
 // of a Cluster. It does so on a goroutine of its own, for valkey-go may have to connect first, which no
 // cancel ends; the deadline does.
-func (d *Driver) aside(ctx context.Context, link *link, cmds []driver.Command) ([]driver.Reply, error) {
+func (d *adapter) aside(ctx context.Context, link *link, cmds []driver.Command) ([]driver.Reply, error) {
 	cmds = slices.Clone(cmds) // the caller may have its memory back before they are read
 	for i := range cmds {
 		cmds[i].Args = slices.Clone(cmds[i].Args)

@@ -20,7 +20,7 @@ type link struct {
 	client  valkey.Client
 	wire    valkey.DedicatedClient // the lock's own connection; nil where the node is a Cluster
 	cluster *cluster               // nil where it is none
-	slots   chan struct{}          // the Driver's
+	slots   chan struct{}          // the adapter's
 
 	mu        sync.Mutex
 	calls     int // under way on wire
@@ -115,7 +115,7 @@ func (l *link) isRetired() bool {
 // attempt is one try to reach the node.
 type attempt struct {
 	done chan struct{} // closed when link or err is set
-	late error         // of an attempt that comes too late: the Driver was closed or renewed meanwhile
+	late error         // of an attempt that comes too late: the adapter was closed or renewed meanwhile
 	link *link
 	err  error
 }
@@ -123,7 +123,7 @@ type attempt struct {
 // connected returns the link, and makes one where there is none. That happens on a
 // goroutine of its own, one at a time, for valkey-go connects without a context; its
 // Dialer.Timeout (5s by default) ends it. After a Renew, who waits gets the next one.
-func (d *Driver) connected(ctx context.Context) (*link, error) {
+func (d *adapter) connected(ctx context.Context) (*link, error) {
 	for {
 		if link := d.link.Load(); link != nil {
 			return link, nil
@@ -150,7 +150,7 @@ func (d *Driver) connected(ctx context.Context) (*link, error) {
 	}
 }
 
-func (d *Driver) connect(try *attempt, client valkey.Client) {
+func (d *adapter) connect(try *attempt, client valkey.Client) {
 	defer close(try.done)
 	client, try.link, try.err = d.reach(client)
 
@@ -170,7 +170,7 @@ func (d *Driver) connect(try *attempt, client valkey.Client) {
 }
 
 // reach makes a link, and first the client where there is none.
-func (d *Driver) reach(client valkey.Client) (c valkey.Client, l *link, err error) {
+func (d *adapter) reach(client valkey.Client) (c valkey.Client, l *link, err error) {
 	defer func() { err = refusal(err) }()
 	defer driver.CatchPanic(&err)
 	if c = client; c == nil {
@@ -183,7 +183,7 @@ func (d *Driver) reach(client valkey.Client) (c valkey.Client, l *link, err erro
 }
 
 // drop closes a link whose connection has failed. The next call makes another.
-func (d *Driver) drop(failed *link) {
+func (d *adapter) drop(failed *link) {
 	if d.link.CompareAndSwap(failed, nil) {
 		go failed.close()
 	}
@@ -192,7 +192,7 @@ func (d *Driver) drop(failed *link) {
 // abandon drops a link with a call that was cut off: if its reply never came, later calls would
 // get each other's replies. Calls under way have a second to be answered. Then the place of
 // the call is free again.
-func (d *Driver) abandon(l *link) {
+func (d *adapter) abandon(l *link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gone {
@@ -206,7 +206,7 @@ func (d *Driver) abandon(l *link) {
 // Renew keeps the contract of [driver.Renewer]. What valkey-go has beside the connections that the
 // adapter uses stays: the one that it opens for every client (on a Cluster, for every master), and
 // those that the service has put back into the blocking pool. A Cluster's map is asked for anew.
-func (d *Driver) Renew() {
+func (d *adapter) Renew() {
 	d.mu.Lock()
 	link := d.link.Swap(nil)
 	if d.attempt != nil {
@@ -222,13 +222,13 @@ func (d *Driver) Renew() {
 	}
 }
 
-// Close closes the connections that the Driver has taken, and with them the calls under
+// Close closes the connections that the adapter has taken, and with them the calls under
 // way and the subscriptions; and the client too, if it was made by [Open] or
 // [FromOptions]. A Do after Close connects again, so Lockers may share nodes.
 //
 // On a node that is silent it takes about a second; over RESP2 it takes up to twice the
 // client's Dialer.Timeout more, for there valkey-go connects again to clear subscriptions.
-func (d *Driver) Close() error {
+func (d *adapter) Close() error {
 	d.mu.Lock()
 	link, client := d.link.Swap(nil), d.made(d.client)
 	d.attempt = nil
@@ -247,8 +247,8 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// made returns the client if the Driver has made it, and nil if it is the user's.
-func (d *Driver) made(client valkey.Client) valkey.Client {
+// made returns the client if the adapter has made it, and nil if it is the user's.
+func (d *adapter) made(client valkey.Client) valkey.Client {
 	if d.dial == nil {
 		return nil
 	}

@@ -36,7 +36,7 @@ type subscription struct {
 //
 // Connections are opened one at a time, on a goroutine of their own: valkey-go connects
 // without a context, and what comes about after ctx has ended is closed.
-func (d *Driver) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
+func (d *adapter) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (driver.Subscription, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("valkeygo: %w", err)
 	}
@@ -119,7 +119,7 @@ func (s *subscription) ask(note func()) error {
 }
 
 // Close ends the subscription. What is left to do on a silent server is done in the
-// background, and [Driver.Close] waits for it.
+// background, and Close waits for it.
 func (s *subscription) Close() error {
 	s.notifier.close()
 	s.end(errClosed)
@@ -185,13 +185,13 @@ func (s *subscription) take() (added, removed []string) {
 }
 
 // register lets Close end an open subscription.
-func (d *Driver) register(s *subscription) {
+func (d *adapter) register(s *subscription) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.subscriptions[s] = struct{}{}
 }
 
-func (d *Driver) unregister(s *subscription) {
+func (d *adapter) unregister(s *subscription) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.subscriptions, s)

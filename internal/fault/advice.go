@@ -30,7 +30,7 @@ var refusals = map[string]refusal{
 
 	"NOPERM":    {true, "the user's ACL forbids it: allow " + acl.Locks.String()},                            // somebody has to change the user
 	"OOM":       {true, "the node is out of memory: raise its maxmemory, or give locks a node of their own"}, // what fills it is not ours
-	"MISCONF":   {true, "the node cannot write its snapshots and so refuses writes: mend its disk"},
+	"MISCONF":   {true, "the node cannot write its snapshots and so refuses writes: fix its disk"},
 	"NOAUTH":    {true, "the node wants a password: give one in the URL or the client's options"},
 	"WRONGPASS": {true, "user or password is wrong"},
 	"DENIED":    {true, "the server takes connections from its own machine only: give it a password (requirepass) or users, and bind it to the addresses that clients may use; on a network of its own, protected-mode no will do"},
@@ -126,7 +126,7 @@ func (e *passing) Unwrap() error { return e.error }
 // Passing makes the error of an unfit node one that waiters wait out.
 func Passing(err error) error { return &passing{err} }
 
-// Lasting reports whether waiting cannot mend err: somebody must change a server's users, the client or the key first.
+// Lasting reports whether waiting cannot fix err: somebody must change a server's users, the client or the key first.
 func Lasting(err error) bool {
 	var now *passing
 	var reply *driver.ServerError

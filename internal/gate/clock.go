@@ -12,7 +12,7 @@ import (
 // A Clock keeps a node from voting whose clock was set forward, which may have ended leases early
 // there, for as long as such leases may run: see redlock.WithClockGuard. The node reads its clock
 // behind all votes, and a vote counts only if the clock cannot have gained more than leases allow
-// for within the past longest TTL: see [clockdrift.Estimator.Excess].
+// for within the past longest TTL: see [nodeclock.Estimator.Excess].
 type Clock struct {
 	Longest time.Duration // the longest TTL
 	Drift   float64

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -113,7 +114,7 @@ func newExam(nodes []driver.Node, o Options) *exam {
 		}
 		t.report = NodeReport{Name: n.Name}
 		t.trial.scratch, t.trial.token = e.Prefix+"quorumlock:doctor:"+e.random.Nonce(), e.random.Token("")
-		t.trial.clock, _ = clockdrift.NewEstimator(min(max(2*e.Drift, clockdrift.DefaultRate), 0.9)) // which is valid
+		t.trial.clock, _ = nodeclock.New(min(max(2*e.Drift, nodeclock.DefaultRate), 0.9)) // which is valid
 		e.targets = append(e.targets, t)
 	}
 	return e

@@ -186,7 +186,7 @@ func (v *revoker) failure(r *Revocation, took int) error {
 	case why == nil:
 		return fmt.Errorf("revoke %q: %w: %d of %d nodes took it, and %d must: the holder may go on: do it again", r.Key, fault.ErrNoQuorum, r.Took, len(v.graves), r.Need)
 	default:
-		return fmt.Errorf("revoke %q: %w: %d of %d nodes took it, and %d must: the holder may go on: mend these, and do it again: %w",
+		return fmt.Errorf("revoke %q: %w: %d of %d nodes took it, and %d must: the holder may go on: fix these, and do it again: %w",
 			r.Key, fault.ErrNoQuorum, r.Took, len(v.graves), r.Need, why)
 	}
 }

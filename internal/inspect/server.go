@@ -87,14 +87,14 @@ func (t *target) checkRole() {
 			"# give clients its master "+master+" in its place; or, if it is to be a node of its own:",
 			t.redis("replicaof", "no", "one"))
 	case replicas > 0 && t.exam.Replicated == 0:
-		mend := []string{"# let votes wait for the replicas: --replicated " + fmt.Sprint(replicas) + "; or detach them:"}
+		fix := []string{"# let votes wait for the replicas: --replicated " + fmt.Sprint(replicas) + "; or detach them:"}
 		for i := range replicas {
 			of := fields(strings.ReplaceAll(t.info[fmt.Sprintf("slave%d", i)], ",", "\n"), "=")
 			if of["ip"] != "" {
-				mend = append(mend, fmt.Sprintf("redis-cli -h %s -p %s replicaof no one", of["ip"], of["port"]))
+				fix = append(fix, fmt.Sprintf("redis-cli -h %s -p %s replicaof no one", of["ip"], of["port"]))
 			}
 		}
-		t.find("role", Warning, Seen{"replicas": replicas}, "a replica that is promoted has forgotten votes", mend...)
+		t.find("role", Warning, Seen{"replicas": replicas}, "a replica that is promoted has forgotten votes", fix...)
 	}
 }
 
@@ -169,9 +169,9 @@ func (t *target) checkPersistence() {
 	saves, _, told := t.config("save")
 	switch seen := (Seen{"aof_enabled": t.info["aof_enabled"], "aof_last_write_status": t.info["aof_last_write_status"], "rdb_last_bgsave_status": t.info["rdb_last_bgsave_status"]}); {
 	case t.info["aof_last_write_status"] == "err":
-		t.find("persistence", Unfit, seen, "it cannot write its append-only file, and refuses locks (MISCONF)", "# mend its disk: it tries again by itself")
+		t.find("persistence", Unfit, seen, "it cannot write its append-only file, and refuses locks (MISCONF)", "# fix its disk: it tries again by itself")
 	case t.info["rdb_last_bgsave_status"] == "err" && (stops == "yes" && saves != "" || !told):
-		t.find("persistence", Unfit, seen, "it cannot write its snapshots, and refuses locks (MISCONF)", "# mend its disk; then:", t.redis("bgsave"))
+		t.find("persistence", Unfit, seen, "it cannot write its snapshots, and refuses locks (MISCONF)", "# fix its disk; then:", t.redis("bgsave"))
 	case t.exam.Durable && !aof:
 		t.find("persistence", Unfit, seen, "durable votes want an append-only file: without one it has no vote", on, alsoInFile)
 	case !aof && !t.exam.RestartGuard:

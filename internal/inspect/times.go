@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 )
 
 // farOff is an offset of a clock that fences and people would notice.
@@ -37,13 +37,13 @@ func (t *target) checkClock() {
 // checkOffsets compares the nodes' clocks with their median.
 func (e *exam) checkOffsets() {
 	now := e.clock.Now()
-	var all []clockdrift.Bounds
+	var all []nodeclock.Bounds
 	for _, t := range e.targets {
 		if offset, ok := t.trial.clock.Offset(now); ok {
 			all = append(all, offset)
 		}
 	}
-	median, ok := clockdrift.Median(all)
+	median, ok := nodeclock.Median(all)
 	if !ok {
 		return
 	}
@@ -98,7 +98,7 @@ func (t *target) checkSpikes(limit time.Duration) {
 		name, worst := event.Elems[0].Str, time.Duration(event.Elems[3].Int)*time.Millisecond
 		if worst > limit {
 			t.find("latency", Warning, Seen{"event": name, "worst_s": worst.Seconds(), "latest": time.Unix(event.Elems[1].Int, 0).UTC().Format(time.RFC3339), "node_timeout_s": limit.Seconds()},
-				"it answered nobody for longer than the node time-out", "# see LATENCY DOCTOR and SLOWLOG GET for what did it; when that is mended:", t.redis("latency", "reset", name))
+				"it answered nobody for longer than the node time-out", "# see LATENCY DOCTOR and SLOWLOG GET for what did it; when that is fixed:", t.redis("latency", "reset", name))
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
@@ -25,8 +25,8 @@ type trial struct {
 	longest  time.Duration // without an answer to what was asked
 	silent   time.Time     // since when there is none, if the last one is missing
 	pings    []time.Duration
-	clock    *clockdrift.Estimator
-	steps    []clockdrift.Bounds
+	clock    *nodeclock.Estimator
+	steps    []nodeclock.Bounds
 	shows    bool // it tells its time
 }
 
@@ -64,7 +64,7 @@ func (t *target) readClock(ctx context.Context, times int, within time.Duration)
 			t.replies["TIME"] = replies[0]
 			return nil
 		}
-		if step, stepped := t.trial.clock.Add(clockdrift.Sample{Sent: sent, Received: received, Node: shown}); stepped {
+		if step, stepped := t.trial.clock.Add(nodeclock.Sample{Sent: sent, Received: received, Node: shown}); stepped {
 			t.trial.steps = append(t.trial.steps, step)
 		}
 		t.trial.pings = append(t.trial.pings, received.Sub(sent))

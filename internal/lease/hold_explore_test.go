@@ -19,7 +19,7 @@ import (
 
 // tick is the allowance for drift where its factor is 0: a lease ends a tick before the key would at a node whose clock
 // is right.
-const tick = clockdrift.Fixed
+const tick = 2 * time.Millisecond
 
 // A task says what a world may contain. Delays are never bounded.
 //

@@ -54,7 +54,7 @@ func (s *searcher) revoking(w *situation) {
 
 // forgets is when the node lets go of its key.
 func (s *searcher) forgets(node *server) clockdrift.Instant {
-	return present.Add(clockdrift.Fixed * time.Duration(node.life-node.age))
+	return present.Add(tick * time.Duration(node.life-node.age))
 }
 
 // keeps lets the tombstone at a node last until the lease has ended.

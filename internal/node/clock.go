@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -19,7 +20,7 @@ import (
 // With a [gate.Clock], TIME follows all votes. A timer reads the clock when nothing else does, so that an
 // idle time hides no step.
 type clock struct {
-	estimator *clockdrift.Estimator
+	estimator *nodeclock.Estimator
 	due       clockdrift.Instant // the next reading
 	silent    bool               // the node does not tell its time
 	fast      bool               // a drift beyond the leases' allowance was reported
@@ -39,7 +40,7 @@ func (n *Node) onTime(reply driver.Reply, sent, received clockdrift.Instant) gat
 	n.mu.Lock()
 	n.clock.silent, n.clock.due = protocol.Says(reply, "NOPERM") || protocol.Says(reply, "ERR"), sent.Add(clockPeriod)
 	if ok {
-		r.Forward = n.compare(clockdrift.Sample{Sent: sent, Received: received, Node: shown})
+		r.Forward = n.compare(nodeclock.Sample{Sent: sent, Received: received, Node: shown})
 		if n.gates.ReadsClock() {
 			n.clock.read = received
 			if n.clock.timer == nil && !n.closed {
@@ -111,7 +112,7 @@ func (n *Node) watchClock() {
 
 // compare takes a sample in, and reports whether the clock was set forward since the last sample. n.mu is
 // held.
-func (n *Node) compare(s clockdrift.Sample) (forward bool) {
+func (n *Node) compare(s nodeclock.Sample) (forward bool) {
 	step, stepped := n.clock.estimator.Add(s)
 	if stepped {
 		n.note(fault.NodeClockStepped, stepError(step))
@@ -121,7 +122,7 @@ func (n *Node) compare(s clockdrift.Sample) (forward bool) {
 	if low, high, ok := n.clock.estimator.Drift(); ok && !n.clock.fast && (low > limit || high < -limit) {
 		n.clock.fast = true
 		n.note(fault.NodeClockDrifts, fmt.Errorf(
-			"its clock runs %.0f to %.0f ppm faster than ours; leases allow for %.0f either way: mend the clock, or raise WithDriftFactor",
+			"its clock runs %.0f to %.0f ppm faster than ours; leases allow for %.0f either way: fix the clock, or raise WithDriftFactor",
 			low, high, n.set.Drift*1e6))
 	}
 	return step.Low > 0
@@ -130,7 +131,7 @@ func (n *Node) compare(s clockdrift.Sample) (forward bool) {
 // worthTelling is the drift that no clock under NTP has, which slews by half as much.
 const worthTelling = 500e-6
 
-func stepError(step clockdrift.Bounds) error {
+func stepError(step nodeclock.Bounds) error {
 	switch {
 	case step.Low > 0:
 		return fmt.Errorf("its clock was set forward by %v to %v, so keys may have expired early there (see WithClockGuard): let a time service slew it", gate.Round(step.Low), gate.Round(step.High))

@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/subscription"
 )
@@ -50,7 +51,7 @@ type Node struct {
 func newNode(s *Set, index int, n driver.Node) *Node {
 	made := &Node{Index: index, Driver: n.Driver, set: s, name: n.Name}
 	made.trims.node = made
-	made.clock.estimator, _ = clockdrift.NewEstimator(clockdrift.DefaultRate) // whose rate is valid
+	made.clock.estimator, _ = nodeclock.New(nodeclock.DefaultRate) // whose rate is valid
 	var guard *gate.Clock
 	if s.ClockGuard > 0 {
 		guard = &gate.Clock{Longest: s.ClockGuard, Drift: s.Drift}

@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/gate"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
@@ -105,15 +106,15 @@ func (s *Set) synchronize() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	offsets := s.offsets(s.Clock.Now())
-	if median, _ := clockdrift.Median(offsets); len(offsets) >= s.Quorum {
+	if median, _ := nodeclock.Median(offsets); len(offsets) >= s.Quorum {
 		s.offset.Store(int64(median.Mid()))
 		s.known.Store(true)
 	}
 }
 
 // offsets are those of the clocks that were read.
-func (s *Set) offsets(now clockdrift.Instant) []clockdrift.Bounds {
-	offsets := make([]clockdrift.Bounds, 0, len(s.Nodes))
+func (s *Set) offsets(now clockdrift.Instant) []nodeclock.Bounds {
+	offsets := make([]nodeclock.Bounds, 0, len(s.Nodes))
 	for _, n := range s.Nodes {
 		n.mu.Lock()
 		if offset, ok := n.clock.estimator.Offset(now); ok {

@@ -3,7 +3,7 @@ package node
 import (
 	"time"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 )
 
 // Stats are the state of a node at one moment.
@@ -17,7 +17,7 @@ type Stats struct {
 	Queue, InFlight     int // requests, batches
 	Behind              int // requests behind another of their key
 	Trip                time.Duration
-	Offset              clockdrift.Bounds // of its wall clock to ours
+	Offset              nodeclock.Bounds // of its wall clock to ours
 	OffsetKnown         bool
 	DriftLow, DriftHigh float64 // in parts per million
 	DriftKnown          bool
@@ -46,7 +46,7 @@ func (n *Node) Stats() Stats {
 	}
 	if offset, ok := n.clock.estimator.Offset(now); ok {
 		ours := time.Duration(wall.UnixNano() - int64(now))
-		s.Offset, s.OffsetKnown = clockdrift.Bounds{Low: offset.Low - ours, High: offset.High - ours}, true
+		s.Offset, s.OffsetKnown = nodeclock.Bounds{Low: offset.Low - ours, High: offset.High - ours}, true
 	}
 	s.DriftLow, s.DriftHigh, s.DriftKnown = n.clock.estimator.Drift()
 	return s

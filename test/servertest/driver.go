@@ -70,8 +70,16 @@ func Expect(t testing.TB, d driver.Driver, want string, args ...string) {
 	}
 }
 
+// Driver is what the drivers of this project are.
+type Driver interface {
+	driver.Driver
+	driver.Subscriber
+	driver.Renewer
+	io.Closer
+}
+
 // Open opens the driver of a URL, and closes it at the end.
-func Open(t testing.TB, open func(urls ...string) ([]driver.Node, error), url string) driver.Driver {
+func Open(t testing.TB, open func(urls ...string) ([]driver.Node, error), url string) Driver {
 	t.Helper()
 	nodes, err := open(url)
 	if err != nil {
@@ -81,9 +89,9 @@ func Open(t testing.TB, open func(urls ...string) ([]driver.Node, error), url st
 }
 
 // Closing closes the driver at the end.
-func Closing[D driver.Driver](t testing.TB, d D) D {
+func Closing(t testing.TB, d driver.Driver) Driver {
 	t.Cleanup(func() { Close(t, d) })
-	return d
+	return d.(Driver)
 }
 
 // Close closes the driver.

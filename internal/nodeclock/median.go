@@ -1,4 +1,4 @@
-package clockdrift
+package nodeclock
 
 import (
 	"slices"

@@ -1,8 +1,10 @@
-package clockdrift
+package nodeclock
 
 import (
 	"math"
 	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
 // leases are the leases that a node's clock must not end early.
@@ -11,17 +13,17 @@ type leases struct {
 	factor            float64
 }
 
-// counted is the unit in which a server counts a key's time to live; [Fixed] has room for it.
+// counted is the unit in which a server counts a key's time to live; [clockdrift.Allowance] has room for it.
 const counted = time.Millisecond
 
 // allows is by how much the node's clock may gain on ours in this time without ending any lease early at the
 // node: the drift allowance of the shortest lease that the time may be most of.
 func (l *leases) allows(d time.Duration) time.Duration {
-	return Allowance(max(d, l.shortest), l.factor) - counted
+	return clockdrift.Allowance(max(d, l.shortest), l.factor) - counted
 }
 
 // Guard makes the estimator keep readings for so long that [Estimator.Excess] can tell whether the node's
-// clock ended leases early, between the shortest and the longest lease, of which [Allowance] takes off this
+// clock ended leases early, between the shortest and the longest lease, of which [clockdrift.Allowance] takes off this
 // factor. Call it before the first sample.
 func (e *Estimator) Guard(shortest, longest time.Duration, factor float64) {
 	e.leases = leases{min(shortest, longest), longest, factor}
@@ -44,7 +46,7 @@ func (e *Estimator) Period() time.Duration {
 //
 // Excess assumes: between two kept readings the clock drifts by at most the estimator's rate, and is set in
 // one direction only. A clock that is set and set back between two readings is not seen.
-func (e *Estimator) Excess() (excess time.Duration, lasts Instant) {
+func (e *Estimator) Excess() (excess time.Duration, lasts clockdrift.Instant) {
 	v := e.last
 	excess = math.MinInt64
 	for i := range e.readings {
@@ -58,11 +60,10 @@ func (e *Estimator) Excess() (excess time.Duration, lasts Instant) {
 		}
 		r := &e.readings[i]
 		gap := max(0, next.received.Sub(r.sent))
-		lowest := time.Duration(sub(int64(min(r.floor, next.floor)), e.spread(0, Instant(gap))))
-		allowed := int64(e.leases.allows(age))
-		over := sub(sub(int64(v.ceiling), int64(lowest)), allowed)
-		excess = max(excess, time.Duration(over))
-		if sub(sub(int64(v.floor), int64(lowest)), allowed) > 0 {
+		lowest := sub(min(r.floor, next.floor), e.spread(0, clockdrift.Instant(gap)))
+		allowed := e.leases.allows(age)
+		excess = max(excess, sub(sub(v.ceiling, lowest), allowed))
+		if sub(sub(v.floor, lowest), allowed) > 0 {
 			lasts = max(lasts, next.received.Add(e.leases.longest))
 		}
 	}

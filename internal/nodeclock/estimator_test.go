@@ -1,4 +1,4 @@
-package clockdrift_test
+package nodeclock_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 )
 
 const (
@@ -18,8 +19,14 @@ const (
 
 // A node's clock that is five hours ahead of when our clock was made, and then is
 // stepped by a minute.
+// The ends of a clock's range.
+const (
+	first = clockdrift.Instant(math.MinInt64)
+	last  = clockdrift.Instant(math.MaxInt64)
+)
+
 func ExampleEstimator() {
-	estimator, err := clockdrift.NewEstimator(clockdrift.DefaultRate)
+	estimator, err := nodeclock.New(nodeclock.DefaultRate)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -27,7 +34,7 @@ func ExampleEstimator() {
 	ahead := 5 * time.Hour
 	for i := range clockdrift.Instant(60) {
 		sent := i * second
-		estimator.Add(clockdrift.Sample{
+		estimator.Add(nodeclock.Sample{
 			Sent:     sent,
 			Received: sent + 2*millisecond,
 			Node:     time.Unix(0, int64(sent+millisecond)).Add(ahead),
@@ -39,7 +46,7 @@ func ExampleEstimator() {
 	fmt.Printf("ahead by %v ± %v\n", offset.Mid().Round(10*time.Microsecond), (offset.Width() / 2).Round(time.Millisecond))
 	fmt.Printf("drift between %.0f and %.0f ppm\n", low, high)
 
-	step, stepped := estimator.Add(clockdrift.Sample{
+	step, stepped := estimator.Add(nodeclock.Sample{
 		Sent:     now,
 		Received: now + 2*millisecond,
 		Node:     time.Unix(0, int64(now+millisecond)).Add(ahead + time.Minute),
@@ -51,9 +58,9 @@ func ExampleEstimator() {
 	// stepped: true, by 1m0s
 }
 
-func newEstimator(t *testing.T) *clockdrift.Estimator {
+func newEstimator(t *testing.T) *nodeclock.Estimator {
 	t.Helper()
-	estimator, err := clockdrift.NewEstimator(clockdrift.DefaultRate)
+	estimator, err := nodeclock.New(nodeclock.DefaultRate)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,13 +68,13 @@ func newEstimator(t *testing.T) *clockdrift.Estimator {
 }
 
 // sample is one of a node's clock that shows node at some moment of the round trip.
-func sample(sent, received clockdrift.Instant, node time.Duration) clockdrift.Sample {
-	return clockdrift.Sample{Sent: sent, Received: received, Node: time.Unix(0, int64(node))}
+func sample(sent, received clockdrift.Instant, node time.Duration) nodeclock.Sample {
+	return nodeclock.Sample{Sent: sent, Received: received, Node: time.Unix(0, int64(node))}
 }
 
 func TestEstimatorRate(t *testing.T) {
 	for _, rate := range []float64{0, -0.001, 1, 2, math.NaN(), math.Inf(1)} {
-		_, err := clockdrift.NewEstimator(rate)
+		_, err := nodeclock.New(rate)
 		if err == nil || !strings.Contains(err.Error(), "not between 0 and 1") {
 			t.Errorf("an estimator with rate %v: %v, want an error that says what it may be", rate, err)
 		}
@@ -78,58 +85,58 @@ func TestOffset(t *testing.T) {
 	const hour = time.Hour
 	for _, tt := range []struct {
 		name    string
-		samples []clockdrift.Sample
+		samples []nodeclock.Sample
 		at      clockdrift.Instant
-		want    clockdrift.Bounds
+		want    nodeclock.Bounds
 	}{
 		{
 			"one round trip of 2ms: the offset within 1ms either way, and TIME's microsecond",
-			[]clockdrift.Sample{sample(0, 2*millisecond, hour+time.Millisecond)},
+			[]nodeclock.Sample{sample(0, 2*millisecond, hour+time.Millisecond)},
 			0,
 			// 2ms away from the reply the lower bound has grown by 0.001 of that.
-			clockdrift.Bounds{Low: hour - time.Millisecond - 2001, High: hour + time.Millisecond + time.Microsecond + 1},
+			nodeclock.Bounds{Low: hour - time.Millisecond - 2001, High: hour + time.Millisecond + time.Microsecond + 1},
 		},
 		{
 			"the best of two is the shorter round trip",
-			[]clockdrift.Sample{
+			[]nodeclock.Sample{
 				sample(0, 100*millisecond, hour+time.Millisecond),
 				sample(second, second+10*microsecond, hour+time.Second),
 			},
 			second + 10*microsecond,
-			clockdrift.Bounds{Low: hour - 10*time.Microsecond - 1, High: hour + time.Microsecond + 10 + 1},
+			nodeclock.Bounds{Low: hour - 10*time.Microsecond - 1, High: hour + time.Microsecond + 10 + 1},
 		},
 		{
 			"two that overlap by half leave the overlap",
-			[]clockdrift.Sample{
+			[]nodeclock.Sample{
 				sample(0, 2*millisecond, hour), // it answered at once, or 2ms slow
 				sample(2*millisecond, 4*millisecond, hour+4*time.Millisecond-time.Microsecond), // at once 2ms fast, or at the end
 			},
 			2 * millisecond,
-			clockdrift.Bounds{Low: hour - time.Microsecond - 2001, High: hour + time.Microsecond + 2001},
+			nodeclock.Bounds{Low: hour - time.Microsecond - 2001, High: hour + time.Microsecond + 2001},
 		},
 		{
 			"an hour later the bounds have grown by 3.6s either way",
-			[]clockdrift.Sample{sample(0, 0, hour)},
+			[]nodeclock.Sample{sample(0, 0, hour)},
 			3600 * second,
-			clockdrift.Bounds{Low: hour - 3600*time.Millisecond - 1, High: hour + 3600*time.Millisecond + time.Microsecond + 1},
+			nodeclock.Bounds{Low: hour - 3600*time.Millisecond - 1, High: hour + 3600*time.Millisecond + time.Microsecond + 1},
 		},
 		{
 			"a sample that overtook another is left out",
-			[]clockdrift.Sample{sample(0, second, hour), sample(second/2, second+1, 9*hour)},
+			[]nodeclock.Sample{sample(0, second, hour), sample(second/2, second+1, 9*hour)},
 			second,
-			clockdrift.Bounds{Low: hour - time.Second - 1, High: hour + time.Microsecond + time.Millisecond + 1},
+			nodeclock.Bounds{Low: hour - time.Second - 1, High: hour + time.Microsecond + time.Millisecond + 1},
 		},
 		{
 			"and so is one that arrived before it left",
-			[]clockdrift.Sample{sample(0, 0, hour), sample(second, second-1, 9*hour)},
+			[]nodeclock.Sample{sample(0, 0, hour), sample(second, second-1, 9*hour)},
 			0,
-			clockdrift.Bounds{Low: hour - 1, High: hour + time.Microsecond + 1},
+			nodeclock.Bounds{Low: hour - 1, High: hour + time.Microsecond + 1},
 		},
 		{
 			"after a step only what came since counts",
-			[]clockdrift.Sample{sample(0, 0, hour), sample(second, second, 2*hour+time.Second)},
+			[]nodeclock.Sample{sample(0, 0, hour), sample(second, second, 2*hour+time.Second)},
 			second,
-			clockdrift.Bounds{Low: 2*hour - 1, High: 2*hour + time.Microsecond + 1},
+			nodeclock.Bounds{Low: 2*hour - 1, High: 2*hour + time.Microsecond + 1},
 		},
 	} {
 		estimator := newEstimator(t)
@@ -183,7 +190,7 @@ func TestStep(t *testing.T) {
 		if stepped && (step.Low > tt.jump || step.High < tt.jump || step.Width() > 7*time.Millisecond) {
 			t.Errorf("%s: the step is told to be %v to %v, want bounds around %v", tt.name, step.Low, step.High, tt.jump)
 		}
-		if !stepped && step != (clockdrift.Bounds{}) {
+		if !stepped && step != (nodeclock.Bounds{}) {
 			t.Errorf("%s: there was no step, of %v to %v", tt.name, step.Low, step.High)
 		}
 	}
@@ -252,7 +259,7 @@ func TestClockBeyondTheRangeStandsAtItsEnd(t *testing.T) {
 		{year: 200_000, want: last},
 	} {
 		estimator := newEstimator(t)
-		estimator.Add(clockdrift.Sample{Node: time.Date(tt.year, time.January, 1, 0, 0, 0, 0, time.UTC)})
+		estimator.Add(nodeclock.Sample{Node: time.Date(tt.year, time.January, 1, 0, 0, 0, 0, time.UTC)})
 		offset, _ := estimator.Offset(0)
 		if off := clockdrift.Instant(offset.Mid()).Sub(tt.want); off < -time.Microsecond || off > time.Microsecond {
 			t.Errorf("a clock in the year %d has the offset %v to %v, want about %v", tt.year, offset.Low, offset.High, tt.want)
@@ -270,9 +277,9 @@ func TestEstimatorWithClocksThatAreOutOfRange(t *testing.T) {
 		time.Unix(-math.MaxInt64/int64(time.Second), 0),
 	} {
 		estimator := newEstimator(t)
-		estimator.Add(clockdrift.Sample{Sent: first, Received: first, Node: node})
-		estimator.Add(clockdrift.Sample{Sent: 0, Received: second, Node: node})
-		estimator.Add(clockdrift.Sample{Sent: last, Received: last, Node: node})
+		estimator.Add(nodeclock.Sample{Sent: first, Received: first, Node: node})
+		estimator.Add(nodeclock.Sample{Sent: 0, Received: second, Node: node})
+		estimator.Add(nodeclock.Sample{Sent: last, Received: last, Node: node})
 		if offset, ok := estimator.Offset(second); !ok || offset.Low > offset.High {
 			t.Errorf("a clock that shows %v has the offset %v to %v, %t", node, int64(offset.Low), int64(offset.High), ok)
 		}
@@ -283,7 +290,7 @@ func TestEstimatorWithClocksThatAreOutOfRange(t *testing.T) {
 }
 
 func BenchmarkEstimatorAdd(b *testing.B) {
-	estimator, err := clockdrift.NewEstimator(clockdrift.DefaultRate)
+	estimator, err := nodeclock.New(nodeclock.DefaultRate)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,9 +1,11 @@
-package clockdrift
+package nodeclock
 
 import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
 const (
@@ -29,9 +31,9 @@ const (
 // Sample is one reading of a node's clock by TIME, and between which two moments
 // of ours it was taken.
 type Sample struct {
-	Sent     Instant   // before TIME left: may be early ([Clock.Now]), never late
-	Received Instant   // after its reply arrived: may be late, never early ([Clock.Fresh])
-	Node     time.Time // what it said: time.Unix(seconds, microseconds*1000)
+	Sent     clockdrift.Instant // before TIME left: may be early ([clockdrift.Clock.Now]), never late
+	Received clockdrift.Instant // after its reply arrived: may be late, never early ([clockdrift.Clock.Fresh])
+	Node     time.Time          // what it said: time.Unix(seconds, microseconds*1000)
 }
 
 // Estimator tells from samples how a node's clock stands to ours, with bounds that
@@ -61,9 +63,9 @@ type Sample struct {
 // It reads no clock, starts nothing, and is not safe for concurrent use.
 type Estimator struct {
 	rate     float64
-	readings []reading // oldest first, without a step between them
-	began    Instant   // when the first of this history had arrived
-	last     reading   // of the last sample
+	readings []reading          // oldest first, without a step between them
+	began    clockdrift.Instant // when the first of this history had arrived
+	last     reading            // of the last sample
 	leases   leases
 }
 
@@ -71,18 +73,18 @@ type Estimator struct {
 // floor when the reply arrived, if the node answered at the last moment, and at most ceiling
 // when the request left, if it answered at the first. The two may be of two samples.
 type reading struct {
-	sent, received Instant // of floor
+	sent, received clockdrift.Instant // of floor
 	floor          time.Duration
-	left           Instant // of ceiling
+	left           clockdrift.Instant // of ceiling
 	ceiling        time.Duration
 }
 
-// NewEstimator returns an estimator for one node's clock. The rate is how far the
+// New returns an estimator for one node's clock. The rate is how far the
 // speeds of the two clocks may differ, as a share: [DefaultRate] is 0.001. What
 // goes beyond it is a step. A rate that is not between 0 and 1 is an error.
-func NewEstimator(rate float64) (*Estimator, error) {
+func New(rate float64) (*Estimator, error) {
 	if !(rate > 0 && rate < 1) { // this way round NaN is refused too
-		return nil, fmt.Errorf("clockdrift: rate %v is not between 0 and 1, such as 0.001 for 1000 ppm", rate)
+		return nil, fmt.Errorf("nodeclock: rate %v is not between 0 and 1, such as 0.001 for 1000 ppm", rate)
 	}
 	return &Estimator{rate: rate}, nil
 }
@@ -108,8 +110,8 @@ func (e *Estimator) Add(s Sample) (step Bounds, stepped bool) {
 		// The offset now, less what the offset would be had nothing but drift
 		// happened; the farthest apart at the two ends of the round trip.
 		step = Bounds{
-			Low:  time.Duration(sub(int64(r.floor), int64(e.bounds(r.received).High))),
-			High: time.Duration(sub(int64(r.ceiling), int64(e.bounds(r.sent).Low))),
+			Low:  sub(r.floor, e.bounds(r.received).High),
+			High: sub(r.ceiling, e.bounds(r.sent).Low),
 		}
 		stepped = step.Low > 0 || step.High < 0
 	}
@@ -129,7 +131,7 @@ func (e *Estimator) Add(s Sample) (step Bounds, stepped bool) {
 
 // keep takes in a reading that contradicts no other.
 func (e *Estimator) keep(r reading) {
-	grid := Instant(e.spacing())
+	grid := clockdrift.Instant(e.spacing())
 	if newest := &e.readings[len(e.readings)-1]; r.received/grid <= newest.received/grid {
 		newest.sharpen(r)
 		return
@@ -191,22 +193,22 @@ func (e *Estimator) horizon() time.Duration { return max(window, e.leases.longes
 //
 //	time.Unix(0, int64(at)+int64(offset))
 //
-// Offsets of nodes compare with each other when they are by the same [Clock] and
+// Offsets of nodes compare with each other when they are by the same [clockdrift.Clock] and
 // for the same moment. The bounds grow with the distance from the samples; ok is
 // false before the first. A node's clock that is beyond the year 2262 or before
 // 1678 counts as standing there.
-func (e *Estimator) Offset(at Instant) (offset Bounds, ok bool) {
+func (e *Estimator) Offset(at clockdrift.Instant) (offset Bounds, ok bool) {
 	if len(e.readings) == 0 {
 		return Bounds{}, false
 	}
 	return e.bounds(at), true
 }
 
-func (e *Estimator) bounds(at Instant) Bounds {
+func (e *Estimator) bounds(at clockdrift.Instant) Bounds {
 	b := Bounds{Low: math.MinInt64, High: math.MaxInt64}
 	for _, r := range e.readings {
-		b.Low = max(b.Low, time.Duration(sub(int64(r.floor), e.spread(at, r.received))))
-		b.High = min(b.High, time.Duration(add(int64(r.ceiling), e.spread(at, r.left))))
+		b.Low = max(b.Low, sub(r.floor, e.spread(at, r.received)))
+		b.High = min(b.High, add(r.ceiling, e.spread(at, r.left)))
 	}
 	return b
 }
@@ -223,14 +225,14 @@ func (e *Estimator) Drift() (low, high float64, ok bool) {
 	}
 	begin, end, span := e.bounds(first), e.bounds(last), float64(last.Sub(first))
 	slope := func(from, to time.Duration) float64 {
-		share := float64(sub(int64(to), int64(from))) / span
+		share := float64(sub(to, from)) / span
 		return 1e6 * min(max(share, -e.rate), e.rate)
 	}
 	return slope(begin.High, end.Low), slope(begin.Low, end.High), true
 }
 
 // span is over what time drift is told.
-func (e *Estimator) span() (first, last Instant, ok bool) {
+func (e *Estimator) span() (first, last clockdrift.Instant, ok bool) {
 	if len(e.readings) == 0 {
 		return 0, 0, false
 	}
@@ -244,13 +246,13 @@ func (e *Estimator) span() (first, last Instant, ok bool) {
 }
 
 // spread is by how much an offset can change between two moments, rounded up.
-func (e *Estimator) spread(a, b Instant) int64 {
+func (e *Estimator) spread(a, b clockdrift.Instant) time.Duration {
 	apart := max(a, b).Sub(min(a, b))
-	return add(int64(float64(apart)*e.rate), 1)
+	return add(time.Duration(float64(apart)*e.rate), 1)
 }
 
 // sinceEpoch is t as an Instant of the node's clock, whose origin is the Unix epoch.
-func sinceEpoch(t time.Time) Instant {
+func sinceEpoch(t time.Time) clockdrift.Instant {
 	const most = math.MaxInt64 / int64(time.Second)
 	switch seconds := t.Unix(); {
 	case seconds >= most:
@@ -258,5 +260,5 @@ func sinceEpoch(t time.Time) Instant {
 	case seconds <= -most:
 		return math.MinInt64
 	}
-	return Instant(t.UnixNano())
+	return clockdrift.Instant(t.UnixNano())
 }

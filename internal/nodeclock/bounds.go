@@ -1,6 +1,10 @@
-package clockdrift
+package nodeclock
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/clockdrift"
+)
 
 // Bounds says that a duration lies between Low and High, both included.
 type Bounds struct {
@@ -16,5 +20,10 @@ func (b Bounds) Mid() time.Duration {
 
 // Width is High - Low, or the longest Duration if that is out of range.
 func (b Bounds) Width() time.Duration {
-	return time.Duration(sub(int64(b.High), int64(b.Low)))
+	return sub(b.High, b.Low)
 }
+
+// sub returns a - b, and add a + b, or the longest Duration of its sign if that is out of range.
+func sub(a, b time.Duration) time.Duration { return clockdrift.Instant(a).Sub(clockdrift.Instant(b)) }
+
+func add(a, b time.Duration) time.Duration { return time.Duration(clockdrift.Instant(a).Add(b)) }

@@ -1,4 +1,4 @@
-package clockdrift_test
+package nodeclock_test
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 )
 
 // A wander is a node's clock that drifts within the rate and is set now and then.
@@ -29,9 +30,9 @@ func (w *wander) off(at clockdrift.Instant) time.Duration {
 	return t.off + time.Duration(float64(at-t.at)*t.rate)
 }
 
-func (w *wander) sample(sent, read, received clockdrift.Instant) clockdrift.Sample {
+func (w *wander) sample(sent, read, received clockdrift.Instant) nodeclock.Sample {
 	node := time.Unix(0, int64(read)).Add(time.Hour + w.off(read)).Truncate(time.Microsecond)
-	return clockdrift.Sample{Sent: sent, Received: received, Node: node}
+	return nodeclock.Sample{Sent: sent, Received: received, Node: node}
 }
 
 // newWander is a clock that is set so many times: forward alone, or back as well.
@@ -141,23 +142,23 @@ func FuzzExcess(f *testing.F) {
 
 func TestExcess(t *testing.T) {
 	const hour = time.Hour
-	at := func(when clockdrift.Instant, trip, step time.Duration) clockdrift.Sample {
+	at := func(when clockdrift.Instant, trip, step time.Duration) nodeclock.Sample {
 		return sample(when, when.Add(trip), hour+time.Duration(when)+trip/2+step)
 	}
 	for _, tt := range []struct {
 		name    string
-		samples []clockdrift.Sample
+		samples []nodeclock.Sample
 		excess  bool
 		lasts   clockdrift.Instant
 	}{
-		{"one sharp sample", []clockdrift.Sample{at(0, time.Millisecond, 0)}, false, 0},
-		{"a sample that took longer than the allowance", []clockdrift.Sample{at(0, time.Millisecond, 0), at(second, 300*time.Millisecond, 0)}, true, 0},
-		{"that was read once more", []clockdrift.Sample{at(0, time.Millisecond, 0), at(second, 300*time.Millisecond, 0), at(second*3/2, time.Millisecond, 0)}, false, 0},
-		{"readings a period apart", []clockdrift.Sample{at(0, 0, 0), at(12*second, 0, 0), at(24*second, 0, 0)}, false, 0},
-		{"five idle minutes", []clockdrift.Sample{at(0, 0, 0), at(300*second, 0, 0)}, true, 310 * second},
-		{"five idle minutes, until the longest lease has passed", []clockdrift.Sample{at(0, 0, 0), at(300*second, 0, 0), at(305*second, 0, 0), at(311*second, 0, 0)}, false, 0},
-		{"a step within the allowance", []clockdrift.Sample{at(0, 0, 0), at(second, 50*time.Millisecond, 30*time.Millisecond)}, false, 0},
-		{"small steps that add up", []clockdrift.Sample{
+		{"one sharp sample", []nodeclock.Sample{at(0, time.Millisecond, 0)}, false, 0},
+		{"a sample that took longer than the allowance", []nodeclock.Sample{at(0, time.Millisecond, 0), at(second, 300*time.Millisecond, 0)}, true, 0},
+		{"that was read once more", []nodeclock.Sample{at(0, time.Millisecond, 0), at(second, 300*time.Millisecond, 0), at(second*3/2, time.Millisecond, 0)}, false, 0},
+		{"readings a period apart", []nodeclock.Sample{at(0, 0, 0), at(12*second, 0, 0), at(24*second, 0, 0)}, false, 0},
+		{"five idle minutes", []nodeclock.Sample{at(0, 0, 0), at(300*second, 0, 0)}, true, 310 * second},
+		{"five idle minutes, until the longest lease has passed", []nodeclock.Sample{at(0, 0, 0), at(300*second, 0, 0), at(305*second, 0, 0), at(311*second, 0, 0)}, false, 0},
+		{"a step within the allowance", []nodeclock.Sample{at(0, 0, 0), at(second, 50*time.Millisecond, 30*time.Millisecond)}, false, 0},
+		{"small steps that add up", []nodeclock.Sample{
 			at(0, 50*time.Millisecond, 0), at(second, 50*time.Millisecond, 17*time.Millisecond),
 			at(2*second, 50*time.Millisecond, 34*time.Millisecond), at(3*second, 50*time.Millisecond, 52*time.Millisecond),
 		}, true, 0},

@@ -1,4 +1,4 @@
-package clockdrift_test
+package nodeclock_test
 
 import (
 	"math/rand/v2"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 )
 
 // nodeClock is a simulated clock whose speed changes at will within the rate. Its
@@ -35,7 +36,7 @@ func (c *nodeClock) read() time.Time {
 	return time.Unix(0, int64(c.now)+int64(c.base)+down).Truncate(time.Microsecond)
 }
 
-func (c *nodeClock) within(offset clockdrift.Bounds) bool {
+func (c *nodeClock) within(offset nodeclock.Bounds) bool {
 	return int64(offset.Low-c.base)*1_000_000 <= c.drift && c.drift <= int64(offset.High-c.base)*1_000_000
 }
 
@@ -77,7 +78,7 @@ func FuzzEstimator(f *testing.F) {
 			reading := node.read()
 			node.pass(back)
 
-			step, stepped := estimator.Add(clockdrift.Sample{Sent: sent, Received: node.now, Node: reading})
+			step, stepped := estimator.Add(nodeclock.Sample{Sent: sent, Received: node.now, Node: reading})
 			if stepped != (jump != 0) {
 				t.Fatalf("sample %d, after a step of %v: told as a step: %t", i, jump, stepped)
 			}

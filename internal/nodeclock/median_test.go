@@ -1,4 +1,4 @@
-package clockdrift_test
+package nodeclock_test
 
 import (
 	"fmt"
@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/internal/nodeclock"
 )
 
 func ExampleMedian() {
 	const year = 365 * 24 * time.Hour
-	median, _ := clockdrift.Median([]clockdrift.Bounds{
+	median, _ := nodeclock.Median([]nodeclock.Bounds{
 		{Low: 3 * time.Millisecond, High: 5 * time.Millisecond},
 		{Low: -30 * year, High: -30 * year}, // a node whose battery is flat
 		{Low: 4 * time.Millisecond, High: 8 * time.Millisecond},
@@ -23,16 +24,16 @@ func ExampleMedian() {
 }
 
 func ExampleBounds_Mid() {
-	offset := clockdrift.Bounds{Low: 3 * time.Millisecond, High: 5 * time.Millisecond}
+	offset := nodeclock.Bounds{Low: 3 * time.Millisecond, High: 5 * time.Millisecond}
 	fmt.Println(offset.Mid(), "±", offset.Width()/2)
 	// Output: 4ms ± 1ms
 }
 
 // at is a clock whose offset is known exactly.
-func at(offsets ...time.Duration) []clockdrift.Bounds {
-	var bounds []clockdrift.Bounds
+func at(offsets ...time.Duration) []nodeclock.Bounds {
+	var bounds []nodeclock.Bounds
 	for _, offset := range offsets {
-		bounds = append(bounds, clockdrift.Bounds{Low: offset, High: offset})
+		bounds = append(bounds, nodeclock.Bounds{Low: offset, High: offset})
 	}
 	return bounds
 }
@@ -41,7 +42,7 @@ func TestMedian(t *testing.T) {
 	const sane, ahead, behind = 1000, math.MaxInt64, math.MinInt64
 	for _, tt := range []struct {
 		name    string
-		offsets []clockdrift.Bounds
+		offsets []nodeclock.Bounds
 		want    time.Duration
 	}{
 		{"one clock", at(7), 7},
@@ -56,19 +57,19 @@ func TestMedian(t *testing.T) {
 		{"two of five, one to each side", at(ahead, behind, sane, sane, sane), sane},
 		{"two clocks at the ends of the range", at(ahead, behind), -1},
 	} {
-		got, ok := clockdrift.Median(tt.offsets)
-		if want := (clockdrift.Bounds{Low: tt.want, High: tt.want}); !ok || got != want {
+		got, ok := nodeclock.Median(tt.offsets)
+		if want := (nodeclock.Bounds{Low: tt.want, High: tt.want}); !ok || got != want {
 			t.Errorf("%s: the median is %v, %t, want %v", tt.name, got, ok, want)
 		}
 	}
-	if got, ok := clockdrift.Median(nil); ok {
+	if got, ok := nodeclock.Median(nil); ok {
 		t.Errorf("the median of no clocks is %v", got)
 	}
 }
 
 func TestMedianLeavesItsInputAlone(t *testing.T) {
 	offsets := at(9, 1, 4)
-	clockdrift.Median(offsets)
+	nodeclock.Median(offsets)
 	if offsets[0].Low != 9 || offsets[1].Low != 1 || offsets[2].Low != 4 {
 		t.Errorf("Median has changed the offsets to %v", offsets)
 	}
@@ -82,15 +83,15 @@ func FuzzMedian(f *testing.F) {
 		const reach = 1 << 40
 		right := []time.Duration{time.Duration(a % reach), time.Duration(b % reach), time.Duration(c % reach)}
 		truth := append(at(right...), at(time.Duration(wrong), time.Duration(worse))...)
-		known := make([]clockdrift.Bounds, len(truth))
+		known := make([]nodeclock.Bounds, len(truth))
 		for i, offset := range truth {
-			known[i] = clockdrift.Bounds{
+			known[i] = nodeclock.Bounds{
 				Low:  time.Duration(clockdrift.Instant(offset.Low).Add(-time.Duration(blur))),
 				High: time.Duration(clockdrift.Instant(offset.High).Add(time.Duration(blur) / 2)),
 			}
 		}
-		want, _ := clockdrift.Median(truth)
-		got, ok := clockdrift.Median(known)
+		want, _ := nodeclock.Median(truth)
+		got, ok := nodeclock.Median(known)
 		if !ok || got.Low > want.Low || got.High < want.High {
 			t.Errorf("the clocks %v have the median %v, which is not within %v", truth, want.Low, got)
 		}
