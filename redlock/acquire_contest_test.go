@@ -810,7 +810,7 @@ func TestASplitOfTokensOfOnesOwnIsSettledWithinOneTTL(t *testing.T) {
 			return err
 		}},
 	} {
-		for range *rounds {
+		for range some(*rounds) {
 			bubble(t, name, func(t *testing.T) {
 				lockers, fakes := contenders(t, tt.callers, tt.nodes, trip, append(tt.options, WithTTL(ttl))...)
 				fakes[tt.nodes-1].Change(refuse)

@@ -33,7 +33,7 @@ func TestStallsThatRecurWithinATTLDoNotPileUpCleanUps(t *testing.T) {
 		const callers, every, lasts, ttl = 50, 4400 * time.Millisecond, 400 * time.Millisecond, 10 * time.Second
 		locker, fakes := newLocker(t, 3, WithTTL(ttl))
 		warm(t, locker)
-		ends := time.Now().Add(stallsLast)
+		ends := time.Now().Add(time.Duration(some(4)) * 15 * time.Second)
 		var all sync.WaitGroup
 		for i := range callers {
 			all.Go(func() {
@@ -60,8 +60,6 @@ func TestStallsThatRecurWithinATTLDoNotPileUpCleanUps(t *testing.T) {
 		}
 	})
 }
-
-const stallsLast = 60 * time.Second
 
 // releasedWithout takes locks and releases them while a node does not do its part.
 func releasedWithout(t *testing.T, locker *Locker, f *fakeNode, fail func(*fakeNode), count int) {

@@ -297,7 +297,7 @@ func TestAHolderGoesBeforeTheTriesOfItsKeyThatHaveNotLeft(t *testing.T) {
 		lock := mustAcquire(t, locker, "k", WithTTL(ttl), WithRenewal())
 		stop := crowd(t, locker, "k", 400) // 400ms of work, twice the lease
 		defer stop()
-		for range 30 {
+		for range some(30) {
 			time.Sleep(ttl)
 			if !lock.Valid() {
 				t.Fatalf("a healthy lock was lost, whose renewals stand behind tries for its key")

@@ -332,11 +332,11 @@ func endsOfOneSchedule(t *testing.T, seed uint64) map[string]int {
 }
 
 func TestEachStartHasExactlyOneEndInAnySchedule(t *testing.T) {
-	const schedules = 24
+	schedules := some(24)
 	first := rand.Uint64() //nolint:gosec // any will do
 	seen := make(map[string]int)
-	for i := range uint64(schedules) {
-		seed := first + i
+	for i := range schedules {
+		seed := first + uint64(i)
 		synctest.Test(t, func(t *testing.T) {
 			for what, count := range endsOfOneSchedule(t, seed) {
 				seen[what] += count
@@ -353,7 +353,7 @@ func TestEachStartHasExactlyOneEndInAnySchedule(t *testing.T) {
 		"release, handed over: true", "release, handed over: false",
 		"extension, renewal: true, success: true", "extension, renewal: false, success: true", "extension, renewal: false, success: false",
 	} {
-		if seen[what] == 0 {
+		if seen[what] == 0 && schedules == 24 {
 			t.Errorf("in %d schedules from the seed %d there was no %q: they test too little; there was %v", schedules, first, what, seen)
 		}
 	}

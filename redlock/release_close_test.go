@@ -161,7 +161,7 @@ func TestALockerOnNodesThatWereClosedSaysSoAtOnce(t *testing.T) {
 
 func TestCloseLeavesNothingOfAcquiresAndReleasesThatItMeets(t *testing.T) {
 	const callers = 16
-	for range 300 {
+	for range some(300) {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := newLocker(t, 3)
 			var work sync.WaitGroup

@@ -567,7 +567,8 @@ func TestAnAcquireThatHasNoTurnInItsLongestWaitIsBusy(t *testing.T) {
 // Callers that are refused, and try again at once, do not keep those out that may come in. They leave the processor
 // only where it is taken from them, so that many of them stand still in the middle of a call.
 func TestCallsThatAreRefusedAreNotUnderWay(t *testing.T) {
-	const callers, turns = 16, 20
+	const callers = 16
+	turns := int32(some(24)) //nolint:gosec // it is small
 	locker, _ := newLocker(t, 3, WithMaxAcquires(1), WithTTL(time.Hour), WithNodeTimeout(10*time.Minute))
 	var served atomic.Int32
 	var all sync.WaitGroup

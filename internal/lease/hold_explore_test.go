@@ -125,8 +125,8 @@ type seat struct {
 	freed    bool                 // in a task in which commands are sent again: a release has left
 }
 
-// A server is one node.
-type server struct {
+// A place is what a node knows.
+type place struct {
 	life    int   // ticks that it keeps a key
 	owner   int   // the client whose token has the key, from 1; 0: none
 	age     int   // of that, in ticks
@@ -135,7 +135,12 @@ type server struct {
 	former  int   // young: the owner before that
 	part    part  // of a revocation
 	guest   bool  // another lock's reader has the key as well, or alone
-	seats   [maxClients]seat
+}
+
+// A server is one node.
+type server struct {
+	place
+	seats [maxClients]seat
 }
 
 // A user is one client.
@@ -169,6 +174,7 @@ type searcher struct {
 	seed  maphash.Seed
 	from  map[uint64]uint64 // the worlds seen, and from which each came first
 	layer []*situation      // those of the next depth
+	next  *situation        // room for the next one
 	wrong string            // what must not be
 	at    uint64            // the world whose steps are made
 	// replayed, if set, is told the name and the world of each step.
@@ -542,19 +548,24 @@ func (s *searcher) settled(w *situation, u int) bool {
 
 // step is one step of the search.
 func (s *searcher) step(w *situation, act func(w *situation) bool, name string, args ...any) {
-	next := *w
-	if s.wrong != "" || !act(&next) {
+	if s.next == nil {
+		s.next = new(situation)
+	}
+	next := s.next
+	*next = *w
+	if s.wrong != "" || !act(next) {
 		return
 	}
 	for u := range s.clients { // who is over asks for releases at once
 		if next.users[u].hold.phase == Over && w.users[u].hold.phase != Over {
-			s.cleanAll(&next, u)
+			s.cleanAll(next, u)
 		}
 	}
-	s.pump(&next)
-	h := s.hash(&next)
+	s.pump(next)
+	h := s.hash(next)
 	if s.replayed != nil {
-		s.replayed(fmt.Sprintf(name, args...), &next, h)
+		s.next = nil
+		s.replayed(fmt.Sprintf(name, args...), next, h)
 		return
 	}
 	if _, ok := s.from[h]; ok && s.wrong == "" {
@@ -562,49 +573,66 @@ func (s *searcher) step(w *situation, act func(w *situation) bool, name string, 
 	}
 	s.from[h] = s.at
 	if s.wrong == "" {
-		s.check(&next)
+		s.check(next)
 	}
 	if s.wrong != "" {
 		s.at = h
 		return
 	}
 	next.hash = h
-	s.layer = append(s.layer, &next)
+	s.layer, s.next = append(s.layer, next), nil
 }
 
 // hash is the same for worlds that differ in the order of nodes or of clients alone.
 func (s *searcher) hash(w *situation) uint64 {
-	h := s.hashAs(w)
-	if s.clients == 2 && s.converts == 0 {
-		swapped := *w
-		swapped.users[0], swapped.users[1] = w.users[1], w.users[0]
+	var hs hashes
+	for u := range s.clients {
+		hs.users[u] = maphash.Comparable(s.seed, w.users[u])
 		for n := range s.nodes {
-			node := &swapped.servers[n]
-			node.seats[0], node.seats[1] = w.servers[n].seats[1], w.servers[n].seats[0]
-			if node.owner != 0 && node.owner != rival {
-				node.owner = 3 - node.owner
-			}
+			hs.seats[n][u] = maphash.Comparable(s.seed, w.servers[n].seats[u])
 		}
-		h = min(h, s.hashAs(&swapped))
+	}
+	h := s.hashAs(w, hs, false)
+	if s.clients == 2 && s.converts == 0 {
+		hs.users[0], hs.users[1] = hs.users[1], hs.users[0]
+		for n := range s.nodes {
+			hs.seats[n][0], hs.seats[n][1] = hs.seats[n][1], hs.seats[n][0]
+		}
+		h = min(h, s.hashAs(w, hs, true))
 	}
 	return h
 }
 
-func (s *searcher) hashAs(w *situation) uint64 {
+// hashes are those of a world's largest parts.
+type hashes struct {
+	users [maxClients]uint64
+	seats [maxNodes][maxClients]uint64
+}
+
+// hashAs is that of a world whose parts are these, and whose clients may be swapped.
+func (s *searcher) hashAs(w *situation, hs hashes, swapped bool) uint64 {
+	type node struct {
+		place
+		seats [maxClients]uint64
+	}
 	var nodes [maxNodes]uint64
 	for n := range s.nodes {
-		nodes[n] = maphash.Comparable(s.seed, w.servers[n])
+		at := node{w.servers[n].place, hs.seats[n]}
+		if swapped && at.owner != 0 && at.owner != rival {
+			at.owner = 3 - at.owner
+		}
+		nodes[n] = maphash.Comparable(s.seed, at)
 	}
 	slices.Sort(nodes[:])
 	type rest struct {
-		users   [maxClients]user
+		users   [maxClients]uint64
 		more    [4]int
 		flags   [2]bool
 		fence   int64
 		revoked revocation
 		nodes   [maxNodes]uint64
 	}
-	return maphash.Comparable(s.seed, rest{w.users, [4]int{w.silent, w.lost, w.restarts, w.again}, [2]bool{w.spent, w.within}, w.fence, w.revoked, nodes})
+	return maphash.Comparable(s.seed, rest{hs.users, [4]int{w.silent, w.lost, w.restarts, w.again}, [2]bool{w.spent, w.within}, w.fence, w.revoked, nodes})
 }
 
 // check says what must not be.

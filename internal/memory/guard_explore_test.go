@@ -81,6 +81,7 @@ type model struct {
 	need  uint8
 	zero  uint8    // what stands for age 0: one less is an age below
 	ttls  [2]uint8 // of the clients
+	next  world    // room for the next one
 }
 
 // A spot is one node, and what the clients know and ask of it.
@@ -134,7 +135,12 @@ var histories = func() (all [8]string) {
 	return all
 }()
 
-func (m *model) size() int { return map[bool]int{false: 3, true: 4}[m.lists && !m.shrink] }
+func (m *model) size() int {
+	if m.lists && !m.shrink {
+		return 4
+	}
+	return 3
+}
 
 // settings are those that a record names.
 func (m *model) settings(whose uint8) string {
@@ -257,9 +263,9 @@ func (s *spot) begun(m *model) {
 // steps are all that can happen next.
 func (m *model) steps(w world, next func(explore.Step, world)) {
 	do := func(what string, n, c int, how func(w *world)) {
-		t := w
-		if how(&t); t != w {
-			next(explore.Step{What: what, Node: n, Client: c}, m.normal(t))
+		m.next = w
+		if how(&m.next); m.next != w {
+			next(explore.Step{What: what, Node: n, Client: c}, m.normal(m.next))
 		}
 	}
 	do("a tick", 0, 0, m.tick)

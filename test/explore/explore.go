@@ -3,6 +3,7 @@ package explore
 
 import (
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 )
@@ -18,15 +19,17 @@ func (s Step) String() string { return fmt.Sprintf("node %d, client %d: %s", s.N
 // Search visits all worlds that steps lead to, breadth first, until one is wrong. It returns how many there were, and the
 // steps to the wrong one.
 func Search[W comparable](first W, steps func(w W, next func(Step, W)), wrong func(W) string) (worlds []W, why string) {
-	seen, from := map[W]int32{first: 0}, []int32{-1}
+	seed := maphash.MakeSeed()
+	seen, from := map[uint64]struct{}{maphash.Comparable(seed, first): {}}, []int32{-1}
 	worlds = []W{first}
 	for at := 0; at < len(worlds) && why == ""; at++ {
 		steps(worlds[at], func(_ Step, w W) {
-			if _, ok := seen[w]; ok || why != "" {
+			h := maphash.Comparable(seed, w)
+			if _, ok := seen[h]; ok || why != "" {
 				return
 			}
-			seen[w] = int32(len(worlds))                              //nolint:gosec // there is no room for so many
-			worlds, from = append(worlds, w), append(from, int32(at)) //nolint:gosec // as above
+			seen[h] = struct{}{}
+			worlds, from = append(worlds, w), append(from, int32(at)) //nolint:gosec // there is no room for so many
 			why = wrong(w)
 		})
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // goFlags are for a cache of modules that is thrown away. With -trimpath Go compiles others' modules
-// once, wherever they lie.
-const goFlags = "-modcacherw -trimpath"
+// once, wherever they lie; without DWARF, which only a debugger reads, in an eighth less time.
+const goFlags = "-modcacherw -trimpath -gcflags=all=-dwarf=false"
 
 // A workshop is a copy of the repository, with what is not committed, and a proxy of files
 // that serves versions of its modules which nobody else has.
