@@ -20,8 +20,7 @@ type aside struct {
 	then    func([]driver.Reply, error)
 }
 
-// Ask puts commands of the library's own in the node's queue. Then, if it is not nil, is called
-// with what came of them.
+// Ask puts commands of the library's own in the node's queue. Then is called with what came of them.
 func (n *Node) Ask(op *protocol.Op, cmds []driver.Command, then func(replies []driver.Reply, err error)) {
 	q := &aside{then: then}
 	q.ask = protocol.Ask{Op: op, Key: n.set.Prefix, Cmds: cmds}
@@ -55,8 +54,4 @@ func (q *aside) Answered(r *Request, err, _ error, _ clockdrift.Instant, counts 
 
 func (q *aside) Unanswered(_ *Request, err error, _ clockdrift.Instant) { q.err = err }
 
-func (q *aside) Passed(*Request) {
-	if q.then != nil {
-		q.then(q.replies, q.err)
-	}
-}
+func (q *aside) Passed(*Request) { q.then(q.replies, q.err) }
