@@ -37,12 +37,10 @@ type NodeStats struct {
 	InFlight  int           // batches that are out
 	RoundTrip time.Duration // the smallest of late; 0: not known
 
-	ClockKnown bool          // its clock was read: OffsetLow and OffsetHigh say something
-	OffsetLow  time.Duration // its wall clock is ahead of this machine's at least by this
-	OffsetHigh time.Duration // at most by this
-	DriftKnown bool          // its clock was read for long enough: DriftLow and DriftHigh say something
-	DriftLow   float64       // its clock runs faster than this machine's at least by this part of the time: 1e-6 is 1 µs a second
-	DriftHigh  float64       // at most by this part
+	ClockKnown            bool          // its clock was read: the offsets say something
+	OffsetLow, OffsetHigh time.Duration // its wall clock is ahead of this machine's by something between the two
+	DriftKnown            bool          // its clock was read for long enough: the drifts say something
+	DriftLow, DriftHigh   float64       // its clock runs faster than this machine's by something between these parts of the time: 1e-6 is 1 µs a second
 
 	QuarantineLeft time.Duration // for how long the node does not vote, at least: see [WithRestartGuard] and [WithClockGuard]; 0: it votes, or nobody knows
 	Muted          bool          // announcements of releases do not arrive: see [NodeMuted]
