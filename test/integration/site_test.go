@@ -358,18 +358,6 @@ func (s *site) eventuallyHolds(value string, nodes ...int) {
 	}
 }
 
-// everywhere brings a lock to all nodes. One that still had a waiter's ticket has refused it.
-func (s *site) everywhere(lock *redlock.Lock) {
-	s.Helper()
-	s.eventually("the key has the right value everywhere", func() bool {
-		if !slices.ContainsFunc(all, func(i int) bool { return s.holder(i) != lock.Token() }) {
-			return true
-		}
-		s.check(lock.Extend(s.Context(), long), "Extend")
-		return false
-	})
-}
-
 // eventuallyFree waits until no key of the test is left on any node that runs.
 func (s *site) eventuallyFree() {
 	s.Helper()
