@@ -353,7 +353,7 @@ func TestEachStartHasExactlyOneEndInAnySchedule(t *testing.T) {
 		"release, handed over: true", "release, handed over: false",
 		"extension, renewal: true, success: true", "extension, renewal: false, success: true", "extension, renewal: false, success: false",
 	} {
-		if seen[what] == 0 && schedules == 24 {
+		if seen[what] == 0 && !testing.Short() {
 			t.Errorf("in %d schedules from the seed %d there was no %q: they test too little; there was %v", schedules, first, what, seen)
 		}
 	}

@@ -46,8 +46,7 @@ type Node interface {
 	Emit()
 	// Beside asks the node beside its queues, for a node time-out at most.
 	Beside(cmds []driver.Command) ([]driver.Reply, error)
-	// Ask puts commands of the library's own in the node's queue. Then, if it is not nil, is called with the
-	// outcome.
+	// Ask puts commands of the library's own in the node's queue. Then is called with the outcome.
 	Ask(op *protocol.Op, cmds []driver.Command, then func(replies []driver.Reply, err error))
 	// ReadClock reads the node's clock by itself.
 	ReadClock() (Reading, error)

@@ -81,11 +81,6 @@ func (q question) args(more []any, key string, boxed any) []any {
 // inLine asks until when tickets count, of more than anybody counts at once.
 var inLine = []any{"-inf", "(" + protocol.LeastRank, "WITHSCORES", "LIMIT", "0", "1000"}
 
-// FenceSet names the sorted set where a node keeps the greatest fence that it has accepted for a
-// key, prefix included: the score of the member of that name. If it is missing, nodes have
-// forgotten it, and it was not above the score of the member "".
-func FenceSet(key string) string { return protocol.FenceSet(key).(string) }
-
 // An inquiry is what nodes are asked about keys, in one round trip. It is the same for all of them.
 type inquiry struct {
 	cmds []driver.Command

@@ -18,11 +18,6 @@ func (b Bounds) Mid() time.Duration {
 	return b.Low&b.High + (b.Low^b.High)>>1
 }
 
-// Width is High - Low, or the longest Duration if that is out of range.
-func (b Bounds) Width() time.Duration {
-	return sub(b.High, b.Low)
-}
-
 // sub returns a - b, and add a + b, or the longest Duration of its sign if that is out of range.
 func sub(a, b time.Duration) time.Duration { return clockdrift.Instant(a).Sub(clockdrift.Instant(b)) }
 

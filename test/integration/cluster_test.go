@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
-	"github.com/quorumlock/quorumlock/internal/inspect"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/shards"
 	"github.com/quorumlock/quorumlock/test/patient"
@@ -239,7 +239,7 @@ func TestASlotMovesWhileItsKeyIsLocked(t *testing.T) {
 func TestASlotMovesUnderFencedLocks(t *testing.T) {
 	t.Parallel()
 	onClusters(t, false, func(t *testing.T, clusters []*shards.Cluster, open func(...redlock.Option) *redlock.Locker) {
-		set := inspect.FenceSet("{moving}")
+		set := protocol.FenceSet("{moving}").(string)
 		asked := func(c *shards.Cluster, words ...string) (answer string) {
 			for _, p := range c.Masters {
 				if text, err := p.Do(words...); err == nil { // or the set is on another shard

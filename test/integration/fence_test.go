@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/quorumlock/quorumlock/internal/inspect"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -15,7 +15,7 @@ import (
 func (s *site) accept(nodes []int, key string, members ...redis.Z) {
 	s.Helper()
 	for _, i := range nodes {
-		s.must(s.looks[i].ZAdd(s.Context(), inspect.FenceSet(key), members...).Err())
+		s.must(s.looks[i].ZAdd(s.Context(), protocol.FenceSet(key).(string), members...).Err())
 	}
 }
 
@@ -62,7 +62,7 @@ func TestFences(t *testing.T) {
 			s.must(err)
 			s.release(lock)
 			for i := range five {
-				if n, err := s.looks[i].ZCard(s.Context(), inspect.FenceSet(idle)).Result(); err != nil || n > 128 {
+				if n, err := s.looks[i].ZCard(s.Context(), protocol.FenceSet(idle).(string)).Result(); err != nil || n > 128 {
 					return false
 				}
 			}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/inspect"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -97,7 +97,7 @@ func TestEachOutcomeAndPathOfAnAcquireIsMeasured(t *testing.T) {
 			wantErr(l.t, err, redlock.ErrExpired)
 		}},
 		{"no_fence", "direct", 1, settings{locker: []redlock.Option{redlock.WithFences()}}, func(l *lab) {
-			last := []driver.Command{{Args: []any{"ZADD", inspect.FenceSet("k"), "9007199254740990", "k"}, FirstKey: 1, Keys: 1}}
+			last := []driver.Command{{Args: []any{"ZADD", protocol.FenceSet("k"), "9007199254740990", "k"}, FirstKey: 1, Keys: 1}}
 			for _, n := range l.nodes.Drivers() { // their counters have come to the end
 				must(n.Driver.Do(l.t.Context(), last))(l.t)
 				_ = n.Driver.(io.Closer).Close()
