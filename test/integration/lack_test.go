@@ -45,6 +45,9 @@ var lackKinds = []struct {
 			return nil, err
 		}
 		writer, err := reader.TryUpgrade(ctx)
+		for errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrContended) { // the other one is about to release
+			writer, err = reader.TryUpgrade(ctx)
+		}
 		if err != nil {
 			return nil, errors.Join(err, reader.Release())
 		}

@@ -49,7 +49,9 @@ func TestPitfallStoppedServerRunsAcquireAfterItsRelease(t *testing.T) {
 		s.eventually("the locker has given the paused node up", func() bool { // what had not left would not be sent
 			return lock.Votes()[0].Answer == "failed"
 		})
-		s.release(lock)
+		if err := lock.Release(); err != nil && !errors.Is(err, redlock.ErrNoQuorum) { // another node may be late, too
+			s.Errorf("Release = %v", err)
+		}
 		s.resume(0)
 		if s.kind.real && s.sets(0) == sets {
 			s.Error("the node that went on has not run the acquire: the test proves nothing")
