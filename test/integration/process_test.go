@@ -76,7 +76,7 @@ func newLocker(t *testing.T, nodes []driver.Node, options ...redlock.Option) *re
 // newRenewing is newLocker, but the leases are renewed.
 func newRenewing(t *testing.T, nodes []driver.Node, options ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	locker, err := redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(generous)}, options...)...)
+	locker, err := redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(generous), redlock.WithMaxOutage(patience)}, options...)...)
 	must(t, err)
 	t.Cleanup(func() { _ = locker.Close() })
 	return locker
