@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/subscription"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
@@ -126,14 +127,14 @@ func (h host) Channels(key string) []string {
 func (h host) Heard(int) {}
 
 // Listen subscribes w to a channel of all nodes.
-func (h host) Listen(channel string, w waiting.Listener) {
+func (h host) Listen(channel string, w subscription.Listener) {
 	for _, n := range h.board.Nodes {
 		n.Listen(channel, w)
 	}
 }
 
 // Unlisten ends that.
-func (h host) Unlisten(channel string, w waiting.Listener) {
+func (h host) Unlisten(channel string, w subscription.Listener) {
 	for _, n := range h.board.Nodes {
 		n.Unlisten(channel, w)
 	}

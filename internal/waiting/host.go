@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/acquire"
+	"github.com/quorumlock/quorumlock/internal/subscription"
 )
 
 // A Host is the Locker whose waiters wait.
@@ -20,8 +21,8 @@ type Host interface {
 
 	// Channels are the channels on which nodes announce free keys, and last the channel of a shorter line.
 	Channels(key string) []string
-	Listen(channel string, w Listener)
-	Unlisten(channel string, w Listener)
+	Listen(channel string, w subscription.Listener)
+	Unlisten(channel string, w subscription.Listener)
 	Heard(channel int)            // a node has announced something on this channel
 	HolderOf(token string) Holder // a held lock of this Locker, or nil
 
@@ -45,12 +46,6 @@ type Host interface {
 	Leaves(was, next Ticket)    // takes was out of the lines, and in the same step puts next there, if not nil
 	// Outlook is the meaning of a failed try for waiters.
 	Outlook(err error) acquire.Outlook
-}
-
-// A Listener hears a channel's announcements.
-type Listener interface {
-	OnSubscribed(node int, subscribed bool)
-	OnMessage(node int, payload string)
 }
 
 // A Holder is a lock of this Locker.

@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/internal/subscription"
 )
 
 // A quietHost has five nodes, at which nothing is announced but by the test.
@@ -16,13 +17,13 @@ type quietHost struct {
 	listens *[]string // to what
 }
 
-func (quietHost) Size() (nodes, quorum int)       { return 5, 3 }
-func (quietHost) HolderOf(string) Holder          { return nil }
-func (quietHost) Channels(key string) []string    { return []string{key} }
-func (quietHost) Now() clockdrift.Instant         { return 0 }
-func (quietHost) Heard(int)                       {}
-func (h quietHost) Listen(key string, _ Listener) { *h.listens = append(*h.listens, key) }
-func (quietHost) Unlisten(string, Listener)       {}
+func (quietHost) Size() (nodes, quorum int)                    { return 5, 3 }
+func (quietHost) HolderOf(string) Holder                       { return nil }
+func (quietHost) Channels(key string) []string                 { return []string{key} }
+func (quietHost) Now() clockdrift.Instant                      { return 0 }
+func (quietHost) Heard(int)                                    {}
+func (h quietHost) Listen(key string, _ subscription.Listener) { *h.listens = append(*h.listens, key) }
+func (quietHost) Unlisten(string, subscription.Listener)       {}
 
 func TestAWatchTellsTheTurnAtItsPresentPlaceAlone(t *testing.T) {
 	w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))

@@ -44,10 +44,7 @@ var lackKinds = []struct {
 		if err != nil {
 			return nil, err
 		}
-		writer, err := reader.TryUpgrade(ctx)
-		for errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrContended) { // the other one is about to release
-			writer, err = reader.TryUpgrade(ctx)
-		}
+		writer, err := upgrade(ctx, reader)
 		if err != nil {
 			return nil, errors.Join(err, reader.Release())
 		}

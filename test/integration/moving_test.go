@@ -62,7 +62,7 @@ var movingKinds = []struct {
 		t.Helper()
 		reader, err := l.AcquireShared(t.Context(), "{moving}", redlock.WithTTL(long))
 		must(t, err)
-		lock, err := reader.TryUpgrade(t.Context())
+		lock, err := upgrade(t.Context(), reader)
 		must(t, err)
 		return lock
 	}, []string{"{moving}"}, false},

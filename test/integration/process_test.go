@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -80,6 +81,14 @@ func newRenewing(t *testing.T, nodes []driver.Node, options ...redlock.Option) *
 	must(t, err)
 	t.Cleanup(func() { _ = locker.Close() })
 	return locker
+}
+
+// upgrade makes the reader the writer, once releases of others have reached all nodes.
+func upgrade(ctx context.Context, reader *redlock.Lock) (writer *redlock.Lock, err error) {
+	for err = redlock.ErrTaken; errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrContended); {
+		writer, err = reader.TryUpgrade(ctx)
+	}
+	return writer, err
 }
 
 // demote makes the server a replica, of a master that nobody can reach.

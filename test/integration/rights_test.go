@@ -141,7 +141,7 @@ var ruledFeatures = []struct {
 		reader, err := r.first.AcquireShared(r.Context(), "42")
 		must(r.T, err)
 		must(r.T, reader.Extend(r.Context(), time.Minute))
-		writer, err := reader.TryUpgrade(r.Context())
+		writer, err := upgrade(r.Context(), reader)
 		must(r.T, err)
 		reader, err = writer.Downgrade(r.Context())
 		must(r.T, err)

@@ -97,10 +97,7 @@ func TestReadersAndWriters(t *testing.T) {
 		s.check(second.Extend(s.Context(), time.Minute), "Extend")
 		s.confirm(second)
 		s.release(second)
-		next, err := reader.TryUpgrade(s.Context())
-		for errors.Is(err, redlock.ErrContended) || errors.Is(err, redlock.ErrTaken) { // clean-ups and a minority's releases are on their way
-			next, err = reader.TryUpgrade(s.Context())
-		}
+		next, err := upgrade(s.Context(), reader)
 		if err != nil {
 			s.Fatalf("TryUpgrade: %v", err)
 		}
