@@ -75,9 +75,10 @@ func (d *Detector) teller() *node.Node {
 // period is how often edges are put anew.
 func (d *Detector) period() time.Duration { return d.After / 2 }
 
-// life is how long edges and a nonce stay without being put anew: two messages may be lost, and the third one
-// comes late. Before each message a node is asked for waiters, which takes a round trip.
-func (d *Detector) life() time.Duration { return 4 * (d.period() + d.Board.Trip()) }
+// life is how long edges and a nonce stay without being put anew: two messages may be lost, and the third one comes
+// late. Each message costs two round trips, for a node is asked for waiters before. One period more is for nodes that
+// are slower than at their best, which Trip is.
+func (d *Detector) life() time.Duration { return 5*d.period() + 4*d.Board.Trip() }
 
 // in is a moment about n periods from now.
 func (d *Detector) in(periods float64) clockdrift.Instant {
