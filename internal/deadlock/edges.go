@@ -76,8 +76,8 @@ func (d *Detector) teller() *node.Node {
 func (d *Detector) period() time.Duration { return d.After / 2 }
 
 // life is how long edges and a nonce stay without being put anew: two messages may be lost, and the third one comes
-// late. Each message costs two round trips, for a node is asked for waiters before. One period more is for nodes that
-// are slower than at their best, which Trip is.
+// late. Before each message a node is asked for waiters, which takes a round trip. One period more is for nodes that are
+// slower than at their best, which Trip is.
 func (d *Detector) life() time.Duration { return 5*d.period() + 4*d.Board.Trip() }
 
 // in is a moment about n periods from now.

@@ -250,11 +250,12 @@ func TestANodeThatForgetsInTheMiddleOfABatch(t *testing.T) {
 					}
 					both := 0
 					for n, boundaries := 0, 1; n < boundaries; n++ {
-						second, commands, err := t.breakIn(one, two, n, func() { tt.forget(t, empty) })
-						if err != nil {
+						var second bool
+						var err error
+						if second, boundaries, err = t.breakIn(one, two, n, func() { tt.forget(t, empty) }); err != nil {
 							return err
 						}
-						if boundaries = commands + 1; second {
+						if second {
 							both++
 						}
 						if second && guarded {
@@ -273,8 +274,8 @@ func TestANodeThatForgetsInTheMiddleOfABatch(t *testing.T) {
 
 // breakIn has one take the lock at nodes 2 and 3, and two try for it while node 2 forgets
 // behind n commands of two's batch. It reports whether both held the lock then, and how many
-// commands that batch has. An error: the lease of one has ended before.
-func (t *trio) breakIn(one, two *redlock.Locker, n int, forget func()) (both bool, count int, err error) {
+// boundaries that batch has. An error: the lease of one has ended before.
+func (t *trio) breakIn(one, two *redlock.Locker, n int, forget func()) (both bool, boundaries int, err error) {
 	t.Helper()
 	t.settle(one)
 	t.eventually("no node has the key of the round before", func() bool {
@@ -289,8 +290,8 @@ func (t *trio) breakIn(one, two *redlock.Locker, n int, forget func()) (both boo
 		if !slices.ContainsFunc(commands, func(words []string) bool { return words[0] == "SET" && words[1] == t.key }) {
 			return -1
 		}
-		count = len(commands)
-		return min(n, count)
+		boundaries = len(commands) + 1
+		return min(n, len(commands))
 	}, forget)
 	second, err := two.TryAcquire(t.Context(), t.key)
 	both = err == nil && second.Valid() && holder.Valid()
@@ -300,9 +301,9 @@ func (t *trio) breakIn(one, two *redlock.Locker, n int, forget func()) (both boo
 		_ = second.Release()
 	}
 	if !asked {
-		return false, 0, errors.New("node 2 was not asked")
+		return false, 0, errors.Join(errors.New("node 2 was not asked"), err)
 	}
-	return both, count, nil
+	return both, boundaries, nil
 }
 
 // settle returns when all nodes vote for the locker.

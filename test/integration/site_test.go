@@ -110,9 +110,7 @@ func (s *site) lockerOn(addrs []string, options ...redlock.Option) *redlock.Lock
 // renewing is lockerOn, but the leases are renewed.
 func (s *site) renewing(addrs []string, options ...redlock.Option) *redlock.Locker {
 	s.Helper()
-	options = append([]redlock.Option{redlock.WithNodeTimeout(generous), redlock.WithMaxOutage(patience)}, options...)
-	locker, err := redlock.New(s.client.nodes(s.T, addrs), options...)
-	s.must(err)
+	locker := newRenewing(s.T, s.client.nodes(s.T, addrs), options...)
 	s.Cleanup(func() {
 		// A release of what a harmed node may still come to run goes on for one TTL,
 		// longer than Close does: that is an error then, and no fault.
