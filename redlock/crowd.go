@@ -26,7 +26,7 @@ func (o *openLockers) enter(node string) {
 	o.told = o.told || tells
 	o.mu.Unlock()
 	if tells {
-		slog.Default().Warn("redlock: many Lockers are open on one node: make one and share it, or close each, or its goroutines stay for ever", "node", node, "open", maxOpen+1)
+		slog.Default().Warn("redlock: many Lockers are open on one node: make one and share it, or close each, or connections stay open", "node", node, "open", maxOpen+1)
 	}
 }
 

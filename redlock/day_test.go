@@ -89,7 +89,7 @@ const (
 	dayAlone      = 750
 	dayCommands   = 16
 	dayIdle       = 200
-	dayGoroutines = 100
+	dayGoroutines = 200
 	// dayInstants is for how many keys all Lockers ask at one moment.
 	dayInstants = 10
 	// dayWait is within what time a waiter is served while a majority of the nodes is well:

@@ -86,8 +86,9 @@ func (c *crew) join() {
 //
 // Nodes must be independent masters: neither replicas of each other nor parts of one cluster. N nodes survive
 // the loss of (N−1)/2, rounded down, so an odd number is best. Make one Locker for a program, and not for each
-// request: it has goroutines until [Locker.Close]. Several Lockers may share nodes: the last one to be closed
-// closes their drivers.
+// request: a new one knows nothing of the nodes yet. A Locker that is not used has no goroutines after a few
+// seconds, but its drivers' connections stay open until [Locker.Close]. Several Lockers may share nodes: the
+// last one to be closed closes their drivers.
 func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	o := defaults()
 	if err := apply(options, func(option Option) { option.locker(&o) }); err != nil {

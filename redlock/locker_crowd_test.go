@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
@@ -63,4 +65,18 @@ func TestManyOpenLockersOnOneNodeAreToldOnceByTheLog(t *testing.T) {
 	if left := openOn.of["crowded"]; left != 0 {
 		t.Errorf("when all are closed %d are open", left)
 	}
+}
+
+func TestALockerThatNobodyClosesLeavesNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes, _ := fakeNodes(3)
+		locker, err := New(driversOf(fakes), WithFences(), WithDeadlockDetection(time.Second))
+		must(t, err)
+		lock := mustAcquire(t, locker, "k")
+		served := async(func() error { return passing(locker.Acquire(t.Context(), "k")) })
+		time.Sleep(time.Minute) // the lock is renewed, and the waiter listens
+		mustRelease(t, lock)
+		noError(t, <-served)
+		time.Sleep(5 * time.Second) // the bubble ends only once all goroutines have
+	})
 }

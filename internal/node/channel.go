@@ -23,9 +23,13 @@ type channel struct {
 	queue     queue
 	deadlines deadlines
 	senders   int
-	idle      int // of them
-	calls     int // to senders that have taken nothing yet
-	out       int // batches
+	idle      int         // of them
+	idleness  *time.Timer // calls dismiss; nil: no sender was idle yet
+	watched   bool        // idleness runs
+	worked    bool        // a sender has taken something meanwhile
+	leave     int         // idle senders that are to end
+	calls     int         // to senders that have taken nothing yet
+	out       int         // batches
 	window    window
 	yields    clockdrift.Instant // until then senders let nobody go first: see [channel.coalesce]
 }
@@ -44,6 +48,43 @@ func newChannels(n *Node) []channel {
 		channels[i].deadlines.expire = channels[i].expire
 	}
 	return channels
+}
+
+// rest makes a sender wait for work, for idleLife to twice as long: a Locker that nobody uses has no
+// goroutines, even if it is not closed. node.mu is held.
+func (c *channel) rest() {
+	if c.idle++; !c.watched {
+		c.watch()
+	}
+	c.wake.Wait()
+	c.idle--
+}
+
+const idleLife = time.Second
+
+// watch lets dismiss look in a while. node.mu is held.
+func (c *channel) watch() {
+	c.watched, c.worked = true, false
+	if c.idleness == nil {
+		c.idleness = time.AfterFunc(idleLife, c.dismiss)
+	} else {
+		c.idleness.Reset(idleLife)
+	}
+}
+
+// dismiss makes all idle senders end if no sender had work for a while.
+func (c *channel) dismiss() {
+	c.node.mu.Lock()
+	defer c.node.mu.Unlock()
+	c.watched = false
+	switch {
+	case c.idle == 0:
+	case c.worked:
+		c.watch()
+	default:
+		c.leave = c.idle
+		c.wake.Broadcast()
+	}
 }
 
 // channel returns the channel for r's question.

@@ -241,7 +241,11 @@ func (n *Node) Close() {
 // StopTimers ends the timers that would call the closed node.
 func (n *Node) StopTimers() {
 	for i := range n.channels {
-		n.channels[i].deadlines.stop()
+		c := &n.channels[i]
+		c.deadlines.stop()
+		if c.idleness != nil {
+			c.idleness.Stop()
+		}
 	}
 }
 

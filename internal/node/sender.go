@@ -49,7 +49,7 @@ func (s *sender) giveUp() {
 	s.buffer.Drop()
 }
 
-// serve is the life of a sender, until the node is closed.
+// serve is the life of a sender, until the node is closed, or no sender had work for a while.
 func (c *channel) serve() {
 	n := c.node
 	s := sender{node: n, channel: c}
@@ -57,16 +57,15 @@ func (c *channel) serve() {
 	defer n.mu.Unlock()
 	for {
 		for c.calls == 0 && !c.ready() {
-			if n.closed {
+			if n.closed || c.leave > 0 {
+				c.leave = max(0, c.leave-1)
 				c.senders--
 				s.giveUp()
 				return
 			}
-			c.idle++
-			c.wake.Wait()
-			c.idle--
+			c.rest()
 		}
-		c.calls = max(0, c.calls-1)
+		c.calls, c.worked, c.leave = max(0, c.calls-1), true, 0
 		now := n.set.Clock.Now()
 		if n.health.coolsDown(now) {
 			n.fail(&cooldownError{n.health.cause})
