@@ -224,3 +224,22 @@ func TestWhatWasAnnouncedBeforeATryIsNoNewsOfItAndHidesNone(t *testing.T) {
 		t.Error("one of those that refused the try announces the key, and that is no news")
 	}
 }
+
+// A node announced the key after a try, before its announcements arrived here.
+func TestAnAnnouncementIsAsGoodAsHeardThatCameBeforeTheSubscription(t *testing.T) {
+	w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
+	for node := range 3 {
+		ear{w, 0}.OnSubscribed(node, true)
+	}
+	w.Arm()
+	w.found(&acquire.Found{Nodes: make([]acquire.FoundAt, 5)})
+	ear{w, 0}.OnSubscribed(3, true)
+	ear{w, 0}.OnMessage(0, "")
+	if len(w.News) > 0 {
+		t.Error("two nodes are no quorum of five")
+	}
+	ear{w, 0}.OnMessage(1, "")
+	if len(w.News) == 0 {
+		t.Error("the key is free at two nodes, and may be at the third, and that is no news")
+	}
+}
