@@ -284,7 +284,7 @@ func (n *Node) explain(ctx context.Context, err error, took time.Duration) error
 		return silence
 	case errors.As(err, &said):
 	case n.stranger() && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
-		return fault.With(err, "the server has hung up at the first command: does it speak TLS at this port (rediss://)?")
+		return fault.With(err, "the server has hung up at the first command: does it speak TLS at this port (rediss://), or is it a proxy that does not know HELLO, CLIENT or INFO?")
 	}
 	return fault.Advise(err)
 }

@@ -196,11 +196,11 @@ func (e ear) OnMessage(node int, payload string) {
 func (e ear) OnSubscribed(node int, subscribed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	n, before := &e.nodes[node], e.quorum(e.isSubscribed)
+	n, quorate, free := &e.nodes[node], e.quorum(e.isSubscribed), e.quorum(e.isNews)
 	was := e.isSubscribed(*n)
 	n.hears[e.channel] = subscribed
 	n.free = n.free || !was && e.isSubscribed(*n)
-	if e.quorum(e.isSubscribed) != before {
+	if e.quorum(e.isSubscribed) != quorate || e.quorum(e.isNews) != free {
 		e.wake()
 	}
 }

@@ -225,21 +225,30 @@ func TestWhatWasAnnouncedBeforeATryIsNoNewsOfItAndHidesNone(t *testing.T) {
 	}
 }
 
-// A node announced the key after a try, before its announcements arrived here.
+// Nodes announce the key after a try, before their announcements arrive here.
 func TestAnAnnouncementIsAsGoodAsHeardThatCameBeforeTheSubscription(t *testing.T) {
-	w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
-	for node := range 3 {
-		ear{w, 0}.OnSubscribed(node, true)
-	}
-	w.Arm()
-	w.found(&acquire.Found{Nodes: make([]acquire.FoundAt, 5)})
-	ear{w, 0}.OnSubscribed(3, true)
-	ear{w, 0}.OnMessage(0, "")
-	if len(w.News) > 0 {
-		t.Error("two nodes are no quorum of five")
-	}
-	ear{w, 0}.OnMessage(1, "")
-	if len(w.News) == 0 {
-		t.Error("the key is free at two nodes, and may be at the third, and that is no news")
+	for _, found := range []int{0, 1, 2} { // so many nodes were free in the try
+		w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
+		for node := range 3 {
+			ear{w, 0}.OnSubscribed(node, true)
+		}
+		w.Arm()
+		try := acquire.Found{Nodes: make([]acquire.FoundAt, 5)}
+		for node := range found {
+			try.Nodes[node].Free = true
+		}
+		w.found(&try)
+		steps := []func(){
+			func() { ear{w, 0}.OnSubscribed(3, true) },
+			func() { ear{w, 0}.OnMessage(2, "") },
+			func() { ear{w, 0}.OnSubscribed(4, true) },
+		}
+		for i, step := range steps {
+			before := len(w.News)
+			step()
+			if news := len(w.News) > before; news != (found+i+1 == 3) {
+				t.Errorf("where a try found %d nodes free, and %d have said something since, that is news: %v", found, i+1, news)
+			}
+		}
 	}
 }
