@@ -191,16 +191,14 @@ func (e ear) OnMessage(node int, payload string) {
 	}
 }
 
-// OnSubscribed notes whether announcements of a node arrive. The node's earlier announcements are lost, so
-// the key counts as free there. News is when a quorum's announcements begin to arrive, and when they stop.
+// OnSubscribed notes whether announcements of a node arrive. News is when a quorum's begin to arrive, for
+// earlier announcements are lost, and when they stop.
 func (e ear) OnSubscribed(node int, subscribed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	n, quorate, free := &e.nodes[node], e.quorum(e.isSubscribed), e.quorum(e.isNews)
-	was := e.isSubscribed(*n)
-	n.hears[e.channel] = subscribed
-	n.free = n.free || !was && e.isSubscribed(*n)
-	if e.quorum(e.isSubscribed) != quorate || e.quorum(e.isNews) != free {
+	before := e.quorum(e.isSubscribed)
+	e.nodes[node].hears[e.channel] = subscribed
+	if e.quorum(e.isSubscribed) != before {
 		e.wake()
 	}
 }

@@ -224,31 +224,3 @@ func TestWhatWasAnnouncedBeforeATryIsNoNewsOfItAndHidesNone(t *testing.T) {
 		t.Error("one of those that refused the try announces the key, and that is no news")
 	}
 }
-
-// Nodes announce the key after a try, before their announcements arrive here.
-func TestAnAnnouncementIsAsGoodAsHeardThatCameBeforeTheSubscription(t *testing.T) {
-	for _, found := range []int{0, 1, 2} { // so many nodes were free in the try
-		w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
-		for node := range 3 {
-			ear{w, 0}.OnSubscribed(node, true)
-		}
-		w.Arm()
-		try := acquire.Found{Nodes: make([]acquire.FoundAt, 5)}
-		for node := range found {
-			try.Nodes[node].Free = true
-		}
-		w.found(&try)
-		steps := []func(){
-			func() { ear{w, 0}.OnSubscribed(3, true) },
-			func() { ear{w, 0}.OnMessage(2, "") },
-			func() { ear{w, 0}.OnSubscribed(4, true) },
-		}
-		for i, step := range steps {
-			before := len(w.News)
-			step()
-			if news := len(w.News) > before; news != (found+i+1 == 3) {
-				t.Errorf("where a try found %d nodes free, and %d have said something since, that is news: %v", found, i+1, news)
-			}
-		}
-	}
-}
