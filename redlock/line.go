@@ -64,7 +64,7 @@ var inLine = &kind{Kind: protocol.InLine}
 
 // ages reports whether waiters leave tickets from some age on, if they may at all.
 func (r *request) ages() bool {
-	return r.kind == exclusive || r.kind.pool == nil && r.several() || r.kind.permits > 1
+	return r.kind == exclusive || r.several()
 }
 
 // heeds reports whether tries heed the tickets in line.

@@ -78,7 +78,12 @@ func newPool(l *Locker, key string, permits int) *pool {
 }
 
 // several is the kind of an acquire of n slots as one lock, before it has chosen them.
-func (s *pool) several(permits int) *kind { return &kind{pool: s, permits: permits, try: s.try} }
+func (s *pool) several(permits int) *kind {
+	if permits == 1 {
+		return &s.kind
+	}
+	return &kind{pool: s, permits: permits, try: s.try}
+}
 
 // try asks for slots that are likely to be free, and after a refusal for the slots that the nodes name as
 // free. It returns the last attempt.

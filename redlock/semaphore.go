@@ -107,7 +107,7 @@ func (s *Semaphore) prepare(ctx context.Context, of *kind, options []AcquireOpti
 	}
 	r.kind = of
 	r.line = &protocol.Line{Ticket: protocol.Ticket{Class: protocol.WantsOne}, Most: s.Permits() - held, Pool: s.pool.semaphore.Line()}
-	if of.permits > 1 {
+	if of.permits > 0 {
 		r.line.Class, r.line.Number = protocol.WantsSeveral, of.permits
 	}
 	return r, r.checkPriority()

@@ -240,14 +240,14 @@ func TestWhoWorksUnderAPermitHeedsNobodyWhoWaitsForSeveral(t *testing.T) {
 func TestPermitsThatAreLeftOverGoToTheNextInLineAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		all, err := newSemaphore(t, another(t, fakes), 4).AcquireN(t.Context(), 4)
+		all, err := newSemaphore(t, another(t, fakes), 8).AcquireN(t.Context(), 8)
 		must(t, err)
 		must(t, all.Abandon())
-		s := newSemaphore(t, locker, 4)
+		s := newSemaphore(t, locker, 8)
 		served := make(chan error, 4)
 		for range 4 {
 			go func() {
-				_, err := s.AcquireN(t.Context(), 1)
+				_, err := s.AcquireN(t.Context(), 2)
 				served <- err
 			}()
 			time.Sleep(10 * time.Millisecond)
@@ -258,7 +258,7 @@ func TestPermitsThatAreLeftOverGoToTheNextInLineAtOnce(t *testing.T) {
 			if i == 0 {
 				first = time.Now()
 			}
-			wantWithin(t, 20*time.Millisecond, first, "waiter", i+1, "for one of four permits is served")
+			wantWithin(t, 20*time.Millisecond, first, "waiter", i+1, "for two of eight permits is served")
 		}
 	})
 }

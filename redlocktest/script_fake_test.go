@@ -43,13 +43,17 @@ func each(keys []string, of func(key string) string) (all []string) {
 }
 
 func (c caller) token(string) string { return pick(c, callers...) }
-func (c caller) ttl(string) string   { return strconv.Itoa(100 * (1 + c.IntN(30))) }
+func (c caller) ttl(string) string   { return strconv.Itoa(80 * (1 + c.IntN(37))) }
 func lineOf(key string) string       { return protocol.LineOf(key).(string) }
 func fencesOf(key string) string     { return protocol.FenceSet(key).(string) }
 
-// rank is that of one who has waited for up to two seconds.
+// grid divides the moments at which rests begin and end.
+const grid = 16 * time.Millisecond
+
+// rank is that of one who has waited for up to 20 seconds.
 func (c caller) rank() string {
-	return strconv.FormatInt(time.Now().Add(-time.Duration(c.IntN(2000))*time.Millisecond).UnixMicro(), 10)
+	since := time.Now().Add(-time.Duration(c.IntN(pick(c, 100, 2000, 20000))) * time.Millisecond)
+	return strconv.FormatInt(pick(c, since, since.Truncate(grid), since.Truncate(8*grid)).UnixMicro(), 10)
 }
 
 // stands is how one of these stands in line: rank, ticket, and for how long that stays.
@@ -61,7 +65,7 @@ func (c caller) stands(tickets ...string) []string {
 
 // next is a call: its script in words, keys and arguments.
 func (c caller) next() (what string, script *scripts.Script, keys, args []string) {
-	key, token, two, number := pick(c, calledKeys...), c.token(""), c.upTo2(calledKeys), pick(c, "0", strconv.Itoa(1+c.IntN(50)))
+	key, token, two, number := pick(c, calledKeys...), c.token(""), c.upTo2(calledKeys), pick(c, "0", strconv.Itoa(1+c.IntN(4)))
 	wakes := pick(c, nil, []string{protocol.WakeChannel}, []string{protocol.WakeChannel, "1"})
 	shared, under, held := []string{key, protocol.Beside(protocol.RoleReaders, key)}, "0", []string(nil)
 	if c.IntN(3) == 0 {
@@ -73,7 +77,7 @@ func (c caller) next() (what string, script *scripts.Script, keys, args []string
 		}
 		return each(keys, fencesOf)
 	}
-	switch c.IntN(12) {
+	switch c.IntN(16) {
 	case 0:
 		return "hold", scripts.Hold, []string{key}, append([]string{token, c.ttl("")}, pick(c, nil, []string{c.token("")})...)
 	case 1:
@@ -96,8 +100,8 @@ func (c caller) next() (what string, script *scripts.Script, keys, args []string
 			next = []string{c.rank(), pick(c, "x0:a1", "x1:a2"), "1500"}
 		}
 		return "leave", scripts.Leave, append(two, each(two, lineOf)...), append([]string{ticket, protocol.WakeChannel, pick(c, "", token)}, next...)
-	case 7:
-		mode, tokens := pick(c, "join", "join", "stay", "turn", "back"), c.upTo2(callers)
+	case 7, 11, 12:
+		mode, tokens := pick(c, "join", "join", "stay", "stay", "turn", "back"), c.upTo2(callers)
 		args = []string{c.ttl(""), mode, number}
 		switch mode {
 		case "join":
@@ -107,10 +111,10 @@ func (c caller) next() (what string, script *scripts.Script, keys, args []string
 			tokens = append(tokens, token)
 		}
 		return "share", scripts.Share, append(shared, sets(key)...), append(args, tokens...)
-	case 8:
+	case 8, 13:
 		tokens := c.upTo2(callers)
 		return "unshare", scripts.Unshare, shared, slices.Concat([]string{strconv.Itoa(len(tokens))}, tokens, wakes)
-	case 9:
+	case 9, 14:
 		return "raise", scripts.Raise, shared, []string{token, c.token(""), c.ttl("")}
 	case 10:
 		return "remember", scripts.Remember, []string{remembered}, []string{pick(c, "8000 0:3", "8000 0:3", "9000 0:3"), "400000", pick(c, "900000", "2000000"), pick(c, "0", "1", "1")}
@@ -137,9 +141,15 @@ func hears(t *testing.T, at driver.Subscriber, channels []string) func() []strin
 		synctest.Wait()
 		for len(notices) > 0 {
 			n := <-notices
-			heard = append(heard, fmt.Sprintf("%q on %q", n.Payload, n.Channel))
+			rank, what, _ := strings.Cut(n.Payload, " ")
+			if at, err := strconv.ParseFloat(rank, 64); err == nil { // servers write round ranks in two ways
+				rank = fmt.Sprintf("%.0f", at)
+			}
+			heard = append(heard, fmt.Sprintf("%s %s on %q", rank, what, n.Channel))
 		}
-		slices.Sort(heard)
+		if slices.Sort(heard); len(heard) > 90 {
+			t.Errorf("there are %d announcements at once: %q", len(heard), heard)
+		}
 		return slices.Compact(heard)
 	}
 }
@@ -158,8 +168,56 @@ func reports(reply driver.Reply, heard []string, token func(key string) (string,
 	return what
 }
 
+// replicates gives both nodes one of two histories, and makes them masters or replicas.
+func (c caller) replicates(node *Node, fake *fakenode.Node) {
+	history, role := fakenode.History(strconv.Itoa(c.IntN(2))), pick(c, "master", "master", "slave")
+	node.SetInfo("master_replid", history)
+	node.SetInfo("role", role)
+	fake.Change(func(f *fakenode.Node) { f.Info = "role:" + role + "\r\nmaster_replid:" + history + "\r\n" })
+}
+
+// happens changes what both nodes have, by no script.
+func (c caller) happens(t *testing.T, node *Node, fake *fakenode.Node) {
+	t.Helper()
+	key := pick(c, calledKeys...)
+	switch c.IntN(80) {
+	case 0, 1: // another program's
+		node.Del(key)
+		ask(t, node, "RPUSH", key, "no string")
+		ask(t, node, "PEXPIRE", key, "300")
+		fake.Plant(key, fakenode.List, 300*time.Millisecond)
+	case 2, 3, 4, 5:
+		c.replicates(node, fake)
+	case 6:
+		node.Del(remembered)
+		fake.Change(func(f *fakenode.Node) { clear(f.Memories) })
+	case 7, 8, 15, 16: // a floor of counters
+		floor := int64(c.IntN(7))
+		ask(t, node, "ZADD", fencesOf(key), strconv.FormatInt(floor, 10), "")
+		fake.Change(func(f *fakenode.Node) { f.SetFence(key, "", floor) })
+	case 9, 10: // many stand in line, each for a time of his own
+		line := lineOf(key)
+		for i := range 20 {
+			ticket, rank, stays := fmt.Sprintf(pick(c, "x0:c%d%s", "x1:c%d%s", "r0:c%d%s", "s2:c%d%s.1"), i, key), c.rank(), time.Duration(c.IntN(3000))*time.Millisecond
+			since, _ := strconv.ParseInt(rank, 10, 64)
+			ask(t, node, "ZADD", line, rank, ticket, strconv.FormatInt(time.Now().Add(stays).UnixMilli(), 10), "-"+ticket)
+			fake.Change(func(f *fakenode.Node) { f.AddTicket(line, ticket, since, stays) })
+		}
+		ask(t, node, "PEXPIRE", line, "3000")
+	case 11, 12, 13, 14: // the key is gone
+		node.Del(key)
+		fake.Change(func(f *fakenode.Node) { delete(f.Keys, key) })
+	}
+	if c.IntN(3) == 0 {
+		time.Sleep(pick(c, time.Duration(c.IntN(400)), 80, 400, 800) * time.Millisecond)
+	}
+	if c.IntN(3) == 0 {
+		time.Sleep(time.Now().Truncate(grid).Add(grid).Sub(time.Now()))
+	}
+}
+
 func TestTheFakeNodeAnswersAsTheScriptsDo(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(80) {
 		alone(t, func(t *testing.T, node *Node) {
 			c, fake, client := caller{rand.New(rand.NewPCG(seed, 1))}, fakenode.New("node-1"), newClient(reach(node)) //nolint:gosec // it has to be repeatable
 			var channels, log []string
@@ -171,26 +229,13 @@ func TestTheFakeNodeAnswersAsTheScriptsDo(t *testing.T) {
 				}
 			}
 			atNode, atFake := hears(t, client, channels), hears(t, fake, channels)
+			if others := channels[:c.IntN(len(channels))]; len(others) > 0 {
+				hears(t, client, others)
+				hears(t, fake, others)
+			}
+			c.replicates(node, fake)
 			for range 60 {
-				if c.IntN(3) == 0 {
-					time.Sleep(pick(c, time.Duration(c.IntN(400)), 100, 500, 1000) * time.Millisecond)
-				}
-				if key := pick(c, calledKeys...); c.IntN(40) == 0 {
-					node.Del(key)
-					ask(t, node, "RPUSH", key, "no string")
-					ask(t, node, "PEXPIRE", key, "300")
-					fake.Plant(key, fakenode.List, 300*time.Millisecond)
-				}
-				if len(log) == 0 || c.IntN(20) == 0 { // what it has may be forgotten, or another server's
-					history, role := fakenode.History(strconv.Itoa(c.IntN(2))), pick(c, "master", "master", "slave")
-					node.SetInfo("master_replid", history)
-					node.SetInfo("role", role)
-					fake.Change(func(f *fakenode.Node) { f.Info = "role:" + role + "\r\nmaster_replid:" + history + "\r\n" })
-				}
-				if c.IntN(60) == 0 {
-					node.Del(remembered)
-					fake.Change(func(f *fakenode.Node) { clear(f.Memories) })
-				}
+				c.happens(t, node, fake)
 				what, script, keys, args := c.next()
 				call := slices.Concat([]string{"EVAL", script.Source, strconv.Itoa(len(keys))}, keys, args)
 				replies, err := fake.Do(t.Context(), []driver.Command{command(call...)})
@@ -205,6 +250,12 @@ func TestTheFakeNodeAnswersAsTheScriptsDo(t *testing.T) {
 				}
 				if log = append(log, fmt.Sprint(time.Now().UnixMilli(), " ", what, keys, args, " = ", want)); got != want {
 					t.Fatalf("seed %d: after\n%s\nthe fake node has %s", seed, strings.Join(log, "\n"), got)
+				}
+			}
+			time.Sleep(time.Minute)
+			for _, key := range node.Keys() {
+				if key != remembered && key != fencesOf("a") && key != fencesOf("b") {
+					t.Errorf("seed %d: after\n%s\nthere is %q, a minute later", seed, strings.Join(log, "\n"), key)
 				}
 			}
 		})

@@ -21,8 +21,8 @@ end
 -- How many Lockers stand in a line, of which there may be many.
 local function names(line)
   local known, count = {}, 0
-  for _, ticket in ipairs(redis.call('ZRANGEBYSCORE', line, '100000000000000', '+inf', 'LIMIT', 0, 64)) do
-    local name = string.match(ticket, ':(%x*)')
+  for _, lasts in ipairs(redis.call('ZRANGEBYSCORE', line, '(' .. now, '(' .. now + 60000, 'LIMIT', 0, 64)) do
+    local name = string.match(lasts, ':(%x*)')
     count = count + (known[name] and 0 or 1)
     known[name] = true
   end

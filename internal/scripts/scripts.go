@@ -73,7 +73,7 @@ var (
 	Raise    = list(raise, "fbff27c98a70bf99575b46101c2ed63640197a2d")
 	Revoke   = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
 	Take     = list(line+take, "64cdf29cbe0b353f629854dfbe2e73212cefc121")
-	Leave    = list(line+leave, "1e5dc90ee74dee43bff102163d2fbece9104ee88")
+	Leave    = list(line+leave, "0168e0e5dd970767212195a1c5bbd079fd03401f")
 	Waits    = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 	Rights   = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
 	Remember = list(remember, "25bc97eeb145480cc0367dcd0d772d2716356b3f")

@@ -100,10 +100,15 @@ func (f *Node) tell(key, line, channel, holder string) {
 		if holder == "" || ticket[0] == 'r' && holder == protocol.SharedValue {
 			says += " free"
 		}
-		name, _, _ := strings.Cut(ticket[strings.IndexByte(ticket, ':')+1:], ".")
-		f.publish(channel+key+" "+name, says)
+		f.publish(channel+key+" "+nameOf(ticket), says)
 		if ticket[0] != 'r' {
 			break
 		}
 	}
+}
+
+// nameOf is the name of a ticket's Locker.
+func nameOf(ticket string) string {
+	name, _, _ := strings.Cut(ticket[strings.IndexByte(ticket, ':')+1:], ".")
+	return name
 }

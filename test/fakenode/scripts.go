@@ -198,8 +198,7 @@ func (f *Node) take(args []any) driver.Reply {
 				f.AddTicket(line, argv[5], rank, milliseconds(argv[6]))
 				behind := slices.DeleteFunc(f.Line(line), func(ticket string) bool { return f.Lines[line][ticket].Rank < rank })
 				if fresh && some && first == 1 && count == 1 && len(behind) > 1 && behind[0] == argv[5] {
-					name, _, _ := strings.Cut(behind[1][strings.IndexByte(behind[1], ':')+1:], ".")
-					f.publish(argv[8]+keys[0]+" "+name, strconv.FormatInt(f.Lines[line][behind[1]].Rank, 10)+" behind")
+					f.publish(argv[8]+keys[0]+" "+nameOf(behind[1]), strconv.FormatInt(f.Lines[line][behind[1]].Rank, 10)+" behind")
 				}
 			}
 			left = 2
@@ -248,7 +247,11 @@ func (f *Node) leave(args []any) driver.Reply {
 			held.Token = ""
 		}
 		f.tell(key, lines[i], argv[1], held.Token)
-		if !ok && f.listening(argv[1]+key) > int64(len(f.Line(lines[i]))) {
+		names := map[string]bool{}
+		for _, ticket := range f.Line(lines[i]) {
+			names[nameOf(ticket)] = true
+		}
+		if !ok && f.listening(argv[1]+key) > int64(len(names)) {
 			f.publish(argv[1] + key)
 		}
 	}
