@@ -298,3 +298,24 @@ func TestANodeThatForgotHasNoVoteForSeveralKeys(t *testing.T) {
 		}
 	})
 }
+
+// Of two sets of one Locker, one waits for the caller's key.
+func TestOnlyTheSetThatWaitsForTheCallerLetsItPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Hour))
+		caller := another(t, fakes, WithTTL(time.Hour), WithFairness()) // who heeds those in line
+		b, d := mustAcquire(t, another(t, fakes, WithTTL(time.Hour)), "b"), mustAcquire(t, caller, "d")
+		var all sync.WaitGroup
+		for _, keys := range [][]string{{"a", "b"}, {"c", "d"}} {
+			all.Go(func() { noError(t, passing(locker.AcquireAll(t.Context(), keys))) })
+		}
+		time.Sleep(300 * time.Millisecond) // the sets stand in line, and do not rest yet
+		returns(t, ErrTaken, "TryAcquire of a key whose set waits for another")(caller.TryAcquire(d.Context(), "a"))
+		c, err := caller.TryAcquire(d.Context(), "c")
+		must(t, err, "TryAcquire of a key whose set waits for the caller")
+		for _, lock := range []*Lock{c, d, b} {
+			mustRelease(t, lock)
+		}
+		all.Wait()
+	})
+}

@@ -646,3 +646,15 @@ func TestAnAnnouncementTellsWhichSlotIsFree(t *testing.T) {
 		}
 	})
 }
+
+func TestCallersAtOnceAskForASlotEach(t *testing.T) {
+	locker, _ := newLocker(t, 3)
+	pool := newSemaphore(t, locker, 8).pool
+	seen := map[int]bool{}
+	for range 8 {
+		seen[pool.begin(0, make([]bool, 8), true)[0].number] = true
+	}
+	if len(seen) != 8 {
+		t.Errorf("eight tries at once ask for the slots %v of eight", seen)
+	}
+}

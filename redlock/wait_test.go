@@ -148,6 +148,9 @@ func TestWhereChannelsAreForbiddenWaitersPollAndSaySo(t *testing.T) {
 		lock := mustAcquire(t, theirs, "k")
 		next := waitFor(t.Context(), ours)
 		time.Sleep(3 * time.Second)
+		if !ours.Stats().Nodes[0].Muted {
+			t.Error("Stats show no node as muted where the waiter hears nothing")
+		}
 		must(t, lock.Release(), "Release where nothing may be announced")
 		released := time.Now()
 		got := <-next
