@@ -24,10 +24,8 @@ type channel struct {
 	deadlines deadlines
 	senders   int
 	idle      int         // of them
-	idleness  *time.Timer // calls dismiss; nil: no sender was idle yet
-	watched   bool        // idleness runs
-	worked    bool        // a sender has taken something meanwhile
-	leave     int         // idle senders that are to end
+	leave     int         // of the idle ones, which are to end
+	idleness  *time.Timer // calls dismiss, while there are senders
 	calls     int         // to senders that have taken nothing yet
 	out       int         // batches
 	window    window
@@ -50,42 +48,22 @@ func newChannels(n *Node) []channel {
 	return channels
 }
 
-// rest makes a sender wait for work, for idleLife to twice as long: a Locker that nobody uses has no
-// goroutines, even if it is not closed. node.mu is held.
-func (c *channel) rest() {
-	if c.idle++; !c.watched {
-		c.watch()
+// dismiss makes idle senders end where no batch has come back for a while: a Locker that nobody uses has no
+// goroutines, even if it is not closed.
+func (c *channel) dismiss() {
+	n := c.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.set.Clock.Now().Sub(n.answered) >= idleLife {
+		c.leave = c.idle
+		c.wake.Broadcast()
 	}
-	c.wake.Wait()
-	c.idle--
-}
-
-const idleLife = time.Second
-
-// watch lets dismiss look in a while. node.mu is held.
-func (c *channel) watch() {
-	c.watched, c.worked = true, false
-	if c.idleness == nil {
-		c.idleness = time.AfterFunc(idleLife, c.dismiss)
-	} else {
+	if c.senders > 0 {
 		c.idleness.Reset(idleLife)
 	}
 }
 
-// dismiss makes all idle senders end if no sender had work for a while.
-func (c *channel) dismiss() {
-	c.node.mu.Lock()
-	defer c.node.mu.Unlock()
-	c.watched = false
-	switch {
-	case c.idle == 0:
-	case c.worked:
-		c.watch()
-	default:
-		c.leave = c.idle
-		c.wake.Broadcast()
-	}
-}
+const idleLife = time.Second
 
 // channel returns the channel for r's question.
 func (n *Node) channel(r *Request) *channel {
@@ -129,7 +107,11 @@ func (c *channel) call() {
 	case c.idle >= c.calls:
 		c.wake.Signal()
 	case c.senders < MaxWindow && c.node.set.Go(c.serve):
-		c.senders++
+		if c.senders++; c.idleness == nil {
+			c.idleness = time.AfterFunc(idleLife, c.dismiss)
+		} else if c.senders == 1 {
+			c.idleness.Reset(idleLife)
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func (s *sender) giveUp() {
 	s.buffer.Drop()
 }
 
-// serve is the life of a sender, until the node is closed, or no sender had work for a while.
+// serve is the life of a sender, until the node is closed, or [channel.dismiss] makes it end.
 func (c *channel) serve() {
 	n := c.node
 	s := sender{node: n, channel: c}
@@ -63,9 +63,11 @@ func (c *channel) serve() {
 				s.giveUp()
 				return
 			}
-			c.rest()
+			c.idle++
+			c.wake.Wait()
+			c.idle--
 		}
-		c.calls, c.worked, c.leave = max(0, c.calls-1), true, 0
+		c.calls, c.leave = max(0, c.calls-1), 0
 		now := n.set.Clock.Now()
 		if n.health.coolsDown(now) {
 			n.fail(&cooldownError{n.health.cause})
