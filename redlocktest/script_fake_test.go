@@ -212,7 +212,7 @@ func (c caller) happens(t *testing.T, node *Node, fake *fakenode.Node) {
 		time.Sleep(pick(c, time.Duration(c.IntN(400)), 80, 400, 800) * time.Millisecond)
 	}
 	if c.IntN(3) == 0 {
-		time.Sleep(time.Now().Truncate(grid).Add(grid).Sub(time.Now()))
+		time.Sleep(time.Until(time.Now().Truncate(grid).Add(grid)))
 	}
 }
 

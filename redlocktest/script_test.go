@@ -24,11 +24,11 @@ func run(t *testing.T, node *Node, script *scripts.Script, keys int, args ...str
 	return reply.Int
 }
 
-// has fails the test unless the node has the key for the token, for so long.
-func has(t *testing.T, node *Node, key, token string, ttl time.Duration) {
+// has fails the test unless the node has the key "k" for the token, for so long.
+func has(t *testing.T, node *Node, token string, ttl time.Duration) {
 	t.Helper()
-	if got, _ := node.Get(key); got != token || node.TTL(key) != ttl {
-		t.Errorf("%q has the key for %v, want %q for %v", got, node.TTL(key), token, ttl)
+	if got, _ := node.Get("k"); got != token || node.TTL("k") != ttl {
+		t.Errorf("%q has the key for %v, want %q for %v", got, node.TTL("k"), token, ttl)
 	}
 }
 
@@ -125,17 +125,17 @@ func TestTheRevokeScriptLeavesATombstoneForAsLongAsTheKeyWouldBeThere(t *testing
 	alone(t, func(t *testing.T, node *Node) {
 		node.Set("k", "theirs", 10*time.Second)
 		says(t, "the token that was seen", revoke(t, node, "theirs", "0"), "[1 10000]")
-		has(t, node, "k", tombstone, 10*time.Second)
+		has(t, node, tombstone, 10*time.Second)
 		time.Sleep(4 * time.Second)
 		says(t, "a renewal", run(t, node, scripts.Hold, 1, "k", "theirs", "10000"), 0)
 		says(t, "renewals of several keys", run(t, node, scripts.Extend, 1, "k", "theirs", "10000"), 0)
 		says(t, "the holder's release", run(t, node, scripts.Release, 1, "k", "theirs"), 0)
 		says(t, "another revocation", revoke(t, node, "theirs", "0"), "[1 6000]")
-		has(t, node, "k", tombstone, 6*time.Second)
+		has(t, node, tombstone, 6*time.Second)
 		says(t, "one that wants it to stay", revoke(t, node, "theirs", "9000"), "[1 9000]")
-		has(t, node, "k", tombstone, 9*time.Second)
+		has(t, node, tombstone, 9*time.Second)
 		says(t, "one that wants it for less", revoke(t, node, "theirs", "1000"), "[1 9000]")
-		has(t, node, "k", tombstone, 9*time.Second)
+		has(t, node, tombstone, 9*time.Second)
 	})
 }
 
@@ -145,7 +145,7 @@ func TestTheRevokeScriptHitsNobodyButWhomWasSeen(t *testing.T) {
 		says(t, "the keys that are left", fmt.Sprint(node.Keys()), "[]")
 		node.Set("k", "the next", 10*time.Second)
 		says(t, "the next holder", revoke(t, node, "theirs", "20000"), "[0 10000]")
-		has(t, node, "k", "the next", 10*time.Second)
+		has(t, node, "the next", 10*time.Second)
 		ask(t, node, "DEL", "k")
 		ask(t, node, "ZADD", "k", "1", "member")
 		reply := ask(t, node, "EVAL", scripts.Revoke.Source, "1", "k", "theirs", tombstone, "60000", "0")
@@ -159,7 +159,7 @@ func TestTheRevokeScriptGivesAKeyWithoutAnExpiryTheLongestOne(t *testing.T) {
 	alone(t, func(t *testing.T, node *Node) {
 		ask(t, node, "SET", "k", "1")
 		says(t, "a lock without an expiry", revoke(t, node, "1", "0"), "[1 60000]")
-		has(t, node, "k", tombstone, time.Minute)
+		has(t, node, tombstone, time.Minute)
 	})
 }
 
@@ -168,16 +168,16 @@ func TestTheRevokeScriptTakesAKeyFromAllItsReaders(t *testing.T) {
 		byReaders(t, node, scripts.Share, "20000", "stay", "0", "a")
 		byReaders(t, node, scripts.Share, "10000", "stay", "0", "b")
 		says(t, "readers who are not there", revokeReaders(t, node, "x", "y"), "[0 20000]")
-		has(t, node, "k", "ql:shared", 20*time.Second)
+		has(t, node, "ql:shared", 20*time.Second)
 		time.Sleep(15 * time.Second)
 		says(t, "a reader whose lease is over", revokeReaders(t, node, "b"), "[0 5000]")
 		says(t, "one of the readers", revokeReaders(t, node, "b", "a"), "[1 5000]")
-		has(t, node, "k", tombstone, 5*time.Second)
+		has(t, node, tombstone, 5*time.Second)
 		renewal := ask(t, node, slices.Concat([]string{"EVAL", scripts.Share.Source}, sides, []string{"20000", "stay", "0", "a"})...)
 		says(t, "a reader's renewal", show(renewal.Elems[0])+" "+renewal.Elems[2].Str, "0 "+tombstone)
 		says(t, "a reader's upgrade", byReaders(t, node, scripts.Raise, "a", "w", "20000"), fmt.Sprintf("[0 %q 5000]", tombstone))
 		says(t, "a reader's release", byReaders(t, node, scripts.Unshare, "1", "a"), "0")
-		has(t, node, "k", tombstone, 5*time.Second)
+		has(t, node, tombstone, 5*time.Second)
 		time.Sleep(5*time.Second + time.Millisecond)
 		byReaders(t, node, scripts.Share, "10000", "stay", "0", "c")
 		if members := ask(t, node, "ZRANGE", sides[2], "0", "-1"); len(members.Elems) != 1 {
