@@ -137,12 +137,17 @@ func (r *running) harm(ctx context.Context) {
 	stage := schedule.Stage{
 		Nodes: len(r.unwell), Replicas: r.cluster.Replicas(), Clients: len(r.members), Lease: r.Job.Pace(), Kinds: kinds,
 	}
+	// No node begins the guard's record before a client has met all nodes, so none may die before.
+	for r.had.Load() == 0 && r.elapsed() < r.For && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond) // the tenures are other processes'
+	}
+	met := r.elapsed()
 	for f := range schedule.Faults(r.Seed, stage) {
-		for r.elapsed() < f.At {
+		for r.elapsed() < met+f.At {
 			if r.enough() || ctx.Err() != nil {
 				return
 			}
-			time.Sleep(min(f.At-r.elapsed(), 100*time.Millisecond)) // the schedule is one of time
+			time.Sleep(min(met+f.At-r.elapsed(), 100*time.Millisecond)) // the schedule is one of time
 		}
 		lasting.Go(func() { r.last(f) })
 	}
