@@ -89,7 +89,7 @@ const (
 	dayAlone      = 750
 	dayCommands   = 16
 	dayIdle       = 200
-	dayGoroutines = 200
+	dayGoroutines = 200 // with the senders, which had nothing to do before and have ended
 	// dayInstants is for how many keys all Lockers ask at one moment.
 	dayInstants = 10
 	// dayWait is within what time a waiter is served while a majority of the nodes is well:

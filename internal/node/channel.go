@@ -24,7 +24,7 @@ type channel struct {
 	deadlines deadlines
 	senders   int
 	idle      int         // of them
-	leave     int         // of the idle ones, which are to end
+	dismissed bool        // idle senders end, unless there is work first
 	idleness  *time.Timer // calls dismiss, while there are senders
 	calls     int         // to senders that have taken nothing yet
 	out       int         // batches
@@ -42,8 +42,11 @@ func newChannels(n *Node) []channel {
 		channels = append(channels, channel{node: n, durable: true, timeout: n.set.Timeout + waits})
 	}
 	for i := range channels {
-		channels[i].wake.L = &n.mu
-		channels[i].deadlines.expire = channels[i].expire
+		c := &channels[i]
+		c.wake.L = &n.mu
+		c.deadlines.expire = c.expire
+		c.idleness = time.AfterFunc(idleLife, c.dismiss)
+		c.idleness.Stop() // until there is a sender
 	}
 	return channels
 }
@@ -55,7 +58,7 @@ func (c *channel) dismiss() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.set.Clock.Now().Sub(n.answered) >= idleLife {
-		c.leave = c.idle
+		c.dismissed = true
 		c.wake.Broadcast()
 	}
 	if c.senders > 0 {
@@ -107,9 +110,7 @@ func (c *channel) call() {
 	case c.idle >= c.calls:
 		c.wake.Signal()
 	case c.senders < MaxWindow && c.node.set.Go(c.serve):
-		if c.senders++; c.idleness == nil {
-			c.idleness = time.AfterFunc(idleLife, c.dismiss)
-		} else if c.senders == 1 {
+		if c.senders++; c.senders == 1 {
 			c.idleness.Reset(idleLife)
 		}
 	}

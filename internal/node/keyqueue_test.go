@@ -20,8 +20,7 @@ type line struct {
 func newLine(keys int) *line {
 	l := &line{node: &Node{set: &Set{}}}
 	l.node.health.state = down // nobody sends
-	l.node.channels = []channel{{node: l.node}}
-	l.node.channels[0].wake.L = &l.node.mu
+	l.node.channels = newChannels(l.node)
 	l.node.probing = true // no sender starts
 	for i := range keys {
 		l.queues = append(l.queues, NewKeyQueues(fmt.Sprint(i), 1))

@@ -241,11 +241,8 @@ func (n *Node) Close() {
 // StopTimers ends the timers that would call the closed node.
 func (n *Node) StopTimers() {
 	for i := range n.channels {
-		c := &n.channels[i]
-		c.deadlines.stop()
-		if c.idleness != nil {
-			c.idleness.Stop()
-		}
+		n.channels[i].deadlines.stop()
+		n.channels[i].idleness.Stop()
 	}
 }
 

@@ -57,8 +57,7 @@ func (c *channel) serve() {
 	defer n.mu.Unlock()
 	for {
 		for c.calls == 0 && !c.ready() {
-			if n.closed || c.leave > 0 {
-				c.leave = max(0, c.leave-1)
+			if n.closed || c.dismissed {
 				c.senders--
 				s.giveUp()
 				return
@@ -67,7 +66,7 @@ func (c *channel) serve() {
 			c.wake.Wait()
 			c.idle--
 		}
-		c.calls, c.leave = max(0, c.calls-1), 0
+		c.calls, c.dismissed = max(0, c.calls-1), false
 		now := n.set.Clock.Now()
 		if n.health.coolsDown(now) {
 			n.fail(&cooldownError{n.health.cause})

@@ -138,7 +138,7 @@ func (r *running) harm(ctx context.Context) {
 		Nodes: len(r.unwell), Replicas: r.cluster.Replicas(), Clients: len(r.members), Lease: r.Job.Pace(), Kinds: kinds,
 	}
 	// No node begins the guard's record before a client has met all nodes, so none may die before.
-	for r.had.Load() == 0 && r.elapsed() < r.For && ctx.Err() == nil {
+	for r.had.Load() == 0 && !r.enough() && ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond) // the tenures are other processes'
 	}
 	met := r.elapsed()
