@@ -130,6 +130,7 @@ func readSight(replies []driver.Reply, now time.Time) (s sight) {
 	switch {
 	case protocol.Says(value, "WRONGTYPE"):
 		s.odd = true
+	case value.Kind == driver.String && protocol.Kept(value.Str): // for the first in line: nobody has it
 	case value.Kind == driver.String:
 		s.value, s.odd = value.Str, value.Str == ""
 	case value.Kind != driver.Nil:

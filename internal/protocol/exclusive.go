@@ -108,10 +108,10 @@ func decodeGet(a *Ask, replies []driver.Reply) (Answer, error) {
 	switch reply := replies[0]; {
 	case reply.Kind == driver.String && reply.Str == a.Token.(string):
 		return Granted, nil
+	case reply.Kind == driver.Nil, reply.Kind == driver.String && Kept(reply.Str):
+		return Absent, nil
 	case reply.Kind == driver.String:
 		return Taken, nil
-	case reply.Kind == driver.Nil:
-		return Absent, nil
 	default:
 		return Failed, Unexpected(reply)
 	}
@@ -120,11 +120,11 @@ func decodeGet(a *Ask, replies []driver.Reply) (Answer, error) {
 // holderAtGet reads the value of a key, or of the first of several that holds something else.
 func holderAtGet(p *Part) (token string, left time.Duration, ok bool) {
 	for _, reply := range p.Reply {
-		if token, ok = p.other(reply); ok {
-			break
+		if token, ok = p.other(reply); ok && !Kept(token) {
+			return token, 0, true
 		}
 	}
-	return token, 0, ok
+	return "", 0, false
 }
 
 // Inspect asks for the holder, and for the time left.
@@ -141,11 +141,11 @@ var Inspect = &Op{
 				return Failed, Unexpected(reply)
 			}
 		}
-		switch reply := replies[0]; reply.Kind {
-		case driver.String:
-			return Taken, nil
-		case driver.Nil:
+		switch reply := replies[0]; {
+		case reply.Kind == driver.Nil, reply.Kind == driver.String && Kept(reply.Str):
 			return Absent, nil
+		case reply.Kind == driver.String:
+			return Taken, nil
 		default:
 			return Failed, Unexpected(reply)
 		}

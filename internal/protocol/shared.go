@@ -227,9 +227,9 @@ func decodeLook(_ *Ask, replies []driver.Reply) (Answer, error) {
 	ends, ok := score(expiry)
 	now, told := ReadTime(replies[2])
 	switch {
-	case value.Kind == driver.String && value.Str != SharedValue:
+	case value.Kind == driver.String && value.Str != SharedValue && !Kept(value.Str):
 		return Taken, nil
-	case value.Kind == driver.Nil, value.Kind == driver.String && expiry.Kind == driver.Nil:
+	case value.Kind == driver.Nil, value.Kind == driver.String && Kept(value.Str), value.Kind == driver.String && expiry.Kind == driver.Nil:
 		return Absent, nil
 	case value.Kind != driver.String:
 		return Failed, Unexpected(value)
@@ -246,5 +246,5 @@ func decodeLook(_ *Ask, replies []driver.Reply) (Answer, error) {
 // holderAtLook reads who keeps readers out: a holder.
 func holderAtLook(p *Part) (token string, left time.Duration, ok bool) {
 	token, ok = p.other(p.Reply[0])
-	return token, 0, ok && token != SharedValue
+	return token, 0, ok && token != SharedValue && !Kept(token)
 }

@@ -219,7 +219,8 @@ func (p *Part) First() (first, ok bool) {
 	case p.Op.mode == join && len(p.Reply) == shareReplies:
 		return p.Reply[4].Int == 0, true
 	}
-	return false, false
+	token, _, ok := p.Holder()
+	return false, ok && Kept(token)
 }
 
 // Left reports whether a try has left its ticket at a node; ok is false if the node does not say.

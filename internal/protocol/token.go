@@ -95,6 +95,10 @@ func Digits(token string) string {
 	return token[len(TokenMark):][:4]
 }
 
+// Kept reports whether the value of a key is a ticket: nobody has the key, and the node keeps it for the first
+// in line, see keep.lua. A refusal names a ticket in the way in the same form.
+func Kept(value string) bool { return strings.HasPrefix(value, TokenMark+"line ") }
+
 // RevokedPrefix begins a tombstone, the value of a key that was taken from its holder: a random part follows
 // and, if there is one, the reason, in a token's form. A tombstone keeps the expiry of the token before. To
 // every client it is somebody else's token.

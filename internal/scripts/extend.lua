@@ -7,6 +7,9 @@
 local holders = {}
 for i, key in ipairs(KEYS) do
   holders[i] = redis.call('GET', key)
+  if holders[i] and string.sub(holders[i], 1, 8) == 'ql:line ' then -- kept for the first in line: see keep.lua
+    holders[i] = false
+  end
 end
 local held, bit = 0, 1
 for i, key in ipairs(KEYS) do

@@ -6,6 +6,9 @@
 -- Returns 3 if taken over from ARGV[3], 2 if set where it was missing, 1 if the token
 -- held the key already, 0 if something else does.
 local holder = redis.call('GET', KEYS[1])
+if holder and string.sub(holder, 1, 8) == 'ql:line ' then -- kept for the first in line: see keep.lua
+  holder = false
+end
 if holder == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))
   return 1

@@ -2,8 +2,8 @@
 -- first, or the same if there is none: see line.lua. "" is no ticket. With a rank in ARGV[4] the
 -- ticket ARGV[5] of the same process stands there from now on, for ARGV[6] milliseconds.
 --
--- Who is first now is told on the channel ARGV[2] with the key and his name at its end. Where the
--- key is free all who listen to it are told as well, on the channel with the key at its end, if
+-- Who is first now is told on the channel ARGV[2] with the key and his name at its end, and a free
+-- key is kept for him: see keep.lua. Where the key is free all who listen to it are told as well, on the channel with the key at its end, if
 -- more Lockers do than stand there. Returns 1.
 --
 -- With a token in ARGV[3] it first deletes KEYS[1] if that holds the token, and returns 0 if not. A Redis
@@ -38,8 +38,15 @@ for i = 1, count do
     put(line, ARGV[5], ARGV[4], tonumber(ARGV[6]))
   end
   local holder = key ~= line and redis.pcall('GET', key)
+  if kept(holder) then
+    redis.call('DEL', key)
+    holder = false
+  end
   tell(key, line, channel, holder)
   if not holder then
+    if key ~= line then
+      keep(key, line)
+    end
     local listeners = redis.pcall('PUBSUB', 'NUMSUB', channel .. key)[2]
     if not listeners or listeners > names(line) then
       redis.pcall('PUBLISH', channel .. key, '')

@@ -1,4 +1,4 @@
--- The line of those who wait for a key: take.lua and leave.lua begin with this.
+-- The line of those who wait for a key. keep.lua goes before it, and take.lua and others behind it.
 --
 -- A line is a sorted set. A ticket is a class, a number and a Locker's name ("x0:5f…"), by its
 -- rank: since when its owner waits, in microseconds of the nodes' clocks, less his priority.

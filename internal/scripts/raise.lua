@@ -6,6 +6,9 @@ local key, readers = KEYS[1], KEYS[2]
 local ttl = tonumber(ARGV[3])
 local holder = redis.call('GET', key)
 local left = redis.call('PTTL', key)
+if holder and string.sub(holder, 1, 8) == 'ql:line ' then -- kept for the first in line: see keep.lua
+  holder, left = false, -2
+end
 if holder == 'ql:shared' then
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)

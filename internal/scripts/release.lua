@@ -5,7 +5,8 @@
 -- With a channel behind the tokens, each deleted key is announced on that channel with
 -- the key at its end. Waiters listen to the channel itself, too: 2^32 is added for each
 -- listener, and where there is none, nothing is announced, unless a further argument
--- says that they may listen elsewhere (in a Cluster). Where the user may not publish,
+-- says that they may listen elsewhere (in a Cluster). A key whose announcement reached somebody is
+-- kept for the first in its line, see keep.lua; not in a Cluster, which would have to be told the line. Where the user may not publish,
 -- the result is -1 minus the sum. Where announcements reached somebody, it is a list: of the
 -- sum, and that over the keys whose did.
 local channel, always = ARGV[#KEYS + 1], ARGV[#KEYS + 2]
@@ -25,6 +26,9 @@ for i, key in ipairs(KEYS) do
       refused = true
     elseif reached > 0 then
       heard = heard + bit
+      if not always then
+        keep(key, string.find(key, '}', 1, true) and 'ql:line=' .. key or 'ql:line:{' .. key .. '}')
+      end
     end
   elseif type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
     return holder -- refused; a key of another type holds no token

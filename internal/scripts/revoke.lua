@@ -21,7 +21,8 @@ if not holder or string.sub(holder, 1, 11) ~= 'ql:revoked:' then
     end
   end
   if not found then
-    return {0, redis.call('PTTL', key)}
+    local kept = holder and string.sub(holder, 1, 8) == 'ql:line ' -- see keep.lua
+    return {0, kept and -2 or redis.call('PTTL', key)}
   end
   redis.call('SET', key, ARGV[2], 'KEEPTTL')
 end

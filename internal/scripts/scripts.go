@@ -41,6 +41,9 @@ var raise string
 //go:embed revoke.lua
 var revoke string
 
+//go:embed keep.lua
+var keep string
+
 //go:embed line.lua
 var line string
 
@@ -64,16 +67,16 @@ var change string
 
 // The scripts.
 var (
-	Release  = list(release, "641d3f66a1855c20561fc20562c65366be7faaad")
-	Hold     = list(hold, "5e4a79d1bbfa712efe74eb855dff5e33949cea3e")
-	Extend   = list(extend, "eabb6a5bf800520dfbd007d6ea266de488d1205e")
-	Slot     = list(line+slot, "f535c702ffa0647d89a27657fb5671124b379088")
-	Share    = list(line+share, "f6077d13523021b450ec647aa09780a3aa8c32a1")
-	Unshare  = list(unshare, "b0f79e8110b72eb335e36d7b1581331f72930521")
-	Raise    = list(raise, "fbff27c98a70bf99575b46101c2ed63640197a2d")
-	Revoke   = list(revoke, "05e2707c77f6bdf503c706d814c02d690187da67")
-	Take     = list(line+take, "64cdf29cbe0b353f629854dfbe2e73212cefc121")
-	Leave    = list(line+leave, "0168e0e5dd970767212195a1c5bbd079fd03401f")
+	Release  = list(keep+release, "96aaf4089a22aa10465de0e124b482c4545b0d9d")
+	Hold     = list(hold, "f03decde89784117991ebc13a845261932768658")
+	Extend   = list(extend, "350b5ab74c1fa448b1d0777c64f2ce5976ee3f38")
+	Slot     = list(keep+line+slot, "87b1b4ce5d0f59c766a3264917658c01c7f4b393")
+	Share    = list(keep+line+share, "70ab6feb8d0ae01d7734f81ed088be4eb885603e")
+	Unshare  = list(keep+unshare, "d95a4b618789773b83cadc034e879d2b71c3789b")
+	Raise    = list(raise, "720628c3d7479ad9d21c47af34fb30a47331703b")
+	Revoke   = list(revoke, "79aa4b8ff883cbadbccda8886c65f5c558537526")
+	Take     = list(keep+line+take, "28b1da684184fc90ed74e751706bb439ccffe38a")
+	Leave    = list(keep+line+leave, "42f0ebf40d2dd1b65749f815ec2aa8babe9223df")
 	Waits    = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 	Rights   = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
 	Remember = list(remember, "25bc97eeb145480cc0367dcd0d772d2716356b3f")

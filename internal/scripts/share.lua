@@ -31,6 +31,9 @@ if mode == 'turn' or mode == 'back' then
 end
 local till = now + tonumber(ARGV[1])
 local holder = redis.call('GET', key)
+if kept(holder) then
+  holder = false
+end
 local turns = holder and holder == old
 local ticket, kept = nil, 0
 if mode == 'join' then
@@ -45,7 +48,7 @@ if mode == 'join' then
   end
 end
 if holder and holder ~= 'ql:shared' and not turns or mode == 'back' and not turns then
-  return {0, false, holder, redis.call('PTTL', key), kept, micros}
+  return {0, false, holder, holder and redis.call('PTTL', key) or -2, kept, micros}
 end
 local shared = holder == 'ql:shared'
 local stale = not shared and redis.call('ZCARD', readers) > 0 -- an error if it is no sorted set

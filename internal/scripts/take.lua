@@ -28,6 +28,9 @@ for i = 1, count do
   if type(holder) == 'table' then
     return string.find(holder.err, 'WRONGTYPE', 1, true) and {i} or holder
   end
+  if kept(holder) then
+    holder = false
+  end
   if holder ~= token then
     mine = false
     if holder and not way then
@@ -74,6 +77,7 @@ end
 if way then
   if free then
     tell(KEYS[free], KEYS[lines + free], ARGV[9])
+    keep(KEYS[free], KEYS[lines + free])
   end
   way[4], way[5] = micros, first + left
   return way

@@ -56,6 +56,21 @@ func anys(texts []string) (all []any) {
 	return all
 }
 
+// keep runs the function of that name.
+func (f *Node) keep(key, line string) {
+	if all := f.Line(line); len(all) > 0 && all[0][0] != 's' {
+		f.Keys[key] = Key{"ql:line " + all[0], f.Lines[line][all[0]].Until}
+	}
+}
+
+// has is what a script finds at a key: one that is kept is missing.
+func (f *Node) has(key string) (held Key, ok bool) {
+	if held, ok = f.Get(key); protocol.Kept(held.Token) {
+		return Key{}, false
+	}
+	return held, ok
+}
+
 // holds runs the script that does.
 func (f *Node) holds(args []any) driver.Reply {
 	if held, _ := f.Get(args[1].(string)); held.Token == List {
@@ -68,7 +83,7 @@ func (f *Node) holds(args []any) driver.Reply {
 // that is given away.
 func (f *Node) lease(args []any) int64 {
 	key, token, ms := args[0].(string), args[1].(string), args[2].(string)
-	held, ok := f.Get(key)
+	held, ok := f.has(key)
 	if len(args) > 3 && ok && held.Token == args[3].(string) && held.Token != token {
 		f.set(key, token, ms)
 		return 3 // taken over
@@ -119,6 +134,9 @@ func (f *Node) release(args []any) driver.Reply {
 		deleted += 1 << i
 		if refused = listeners > 0 && f.Mute; listeners > 0 && !refused && f.publish(channel[0].(string)+key) > 0 {
 			heard += 1 << i
+			if len(channel) == 1 {
+				f.keep(key, protocol.LineOf(key).(string))
+			}
 		}
 	}
 	if refused {
@@ -163,7 +181,7 @@ func (f *Node) take(args []any) driver.Reply {
 	}
 	mine := true
 	for i, key := range keys {
-		switch held, ok := f.Get(key); {
+		switch held, ok := f.has(key); {
 		case ok && held.Token == List:
 			return array(integer(int64(i + 1)))
 		case !ok:
@@ -185,7 +203,7 @@ func (f *Node) take(args []any) driver.Reply {
 			if ticket == "" {
 				continue
 			}
-			if _, ok := f.Get(key); !ok {
+			if _, ok := f.has(key); !ok {
 				blocks(i, "ql:line "+ticket, soon)
 				if free < 0 && ticket[0] != 's' {
 					free = i
@@ -207,6 +225,7 @@ func (f *Node) take(args []any) driver.Reply {
 	if way != nil {
 		if free >= 0 {
 			f.tell(keys[free], lines[free], argv[8], "")
+			f.keep(keys[free], lines[free])
 		}
 		return array(append(way, integer(first+left))...)
 	}
@@ -242,11 +261,15 @@ func (f *Node) leave(args []any) driver.Reply {
 			rank, _ := strconv.ParseInt(argv[3], 10, 64)
 			f.AddTicket(lines[i], argv[4], rank, milliseconds(argv[5]))
 		}
-		held, ok := f.Get(key)
+		held, ok := f.has(key)
 		if ok = ok && key != lines[i]; !ok {
 			held.Token = ""
 		}
 		f.tell(key, lines[i], argv[1], held.Token)
+		if !ok && key != lines[i] {
+			delete(f.Keys, key)
+			f.keep(key, lines[i])
+		}
 		names := map[string]bool{}
 		for _, ticket := range f.Line(lines[i]) {
 			names[nameOf(ticket)] = true
@@ -360,7 +383,7 @@ func (f *Node) share(args []any) driver.Reply {
 	if counted {
 		counters, held = held[0], held[1:]
 	}
-	has, ok := f.Get(key)
+	has, ok := f.has(key)
 	if has.Token == List {
 		return wrongType
 	}
@@ -492,8 +515,8 @@ func (f *Node) unshare(args []any) driver.Reply {
 	case !free || listeners == 0:
 	case f.Mute:
 		gone = -1 - gone
-	default:
-		f.publish(channel[0].(string) + key)
+	case f.publish(channel[0].(string)+key) > 0 && len(channel) == 1:
+		f.keep(key, protocol.LineOf(key).(string))
 	}
 	return integer(gone)
 }
@@ -502,7 +525,7 @@ func (f *Node) unshare(args []any) driver.Reply {
 func (f *Node) raise(args []any) driver.Reply {
 	key, set := args[1].(string), args[2].(string)
 	reader, writer, ms := args[3].(string), args[4].(string), args[5].(string)
-	held, ok := f.Get(key)
+	held, ok := f.has(key)
 	if held.Token == List {
 		return wrongType
 	}
