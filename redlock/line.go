@@ -149,9 +149,8 @@ func (h host) addTicket(w *waiting.Waiter, r *request) {
 	if h.Rank(w) == 0 {
 		return
 	}
-	line.Ticket, line.Stays = *h.ticket(w), w.Ticket != nil
+	line.Ticket, line.Stays, line.Quiet = *h.ticket(w), w.Ticket != nil, w.Quiet
 	line.Rank = h.Rank(w.Lead()) // called waiters ask as one, and the first stands for all
-	line.Shy = r.kind == inLine && !w.Crowded
 }
 
 // ticket is a waiter's ticket in its keys' lines.

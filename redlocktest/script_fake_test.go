@@ -59,7 +59,7 @@ func (c caller) rank() string {
 // stands is how one of these stands in line: rank, ticket, and for how long that stays.
 func (c caller) stands(tickets ...string) []string {
 	rank := c.rank()
-	at := pick(c, []string{"0", "0"}, []string{rank, "0"}, []string{rank, "1500"}, []string{rank, "1500"})
+	at := pick(c, []string{"0", "0"}, []string{rank, "0"}, []string{rank, "1500"}, []string{rank, "8000"})
 	return []string{at[0], pick(c, tickets...), at[1]}
 }
 
@@ -88,7 +88,7 @@ func (c caller) next() (what string, script *scripts.Script, keys, args []string
 		args = []string{token, c.ttl(""), strconv.Itoa(len(two)), number}
 		if c.IntN(4) > 0 {
 			tickets := [][]string{{"x0:a1", "x1:a2"}, {"s2:a5.1", "s3:a6.2"}}[len(two)-1]
-			args = append(append(args, c.stands(tickets...)...), under, protocol.WakeChannel, pick(c, "0", "1"))
+			args = append(append(args, c.stands(tickets...)...), under, protocol.WakeChannel)
 		}
 		return "take", scripts.Take, slices.Concat(two, sets(two...), each(two, lineOf), held), args
 	case 5:
@@ -203,7 +203,7 @@ func (c caller) happens(t *testing.T, node *Node, fake *fakenode.Node) {
 			ask(t, node, "ZADD", line, rank, ticket, strconv.FormatInt(time.Now().Add(stays).UnixMilli(), 10), "-"+ticket)
 			fake.Change(func(f *fakenode.Node) { f.AddTicket(line, ticket, since, stays) })
 		}
-		ask(t, node, "PEXPIRE", line, "3000")
+		ask(t, node, "PEXPIRE", line, "20000")
 	case 11, 12, 13, 14: // the key is gone
 		node.Del(key)
 		fake.Change(func(f *fakenode.Node) { delete(f.Keys, key) })

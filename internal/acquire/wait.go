@@ -72,6 +72,7 @@ type Waiting struct {
 	Outranked bool               // at its last try other tickets were in line
 	Crowded   bool               // Outranked, and old enough to leave a ticket; or readers had the key
 	Calm      clockdrift.Instant // until then no rest of those before lets a set try
+	Quiet     bool               // its next try leaves the ticket for [QuietLife]: the last one was first in line, and hears of the holder's release
 	outage    clockdrift.Instant // since when no quorum answers; 0: one did, the last time
 }
 
@@ -169,7 +170,7 @@ func (w *Waiting) Failed(found *Found, at Position, trip time.Duration, jitter f
 		if w.Phase, w.Due = Owner, 0; at.Stood || w.IsSet() {
 			w.Due = again
 		}
-	case !at.Stood && (w.Fair || w.Crowded) && w.Taken && !at.Left && (!at.Stays || at.Ranked):
+	case !at.Stood && w.Stands(now) && w.Taken && !at.Left && (!at.Stays || at.Ranked):
 		w.Phase, w.Due = Ticket, 0
 	case w.Taken && (w.Fair && !at.Turn || w.IsSet() && found.Holder != "" && !at.Free && at.Hears):
 		w.Phase, w.Due = Told, again
@@ -195,9 +196,12 @@ func (w *Waiting) Failed(found *Found, at Position, trip time.Duration, jitter f
 			w.Due = min(expires, relyUntil(now, jitter))
 		}
 	}
+	was := w.Quiet
+	w.Quiet = at.First && at.Stood && at.Turn && at.Hears && w.Phase == Holder && found.Marked && !found.Readers && !w.Several
 	switch {
 	case !at.First:
 		w.Phase, w.Due = Turn, 0
+	case was && w.Quiet: // its ticket stays until then
 	case w.Fair || at.Stood:
 		w.Due = min(w.Due, again)
 	case w.Name != "" && !at.Stays && (!at.Local || w.IsSet()):
@@ -210,10 +214,13 @@ func (w *Waiting) Failed(found *Found, at Position, trip time.Duration, jitter f
 const calmness = 64
 
 // TicketLife is how long a ticket counts unless it is left anew; TicketPeriod is how often the first waiter
-// of a process leaves its ticket anew, at least.
+// of a process leaves its ticket anew, at least. The first in line of all processes has nothing to do until
+// the release, and leaves its ticket for QuietLife, with as many tries as without a ticket: nodes cut that to
+// TicketLife once the key is free, for the waiter may be dead.
 const (
 	TicketLife   = 1500 * time.Millisecond
 	TicketPeriod = TicketLife / 3
+	QuietLife    = 8 * time.Second
 )
 
 // poll is the pause to the next try without an announcement: full jitter over a bound that doubles.

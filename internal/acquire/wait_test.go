@@ -30,10 +30,10 @@ func TestEveryPlanTriesInTimeAndNoneWithoutAPause(t *testing.T) {
 	var seen [phases]int
 	for name, manner := range manners {
 		manner.BackoffMin, manner.BackoffMax = pause, pause
-		for bits := range bitset(1 << 16) {
+		for bits := range bitset(1 << 17) {
 			for last := range phases {
 				b := bits
-				w := Waiting{Manner: manner, Began: now.Add(-Age / 2), Plan: Plan{Phase: last, Taken: b.next()}}
+				w := Waiting{Manner: manner, Quiet: b.next(), Began: now.Add(-Age / 2), Plan: Plan{Phase: last, Taken: b.next()}}
 				if b.next() {
 					w.Began, w.Leads, w.Tried = now.Add(-time.Minute), now.Add(-time.Minute), now.Add(-trip)
 				}
@@ -47,7 +47,9 @@ func TestEveryPlanTriesInTimeAndNoneWithoutAPause(t *testing.T) {
 				at := Position{First: b.next(), Local: b.next(), Stays: b.next(), Ranked: b.next(), Stood: b.next(), Turn: b.next(), Free: b.next(), Hears: b.next()}
 				at.Left = at.Stays && at.Ranked
 				w.Met(&found, now)
+				quiet := w.Quiet
 				w.Failed(&found, at, trip, most, now)
+				quiet = quiet && w.Quiet
 				wrong := func(what string) {
 					t.Helper()
 					t.Fatalf("%s: %+v at %+v behind phase %d: %s: %+v", name, found, at, last, what, w)
@@ -60,12 +62,14 @@ func TestEveryPlanTriesInTimeAndNoneWithoutAPause(t *testing.T) {
 					wrong("it is its turn")
 				case !at.Hears && waits > pause:
 					wrong("nobody would tell it that the key is free, and it does not look")
-				case waits > leastReliance*3/2+lookTogether:
+				case waits > leastReliance*3/2+lookTogether, waits > QuietLife-time.Second:
 					wrong("it relies on one announcement")
-				case at.First && (w.Fair || at.Stood) && waits > TicketPeriod:
+				case at.First && (w.Fair || at.Stood) && waits > TicketPeriod && !quiet:
 					wrong("its ticket runs out")
 				case at.Free && w.Taken && at.First && waits > max(2*trip+MaxSplitBackoff, TicketPeriod):
 					wrong("the key is free, and it does not try")
+				case w.Quiet && (!at.First || !at.Stood || !at.Turn || !at.Hears):
+					wrong("nobody would tell it, and it is quiet")
 				case at.First && !at.Local && !at.Stays && !at.Stood && manner.Name != "" && w.Due > w.ripe():
 					wrong("it is old enough to leave a ticket, and leaves none")
 				case !w.Deaf && !w.Taken:

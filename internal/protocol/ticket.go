@@ -39,7 +39,7 @@ func (t *Ticket) String() string { return string(t.Class) + strconv.Itoa(t.Numbe
 type Line struct {
 	Ticket
 	Stays bool  // the ticket is left there
-	Shy   bool  // only where other tickets are, or others listen
+	Quiet bool  // for [acquire.QuietLife]
 	Under bool  // the caller works under locks
 	Held  []any // the lines of the keys of the caller's context: a waiter there waits for the caller
 	Most  int   // of permits: a waiter that wants more waits for the caller's
@@ -52,13 +52,16 @@ func (l *Line) Lane(key string) any { return key + "\x00" + l.Name }
 // args are the arguments for scripts: the rank, the ticket, and its life.
 func (l *Line) args() []any {
 	stays := any("0")
-	if l.Stays {
+	switch {
+	case l.Stays && l.Quiet:
+		stays = quietTTL
+	case l.Stays:
 		stays = ticketTTL
 	}
 	return []any{strconv.FormatInt(l.Rank, 10), l.String(), stays}
 }
 
-var ticketTTL = Milliseconds(acquire.TicketLife)
+var ticketTTL, quietTTL = Milliseconds(acquire.TicketLife), Milliseconds(acquire.QuietLife)
 
 // Fair is the exclusive lock whose waiters are served in the order of their tickets.
 var Fair = func() *Kind {
@@ -116,9 +119,9 @@ func encodeTake(heeds bool) func(*Ask, *Memory) []driver.Command {
 		var line []any
 		if heeds {
 			all = append(append(all, a.lines()...), a.Line.Held...)
-			line = append(a.Line.args(), bit(a.Line.Under), WakeChannel, bit(a.Line.Shy))
+			line = append(a.Line.args(), bit(a.Line.Under), WakeChannel)
 		}
-		args := append(scripts.Take.Call(make([]any, 0, 13+len(all)), len(all)), all...)
+		args := append(scripts.Take.Call(make([]any, 0, 12+len(all)), len(all)), all...)
 		args = append(args, a.Token, a.TTL, count, strconv.FormatInt(a.Fence.Number, 10))
 		return []driver.Command{{Args: append(args, line...), FirstKey: 3, Keys: len(all)}}
 	}
@@ -230,10 +233,8 @@ func (p *Part) Left() (left, ok bool) {
 		return false, false
 	case way != nil:
 		return way[4].Int&2 != 0, true
-	case p.Line.Shy:
-		return p.Reply[0].Int > 2 || p.Reply[0].Int < -2, true
 	}
-	return true, true
+	return !p.Op.lineless || p.Reply[0].Int > 2 || p.Reply[0].Int < -2, true
 }
 
 // Crowded reports whether other tickets are in line, at a granting node.
@@ -256,7 +257,7 @@ func (p *Part) Clock() (micros int64, ok bool) {
 }
 
 // Leave takes a ticket out of the lines of keys or of permits. Any answer will do: a ticket that stays
-// counts no longer than [acquire.TicketLife]. Leave goes behind earlier tries, which may have left the
+// counts no longer than [acquire.TicketLife] once the key is free. Leave goes behind earlier tries, which may have left the
 // ticket.
 var Leave = &Op{Verb: Leaving, decode: anyReply}
 

@@ -35,7 +35,9 @@ for i = 1, count do
     redis.call('ZREM', line, ARGV[1], '-' .. ARGV[1])
   end
   if ARGV[4] then
-    put(line, ARGV[5], ARGV[4], tonumber(ARGV[6]))
+    if put(line, ARGV[5], ARGV[4], tonumber(ARGV[6])) then
+      displaces(key, line, ARGV[5], channel)
+    end
   end
   local holder = key ~= line and redis.pcall('GET', key)
   if kept(holder) then

@@ -83,8 +83,19 @@ end
 local function put(line, own, rank, stays)
   local new = redis.call('ZADD', line, 'CH', rank, own) == 1
   redis.call('ZADD', line, now + stays, '-' .. own)
-  redis.call('PEXPIRE', line, 2 * stays)
+  redis.call('PEXPIRE', line, math.max(redis.call('PTTL', line), 2 * stays))
   return new
+end
+-- Tells who was first that own is first now, by the rank of who was and " behind".
+local function displaces(key, line, own, channel)
+  local all, first = redis.call('ZRANGEBYSCORE', line, '100000000000000', '+inf', 'WITHSCORES', 'LIMIT', 0, 32), nil
+  for i = 1, #all, 2 do
+    if first == own and lives(line, all[i]) then
+      redis.pcall('PUBLISH', channel .. key .. ' ' .. string.match(all[i], ':(%x*)'), all[i + 1] .. ' behind')
+      return
+    end
+    first = first or lives(line, all[i]) and all[i]
+  end
 end
 -- Tells the first that it is first, by its rank, and with " free" behind that that it may try; if
 -- it reads all that do up to the first that does not. These may also try where others read.

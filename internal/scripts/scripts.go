@@ -67,16 +67,16 @@ var change string
 
 // The scripts.
 var (
-	Release  = list(keep+release, "96aaf4089a22aa10465de0e124b482c4545b0d9d")
+	Release  = list(keep+release, "07d84a3a80007eeed959bd6d376967941154d4ee")
 	Hold     = list(hold, "f03decde89784117991ebc13a845261932768658")
 	Extend   = list(extend, "350b5ab74c1fa448b1d0777c64f2ce5976ee3f38")
-	Slot     = list(keep+line+slot, "87b1b4ce5d0f59c766a3264917658c01c7f4b393")
-	Share    = list(keep+line+share, "70ab6feb8d0ae01d7734f81ed088be4eb885603e")
-	Unshare  = list(keep+unshare, "d95a4b618789773b83cadc034e879d2b71c3789b")
+	Slot     = list(keep+line+slot, "e0fcdef42702136e7f858841222fd77105bee184")
+	Share    = list(keep+line+share, "ca6be80cfe9cf681fd49c6055ed8a6f141a8074c")
+	Unshare  = list(keep+unshare, "32782ee9592e217c1b3718cee89b091983eb50b6")
 	Raise    = list(raise, "720628c3d7479ad9d21c47af34fb30a47331703b")
 	Revoke   = list(revoke, "79aa4b8ff883cbadbccda8886c65f5c558537526")
-	Take     = list(keep+line+take, "28b1da684184fc90ed74e751706bb439ccffe38a")
-	Leave    = list(keep+line+leave, "42f0ebf40d2dd1b65749f815ec2aa8babe9223df")
+	Take     = list(keep+line+take, "0126c406ec171066ebc8fb80c617ebb54266cb4a")
+	Leave    = list(keep+line+leave, "a0631a3e32742de695c9c3488d2796798a258e22")
 	Waits    = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 	Rights   = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
 	Remember = list(remember, "25bc97eeb145480cc0367dcd0d772d2716356b3f")

@@ -46,6 +46,9 @@ if mode == 'join' then
   if stays > 0 then
     put(line, ARGV[5], ARGV[4], stays)
   end
+  if ticket and not holder then
+    keep(key, line)
+  end
 end
 if holder and holder ~= 'ql:shared' and not turns or mode == 'back' and not turns then
   return {0, false, holder, holder and redis.call('PTTL', key) or -2, kept, micros}

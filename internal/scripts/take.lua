@@ -9,8 +9,7 @@
 -- With a rank in ARGV[5] it heeds those who stand in line, see line.lua: the keys' lines follow in
 -- KEYS, and then those of what he who asks holds. ARGV[6] is his ticket, which he leaves for
 -- ARGV[7] milliseconds, if that is not 0: also where he gets the keys, for he may have to give them
--- back; with "1" in ARGV[10] only where others stand in line, or listen. Who was first before is
--- told so: by his rank and " behind". ARGV[8] is "1" if he works under locks, and ARGV[9] the
+-- back. Who was first before is told so: by his rank and " behind". ARGV[8] is "1" if he works under locks, and ARGV[9] the
 -- channel. Who has the keys already heeds nobody.
 --
 -- Returns 1, or 2 if others stand in line, and 2 more if he has left his ticket; negative where a
@@ -58,19 +57,12 @@ if rank and not mine then
       end
     end
   end
-  if stays > 0 and ARGV[10] == '1' and not some then
-    local listeners = redis.pcall('PUBSUB', 'NUMSUB', ARGV[9] .. KEYS[1])[2] or 2
-    stays = listeners > 1 and stays or 0
-  end
   local new
   for i = lines + 1, stays > 0 and lines + count or 0 do
     new = put(KEYS[i], own, ARGV[5], stays)
   end
-  if new and some and first == 1 and count == 1 then -- who was first has to know that he is not any more
-    local all = redis.call('ZRANGEBYSCORE', KEYS[lines + 1], ARGV[5], '+inf', 'WITHSCORES', 'LIMIT', 0, 2)
-    if all[1] == own and all[3] then
-      redis.pcall('PUBLISH', ARGV[9] .. KEYS[1] .. ' ' .. string.match(all[3], ':(%x*)'), all[4] .. ' behind')
-    end
+  if new and some and count == 1 then
+    displaces(KEYS[1], KEYS[lines + 1], own, ARGV[9])
   end
   left = stays > 0 and 2 or 0
 end

@@ -185,6 +185,9 @@ func (e ear) OnMessage(node int, payload string) {
 		n.free = n.free || payload != protocol.SharedNow || e.reads || e.rank == 0
 	case err == nil && int64(rank) == e.rank:
 		n.first, n.free = what != "behind", n.free || what == "free"
+		if !n.first {
+			e.wake() // and its ticket is to be left more often again: see [acquire.QuietLife]
+		}
 	}
 	if !before && e.isNews(*n) && e.quorum(e.isFree) { // free nodes from before the last try are no news
 		e.wake()

@@ -90,6 +90,20 @@ func (f *Node) AddTicket(line, own string, rank int64, stays time.Duration) {
 	f.Lines[line][own] = Ticket{rank, f.Now().Add(stays)}
 }
 
+// put runs the function of that name.
+func (f *Node) put(line, own string, rank int64, stays time.Duration) (fresh bool) {
+	fresh = f.Lines[line][own].Rank != rank
+	f.AddTicket(line, own, rank, stays)
+	return fresh
+}
+
+// displaces runs the function of that name.
+func (f *Node) displaces(key, line, own, channel string) {
+	if all := f.Line(line); len(all) > 1 && all[0] == own {
+		f.publish(channel+key+" "+nameOf(all[1]), strconv.FormatInt(f.Lines[line][all[1]].Rank, 10)+" behind")
+	}
+}
+
 // tell runs the function of that name.
 func (f *Node) tell(key, line, channel, holder string) {
 	for i, ticket := range f.Line(line) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
@@ -59,7 +60,12 @@ func anys(texts []string) (all []any) {
 // keep runs the function of that name.
 func (f *Node) keep(key, line string) {
 	if all := f.Line(line); len(all) > 0 && all[0][0] != 's' {
-		f.Keys[key] = Key{"ql:line " + all[0], f.Lines[line][all[0]].Until}
+		t := f.Lines[line][all[0]]
+		if soon := f.Now().Add(acquire.TicketLife); soon.Before(t.Until) {
+			t.Until = soon
+		}
+		f.AddTicket(line, all[0], t.Rank, t.Until.Sub(f.Now()))
+		f.Keys[key] = Key{"ql:line " + all[0], t.Until}
 	}
 }
 
@@ -210,13 +216,10 @@ func (f *Node) take(args []any) driver.Reply {
 				}
 			}
 		}
-		if argv[6] != "0" && (argv[9] != "1" || some || f.listening(argv[8]+keys[0]) > 1) {
+		if argv[6] != "0" {
 			for _, line := range lines[:count] {
-				fresh := f.Lines[line][argv[5]].Rank != rank
-				f.AddTicket(line, argv[5], rank, milliseconds(argv[6]))
-				behind := slices.DeleteFunc(f.Line(line), func(ticket string) bool { return f.Lines[line][ticket].Rank < rank })
-				if fresh && some && first == 1 && count == 1 && len(behind) > 1 && behind[0] == argv[5] {
-					f.publish(argv[8]+keys[0]+" "+nameOf(behind[1]), strconv.FormatInt(f.Lines[line][behind[1]].Rank, 10)+" behind")
+				if f.put(line, argv[5], rank, milliseconds(argv[6])) && some && count == 1 {
+					f.displaces(keys[0], line, argv[5], argv[8])
 				}
 			}
 			left = 2
@@ -259,7 +262,9 @@ func (f *Node) leave(args []any) driver.Reply {
 		delete(f.Lines[lines[i]], argv[0])
 		if len(argv) > 3 {
 			rank, _ := strconv.ParseInt(argv[3], 10, 64)
-			f.AddTicket(lines[i], argv[4], rank, milliseconds(argv[5]))
+			if f.put(lines[i], argv[4], rank, milliseconds(argv[5])) {
+				f.displaces(key, lines[i], argv[4], argv[1])
+			}
 		}
 		held, ok := f.has(key)
 		if ok = ok && key != lines[i]; !ok {
@@ -400,6 +405,9 @@ func (f *Node) share(args []any) driver.Reply {
 		}
 		if tokens[2] != "0" {
 			f.AddTicket(line, l.own, rank, milliseconds(tokens[2].(string)))
+		}
+		if ticket != "" && !ok {
+			f.keep(key, line)
 		}
 		tokens = tokens[4:]
 	}
