@@ -171,9 +171,13 @@ type Vote struct {
 	Owner   string        // of "taken": the holder, by [WithOwner]; "": not known
 	Since   time.Time     // when Owner took the key, by its own clock; zero: not known
 	Key     string        // of several keys, the key in the way; "": a single key, or none
+	InLine  bool          // of "taken": nobody has the key, and the node keeps it for the first in line, who waits for it
 }
 
 func (v Vote) String() string {
+	if v.InLine {
+		return v.text("kept for the first in line")
+	}
 	if v.Answer == takenVote && v.Owner != "" {
 		who := v.Owner
 		if !v.Since.IsZero() {
@@ -233,10 +237,22 @@ func (e *QuorumError) summary() string {
 	if owner := e.Owner(); owner != "" && e.Reason == ErrTaken { //nolint:errorlint // an error that wraps the sentinel has a text of its own
 		reason = "taken by " + owner
 	}
+	if kept := e.count(func(v Vote) bool { return v.InLine }); kept >= e.Need && e.Reason == ErrTaken { //nolint:errorlint // likewise
+		reason = ErrTaken.Error() + ", who waits for it"
+	}
 	if e.Op == protocol.Check.Name {
 		return fmt.Sprintf("redlock: %s: %s", e.Op, reason)
 	}
 	return fmt.Sprintf("redlock: %s %q: %s", e.Op, e.Key, reason)
+}
+
+func (e *QuorumError) count(votes func(Vote) bool) (count int) {
+	for _, v := range e.Votes {
+		if votes(v) {
+			count++
+		}
+	}
+	return count
 }
 
 // Owner returns the holder, by [WithOwner], if a quorum of the nodes names it; "": none does, or the holder
@@ -266,7 +282,7 @@ func (e *QuorumError) Unwrap() []error {
 func votes(t quorum.Tally) []Vote {
 	votes := make([]Vote, len(t.Votes))
 	for i, v := range t.Votes {
-		votes[i] = Vote{Node: v.Node.Name(), Answer: answers[v.Answer], Latency: v.Latency, Err: v.Err, Owner: protocol.Owner(v.Holder), Since: protocol.Since(v.Holder)}
+		votes[i] = Vote{Node: v.Node.Name(), Answer: answers[v.Answer], Latency: v.Latency, Err: v.Err, Owner: protocol.Owner(v.Holder), Since: protocol.Since(v.Holder), InLine: protocol.Kept(v.Holder)}
 		if v.Reply != nil && v.Answer == protocol.Taken {
 			votes[i].Key, _ = v.Reply.InTheWay()
 		}

@@ -156,6 +156,9 @@ func (v Vote) LogValue() slog.Value {
 	if v.Key != "" {
 		group = append(group, slog.String("key", v.Key))
 	}
+	if v.InLine {
+		group = append(group, slog.Bool("in_line", true))
+	}
 	return slog.GroupValue(withError(group, v.Err)...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -791,23 +792,70 @@ func urgency(levels int) []AcquireOption {
 }
 
 // A waiter that dies as the first in line keeps the next one off for as long as its ticket lives, and until that one looks
-// again.
+// again. Until then nobody else gets the key, whether or not its try heeds the line.
 func TestAWaiterThatDiesAsTheFirstCostsTwoSecondsAtMost(t *testing.T) {
-	for _, fair := range [][]Option{{WithFairness()}, nil} {
-		for range some(20) {
+	for name, options := range map[string][]Option{"fair": {WithFairness()}, "plain": nil} {
+		for i := range some(20) {
 			synctest.Test(t, func(t *testing.T) {
-				holder, fakes := newLocker(t, 3, append(fair, WithTTL(time.Minute))...)
-				held := mustAcquire(t, holder, "k")
+				options := append(options, WithTTL(time.Minute))
+				holder, fakes := newLocker(t, 3, options...)
+				held, stranger := mustAcquire(t, holder, "k"), another(t, fakes)
 				began := fakes[0].Now().UnixMicro()
+				dies := func(life time.Duration) {
+					changeAll(fakes, func(f *fakeNode) { f.AddTicket("ql:line:{k}", "x0:dead", began, life) })
+				}
 				time.Sleep(time.Second)
-				next := waitFor(t.Context(), another(t, fakes, fair...))
+				next := waitFor(t.Context(), another(t, fakes, options...))
 				time.Sleep(5*time.Second + rand.N(time.Second)) //nolint:gosec // no secret
-				changeAll(fakes, func(f *fakeNode) { f.AddTicket("ql:line:{k}", "x0:dead", began, acquire.TicketLife) })
+				if i%2 == 0 {
+					dies(acquire.TicketLife)
+				} else {
+					dies(2 * acquire.QuietLife) // and quiet, which the next one learns of
+					time.Sleep(acquire.QuietLife)
+				}
 				mustRelease(t, held)
 				freed := time.Now()
-				if served := mustGet(t, next); served.at.Sub(freed) > 2*time.Second {
-					t.Errorf("with %d options, behind a dead waiter the next one was served after %v", len(fair), served.at.Sub(freed))
+				_, err := stranger.TryAcquire(t.Context(), "k")
+				if !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), "taken by another, who waits for it") || !strings.Contains(err.Error(), ": kept for the first in line") {
+					t.Errorf("%s: TryAcquire beside somebody who waits = %v, want ErrTaken that says so", name, err)
 				}
+				if served := mustGet(t, next); served.at.Sub(freed) > 2*time.Second {
+					t.Errorf("%s, %d: behind a dead waiter the next one was served after %v", name, i, served.at.Sub(freed))
+				}
+			})
+		}
+	}
+}
+
+func TestAKeyThatSomebodyWaitsForIsNotFree(t *testing.T) {
+	for _, kind := range []fakenode.Kind{fakenode.Redis7, fakenode.Valkey9} {
+		for range some(20) {
+			synctest.Test(t, func(t *testing.T) {
+				holder, fakes := native(t, 3, kind, false)
+				far(fakes, time.Millisecond)
+				stranger := another(t, fakes)
+				held := mustAcquire(t, holder, "k")
+				next := waitFor(t.Context(), another(t, fakes))
+				time.Sleep(2 * acquire.Age)
+				mustRelease(t, mustAcquire(t, holder, "another")) // a node that deletes by itself is asked who listens with each release
+				var served atomic.Bool
+				var group sync.WaitGroup
+				for range 4 {
+					group.Go(func() {
+						for !served.Load() {
+							if lock, err := stranger.TryAcquire(t.Context(), "k"); err == nil {
+								t.Error("somebody who had not waited has the lock")
+								_ = lock.Release()
+							}
+							time.Sleep(100 * time.Microsecond)
+						}
+					})
+				}
+				time.Sleep(10 * time.Millisecond)
+				mustRelease(t, held)
+				mustGet(t, next)
+				served.Store(true)
+				group.Wait()
 			})
 		}
 	}

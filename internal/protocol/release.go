@@ -48,6 +48,9 @@ func (m *Manner) publishes() bool { return !m.Muted && !m.Cluster && m.Listeners
 // group do not tell of the single releases where a user may not touch one of the keys, where a key holds no
 // lock, and on a Redis Cluster, where keys live on different servers.
 func NewManner(d Dialect, cluster, muted, listeners, apart bool) Manner {
+	if listeners && !cluster && !muted && !d.Scriptless {
+		d.Deletes = ByScript // which keeps the key for the first in line
+	}
 	m := Manner{Dialect: d, Releases: MaxGroup, Extends: MaxGroup, Cluster: cluster, Muted: muted, Listeners: listeners}
 	if apart || d.Deletes != ByScript {
 		m.Releases = 1
