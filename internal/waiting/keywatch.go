@@ -184,9 +184,9 @@ func (e ear) OnMessage(node int, payload string) {
 	case e.channel < e.line():
 		n.free = n.free || payload != protocol.SharedNow || e.reads || e.rank == 0
 	case err == nil && int64(rank) == e.rank:
-		n.first, n.free = what != "behind", n.free || what == "free"
-		if !n.first {
-			e.wake() // and its ticket is to be left more often again: see [acquire.QuietLife]
+		was := n.first
+		if n.first, n.free = what != "behind", n.free || what == "free"; was && !n.first {
+			e.wake() // the ticket is to be left more often from now on: see [acquire.QuietLife]
 		}
 	}
 	if !before && e.isNews(*n) && e.quorum(e.isFree) { // free nodes from before the last try are no news
