@@ -55,13 +55,8 @@ func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error
 	patience := time.Duration(math.MaxInt64)
 	if waits = waits && r.maxWait > 0; waits {
 		began, patience = l.clock.Now(), r.maxWait
-		switch {
-		case l.behind(r):
+		if l.behind(r) {
 			return l.wait(l.waiter(ctx, r, began), nil)
-		case patience >= 2*l.options.timeout(r.ttl) && l.knowsOthers(r) && l.since(began) != 0:
-			w := l.waiter(ctx, r, began)
-			w.Crowded = true // its first try leaves its ticket
-			return l.wait(w, nil)
 		}
 	}
 	switch crowded, err := l.room.Enter(ctx, l.options.timeout(r.ttl), patience); {
@@ -219,9 +214,6 @@ func (l *Locker) tryOne(ctx context.Context, r request, waits bool) (*lease, err
 		}
 		l.met.Store(true)
 	}
-	if r.kind == exclusive && l.knowsOthers(r) {
-		r.kind = inLine
-	}
 	if !waits && r.shares() {
 		return l.share(ctx, r)
 	}
@@ -233,9 +225,7 @@ func (l *Locker) tryOne(ctx context.Context, r request, waits bool) (*lease, err
 		return lock, err
 	}
 	lock.hold.Acquire.Propose()
-	lock, err = l.launch(ctx, r.visit, lock)
-	l.learnWaiters(lock)
-	return lock, err
+	return l.launch(ctx, r.visit, lock)
 }
 
 // shares reports whether a try without waiting has the same request as others of its Locker at the same
@@ -247,7 +237,7 @@ func (r *request) shares() bool {
 	case r.kind.pool != nil:
 		return r.line.Most == len(r.kind.pool.all)
 	}
-	return !r.kind.HeedsLine || (r.kind == inLine || r.kind == fair) && r.line == behindAll
+	return !r.kind.HeedsLine || r.kind == fair && r.line == behindAll
 }
 
 // newLock allocates an attempt and the hold that may follow, in few pieces of memory. An attempt of a waiter

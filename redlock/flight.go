@@ -23,7 +23,6 @@ func (l *Locker) share(ctx context.Context, r request) (*lease, error) {
 			case goes:
 				lock.hold.Acquire.Propose()
 				lock, err = l.launch(ctx, r.visit, lock)
-				l.learnWaiters(lock)
 				land(f, lock, err, ctx.Err() != nil || l.closed())
 				return lock, err
 			}

@@ -2,10 +2,8 @@ package redlock
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -76,67 +74,6 @@ func (r *request) most() int {
 		return maxKeys
 	}
 	return r.line.Most
-}
-
-// A knowledge is a Locker's knowledge of other waiters for keys, by the nodes' answers. It is forgotten
-// after a second.
-type knowledge struct {
-	count atomic.Int32 // for whoever knows of nobody
-
-	mu    sync.Mutex
-	until map[string]clockdrift.Instant
-}
-
-const (
-	knowledgeLife = time.Second
-	knowledgeSize = 4096 // keys; further ones are not known
-)
-
-// has reports whether somebody is known to wait for the key. It reads the clock only where somebody waits at all.
-func (k *knowledge) has(prefix, key string, clock *clockdrift.Clock) bool {
-	if k.count.Load() == 0 {
-		return false
-	}
-	now := clock.Now()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return now < k.until[prefix+key]
-}
-
-// put notes whether somebody waits for the key.
-func (k *knowledge) put(key string, waits bool, now clockdrift.Instant) {
-	if !waits && k.count.Load() == 0 {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.until) >= knowledgeSize {
-		maps.DeleteFunc(k.until, func(_ string, until clockdrift.Instant) bool { return until <= now })
-	}
-	switch {
-	case !waits:
-		delete(k.until, key)
-	case len(k.until) < knowledgeSize:
-		if k.until == nil {
-			k.until = make(map[string]clockdrift.Instant)
-		}
-		k.until[key] = now.Add(knowledgeLife)
-	}
-	k.count.Store(int32(len(k.until))) //nolint:gosec // small
-}
-
-// knowsOthers reports whether others are known to stand in the key's line, in which waiters of this Locker may stand, too.
-func (l *Locker) knowsOthers(r request) bool {
-	return (r.kind == exclusive || r.kind == fair) && l.known.has(l.options.prefix, r.key, l.clock) && l.nameOf(r) != ""
-}
-
-// learnWaiters takes in a try's news of other waiters.
-func (l *Locker) learnWaiters(lock *lease) {
-	if lock == nil || lock.hold.Kind != inLine.Kind && lock.hold.Kind != fair.Kind {
-		return
-	}
-	found := lock.hold.Last().Found()
-	l.known.put(l.options.prefix+lock.hold.Key, found.Crowded || found.Outranked, l.clock.Now())
 }
 
 // addTicket gives a waiter's try its rank and its ticket. Before the nodes have told their time there is no

@@ -30,9 +30,8 @@ type Locker struct {
 	watched bool  // some of them are about locks
 	teller  teller
 
-	met       atomic.Bool // the clocks of a quorum are known
-	name      string      // in the lines of keys
-	known     knowledge
+	met       atomic.Bool  // the clocks of a quorum are known
+	name      string       // in the lines of keys
 	waits     atomic.Int64 // of those who wait for several keys: the number of the last
 	acquires  atomic.Int64 // so many are under way
 	waiting   atomic.Int64 // so many of these wait
@@ -142,7 +141,6 @@ func (l *Locker) nodeConfig(size int) node.Config {
 			l.emit(Event{Kind: EventKind(e.Kind), Node: e.Node, Err: e.Err, Time: e.Time, Lasted: e.Lasted})
 		},
 		Owe:     func(change int) { l.board.Keys.Await(change) },
-		Heard:   func(key string) { l.known.put(key, true, l.clock.Now()) },
 		Timeout: o.timeout(o.acquire.ttl), TTL: o.acquire.ttl, Drift: o.drift, Prefix: o.prefix, Quorum: majority,
 		EvictingOK: o.evictingOK, NeedsTime: o.fences, Durability: o.durability(), ClockGuard: o.clockLongest,
 	}

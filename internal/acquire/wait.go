@@ -41,7 +41,7 @@ type Phase uint8
 const (
 	Turn   Phase = iota // another waiter of the process is first: no try before it is gone
 	Owner               // a lock of its own Locker has the key, and is handed over as a rule
-	Ticket              // a try at once, to leave the ticket
+	Ticket              // a try to leave the ticket, at once, or when announcements begin to arrive
 	Told                // the nodes tell when its turn comes: a try when the ticket is due to be left anew
 	Rest                // the same, or until a ticket before its own rests
 	Quorum              // too many nodes do not answer, or have no vote
@@ -171,7 +171,9 @@ func (w *Waiting) Failed(found *Found, at Position, trip time.Duration, jitter f
 			w.Due = again
 		}
 	case !at.Stood && w.Stands(now) && w.Taken && !at.Left && (!at.Stays || at.Ranked):
-		w.Phase, w.Due = Ticket, 0
+		if w.Phase, w.Due = Ticket, 0; !at.Hears {
+			w.Due = min(again, now.Add(w.poll(jitter))) // the try behind the subscription leaves it, too
+		}
 	case w.Taken && (w.Fair && !at.Turn || w.IsSet() && found.Holder != "" && !at.Free && at.Hears):
 		w.Phase, w.Due = Told, again
 		if ends := found.Frees; ends != 0 {

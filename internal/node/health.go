@@ -176,13 +176,6 @@ func (n *Node) OnListeners(listeners int64) {
 	n.mu.Unlock()
 }
 
-// OnHeard tells that an announcement of the key has reached somebody.
-func (n *Node) OnHeard(key string) {
-	if n.set.Heard != nil {
-		n.set.Heard(key)
-	}
-}
-
 // OnMuted notes that the node refuses our announcements of releases, and tells the user.
 func (n *Node) OnMuted() {
 	n.mu.Lock()

@@ -42,7 +42,6 @@ type Config struct {
 	Go      func(run func()) bool                   // starts a goroutine of the Locker, unless that is over
 	Emit    func(fault.Event)
 	Sent    func(Sent)       // is told of each sending of a batch; nil: nobody is
-	Heard   func(key string) // is told of keys, as the nodes know them, for which somebody waits; nil: nobody is
 	Back    func(n *Node)    // is told of a node that answers, for the first time or again; nil: nobody is
 	Owe     func(change int) // counts announcements that Close waits for
 	Timeout time.Duration    // of a node, for an operation with the default TTL

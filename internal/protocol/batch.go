@@ -11,7 +11,6 @@ import (
 type Node interface {
 	OnListeners(count int64) // the number of listeners
 	OnMuted()                // its user may not publish
-	OnHeard(key string)      // somebody waits for the key
 	OnApart()                // the node refuses several keys in one command
 	OnLineless()             // its user may not look at lines
 	OnNoDeletion()           // the node no longer knows its command for deletions

@@ -110,12 +110,11 @@ func gathered(replies []driver.Reply) (all []driver.Reply) {
 	for group := range slices.Chunk(replies, MaxGroup) {
 		sum := integer(0)
 		for i, reply := range group {
-			deleted, _ := releaseSum(reply)
-			if deleted.Kind != driver.Integer {
-				sum = deleted
+			if reply.Kind != driver.Integer {
+				sum = reply
 				break
 			}
-			sum.Int |= int64(deletedBits(deleted.Int)&1) << i
+			sum.Int |= int64(deletedBits(reply.Int)&1) << i
 		}
 		all = append(all, sum)
 	}
@@ -127,11 +126,10 @@ func gathered(replies []driver.Reply) (all []driver.Reply) {
 func decodeReleaseAll(_ *Ask, replies []driver.Reply) (Answer, error) {
 	answer := Absent
 	for _, reply := range replies {
-		sum, _ := releaseSum(reply)
-		if sum.Kind != driver.Integer {
+		if reply.Kind != driver.Integer {
 			return Failed, Unexpected(reply)
 		}
-		if deletedBits(sum.Int) != 0 {
+		if deletedBits(reply.Int) != 0 {
 			answer = Granted
 		}
 	}
@@ -149,8 +147,7 @@ func deletedBits(sum int64) uint32 {
 // Deleted calls do for each key that a node has deleted in a release.
 func (p *Part) Deleted(do func(key int)) {
 	for i, reply := range p.Reply {
-		sum, _ := releaseSum(reply)
-		for left := deletedBits(sum.Int); left != 0; left &= left - 1 {
+		for left := deletedBits(reply.Int); left != 0; left &= left - 1 {
 			do(i*MaxGroup + bits.TrailingZeros32(left))
 		}
 	}

@@ -88,9 +88,7 @@ func (b *Batch) decodeReaders(g []*Part, replies []driver.Reply) {
 		b.decodeUnshare(g, sum)
 		return
 	}
-	if len(replies) > 1 {
-		b.notePublished(g[0], replies[1:])
-	}
+	b.notePublished(replies[1:])
 	if sum.Kind != driver.Array || len(sum.Elems) != shareReplies || sum.Elems[0].Kind != driver.Integer {
 		if sum.Kind == driver.Integer {
 			sum.Kind = driver.Array // or it would be taken for the answer to one token

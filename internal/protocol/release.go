@@ -107,20 +107,11 @@ func (b *Batch) releaseReplies(p *Part) int {
 func (b *Batch) decodeReleases(g []*Part, replies []driver.Reply) bool {
 	if b.Deletes != ByScript {
 		if replies != nil {
-			b.notePublished(g[0], replies[1:])
+			b.notePublished(replies[1:])
 			replies = b.Deletes.decode(replies)
 		}
 		g[0].Reply = replies
 		return true
-	}
-	if replies != nil {
-		sum, heard := releaseSum(replies[0])
-		replies = []driver.Reply{sum}
-		for i, p := range g {
-			if heard>>i&1 == 1 {
-				b.node.OnHeard(p.Key.(string))
-			}
-		}
 	}
 	for _, p := range g {
 		p.Reply = replies
@@ -189,8 +180,8 @@ func (b *Batch) decodeAnnouncements(next func(int) []driver.Reply) (unpublished 
 			listeners = replies[0].Elems[1].Int
 		}
 	}
-	for _, p := range b.Unpublished {
-		b.notePublished(p, next(1))
+	for range b.Unpublished {
+		b.notePublished(next(1))
 	}
 	if b.Deletes == ByScript || b.loud == 0 {
 		return nil
@@ -207,24 +198,11 @@ func (b *Batch) decodeAnnouncements(next func(int) []driver.Reply) (unpublished 
 	return unpublished
 }
 
-// notePublished notes whether an announcement of the key of p has reached somebody, or was refused.
-func (b *Batch) notePublished(p *Part, replies []driver.Reply) {
-	switch {
-	case len(replies) == 0:
-	case Says(replies[0], "NOPERM"):
+// notePublished notes whether an announcement was refused.
+func (b *Batch) notePublished(replies []driver.Reply) {
+	if len(replies) > 0 && Says(replies[0], "NOPERM") {
 		b.node.OnMuted()
-	case replies[0].Kind == driver.Integer && replies[0].Int > 0:
-		b.node.OnHeard(p.Key.(string))
 	}
-}
-
-// releaseSum reads the sum of the release script, and the sum over keys whose announcements have reached
-// somebody.
-func releaseSum(reply driver.Reply) (sum driver.Reply, heard int64) {
-	if reply.Kind == driver.Array && len(reply.Elems) == 2 && reply.Elems[1].Kind == driver.Integer {
-		return reply.Elems[0], reply.Elems[1].Int
-	}
-	return reply, 0
 }
 
 // holdsNoLock reports whether a node has refused a group because a key of it holds something else: other

@@ -126,7 +126,7 @@ func (r *Revocation) DecodeFree(d Dialect, replies []driver.Reply) (deleted bool
 	if d.Deletes != ByScript {
 		replies = d.Deletes.decode(replies)
 	}
-	sum, _ := releaseSum(replies[0])
+	sum := replies[0]
 	if sum.Kind != driver.Integer {
 		return false, Unexpected(sum)
 	}

@@ -11,7 +11,6 @@ import (
 type deafNode struct{}
 
 func (deafNode) OnListeners(int64) {}
-func (deafNode) OnHeard(string)    {}
 func (deafNode) OnLineless()       {}
 func (deafNode) OnMuted()          {}
 func (deafNode) OnApart()          {}

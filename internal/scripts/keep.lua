@@ -26,3 +26,13 @@ end
 local function kept(holder)
   return type(holder) == 'string' and string.sub(holder, 1, 8) == 'ql:line '
 end
+-- Announces a free key on its channel, and keeps it if somebody hears that: not in a Cluster, which would
+-- have to be told the line's name before. Returns whether the user may not publish.
+local function announce(channel, key, cluster)
+  local reached = redis.pcall('PUBLISH', channel .. key, '')
+  if type(reached) == 'table' then
+    return true
+  elseif reached > 0 and not cluster then
+    keep(key, string.find(key, '}', 1, true) and 'ql:line=' .. key or 'ql:line:{' .. key .. '}')
+  end
+end

@@ -3,14 +3,12 @@
 -- One call for 32 keys takes a server 60 % of the time of 32 calls.
 --
 -- With a channel behind the tokens, each deleted key is announced on that channel with
--- the key at its end. Waiters listen to the channel itself, too: 2^32 is added for each
--- listener, and where there is none, nothing is announced, unless a further argument
--- says that they may listen elsewhere (in a Cluster). A key whose announcement reached somebody is
--- kept for the first in its line, see keep.lua; not in a Cluster, which would have to be told the line. Where the user may not publish,
--- the result is -1 minus the sum. Where announcements reached somebody, it is a list: of the
--- sum, and that over the keys whose did.
+-- the key at its end, and kept for the first in its line: see keep.lua. Waiters listen to the channel itself,
+-- too: 2^32 is added for each listener, and where there is none, nothing is announced, unless a
+-- further argument says that they may listen elsewhere (in a Cluster). Where the user may not publish,
+-- the result is -1 minus the sum.
 local channel, always = ARGV[#KEYS + 1], ARGV[#KEYS + 2]
-local deleted, bit, refused, heard = 0, 1, false, 0
+local deleted, bit, refused = 0, 1, false
 if channel then
   local listeners = always and 1 or redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 1
   deleted = math.min(listeners, 2 ^ 20) * 2 ^ 32
@@ -21,19 +19,10 @@ for i, key in ipairs(KEYS) do
   if holder == ARGV[i] then
     redis.call('DEL', key)
     deleted = deleted + bit
-    local reached = channel and redis.pcall('PUBLISH', channel .. key, '') or 0
-    if type(reached) == 'table' then
-      refused = true
-    elseif reached > 0 then
-      heard = heard + bit
-      if not always then
-        keep(key, string.find(key, '}', 1, true) and 'ql:line=' .. key or 'ql:line:{' .. key .. '}')
-      end
-    end
+    refused = channel and announce(channel, key, always) or refused
   elseif type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
     return holder -- refused; a key of another type holds no token
   end
   bit = bit + bit
 end
-deleted = refused and -1 - deleted or deleted
-return heard > 0 and {deleted, heard} or deleted
+return refused and -1 - deleted or deleted

@@ -67,16 +67,16 @@ var change string
 
 // The scripts.
 var (
-	Release  = list(keep+release, "07d84a3a80007eeed959bd6d376967941154d4ee")
+	Release  = list(keep+release, "8867914b4631eeabaacfae1eed519de7d609c1b9")
 	Hold     = list(hold, "f03decde89784117991ebc13a845261932768658")
 	Extend   = list(extend, "350b5ab74c1fa448b1d0777c64f2ce5976ee3f38")
-	Slot     = list(keep+line+slot, "e0fcdef42702136e7f858841222fd77105bee184")
-	Share    = list(keep+line+share, "ca6be80cfe9cf681fd49c6055ed8a6f141a8074c")
-	Unshare  = list(keep+unshare, "32782ee9592e217c1b3718cee89b091983eb50b6")
+	Slot     = list(keep+line+slot, "a689c5ae19916d47a4f51633e3feb74a1150dfce")
+	Share    = list(keep+line+share, "b8e8e19606fa5c071069369ef606a2099ef517f2")
+	Unshare  = list(keep+unshare, "b89b80338e238df4d42a300868c7c6be02a19e87")
 	Raise    = list(raise, "720628c3d7479ad9d21c47af34fb30a47331703b")
 	Revoke   = list(revoke, "79aa4b8ff883cbadbccda8886c65f5c558537526")
-	Take     = list(keep+line+take, "0126c406ec171066ebc8fb80c617ebb54266cb4a")
-	Leave    = list(keep+line+leave, "a0631a3e32742de695c9c3488d2796798a258e22")
+	Take     = list(keep+line+take, "b1f213f6a2cbb5362b8274636100d4f7ff93de6f")
+	Leave    = list(keep+line+leave, "b5fec3340627c3ec05bbc08487066f2d41122bd1")
 	Waits    = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 	Rights   = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
 	Remember = list(remember, "25bc97eeb145480cc0367dcd0d772d2716356b3f")

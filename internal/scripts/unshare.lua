@@ -51,11 +51,6 @@ end
 if channel then
   local listeners = always and 1 or redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 1
   gone = gone + math.min(listeners, 2 ^ 20) * 2 ^ 32
-  local reached = free and listeners > 0 and redis.pcall('PUBLISH', channel .. key, '') or 0
-  if type(reached) == 'table' then
-    refused = true
-  elseif reached > 0 and not always then
-    keep(key, string.find(key, '}', 1, true) and 'ql:line=' .. key or 'ql:line:{' .. key .. '}')
-  end
+  refused = free and listeners > 0 and announce(channel, key, always)
 end
 return refused and -1 - gone or gone

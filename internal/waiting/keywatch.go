@@ -184,8 +184,8 @@ func (e ear) OnMessage(node int, payload string) {
 	case e.channel < e.line():
 		n.free = n.free || payload != protocol.SharedNow || e.reads || e.rank == 0
 	case err == nil && int64(rank) == e.rank:
-		was := n.first
-		if n.first, n.free = what != "behind", n.free || what == "free"; was && !n.first {
+		was := e.quorum(isFirst)
+		if n.first, n.free = what != "behind", what == "free" || n.free && what != ""; was && !e.quorum(isFirst) {
 			e.wake() // the ticket is to be left more often from now on: see [acquire.QuietLife]
 		}
 	}

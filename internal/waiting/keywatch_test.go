@@ -38,7 +38,7 @@ func TestAWatchTellsTheTurnAtItsPresentPlaceAlone(t *testing.T) {
 	}{
 		{10, "10", 0, 2, false, false},
 		{10, "10", 2, 3, true, false},
-		{10, "10 behind", 0, 1, false, false},
+		{10, "10 behind", 0, 1, false, true},
 		{10, "10 free", 0, 2, true, false},
 		{20, "10 free", 0, 5, false, false}, // it stands elsewhere now
 		{20, "20", 3, 5, false, false},

@@ -130,7 +130,7 @@ func (f *Node) release(args []any) driver.Reply {
 	count, _ := strconv.Atoi(args[0].(string))
 	channel := args[1+2*count:]
 	listeners := f.toTell(channel)
-	deleted, heard, refused := listeners<<32, int64(0), false
+	deleted, refused := listeners<<32, false
 	for i := range count {
 		key, token := args[1+i].(string), args[1+count+i].(string)
 		if held, _ := f.Get(key); held.Token != token {
@@ -138,20 +138,22 @@ func (f *Node) release(args []any) driver.Reply {
 		}
 		delete(f.Keys, key)
 		deleted += 1 << i
-		if refused = listeners > 0 && f.Mute; listeners > 0 && !refused && f.publish(channel[0].(string)+key) > 0 {
-			heard += 1 << i
-			if len(channel) == 1 {
-				f.keep(key, protocol.LineOf(key).(string))
-			}
+		if listeners > 0 {
+			refused = f.announce(key, channel)
 		}
 	}
 	if refused {
 		deleted = -1 - deleted
 	}
-	if heard > 0 {
-		return array(integer(deleted), integer(heard))
-	}
 	return integer(deleted)
+}
+
+// announce runs the function of that name.
+func (f *Node) announce(key string, channel []any) (refused bool) {
+	if !f.Mute && f.publish(channel[0].(string)+key) > 0 && len(channel) == 1 {
+		f.keep(key, protocol.LineOf(key).(string))
+	}
+	return f.Mute
 }
 
 // toTell is how many listeners a release counts whose arguments end with the channel, or with that and
@@ -519,12 +521,8 @@ func (f *Node) unshare(args []any) driver.Reply {
 	}
 	listeners := f.toTell(channel)
 	gone += listeners << 32
-	switch {
-	case !free || listeners == 0:
-	case f.Mute:
+	if free && listeners > 0 && f.announce(key, channel) {
 		gone = -1 - gone
-	case f.publish(channel[0].(string)+key) > 0 && len(channel) == 1:
-		f.keep(key, protocol.LineOf(key).(string))
 	}
 	return integer(gone)
 }
