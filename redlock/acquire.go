@@ -55,7 +55,8 @@ func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error
 	patience := time.Duration(math.MaxInt64)
 	if waits = waits && r.maxWait > 0; waits {
 		began, patience = l.clock.Now(), r.maxWait
-		if l.behind(r) {
+		// Where the order is by tickets, the first try leaves one.
+		if l.behind(r) || r.kind == fair && patience >= 2*l.options.timeout(r.ttl) && l.since(began) != 0 {
 			return l.wait(l.waiter(ctx, r, began), nil)
 		}
 	}
@@ -102,7 +103,8 @@ func (v *visit) end() {
 }
 
 // TryAcquire takes the lock on key if the key is free, and does not wait for a holder. Its errors are those of
-// [Locker.Acquire]. Callers of one Locker that try for a key at the same time share a try.
+// [Locker.Acquire]: [ErrTaken] also where the key was released, and is kept for somebody who has waited for
+// it. Callers of one Locker that try for a key at the same time share a try.
 //
 // Contenders that ask for a free key at the same moment may each get some of the votes and none a quorum. The
 // call settles the split, for about one node time-out: as a rule one contender gets the key within a few round

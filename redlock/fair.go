@@ -16,8 +16,9 @@ var fair = &kind{Kind: protocol.Fair}
 //
 // A waiter stands in a line that the nodes keep beside the key, ql:line:{KEY}, by a script in place of one SET.
 // The order is by the median of the nodes' clocks, to within a round trip. A waiter that dies is passed over
-// after 1.5s. Waiters of other kinds, and of Lockers without the option, heed the line. Other libraries, and
-// acquires with [WithToken], see no line. A [Locker.TryAcquire] fails with [ErrTaken] while somebody waits.
+// within 2s. Waiters of other kinds, and of Lockers without the option, heed the line, and a released key is
+// kept from other libraries until the first waiter has taken it. Acquires with [WithToken] see no line. A
+// [Locker.TryAcquire] fails with [ErrTaken] while somebody waits.
 func WithFairness() Option {
 	return option(func(o *lockerOptions) { o.acquire.fair = true })
 }

@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -199,7 +200,8 @@ func (w *Waiting) Failed(found *Found, at Position, trip time.Duration, jitter f
 		}
 	}
 	was := w.Quiet
-	w.Quiet = at.First && at.Stood && at.Turn && at.Hears && w.Phase == Holder && found.Marked && !found.Readers && !w.Several
+	w.Quiet = at.First && at.Stood && at.Turn && at.Hears && w.Phase == Holder && found.Marked && !found.Readers && !w.Several &&
+		!slices.ContainsFunc(found.Nodes, func(at FoundAt) bool { return at.Free }) // there the ticket has gone
 	switch {
 	case !at.First:
 		w.Phase, w.Due = Turn, 0

@@ -142,7 +142,7 @@ func decodeTake(a *Ask, replies []driver.Reply) (Answer, error) {
 	reply := replies[0]
 	way, name := inTheWay(a, reply)
 	switch {
-	case reply.Kind == driver.Integer && reply.Int != 0 && -4 <= reply.Int && reply.Int <= 4:
+	case reply.Kind == driver.Integer && reply.Int != 0 && -2 <= reply.Int && reply.Int <= 2:
 		return Granted, nil
 	case len(way) == 1:
 		return Failed, fmt.Errorf("key %q: %w", name, Unexpected(driver.Reply{Kind: driver.Failure, Str: "WRONGTYPE it holds no string"}))
@@ -226,7 +226,7 @@ func (p *Part) First() (first, ok bool) {
 	return false, ok && Kept(token)
 }
 
-// Left reports whether a try has left its ticket at a node; ok is false if the node does not say.
+// Left reports whether a node has the ticket behind a try that was to leave it; ok is false if the node does not say.
 func (p *Part) Left() (left, ok bool) {
 	switch way := p.refusal(); {
 	case p.Reply == nil || p.Refused():
@@ -234,7 +234,7 @@ func (p *Part) Left() (left, ok bool) {
 	case way != nil:
 		return way[4].Int&2 != 0, true
 	}
-	return !p.Op.lineless || p.Reply[0].Int > 2 || p.Reply[0].Int < -2, true
+	return p.Line.Pool != nil || p.Line.Class == WantsToRead, true // take.lua takes the ticket of whom it grants the keys
 }
 
 // Crowded reports whether other tickets are in line, at a granting node.

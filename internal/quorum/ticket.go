@@ -50,12 +50,12 @@ const (
 // sent notes that a try is about to leave for a node, where it leaves the ticket.
 func (t *Ticket) sent(node int) { t.At[node].CompareAndSwap(ticketNowhere, ticketSent) }
 
-// answered notes whether the try has left the ticket at a node.
-func (t *Ticket) answered(node int, left bool) {
-	if left {
+// answered notes whether a node has the ticket behind a try.
+func (t *Ticket) answered(node int, there bool) {
+	if there {
 		t.At[node].Store(ticketThere)
 	} else {
-		t.At[node].CompareAndSwap(ticketSent, ticketNowhere)
+		t.At[node].Store(ticketNowhere)
 	}
 }
 

@@ -7,16 +7,15 @@
 -- member "", the floor.
 --
 -- With a rank in ARGV[5] it heeds those who stand in line, see line.lua: the keys' lines follow in
--- KEYS, and then those of what he who asks holds. ARGV[6] is his ticket, which he leaves for
--- ARGV[7] milliseconds, if that is not 0: also where he gets the keys, for he may have to give them
--- back. Who was first before is told so: by his rank and " behind". ARGV[8] is "1" if he works under locks, and ARGV[9] the
--- channel. Who has the keys already heeds nobody.
+-- KEYS, and then those of what he who asks holds. ARGV[6] is his ticket. Who does not get the keys leaves
+-- it for ARGV[7] milliseconds, if that is not 0; who gets them takes it away. Who was first before is told
+-- so: by his rank and " behind". ARGV[8] is "1" if he works under locks, and ARGV[9] the channel. Who has
+-- the keys already heeds nobody.
 --
--- Returns 1, or 2 if others stand in line, and 2 more if he has left his ticket; negative where a
--- counter or a floor has as great a number; or {the place of the first key in the way, what is
--- there ("ql:line" and a ticket, if it is free), for how many milliseconds, the time in
--- microseconds, 1 if no ticket is before, and 2 more if he has left his}; or {the place of a key
--- that holds no string}.
+-- Returns 1, or 2 if others stand in line; negative where a counter or a floor has as great a number; or
+-- {the place of the first key in the way, what is there ("ql:line" and a ticket, if it is free), for how many
+-- milliseconds, the time in microseconds, 1 if no ticket is before, and 2 more if he has left his}; or {the
+-- place of a key that holds no string}.
 local token, ttl, count, number = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local rank, own, stays = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local sets = number ~= '0' and count or 0
@@ -38,7 +37,7 @@ for i = 1, count do
   end
   holders[i] = holder
 end
-local some, first, free, left = false, 1, nil, 0
+local some, first, free = false, 1, nil
 if rank and not mine then
   local held = {}
   for i = lines + count + 1, #KEYS do
@@ -59,22 +58,25 @@ if rank and not mine then
   end
   local new
   for i = lines + 1, stays > 0 and lines + count or 0 do
-    new = put(KEYS[i], own, ARGV[5], stays)
+    if way then
+      new = put(KEYS[i], own, ARGV[5], stays)
+    else
+      redis.call('ZREM', KEYS[i], own, '-' .. own)
+    end
   end
   if new and some and count == 1 then
     displaces(KEYS[1], KEYS[lines + 1], own, ARGV[9])
   end
-  left = stays > 0 and 2 or 0
 end
 if way then
   if free then
     tell(KEYS[free], KEYS[lines + free], ARGV[9])
     keep(KEYS[free], KEYS[lines + free])
   end
-  way[4], way[5] = micros, first + left
+  way[4], way[5] = micros, stays and stays > 0 and first + 2 or first
   return way
 end
-local said, low = (some and 2 or 1) + left, false
+local said, low = some and 2 or 1, false
 for i = 1, sets do
   local set = KEYS[count + i]
   local floor = tonumber(redis.call('ZSCORE', set, '') or 0)

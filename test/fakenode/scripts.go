@@ -199,7 +199,7 @@ func (f *Node) take(args []any) driver.Reply {
 			blocks(i, held.Token, held.Until.Sub(f.Now()).Milliseconds())
 		}
 	}
-	first, left, some, free := int64(1), int64(0), false, -1
+	first, some, free := int64(1), false, -1
 	if len(argv) > 4 && !mine {
 		rank, _ := strconv.ParseInt(argv[4], 10, 64)
 		l := &asker{own: argv[5], rank: rank, under: argv[7] == "1", held: lines[count:]}
@@ -220,11 +220,12 @@ func (f *Node) take(args []any) driver.Reply {
 		}
 		if argv[6] != "0" {
 			for _, line := range lines[:count] {
-				if f.put(line, argv[5], rank, milliseconds(argv[6])) && some && count == 1 {
+				if way == nil {
+					delete(f.Lines[line], argv[5])
+				} else if f.put(line, argv[5], rank, milliseconds(argv[6])) && some && count == 1 {
 					f.displaces(keys[0], line, argv[5], argv[8])
 				}
 			}
-			left = 2
 		}
 	}
 	if way != nil {
@@ -232,9 +233,12 @@ func (f *Node) take(args []any) driver.Reply {
 			f.tell(keys[free], lines[free], argv[8], "")
 			f.keep(keys[free], lines[free])
 		}
-		return array(append(way, integer(first+left))...)
+		if len(argv) > 4 && argv[6] != "0" {
+			first += 2
+		}
+		return array(append(way, integer(first))...)
 	}
-	said := 1 + left
+	said := int64(1)
 	if some {
 		said++
 	}
