@@ -188,8 +188,12 @@ func TestAnnouncementsFollowAReleaseByCommandWhereSomebodyListens(t *testing.T) 
 			synctest.Wait()
 			if scripted := kind == fakenode.Redis7 || kind == fakenode.Valkey8 && !scriptless; !scripted { // the release, and what follows it late; and the acquire
 				sent := fakes[0].Batches() - batches - (fakes[0].Count("PROBE")-probes)/2 - (fakes[0].Count("EVAL") - taught)
-				if known && sent != 2 || !known && sent != 3 {
-					t.Errorf("round %d: %d batches", round+1, sent)
+				want := 3
+				if known {
+					want = 2
+				}
+				if sent != want && (scriptless || sent != want+1) { // where a node's vote is not the deciding one, the ticket may leave by itself
+					t.Errorf("round %d: %d batches, want %d", round+1, sent, want)
 				}
 			}
 			mustRelease(t, got.lock)
