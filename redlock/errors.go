@@ -282,7 +282,7 @@ func (e *QuorumError) Unwrap() []error {
 func votes(t quorum.Tally) []Vote {
 	votes := make([]Vote, len(t.Votes))
 	for i, v := range t.Votes {
-		votes[i] = Vote{Node: v.Node.Name(), Answer: answers[v.Answer], Latency: v.Latency, Err: v.Err, Owner: protocol.Owner(v.Holder), Since: protocol.Since(v.Holder), InLine: protocol.Kept(v.Holder)}
+		votes[i] = Vote{Node: v.Node.Name(), Answer: answers[v.Answer], Latency: v.Latency, Err: v.Err, Owner: protocol.Owner(v.Refusal.Holder), Since: protocol.Since(v.Refusal.Holder), InLine: protocol.Kept(v.Refusal.Holder)}
 		if v.Reply != nil && v.Answer == protocol.Taken {
 			votes[i].Key, _ = v.Reply.InTheWay()
 		}

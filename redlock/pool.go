@@ -177,12 +177,9 @@ func (s *pool) learn(refused *lease) (kept bool) {
 	for i := range s.all {
 		told, taken := 0, 0
 		for _, v := range t.Votes {
-			if v.Reply == nil {
-				continue
-			}
-			if there, ok := v.Reply.SlotTaken(i); ok {
+			if slots := v.Refusal.Slots; i < len(slots) {
 				told++
-				if there {
+				if slots[i] == '1' {
 					taken++
 				}
 			}
@@ -197,7 +194,7 @@ func (s *pool) learn(refused *lease) (kept bool) {
 	}
 	keep := 0
 	for _, v := range t.Votes {
-		if v.Reply != nil && v.Reply.Kept() > 0 {
+		if v.Refusal.Keeps > 0 {
 			keep++
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 // Exclusive is the lock of one token: the key's value is the token.
 var Exclusive = &Kind{
-	Acquire: &Op{Verb: Acquiring, needs: needsPlain, Finds: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, holder: holderAtSet},
-	Adopt:   &Op{Verb: Acquiring, needs: needsPlain, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, holder: holderBehind},
+	Acquire: &Op{Verb: Acquiring, needs: needsPlain, Finds: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, refusal: refusalAtSet},
+	Adopt:   &Op{Verb: Acquiring, needs: needsPlain, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, refusal: refusalBehind},
 	Inherit: &Op{Verb: Inheriting, holds: true, encode: encodeHold, decode: decodeHold(takenOver), fence: decodeFence},
 	Extend:  &Op{Verb: Extending, grouping: withExtensions, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
 	Release: &Op{Verb: Releasing, grouping: withReleases, decode: decodeRelease},
@@ -46,13 +46,13 @@ func decodeSet(a *Ask, replies []driver.Reply) (Answer, error) {
 	}
 }
 
-// holderAtSet reads the holder in the reply to SET, and the time left in the reply to PTTL.
-func holderAtSet(p *Part) (token string, left time.Duration, ok bool) {
-	token, ok = p.other(p.Reply[0])
-	if ok && p.Waits {
-		left = timeLeft(p.Reply[1])
+// refusalAtSet reads the holder in the reply to SET, and the time left in the reply to PTTL.
+func refusalAtSet(p *Part) Refusal {
+	r := p.named(p.Reply[0])
+	if r.Named && p.Waits {
+		r.Left = timeLeft(p.Reply[1])
 	}
-	return token, left, ok
+	return r
 }
 
 // encodeHold runs the script that sets, prolongs or takes over.
@@ -74,11 +74,8 @@ func encodeAdopt(a *Ask, m *Memory) []driver.Command {
 	return cmds
 }
 
-// holderBehind reads the holder in the last reply.
-func holderBehind(p *Part) (token string, left time.Duration, ok bool) {
-	token, ok = p.other(p.Reply[len(p.Reply)-1])
-	return token, 0, ok
-}
+// refusalBehind reads the holder in the last reply.
+func refusalBehind(p *Part) Refusal { return p.named(p.Reply[len(p.Reply)-1]) }
 
 // The replies to a hold, up to the greatest for its op.
 const (
@@ -117,14 +114,14 @@ func decodeGet(a *Ask, replies []driver.Reply) (Answer, error) {
 	}
 }
 
-// holderAtGet reads the value of a key, or of the first of several that holds something else.
-func holderAtGet(p *Part) (token string, left time.Duration, ok bool) {
+// refusalAtGet reads the value of a key, or of the first of several that holds something else.
+func refusalAtGet(p *Part) Refusal {
 	for _, reply := range p.Reply {
-		if token, ok = p.other(reply); ok && !Kept(token) {
-			return token, 0, true
+		if r := p.named(reply); r.Named && !Kept(r.Holder) {
+			return r
 		}
 	}
-	return "", 0, false
+	return Refusal{}
 }
 
 // Inspect asks for the holder, and for the time left.

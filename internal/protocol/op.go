@@ -37,9 +37,8 @@ type Op struct {
 	decode func(a *Ask, replies []driver.Reply) (Answer, error)
 	// fence reads a grant's replies where the ask carries a fence; nil: the op carries none.
 	fence func(a *Ask, replies []driver.Reply) (Answer, error)
-	// holder reads a refusal: the other token at the key, and its least time left; 0: not told. Nil: no
-	// reply names the holder.
-	holder func(p *Part) (token string, left time.Duration, ok bool)
+	// refusal reads a refusal; nil: no reply names the holder.
+	refusal func(p *Part) Refusal
 	// unscripted is why a node without scripts cannot take the op; nil: it can.
 	unscripted error
 	// needs are the commands without which a node cannot take the op, or what follows from it.
@@ -127,9 +126,9 @@ func (o *Op) AnyAnswer() bool { return o.Does == lease.Frees || o.sounds }
 // quorum.
 func (k *Kind) Sound() *Op {
 	o := *k.Look
-	o.Verb, o.sounds, o.holder = Sounding, true, holderAtGet
+	o.Verb, o.sounds, o.refusal = Sounding, true, refusalAtGet
 	if k.Joins {
-		o.holder = holderAtLook
+		o.refusal = refusalAtLook
 	}
 	return &o
 }
@@ -148,7 +147,7 @@ func (o *Op) Fenced() bool { return o.fence != nil }
 func (o *Op) Lineless() bool { return o.lineless }
 
 // Tells reports whether a node that refuses names the holder.
-func (o *Op) Tells() bool { return o.holder != nil }
+func (o *Op) Tells() bool { return o.refusal != nil }
 
 // An Ask is a token's question, the same for all nodes.
 type Ask struct {
@@ -218,14 +217,6 @@ func (p *Part) ReadFence() (Answer, error) {
 		return Granted, nil
 	}
 	return p.Op.fence(p.Ask, p.Reply)
-}
-
-// Holder returns the other token at the key, by a node's refusal, and its least time left; 0: not told.
-func (p *Part) Holder() (token string, left time.Duration, ok bool) {
-	if !p.Op.Tells() || len(p.Reply) == 0 {
-		return "", 0, false
-	}
-	return p.Op.holder(p)
 }
 
 // other reads a reply as the token at the key, unless that is the part's own.

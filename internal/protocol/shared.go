@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acl"
@@ -18,9 +17,9 @@ import (
 // its readers are kept beside the key.
 var Shared = &Kind{
 	Joins:   true,
-	Acquire: &Op{Verb: Acquiring, needs: needsShared, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
-	Adopt:   &Op{Verb: Acquiring, needs: needsShared, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
-	Level:   &Op{Verb: Retaking, Reads: true, Levels: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, holder: holderAtShare},
+	Acquire: &Op{Verb: Acquiring, needs: needsShared, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, refusal: refusalAtShare},
+	Adopt:   &Op{Verb: Acquiring, needs: needsShared, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, refusal: refusalAtShare},
+	Level:   &Op{Verb: Retaking, Reads: true, Levels: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, refusal: refusalAtShare},
 	Extend:  &Op{Verb: Extending, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber},
 	Release: &Op{Verb: Releasing, Sides: true, grouping: withReaders, decode: decodeRelease},
 	Look:    &Op{Verb: Looking, Sides: true, encode: encodeLook, decode: decodeLook},
@@ -40,7 +39,7 @@ var (
 	// Downgrade makes the writer's token Old a reader's.
 	Downgrade = &Op{Verb: Downgrading, Besides: lease.Frees, needs: needsShared, Sides: true, mode: turn, grouping: withReaders, decode: decodeShare}
 	// Upgrade makes the only reader, Old, a writer.
-	Upgrade = &Op{Verb: Upgrading, Besides: lease.Frees, needs: needsShared, Sides: true, encode: encodeRaise, decode: decodeRaise, fence: decodeFence, holder: holderAtRaise}
+	Upgrade = &Op{Verb: Upgrading, Besides: lease.Frees, needs: needsShared, Sides: true, encode: encodeRaise, decode: decodeRaise, fence: decodeFence, refusal: refusalAtRaise}
 	// Revert takes away a writer's token while the lock goes on as the reader Old, which gets its place.
 	Revert = &Op{Verb: Releasing, Besides: lease.Sets, Sides: true, mode: back, grouping: withReaders, decode: decodeRelease}
 	// ReleaseBoth takes away a token of an ended lock, and its other token Old, which a late Revert may have
@@ -180,13 +179,17 @@ func (p *Part) Number() int64 {
 	return number
 }
 
-// holderAtShare reads who keeps a token out, a holder or a waiter, and for how long.
-func holderAtShare(p *Part) (token string, left time.Duration, ok bool) {
+// refusalAtShare reads who keeps a token out, a holder or a waiter, and for how long; and to join the line.
+func refusalAtShare(p *Part) (r Refusal) {
 	if len(p.Reply) < shareReplies {
-		return "", 0, false
+		return r
 	}
-	token, ok = p.other(p.Reply[2])
-	return token, timeLeft(p.Reply[3]), ok
+	r = p.named(p.Reply[2])
+	if r.Left = timeLeft(p.Reply[3]); p.Op.mode == join {
+		r.InLine, r.First, r.Stands = true, p.Reply[4].Int == 0, true
+		r.Clock = max(0, p.Reply[5].Int)
+	}
+	return r
 }
 
 // encodeRaise runs the script that makes a reader the writer.
@@ -203,14 +206,13 @@ func decodeRaise(a *Ask, replies []driver.Reply) (Answer, error) {
 	return Failed, forbidden(a, replies[0], acl.Shared)
 }
 
-// holderAtRaise reads who keeps the reader from becoming the writer, and for how long.
-func holderAtRaise(p *Part) (token string, left time.Duration, ok bool) {
-	elems := p.Reply[0].Elems
-	if len(elems) < 3 {
-		return "", 0, false
+// refusalAtRaise reads who keeps the reader from becoming the writer, and for how long.
+func refusalAtRaise(p *Part) (r Refusal) {
+	if elems := p.Reply[0].Elems; len(elems) >= 3 {
+		r = p.named(elems[1])
+		r.Left = timeLeft(elems[2])
 	}
-	token, ok = p.other(elems[1])
-	return token, timeLeft(elems[2]), ok
+	return r
 }
 
 // encodeLook asks whether the key has readers, whether the token is among them, and whether its
@@ -243,8 +245,10 @@ func decodeLook(_ *Ask, replies []driver.Reply) (Answer, error) {
 	return Granted, nil
 }
 
-// holderAtLook reads who keeps readers out: a holder.
-func holderAtLook(p *Part) (token string, left time.Duration, ok bool) {
-	token, ok = p.other(p.Reply[0])
-	return token, 0, ok && token != SharedValue && !Kept(token)
+// refusalAtLook reads who keeps readers out: a holder.
+func refusalAtLook(p *Part) (r Refusal) {
+	if at := p.named(p.Reply[0]); at.Holder != SharedValue && !Kept(at.Holder) {
+		r = at
+	}
+	return r
 }

@@ -82,8 +82,8 @@ func TestEachReaderHasItsOwnAnswer(t *testing.T) {
 			t.Errorf("reader %d of a call: %v, %v, want %v", i, got, err, want)
 		}
 	}
-	if token, left, ok := parts[1].Holder(); token != "ql:w" || left.Milliseconds() != 701 || !ok {
-		t.Errorf("the one that was refused is kept out by %q for %v", token, left)
+	if r := parts[1].Refusal(); r.Holder != "ql:w" || r.Left.Milliseconds() != 701 || !r.Named {
+		t.Errorf("the one that was refused is kept out by %q for %v", r.Holder, r.Left)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestRepliesThatNoScriptGivesAreNoAnswers(t *testing.T) {
 				if granted := op == Upgrade && number == 0 && reply.Kind == driver.Array && len(reply.Elems) == 1; granted != (got == Granted) {
 					t.Errorf("%s with the number %d: %+v is %v, %v", op.Name, number, reply, got, err)
 				}
-				_, _, _ = parts[0].Holder()
+				_ = parts[0].Refusal()
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package protocol
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acl"
@@ -35,7 +34,7 @@ func NewSemaphore(key string, permits int) *Semaphore {
 		s.slots = append(s.slots, SlotKey(key, i))
 	}
 	kind := Kind{
-		Acquire: &Op{Verb: Acquiring, needs: needsSlots, encode: s.encodeTry, decode: s.decode, fence: decodeFence, holder: holderOfSlot, unscripted: errScriptlessSlots},
+		Acquire: &Op{Verb: Acquiring, needs: needsSlots, encode: s.encodeTry, decode: s.decode, fence: decodeFence, refusal: refusalOfSlot, unscripted: errScriptlessSlots},
 		Inherit: &Op{Verb: Inheriting, encode: s.counted(encodeHold), decode: s.decodeCounted(decodeHold(takenOver)), fence: decodeFence, unscripted: errScriptlessSlots},
 		Extend:  &Op{Verb: Extending, encode: s.counted(encodeHold), decode: s.decodeCounted(decodeHold(setAnew)), fence: decodeCarried, unscripted: errScriptlessSlots},
 		Release: Exclusive.Release,
@@ -61,7 +60,7 @@ func (s *Semaphore) Together(places []int) *Kind {
 	encode, decode := s.counted(encodeTake(false)), s.decodeCounted(decodeTake)
 	return &Kind{
 		Many:    keys,
-		Acquire: &Op{Verb: Acquiring, needs: needsSlots, carries: true, encode: s.encodeTry, decode: s.decode, fence: decodeFenceAll, holder: holderOfSlot},
+		Acquire: &Op{Verb: Acquiring, needs: needsSlots, carries: true, encode: s.encodeTry, decode: s.decode, fence: decodeFenceAll, refusal: refusalOfSlot},
 		Extend:  &Op{Verb: Extending, carries: true, encode: encode, decode: decode, fence: carriedAll},
 		Release: together.Release,
 		Look:    together.Look,
@@ -178,38 +177,19 @@ func isRefusal(reply driver.Reply) bool {
 		reply.Elems[3].Kind == driver.Integer && reply.Elems[4].Kind == driver.Integer
 }
 
-// holderOfSlot reads the token at the slot, and the least time until a slot is free, or no longer kept.
-func holderOfSlot(p *Part) (token string, left time.Duration, ok bool) {
+// refusalOfSlot reads the token at the slot, and the least time until a slot is free, or no longer kept.
+func refusalOfSlot(p *Part) (r Refusal) {
 	if !isRefusal(p.Reply[0]) {
-		return "", 0, false
+		return r
 	}
-	token, ok = p.other(p.Reply[0].Elems[0])
-	left = timeLeft(p.Reply[0].Elems[1])
-	if kept := p.Kept(); kept > 0 && (left == 0 || kept < left) {
-		left = kept
+	said := p.Reply[0].Elems
+	r = p.named(said[0])
+	r.Left, r.Slots, r.Clock, r.Keeps = timeLeft(said[1]), said[2].Str, said[3].Int, timeLeft(said[4])
+	if r.Keeps > 0 && (r.Left == 0 || r.Keeps < r.Left) {
+		r.Left = r.Keeps
 	}
-	return token, left, ok
-}
-
-// SlotTaken reports whether a refusing node says that the slot at this place is taken. Ok is false where the
-// node does not tell.
-func (p *Part) SlotTaken(place int) (taken, ok bool) {
-	if len(p.Reply) == 0 || !isRefusal(p.Reply[0]) {
-		return false, false
-	}
-	slots := p.Reply[0].Elems[2].Str
-	if place >= len(slots) {
-		return false, false
-	}
-	return slots[place] == '1', true
-}
-
-// Kept is for how long a refusing node keeps a slot for a waiter for several permits; 0: it does not.
-func (p *Part) Kept() time.Duration {
-	if len(p.Reply) == 0 || !isRefusal(p.Reply[0]) {
-		return 0
-	}
-	return timeLeft(p.Reply[0].Elems[4])
+	r.InLine, r.First, r.Stands = true, said[4].Int == 0, true
+	return r
 }
 
 // errScriptlessSlots keeps a node from counting permits.

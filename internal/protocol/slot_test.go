@@ -84,20 +84,8 @@ func TestTheRepliesToASlot(t *testing.T) {
 		if errors.Is(err, fault.ErrPermits) != (tt.reply.Kind == driver.String) {
 			t.Errorf("%+v means %v, which is another number of permits or is not", tt.reply, err)
 		}
-		holder, _, _ := p.Holder()
-		taken := ""
-		for i := range 3 {
-			switch there, ok := p.SlotTaken(i); {
-			case !ok:
-				taken += "?"
-			case there:
-				taken += "1"
-			default:
-				taken += "0"
-			}
-		}
-		if holder != tt.holder || taken != tt.taken {
-			t.Errorf("%+v: %q has the slot, and taken are %s; want %q, %s", tt.reply, holder, taken, tt.holder, tt.taken)
+		if r := p.Refusal(); r.Holder != tt.holder || r.Slots != strings.Trim(tt.taken, "?") {
+			t.Errorf("%+v: %q has the slot, and taken are %s; want %q, %s", tt.reply, r.Holder, r.Slots, tt.holder, tt.taken)
 		}
 	}
 }
@@ -121,13 +109,10 @@ func FuzzRepliesToASlot(f *testing.F) {
 		case (answer == Failed) != (err != nil):
 			t.Errorf("%+v means %v, %v", reply, answer, err)
 		}
-		if token, left, ok := p.Holder(); ok && (answer != Taken || token == "ours" || left < 0 || left > MaxTTL+1e6) {
-			t.Errorf("%+v: %q has the slot for %v, by an answer that is %v", reply, token, left, answer)
-		}
-		for i := range 3 {
-			if _, ok := p.SlotTaken(i); ok && answer != Taken {
-				t.Errorf("%+v speaks of slot %d, and is %v", reply, i, answer)
-			}
+		if r := p.Refusal(); r.Named && (answer != Taken || r.Holder == "ours" || r.Left < 0 || r.Left > MaxTTL+1e6) {
+			t.Errorf("%+v: %+v, by an answer that is %v", reply, r, answer)
+		} else if r.Slots != "" && answer != Taken {
+			t.Errorf("%+v speaks of slots, and is %v", reply, answer)
 		}
 	})
 }

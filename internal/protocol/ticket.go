@@ -67,7 +67,7 @@ var ticketTTL, quietTTL = Milliseconds(acquire.TicketLife), Milliseconds(acquire
 var Fair = func() *Kind {
 	k := *Exclusive
 	k.HeedsLine = true
-	k.Acquire = &Op{Verb: Acquiring, needs: needsLine, carries: true, encode: encodeTake(true), decode: decodeTake, fence: decodeFenceAll, holder: holderAtTake, unscripted: errScriptlessLine}
+	k.Acquire = &Op{Verb: Acquiring, needs: needsLine, carries: true, encode: encodeTake(true), decode: decodeTake, fence: decodeFenceAll, refusal: refusalAtTake, unscripted: errScriptlessLine}
 	return &k
 }()
 
@@ -169,17 +169,6 @@ func inTheWay(a *Ask, reply driver.Reply) (way []driver.Reply, name string) {
 	return reply.Elems, name
 }
 
-// refusal reads a refusal that names the holder of the key in the way; nil: there is none.
-func (p *Part) refusal() []driver.Reply {
-	if !p.Op.Tells() || len(p.Reply) == 0 {
-		return nil
-	}
-	if way, _ := inTheWay(p.Ask, p.Reply[0]); len(way) == 5 {
-		return way
-	}
-	return nil
-}
-
 // decodeFenceAll reads whether all counters took the number.
 func decodeFenceAll(_ *Ask, replies []driver.Reply) (Answer, error) {
 	switch {
@@ -191,17 +180,19 @@ func decodeFenceAll(_ *Ask, replies []driver.Reply) (Answer, error) {
 	return Granted, nil
 }
 
-// holderAtTake reads who has the key in the way: a token, or a ticket.
-func holderAtTake(p *Part) (token string, left time.Duration, ok bool) {
-	way := p.refusal()
-	if way == nil {
-		return "", 0, false
+// refusalAtTake reads who has the key in the way, a token or a ticket, and the line.
+func refusalAtTake(p *Part) (r Refusal) {
+	way, _ := inTheWay(p.Ask, p.Reply[0])
+	if len(way) != 5 {
+		return r
 	}
-	token, ok = p.other(way[1])
-	return token, timeLeft(way[2]), ok
+	r = p.named(way[1])
+	r.Left, r.Clock = timeLeft(way[2]), max(0, way[3].Int)
+	r.InLine, r.First, r.Stands = true, way[4].Int&1 == 1, way[4].Int&2 != 0
+	return r
 }
 
-// InTheWay is the name of the key in the way at a node that has refused several.
+// InTheWay is the name of the key in the way at a node that has refused several, also to extend.
 func (p *Part) InTheWay() (name string, ok bool) {
 	if p.Many == nil || len(p.Reply) == 0 {
 		return "", false
@@ -210,29 +201,14 @@ func (p *Part) InTheWay() (name string, ok bool) {
 	return name, len(way) == 5
 }
 
-// First reports whether no ticket is in the way at a refusing node, or for permits whether none is in line;
-// ok is false if the node does not tell.
-func (p *Part) First() (first, ok bool) {
-	if way := p.refusal(); way != nil {
-		return way[4].Kind == driver.Integer && way[4].Int&1 == 1, true
-	}
-	switch {
-	case len(p.Reply) > 0 && isRefusal(p.Reply[0]):
-		return p.Reply[0].Elems[4].Int == 0, true
-	case p.Op.mode == join && len(p.Reply) == shareReplies:
-		return p.Reply[4].Int == 0, true
-	}
-	token, _, ok := p.Holder()
-	return false, ok && Kept(token)
-}
-
-// Left reports whether a node has the ticket behind a try that was to leave it; ok is false if the node does not say.
-func (p *Part) Left() (left, ok bool) {
-	switch way := p.refusal(); {
-	case p.Reply == nil || p.Refused():
+// Stands reports whether a node has the ticket behind a try that was to leave it; ok is false if the node does
+// not say.
+func (p *Part) Stands() (stands, ok bool) {
+	if p.Reply == nil || p.Refused() {
 		return false, false
-	case way != nil:
-		return way[4].Int&2 != 0, true
+	}
+	if r := p.Refusal(); r.InLine {
+		return r.Stands, true
 	}
 	return p.Line.Pool != nil || p.Line.Class == WantsToRead, true // take.lua takes the ticket of whom it grants the keys
 }
@@ -240,20 +216,6 @@ func (p *Part) Left() (left, ok bool) {
 // Crowded reports whether other tickets are in line, at a granting node.
 func (p *Part) Crowded() bool {
 	return p.Line != nil && len(p.Reply) > 0 && p.Reply[0].Kind == driver.Integer && p.Reply[0].Int != 0 && p.Reply[0].Int%2 == 0
-}
-
-// Clock is a refusing node's time by its own clock, in microseconds, if told.
-func (p *Part) Clock() (micros int64, ok bool) {
-	if way := p.refusal(); way != nil {
-		return way[3].Int, way[3].Kind == driver.Integer && way[3].Int > 0
-	}
-	switch {
-	case len(p.Reply) > 0 && isRefusal(p.Reply[0]):
-		return p.Reply[0].Elems[3].Int, true
-	case p.Op.mode == join && len(p.Reply) == shareReplies:
-		return p.Reply[5].Int, p.Reply[5].Kind == driver.Integer
-	}
-	return 0, false
 }
 
 // Leave takes a ticket out of the lines of keys or of permits. Any answer will do: a ticket that stays

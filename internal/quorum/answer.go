@@ -96,8 +96,8 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 		op.beside(v, set, fate, now)
 	}
 	if h.Ticket != nil && op.Op.Tries && op.Op.Does == lease.Sets && op.Line.Stays {
-		if left, ok := r.Left(); ok {
-			h.Ticket.answered(r.Node.Index, left)
+		if stands, ok := r.Stands(); ok {
+			h.Ticket.answered(r.Node.Index, stands)
 		}
 	}
 	h.mu.Lock()
@@ -111,9 +111,7 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	}
 	h.life.Answered(&op.Round, &v.Vote, &h.nodes[r.Node.Index].Trace, fate, said, now)
 	op.unanswered = op.unanswered || op.Does == lease.Frees && fate == lease.Silent
-	switch {
-	case r.Reply == nil:
-	case answer == protocol.Taken && !set:
+	if r.Reply != nil && answer == protocol.Taken && !set && op.Op.Tells() {
 		op.see(r, doubt != nil, now)
 	}
 	if set && counts {
@@ -230,7 +228,7 @@ type Vote struct {
 	Err     error
 	Start   clockdrift.Instant
 	Reply   *protocol.Part // nil: the answer is none of the node's
-	Holder  string         // the token at the key there, if the node has told
+	Refusal protocol.Refusal
 }
 
 // Tally returns the outcome of the operation so far.
@@ -253,7 +251,7 @@ func (op *Operation) count() Tally {
 			t.Votes[i].Reply = &v.Part
 		}
 		if op.holders != nil {
-			t.Votes[i].Holder = op.holders[i].token
+			t.Votes[i].Refusal = op.holders[i].Refusal
 		}
 	}
 	return t

@@ -35,15 +35,19 @@ func (op *Operation) Found() acquire.Found {
 			f.Crowded = f.Crowded || v.Crowded()
 			continue
 		case protocol.Taken:
-			first, said := v.First()
-			at.Said, at.First = true, first
-			f.Outranked = f.Outranked || said && !first
-			if micros, ok := v.Clock(); ok {
-				clocks = append(clocks, micros-int64(v.answered)/int64(time.Microsecond))
-			}
+			at.Said = true
 		}
-		if op.holders != nil && op.holders[i].expires != 0 {
-			expiries = append(expiries, op.holders[i].expires)
+		if op.holders == nil {
+			continue
+		}
+		h := &op.holders[i]
+		at.First = h.First
+		f.Outranked = f.Outranked || h.InLine && !h.First
+		if h.Clock > 0 {
+			clocks = append(clocks, h.Clock-int64(v.answered)/int64(time.Microsecond))
+		}
+		if h.expires != 0 {
+			expiries = append(expiries, h.expires)
 		}
 	}
 	slices.Sort(expiries)

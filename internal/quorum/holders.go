@@ -10,24 +10,19 @@ import (
 
 // A holderView is a node's answer about the holder that keeps an acquire out.
 type holderView struct {
-	taken   bool // the node named the holder
-	token   string
+	protocol.Refusal
 	expires clockdrift.Instant // when the node will have forgotten the token; 0: not told
 	void    bool               // the node has no vote
 }
 
 // see notes who holds the key at a node. Hold.mu is held.
 func (op *Operation) see(r *node.Request, void bool, now clockdrift.Instant) {
-	token, left, ok := r.Holder()
-	if !ok {
-		return
-	}
 	if op.holders == nil {
 		op.holders = make([]holderView, len(op.votes))
 	}
-	h := holderView{taken: true, token: token, void: void}
-	if left > 0 {
-		h.expires = now.Add(left)
+	h := holderView{Refusal: r.Refusal(), void: void}
+	if h.Left > 0 {
+		h.expires = now.Add(h.Left)
 	}
 	op.holders[r.Index] = h
 }
@@ -55,7 +50,7 @@ func (op *Operation) view(room []acquire.Seen) acquire.View {
 		seen := acquire.Seen{Answer: op.votes[i].Answer}
 		if op.holders != nil {
 			h := &op.holders[i]
-			seen.Named, seen.Holder, seen.Marked, seen.Void = h.taken, h.token, protocol.Marked(h.token), h.void
+			seen.Named, seen.Holder, seen.Marked, seen.Void = h.Named, h.Holder, protocol.Marked(h.Holder), h.void
 		}
 		v.Nodes = append(v.Nodes, seen)
 	}
@@ -92,7 +87,7 @@ func (op *Operation) Behind(won *Operation) {
 		own.Answer, own.answered, own.err = v.Answer, v.answered, v.err
 		if v.Answer == protocol.Granted {
 			own.Answer = protocol.Taken
-			op.holders[i] = holderView{taken: true, token: won.Hold.value()}
+			op.holders[i].Refusal = protocol.Refusal{Named: true, Holder: won.Hold.value()}
 		}
 	}
 }
