@@ -142,6 +142,30 @@ func turnsBeforeAnother(t *testing.T, hold time.Duration, most int, options ...O
 	})
 }
 
+// Whoever is first in line from now on is told so when the one before gets the key, and of the key when that is free: by
+// whichever lock of that process is the last of its row.
+func TestBehindARowTheNextProcessIsServedAtOnce(t *testing.T) {
+	for name, options := range map[string][]Option{"plain": nil, "fair": {WithFairness()}} {
+		synctest.Test(t, func(t *testing.T) {
+			holder, fakes := newLocker(t, 3, options...)
+			far(fakes, time.Millisecond)
+			held, first, second := mustAcquire(t, holder, "k"), another(t, fakes, options...), another(t, fakes, options...)
+			ours := []<-chan waited{waitFor(t.Context(), first), waitFor(t.Context(), first)}
+			time.Sleep(10 * time.Millisecond)
+			theirs := waitFor(t.Context(), second)
+			time.Sleep(time.Second)
+			mustRelease(t, held)
+			for _, waits := range ours {
+				mustRelease(t, mustGet(t, waits).lock)
+			}
+			freed := time.Now()
+			if got := mustGet(t, theirs); got.at.Sub(freed) > 5*time.Millisecond {
+				t.Errorf("%s: the next process was served %v after the last of a row, want it in some round trips of 1ms", name, got.at.Sub(freed))
+			}
+		})
+	}
+}
+
 func TestAHandOverDoesNotHideThatTheLockWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)

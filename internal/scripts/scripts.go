@@ -75,7 +75,7 @@ var (
 	Unshare  = list(keep+unshare, "b89b80338e238df4d42a300868c7c6be02a19e87")
 	Raise    = list(raise, "720628c3d7479ad9d21c47af34fb30a47331703b")
 	Revoke   = list(revoke, "79aa4b8ff883cbadbccda8886c65f5c558537526")
-	Take     = list(keep+line+take, "eeead635df749a39f2fee79aec8e476b8f19c35f")
+	Take     = list(keep+line+take, "e7e85260bacef485d3a3fb2862ea45aec0262395")
 	Leave    = list(keep+line+leave, "b5fec3340627c3ec05bbc08487066f2d41122bd1")
 	Waits    = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 	Rights   = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")

@@ -8,8 +8,8 @@
 --
 -- With a rank in ARGV[5] it heeds those who stand in line, see line.lua: the keys' lines follow in
 -- KEYS, and then those of what he who asks holds. ARGV[6] is his ticket. Who does not get the keys leaves
--- it for ARGV[7] milliseconds, if that is not 0; who gets them takes it away. Who was first before is told
--- so: by his rank and " behind". ARGV[8] is "1" if he works under locks, and ARGV[9] the channel. Who has
+-- it for ARGV[7] milliseconds, if that is not 0; who gets them takes it away, and who is first now is told
+-- so. So is who was first before: by his rank and " behind". ARGV[8] is "1" if he works under locks, and ARGV[9] the channel. Who has
 -- the keys already heeds nobody.
 --
 -- Returns 1, or 2 if others stand in line; negative where a counter or a floor has as great a number; or
@@ -60,8 +60,9 @@ if rank and not mine then
   for i = lines + 1, stays > 0 and lines + count or 0 do
     if way then
       new = put(KEYS[i], own, ARGV[5], stays)
-    else
+    elseif lives(KEYS[i], own) then
       redis.call('ZREM', KEYS[i], own, '-' .. own)
+      tell(KEYS[i - lines], KEYS[i], ARGV[9], token)
     end
   end
   if new and some and count == 1 then

@@ -219,10 +219,11 @@ func (f *Node) take(args []any) driver.Reply {
 			}
 		}
 		if argv[6] != "0" {
-			for _, line := range lines[:count] {
-				if way == nil {
+			for i, line := range lines[:count] {
+				if _, there := f.Lines[line][argv[5]]; way == nil && there {
 					delete(f.Lines[line], argv[5])
-				} else if f.put(line, argv[5], rank, milliseconds(argv[6])) && some && count == 1 {
+					f.tell(keys[i], line, argv[8], argv[0])
+				} else if way != nil && f.put(line, argv[5], rank, milliseconds(argv[6])) && some && count == 1 {
 					f.displaces(keys[0], line, argv[5], argv[8])
 				}
 			}
