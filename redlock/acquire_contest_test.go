@@ -528,8 +528,8 @@ func TestTokensThatNobodyReleasesKeepNobodyFromNodesThatAreFarAway(t *testing.T)
 				rivals(fakes, token)
 				began := time.Now()
 				lock, err := locker.Acquire(t.Context(), "k", WithMaxWait(time.Minute))
-				if took := time.Since(began); err != nil || took > 9*trip { // what the tries before have sent there goes first, and a script that it does not know yet
-					t.Errorf("with a token left at one node and another node %v away, Acquire = %v after %v, want the lock within nine of its round trips", trip, err, took)
+				if took := time.Since(began); err != nil || took > 11*trip { // what the tries before have sent there goes first, and two scripts that it does not know yet
+					t.Errorf("with a token left at one node and another node %v away, Acquire = %v after %v, want the lock within eleven of its round trips", trip, err, took)
 				} else {
 					mustRelease(t, lock)
 				}

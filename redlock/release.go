@@ -134,7 +134,7 @@ func (l *lease) giveBack(why kernel.Why) (op *quorum.Operation, others []*quorum
 	l.slots.free(surely)
 	op = a.ToRelease(&l.hold.Release)
 	if l.calls() {
-		op.CallNext()
+		op.CallNext(nil)
 	}
 	op.AskAll()
 	if alone != nil { // its try finds the release before it in the key's queue

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acquire"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
@@ -812,6 +813,39 @@ func TestAWaiterThatDiesAsTheFirstCostsTwoSecondsAtMost(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A try that has failed puts the ticket back where it has had a vote, or those behind could pass the first again and again.
+func TestWhoGivesBackAVoteStandsInLineThere(t *testing.T) {
+	for name, options := range map[string][]Option{"plain": nil, "fair": {WithFairness()}} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, options...)
+			far(fakes, time.Millisecond)
+			warm(t, locker)
+			for _, f := range fakes {
+				f.Plant("k", "foreign", time.Minute)
+			}
+			next := waitFor(t.Context(), locker)
+			time.Sleep(time.Second)
+			fakes[0].Change(func(f *fakeNode) { delete(f.Keys, "k") })
+			had, missing := 0, 0
+			for range 20000 {
+				time.Sleep(100 * time.Microsecond)
+				fakes[0].Change(func(f *fakeNode) {
+					if held, ok := f.Get("k"); ok && !protocol.Kept(held.Token) {
+						had++
+					} else if len(f.Line("ql:line:{k}")) != 1 {
+						missing++
+					}
+				})
+			}
+			if had == 0 || missing > 0 {
+				t.Errorf("%s: a waiter had the key at a node at %d moments, want some; at %d others its ticket was not there, want none", name, had, missing)
+			}
+			changeAll(fakes, func(f *fakeNode) { delete(f.Keys, "k") })
+			mustRelease(t, mustGet(t, next).lock)
+		})
 	}
 }
 

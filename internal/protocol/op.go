@@ -162,6 +162,7 @@ type Ask struct {
 	Fence Fence
 	Many  *Many            // the keys, of which Key is the first; nil: a single one
 	Line  *Line            // of a try that heeds the line; nil: the try does not
+	Back  *Ticket          // of a release: see [Ask.CallNext]
 	Cmds  []driver.Command // see [Ask.Encode]
 }
 

@@ -210,7 +210,7 @@ func (p *Part) Stands() (stands, ok bool) {
 	if r := p.Refusal(); r.InLine {
 		return r.Stands, true
 	}
-	return p.Line.Pool != nil || p.Line.Class == WantsToRead, true // take.lua takes the ticket of whom it grants the keys
+	return p.Line.Pool != nil || p.Line.Class != WantsOne, true // take.lua takes the ticket of whom it grants the key
 }
 
 // Crowded reports whether other tickets are in line, at a granting node.
@@ -230,9 +230,11 @@ func (a *Ask) LeaveLine(next *Ticket) []driver.Command {
 }
 
 // CallNext makes a release tell the first in line that the key is free, in place of all listeners: see
-// leave.lua.
-func (a *Ask) CallNext() {
-	a.Op, a.Loud, a.Cmds = releaseInLine, false, []driver.Command{a.leave("", a.Token, nil)}
+// leave.lua. A node that has the token puts the ticket back into the line, if there is one: of a try that has
+// failed. Whoever gave back votes would stand nowhere, and later ones could pass it again and again.
+func (a *Ask) CallNext(back *Ticket) {
+	a.Op, a.Loud, a.Back = releaseInLine, false, back
+	a.Cmds = []driver.Command{a.leave("", a.Token, back)}
 }
 
 var releaseInLine = &Op{Verb: Releasing, decode: decodeRelease, unscripted: errScriptlessLine}
@@ -242,7 +244,7 @@ func (b *Batch) callsNextApart(p *Part) bool { return b.Cluster && p.Op == relea
 
 // apart are the two commands.
 func (a *Ask) apart() []driver.Command {
-	return []driver.Command{scripts.Leave.One(nil, a.Key, "", WakeChannel, a.Token), a.leave("", "", nil)}
+	return []driver.Command{scripts.Leave.One(nil, a.Key, "", WakeChannel, a.Token), a.leave("", "", a.Back)}
 }
 
 func (a *Ask) leave(ticket string, token any, next *Ticket) driver.Command {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // ToRelease makes op the operation that deletes the hold's token.
@@ -35,8 +36,28 @@ func (h *Hold) Clear() *Operation {
 		return nil
 	}
 	op := h.ToRelease(new(Operation))
+	if h.putsBack() {
+		op.CallNext(&h.Line.Ticket)
+	}
 	op.AskOf(nodes, max(1, len(nodes)-(len(h.nodes)-h.Board.Quorum)))
 	return op
+}
+
+// putsBack reports whether a node that gives back its vote gets the ticket of the wait back in the same step, and
+// notes where.
+func (h *Hold) putsBack() bool {
+	t := h.Ticket
+	if t == nil || !h.Line.Stays || h.Line.Class != protocol.WantsOne || h.Line.Pool != nil || t.leave.Load() != nil || !h.Board.KeepLines() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.nodes {
+		if h.nodes[i].Has() {
+			t.sent(i)
+		}
+	}
+	return true
 }
 
 // abandon lets the nodes be cleaned of a lost lock's token, soon. h.mu is held.

@@ -26,10 +26,10 @@ end
 local function kept(holder)
   return type(holder) == 'string' and string.sub(holder, 1, 8) == 'ql:line '
 end
--- Announces a free key on its channel, and keeps it if somebody hears that: not in a Cluster, which would
--- have to be told the line's name before. Returns whether the user may not publish.
+-- Announces a free key on its channel, if there is one, and keeps it unless nobody hears that; not in a
+-- Cluster, which would have to be told the line's name before. Returns whether the user may not publish.
 local function announce(channel, key, cluster)
-  local reached = redis.pcall('PUBLISH', channel .. key, '')
+  local reached = not channel and 1 or redis.pcall('PUBLISH', channel .. key, '')
   if type(reached) == 'table' then
     return true
   elseif reached > 0 and not cluster then

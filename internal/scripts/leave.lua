@@ -6,7 +6,8 @@
 -- key is kept for him: see keep.lua. Where the key is free all who listen to it are told as well, on the channel with the key at its end, if
 -- more Lockers do than stand there. Returns 1.
 --
--- With a token in ARGV[3] it first deletes KEYS[1] if that holds the token, and returns 0 if not. A Redis
+-- With a token in ARGV[3] it first deletes KEYS[1] if that holds the token, and returns 0 if not; with a rank
+-- as well, the token is that of a try that has failed, and nobody is told. A Redis
 -- Cluster is called twice, with the key and the token alone at first: while it moves a slot, it refuses a
 -- call that names a missing key beside one that is there. It is one script, so that a server which does
 -- not know it refuses both calls.
@@ -44,11 +45,14 @@ for i = 1, count do
     redis.call('DEL', key)
     holder = false
   end
-  tell(key, line, channel, holder)
-  if not holder then
-    if key ~= line then
-      keep(key, line)
-    end
+  local back = token ~= '' and ARGV[4] -- of a try that has failed: nothing is new to anybody
+  if not back then
+    tell(key, line, channel, holder)
+  end
+  if not holder and key ~= line then
+    keep(key, line)
+  end
+  if not holder and not back then
     local listeners = redis.pcall('PUBSUB', 'NUMSUB', channel .. key)[2]
     if not listeners or listeners > names(line) then
       redis.pcall('PUBLISH', channel .. key, '')

@@ -7,9 +7,10 @@
 -- member "", the floor.
 --
 -- With a rank in ARGV[5] it heeds those who stand in line, see line.lua: the keys' lines follow in
--- KEYS, and then those of what he who asks holds. ARGV[6] is his ticket. Who does not get the keys leaves
--- it for ARGV[7] milliseconds, if that is not 0; who gets them takes it away, and who is first now is told
--- so. So is who was first before: by his rank and " behind". ARGV[8] is "1" if he works under locks, and ARGV[9] the channel. Who has
+-- KEYS, and then those of what he who asks holds. ARGV[6] is his ticket, which he leaves for ARGV[7]
+-- milliseconds, if that is not 0. Who gets one key alone takes it away: leave.lua puts it back, if he has to
+-- give back the key. Who is first now is told so, and so is who was first before: by his rank and
+-- " behind". ARGV[8] is "1" if he works under locks, and ARGV[9] the channel. Who has
 -- the keys already heeds nobody.
 --
 -- Returns 1, or 2 if others stand in line; negative where a counter or a floor has as great a number; or
@@ -58,7 +59,7 @@ if rank and not mine then
   end
   local new
   for i = lines + 1, stays > 0 and lines + count or 0 do
-    if way then
+    if way or count > 1 then
       new = put(KEYS[i], own, ARGV[5], stays)
     elseif lives(KEYS[i], own) then
       redis.call('ZREM', KEYS[i], own, '-' .. own)

@@ -52,5 +52,7 @@ if channel then
   local listeners = always and 1 or redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 1
   gone = gone + math.min(listeners, 2 ^ 20) * 2 ^ 32
   refused = free and listeners > 0 and announce(channel, key, always)
+elseif free then
+  announce(nil, key)
 end
 return refused and -1 - gone or gone

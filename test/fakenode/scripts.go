@@ -138,7 +138,7 @@ func (f *Node) release(args []any) driver.Reply {
 		}
 		delete(f.Keys, key)
 		deleted += 1 << i
-		if listeners > 0 {
+		if listeners > 0 || len(channel) == 0 {
 			refused = f.announce(key, channel)
 		}
 	}
@@ -150,10 +150,10 @@ func (f *Node) release(args []any) driver.Reply {
 
 // announce runs the function of that name.
 func (f *Node) announce(key string, channel []any) (refused bool) {
-	if !f.Mute && f.publish(channel[0].(string)+key) > 0 && len(channel) == 1 {
+	if len(channel) == 0 || !f.Mute && f.publish(channel[0].(string)+key) > 0 && len(channel) == 1 {
 		f.keep(key, protocol.LineOf(key).(string))
 	}
-	return f.Mute
+	return f.Mute && len(channel) > 0
 }
 
 // toTell is how many listeners a release counts whose arguments end with the channel, or with that and
@@ -220,10 +220,10 @@ func (f *Node) take(args []any) driver.Reply {
 		}
 		if argv[6] != "0" {
 			for i, line := range lines[:count] {
-				if _, there := f.Lines[line][argv[5]]; way == nil && there {
+				if _, there := f.Lines[line][argv[5]]; way == nil && count == 1 && there {
 					delete(f.Lines[line], argv[5])
 					f.tell(keys[i], line, argv[8], argv[0])
-				} else if way != nil && f.put(line, argv[5], rank, milliseconds(argv[6])) && some && count == 1 {
+				} else if (way != nil || count > 1) && f.put(line, argv[5], rank, milliseconds(argv[6])) && some && count == 1 {
 					f.displaces(keys[0], line, argv[5], argv[8])
 				}
 			}
@@ -277,7 +277,10 @@ func (f *Node) leave(args []any) driver.Reply {
 		if ok = ok && key != lines[i]; !ok {
 			held.Token = ""
 		}
-		f.tell(key, lines[i], argv[1], held.Token)
+		back := argv[2] != "" && len(argv) > 3
+		if !back {
+			f.tell(key, lines[i], argv[1], held.Token)
+		}
 		if !ok && key != lines[i] {
 			delete(f.Keys, key)
 			f.keep(key, lines[i])
@@ -286,7 +289,7 @@ func (f *Node) leave(args []any) driver.Reply {
 		for _, ticket := range f.Line(lines[i]) {
 			names[nameOf(ticket)] = true
 		}
-		if !ok && f.listening(argv[1]+key) > int64(len(names)) {
+		if !ok && !back && f.listening(argv[1]+key) > int64(len(names)) {
 			f.publish(argv[1] + key)
 		}
 	}
@@ -526,7 +529,7 @@ func (f *Node) unshare(args []any) driver.Reply {
 	}
 	listeners := f.toTell(channel)
 	gone += listeners << 32
-	if free && listeners > 0 && f.announce(key, channel) {
+	if free && (listeners > 0 || len(channel) == 0) && f.announce(key, channel) {
 		gone = -1 - gone
 	}
 	return integer(gone)
