@@ -235,6 +235,29 @@ func TestAPanicAtTheEndOfAnAcquireLeavesTheLockToNobody(t *testing.T) {
 	}
 }
 
+func TestAnAcquireThatDoesNotWaitIsDirect(t *testing.T) {
+	for _, options := range [][]Option{nil, {WithFairness()}} {
+		synctest.Test(t, func(t *testing.T) {
+			var ends []AcquireEnd
+			locker, _ := newLocker(t, 3, append(options, WithHooks(Hooks{AcquireEnd: func(_ context.Context, e AcquireEnd) { ends = append(ends, e) }}))...)
+			for range 3 { // the nodes' clocks are known from the first on
+				mustRelease(t, mustAcquire(t, locker, "k"))
+			}
+			lock := mustAcquire(t, locker, "k")
+			waits := waitFor(t.Context(), locker)
+			time.Sleep(time.Second)
+			mustRelease(t, lock)
+			mustRelease(t, mustGet(t, waits).lock)
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			for i, want := range []string{pathDirect, pathDirect, pathDirect, pathDirect, pathHandedOver, pathDirect} {
+				if e := ends[i]; e.Path != want || want == pathDirect && e.Tries != 1 {
+					t.Errorf("%d options, acquire %d: %s, with %d tries, want %s", len(options), i+1, e.Path, e.Tries, want)
+				}
+			}
+		})
+	}
+}
+
 func TestACallbackMayRelease(t *testing.T) {
 	eachCallback(t, func(t *testing.T, c aCallback) {
 		var lock *Lock

@@ -18,7 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
-// A Set is the nodes of a Locker, with what they share.
+// A Set is the nodes of a Locker, with their common state.
 type Set struct {
 	Config
 	Nodes []*Node
@@ -33,7 +33,7 @@ type Set struct {
 	seed maphash.Seed
 }
 
-// A Config is what a Locker gives its nodes.
+// A Config is a Locker's settings for its nodes.
 type Config struct {
 	Clock   *clockdrift.Clock
 	Random  protocol.Random
@@ -58,7 +58,7 @@ type Config struct {
 	ClockGuard time.Duration    // the longest TTL; 0: no gate
 }
 
-// NewSet returns the nodes. It sends nothing.
+// NewSet returns the nodes, and sends nothing.
 func NewSet(c Config, nodes []driver.Node) *Set {
 	s := &Set{Config: c, runs: make([]string, len(nodes)), seed: maphash.MakeSeed()}
 	for i, n := range nodes {
@@ -78,7 +78,7 @@ func (s *Set) HandsOver() bool {
 	return can >= s.Quorum
 }
 
-// KeepLines reports whether all nodes keep lines, by what is known of them.
+// KeepLines reports whether all nodes keep lines, by the last probes.
 func (s *Set) KeepLines() bool {
 	return !slices.ContainsFunc(s.Nodes, func(n *Node) bool { d := n.Dialect(); return d.Scriptless || d.Lineless })
 }

@@ -67,16 +67,16 @@ var change string
 
 // The scripts.
 var (
-	Release  = list(keep+release, "37f986ebc7511fb8beeae431885c8c1943ede32c")
+	Release  = list(keep+release, "a1b384811a3b67ce330cba461227ec44fa4f7321")
 	Hold     = list(hold, "f03decde89784117991ebc13a845261932768658")
 	Extend   = list(extend, "350b5ab74c1fa448b1d0777c64f2ce5976ee3f38")
-	Slot     = list(keep+line+slot, "f7deca9ab5c36ad1f9c84c2bc91997187e610023")
-	Share    = list(keep+line+share, "cf51de18181ffda69c93ff9b76e9ad9fe6ffcbb8")
-	Unshare  = list(keep+unshare, "26a0d1fad54e4cd971b31239542f8d66874d62ee")
+	Slot     = list(keep+line+slot, "d6e2bb7e3f8437920a0dae267db91f7734d299c8")
+	Share    = list(keep+line+share, "4bdaaff2560cbca43770143e862279f291588e39")
+	Unshare  = list(keep+unshare, "0a2bbb498d78183bb8cc4dd2757ecdbc011294b4")
 	Raise    = list(raise, "720628c3d7479ad9d21c47af34fb30a47331703b")
 	Revoke   = list(revoke, "79aa4b8ff883cbadbccda8886c65f5c558537526")
-	Take     = list(keep+line+take, "57591c2c4872ec7f7b8351581180be9c2ccfe3e0")
-	Leave    = list(keep+line+leave, "35935d9fb97938763dd173c30e8bf2ee6fff7937")
+	Take     = list(keep+line+take, "69c19a2c66a19cdd37c5165119923ee8f23942eb")
+	Leave    = list(keep+line+leave, "35716d178589705b1889d205dd43e1ed2008c528")
 	Waits    = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 	Rights   = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
 	Remember = list(remember, "25bc97eeb145480cc0367dcd0d772d2716356b3f")

@@ -115,8 +115,10 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 // await waits until the time of the next try (nil, with room in the host's tries), a hand-over, or the end
 // of the waiting.
 func (w *Waiter) await(alarm *time.Timer, bound <-chan time.Time) (Attempt, error) {
-	w.How = Woken
-	if w.Due != 0 {
+	switch w.How = Woken; {
+	case w.Tries == 0:
+		w.How = Direct
+	case w.Due != 0:
 		w.How = Polled
 	}
 	for {
