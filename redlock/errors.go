@@ -237,22 +237,19 @@ func (e *QuorumError) summary() string {
 	if owner := e.Owner(); owner != "" && e.Reason == ErrTaken { //nolint:errorlint // an error that wraps the sentinel has a text of its own
 		reason = "taken by " + owner
 	}
-	if kept := e.count(func(v Vote) bool { return v.InLine }); kept >= e.Need && e.Reason == ErrTaken { //nolint:errorlint // likewise
+	kept := 0
+	for _, vote := range e.Votes {
+		if vote.InLine {
+			kept++
+		}
+	}
+	if kept >= e.Need && e.Reason == ErrTaken { //nolint:errorlint // likewise
 		reason = ErrTaken.Error() + ", who waits for it"
 	}
 	if e.Op == protocol.Check.Name {
 		return fmt.Sprintf("redlock: %s: %s", e.Op, reason)
 	}
 	return fmt.Sprintf("redlock: %s %q: %s", e.Op, e.Key, reason)
-}
-
-func (e *QuorumError) count(votes func(Vote) bool) (count int) {
-	for _, v := range e.Votes {
-		if votes(v) {
-			count++
-		}
-	}
-	return count
 }
 
 // Owner returns the holder, by [WithOwner], if a quorum of the nodes names it; "": none does, or the holder

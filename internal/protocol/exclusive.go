@@ -97,6 +97,11 @@ func decodeHold(most int64) func(*Ask, []driver.Reply) (Answer, error) {
 	}
 }
 
+// vacant reports whether nobody has a key with this value: the key is missing, or kept for the first in line.
+func vacant(value driver.Reply) bool {
+	return value.Kind == driver.Nil || value.Kind == driver.String && Kept(value.Str)
+}
+
 func encodeGet(a *Ask, m *Memory) []driver.Command {
 	return append(m.cmds[:0], driver.Command{Args: append(m.args[:0], "GET", a.Key), FirstKey: 1, Keys: 1})
 }
@@ -105,7 +110,7 @@ func decodeGet(a *Ask, replies []driver.Reply) (Answer, error) {
 	switch reply := replies[0]; {
 	case reply.Kind == driver.String && reply.Str == a.Token.(string):
 		return Granted, nil
-	case reply.Kind == driver.Nil, reply.Kind == driver.String && Kept(reply.Str):
+	case vacant(reply):
 		return Absent, nil
 	case reply.Kind == driver.String:
 		return Taken, nil
@@ -139,7 +144,7 @@ var Inspect = &Op{
 			}
 		}
 		switch reply := replies[0]; {
-		case reply.Kind == driver.Nil, reply.Kind == driver.String && Kept(reply.Str):
+		case vacant(reply):
 			return Absent, nil
 		case reply.Kind == driver.String:
 			return Taken, nil

@@ -229,9 +229,11 @@ func decodeLook(_ *Ask, replies []driver.Reply) (Answer, error) {
 	ends, ok := score(expiry)
 	now, told := ReadTime(replies[2])
 	switch {
-	case value.Kind == driver.String && value.Str != SharedValue && !Kept(value.Str):
+	case vacant(value):
+		return Absent, nil
+	case value.Kind == driver.String && value.Str != SharedValue:
 		return Taken, nil
-	case value.Kind == driver.Nil, value.Kind == driver.String && Kept(value.Str), value.Kind == driver.String && expiry.Kind == driver.Nil:
+	case value.Kind == driver.String && expiry.Kind == driver.Nil:
 		return Absent, nil
 	case value.Kind != driver.String:
 		return Failed, Unexpected(value)

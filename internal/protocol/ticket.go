@@ -219,8 +219,8 @@ func (p *Part) Crowded() bool {
 }
 
 // Leave takes a ticket out of the lines of keys or of permits. Any answer will do: a ticket that stays
-// counts no longer than [acquire.TicketLife] once the key is free. Leave goes behind earlier tries, which may have left the
-// ticket.
+// counts no longer than [acquire.TicketLife] once the key is free. Leave goes behind earlier tries, which may
+// have left the ticket.
 var Leave = &Op{Verb: Leaving, decode: anyReply}
 
 // LeaveLine are the commands that take the ask's ticket out of its lines. The node then tells the first

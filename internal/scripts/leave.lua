@@ -3,14 +3,14 @@
 -- ticket ARGV[5] of the same process stands there from now on, for ARGV[6] milliseconds.
 --
 -- Who is first now is told on the channel ARGV[2] with the key and his name at its end, and a free
--- key is kept for him: see keep.lua. Where the key is free all who listen to it are told as well, on the channel with the key at its end, if
--- more Lockers do than stand there. Returns 1.
+-- key is kept for him: see keep.lua. Where the key is free all who listen to it are told as well, on
+-- the channel with the key at its end, if more Lockers do than stand there. Returns 1.
 --
--- With a token in ARGV[3] it first deletes KEYS[1] if that holds the token, and returns 0 if not; with a rank
--- as well, the token is that of a try that has failed, and nobody is told. A Redis
--- Cluster is called twice, with the key and the token alone at first: while it moves a slot, it refuses a
--- call that names a missing key beside one that is there. It is one script, so that a server which does
--- not know it refuses both calls.
+-- With a token in ARGV[3] it first deletes KEYS[1] if that holds the token, and returns 0 if not; with a
+-- rank as well, the token is that of a try that has failed, and nobody is told. A Redis Cluster is called
+-- twice, with the key and the token alone at first: while it moves a slot, it refuses a call that names a
+-- missing key beside one that is there. It is one script, so that a server which does not know it refuses
+-- both calls.
 local channel, token, said = ARGV[2], ARGV[3], 1
 if token ~= '' then
   local holder = redis.pcall('GET', KEYS[1])
@@ -30,22 +30,20 @@ local function names(line)
   return count
 end
 local count = math.floor(#KEYS / 2)
+local back = token ~= '' and ARGV[4] -- a try has failed: nothing is new to anybody
 for i = 1, count do
   local key, line = KEYS[i], KEYS[count + i]
   if ARGV[1] ~= '' then
     redis.call('ZREM', line, ARGV[1], '-' .. ARGV[1])
   end
-  if ARGV[4] then
-    if put(line, ARGV[5], ARGV[4], tonumber(ARGV[6])) then
-      displaces(key, line, ARGV[5], channel)
-    end
+  if ARGV[4] and put(line, ARGV[5], ARGV[4], tonumber(ARGV[6])) then
+    displaces(key, line, ARGV[5], channel)
   end
   local holder = key ~= line and redis.pcall('GET', key)
   if kept(holder) then
     redis.call('DEL', key)
     holder = false
   end
-  local back = token ~= '' and ARGV[4] -- of a try that has failed: nothing is new to anybody
   if not back then
     tell(key, line, channel, holder)
   end

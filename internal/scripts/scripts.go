@@ -76,7 +76,7 @@ var (
 	Raise    = list(raise, "720628c3d7479ad9d21c47af34fb30a47331703b")
 	Revoke   = list(revoke, "79aa4b8ff883cbadbccda8886c65f5c558537526")
 	Take     = list(keep+line+take, "69c19a2c66a19cdd37c5165119923ee8f23942eb")
-	Leave    = list(keep+line+leave, "35716d178589705b1889d205dd43e1ed2008c528")
+	Leave    = list(keep+line+leave, "b050085ac584c400212f60fe6c8bfa550b600e89")
 	Waits    = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 	Rights   = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
 	Remember = list(remember, "25bc97eeb145480cc0367dcd0d772d2716356b3f")
