@@ -67,16 +67,16 @@ var change string
 
 // The scripts.
 var (
-	Release  = list(keep+release, "a1b384811a3b67ce330cba461227ec44fa4f7321")
+	Release  = list(keep+release, "305596561243224d319b96a8e78b2c6142ada7dc")
 	Hold     = list(hold, "f03decde89784117991ebc13a845261932768658")
 	Extend   = list(extend, "350b5ab74c1fa448b1d0777c64f2ce5976ee3f38")
-	Slot     = list(keep+line+slot, "d6e2bb7e3f8437920a0dae267db91f7734d299c8")
-	Share    = list(keep+line+share, "4bdaaff2560cbca43770143e862279f291588e39")
-	Unshare  = list(keep+unshare, "0a2bbb498d78183bb8cc4dd2757ecdbc011294b4")
+	Slot     = list(keep+line+slot, "7f055c579bdbfe3e795623e5e0f22ac85e083aa1")
+	Share    = list(keep+line+share, "115c5f82dc7628e7abd65d4385b3b19a9f36280a")
+	Unshare  = list(keep+unshare, "8fa9f127b161b1a340d7e270415f28fd625c352c")
 	Raise    = list(raise, "720628c3d7479ad9d21c47af34fb30a47331703b")
 	Revoke   = list(revoke, "79aa4b8ff883cbadbccda8886c65f5c558537526")
-	Take     = list(keep+line+take, "69c19a2c66a19cdd37c5165119923ee8f23942eb")
-	Leave    = list(keep+line+leave, "b050085ac584c400212f60fe6c8bfa550b600e89")
+	Take     = list(keep+line+take, "4be2dd1c141e490395b723162a31df4ac077ac3f")
+	Leave    = list(keep+line+leave, "9155d1f3144d318dd293fc36898ba9279cd5fd41")
 	Waits    = list(waits, "18a5834cf01f6bba9acd31dc75ddf99f7947dc68")
 	Rights   = list(rights, "8503c49d70533fa14b374176db531a6dc9ead42c")
 	Remember = list(remember, "25bc97eeb145480cc0367dcd0d772d2716356b3f")

@@ -29,8 +29,8 @@ func TestWithSourceReplacesTheDigest(t *testing.T) {
 // Servers before Redis 7.2 do not name what they refuse in a script.
 func TestARefusalInAScriptIsNamed(t *testing.T) {
 	for message, want := range map[string]string{
-		"Unknown Redis command called from script script: " + Release.Digest + ", on @user_script:61.":                             "del",
-		"The user executing the script can't run this command or subcommand script: " + Take.Digest + ", on @user_script:125.":     "zadd",
+		"Unknown Redis command called from script script: " + Release.Digest + ", on @user_script:64.":                             "del",
+		"The user executing the script can't run this command or subcommand script: " + Take.Digest + ", on @user_script:128.":     "zadd",
 		"The user executing the script can't run this command or subcommand script: " + Release.Digest + ", on @user_script:9999.": "",
 		"The user executing the script can't run this command or subcommand script: " + Release.Digest + ", on @user_script:1.":    "",
 		"Unknown Redis command called from script script: ffffffffffffffffffffffffffffffffffffffff, on @user_script:1.":            "",
