@@ -83,7 +83,7 @@ end
 local function put(line, own, rank, stays)
   local new = redis.call('ZADD', line, 'CH', rank, own) == 1
   redis.call('ZADD', line, now + stays, '-' .. own)
-  redis.call('PEXPIRE', line, math.max(redis.call('PTTL', line), 2 * stays))
+  redis.call('PEXPIRE', line, math.max(redis.call('PTTL', line), stays))
   return new
 end
 -- Tells who was first that own is first now, by the rank of who was and " behind".

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/test/integration/fault/cluster"
 	"github.com/quorumlock/quorumlock/test/integration/fault/history"
 	"github.com/quorumlock/quorumlock/test/integration/fault/note"
@@ -249,7 +250,7 @@ func (r *running) finish(report *Report) {
 		report.Remains = append(report.Remains, err.Error())
 	}
 	if r.Job.Tidy() {
-		report.Remains = append(report.Remains, r.leftovers(" right after the last release", calming, keysOn)...)
+		report.Remains = append(report.Remains, r.leftovers(" right after the last release", acquire.QuietLife, keysOn)...)
 	}
 	for _, m := range members {
 		r.try(m.current.order(worker.Stop))
