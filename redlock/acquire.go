@@ -219,12 +219,14 @@ func (l *Locker) tryOne(ctx context.Context, r request, waits bool) (*lease, err
 	if !waits && r.shares() {
 		return l.share(ctx, r)
 	}
-	lock, err := l.newLock(ctx, r, waits)
-	if err == nil && lock.hold.Own && lock.hold.IsStill() {
-		lock, err = l.approach(ctx, lock, func() (*lease, error) { return l.newLock(ctx, r, waits) })
+	if r.token != nil {
+		if lock, err := l.reserve(ctx, r, waits); err != nil {
+			return lock, err
+		}
 	}
+	lock, err := l.newLock(ctx, r, waits)
 	if err != nil {
-		return lock, err
+		return nil, err
 	}
 	lock.hold.Acquire.Propose()
 	return l.launch(ctx, r.visit, lock)
@@ -262,16 +264,16 @@ func (l *Locker) newLock(ctx context.Context, r request, waits bool) (*lease, er
 	if r.token == nil {
 		h.Init(l.board, kind, r.key, l.board.Random.Token(r.owner), r.ttl)
 		op.Prepare(h, kind.Acquire, r.ttl)
-		if waits {
-			op.Waits, op.Full = true, make(chan struct{})
-		}
 	} else {
 		if l.board.Spent.Has(*r.token, l.clock.Now()) {
 			return nil, &fault.StateError{Op: "acquire", Key: r.key, Why: fmt.Errorf("%w: this token was released less than one TTL ago: take a new one", ErrReleased)}
 		}
 		h.Own = true
 		h.Init(l.board, kind, r.key, *r.token, r.ttl)
-		op.Prepare(h, kind.Adopt, r.ttl)
+		op.Prepare(h, kind.Adopt(), r.ttl)
+	}
+	if waits || h.Own {
+		op.Waits, op.Full = waits, make(chan struct{})
 	}
 	op.Encode(&h.Memory)
 	op.Reserve(&h.Release)
@@ -311,10 +313,10 @@ func (l *Locker) await(ctx context.Context, lock *lease) error {
 	switch {
 	case op.Verdict == kernel.Split:
 		return l.cut(ctx, err)
-	case !h.Own || op != &h.Acquire:
-	case taken(err):
-		return l.lose(ctx, lock, h.BeStill)
-	case err != nil:
+	case taken(err) && h.Own && op == &h.Acquire:
+		op.AwaitMore(ctx) // the late answers tell a holder from a contender
+		return l.cut(ctx, failed(op))
+	case err != nil && h.Own:
 		op.Dismiss()
 	}
 	return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/acquire"
@@ -48,70 +47,22 @@ func (l *Locker) insist(ctx context.Context, r request, waits bool) (*lease, err
 	}
 }
 
-// A token of the user's own must not be deleted: a retry may have it, anywhere. Its votes stay, and a split
-// of such votes ends when the votes of all but the leader have expired. Each try of the leader prolongs its
-// votes. The others sound the nodes, and ask for a lease only if a quorum would grant it. While another
-// token has a vote they let that token go first, for it may be the leader's: a try at the moment at which
-// votes expire may split the votes again. Where no token has a vote, they reserve the key for a few round
-// trips, and ask for a lease only with a quorum of reservations: otherwise two callers that heard of the
-// same release would split the votes.
-
-// lose ends a try with a token of the user's own, when others have the votes. Still keeps the token from
-// asking.
-func (l *Locker) lose(ctx context.Context, lock *lease, still func()) error {
-	op := &lock.hold.Acquire
-	op.AwaitMore(ctx) // the late answers tell a holder from a contender
-	err := failed(op)
-	v := op.View()
-	if _, leads := v.Rank(); !leads && errors.Is(err, ErrContended) {
-		still()
-	}
-	return l.cut(ctx, err)
-}
-
-// approach asks for no lease until a quorum would grant it, and returns the attempt that may ask now.
-func (l *Locker) approach(ctx context.Context, lock *lease, another func() (*lease, error)) (*lease, error) {
-	if err := l.sound(ctx, lock); err != nil {
-		return lock, err
-	}
-	trip := lock.hold.Acquire.RoundTrip()
-	lock, err := another()
+// reserve takes the key for a token of the user's own for a few round trips: the key expires, for a retry may
+// have such a token anywhere, and nobody may delete it. With the reservation of a quorum the caller asks for
+// the lease. So a split of such tokens ends when their reservations do, not their leases.
+func (l *Locker) reserve(ctx context.Context, r request, waits bool) (*lease, error) {
+	lock, err := l.newLock(ctx, r, waits)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.reserve(ctx, lock, trip); err != nil {
-		return lock, err
-	}
-	return another()
-}
-
-// sound asks whether a quorum would grant an acquire with a token of the user's own. It writes nothing.
-func (l *Locker) sound(ctx context.Context, lock *lease) error {
 	op := &lock.hold.Acquire
-	op.Prepare(&lock.hold, lock.hold.Kind.Sound(), op.Lease)
-	op.Full = make(chan struct{})
+	op.Op, op.Fence = lock.hold.Kind.Reserve(), protocol.Fence{}
+	op.TTL = protocol.Milliseconds(protocol.RoundUp(max(8*op.RoundTrip(), l.options.timeout(r.ttl)/8)))
 	op.Encode(&lock.hold.Memory)
-	if err := l.ask(ctx, op); err != nil {
-		op.Dismiss()
-		return err
+	if lock, err = l.launch(ctx, r.visit, lock); err == nil {
+		lock.hold.LetGo() // a distant node need not reserve the key any more
 	}
-	op.AwaitMore(ctx)
-	switch vacant, alone := op.Vacant(); {
-	case vacant && alone:
-		return nil
-	case vacant:
-		lock.hold.Yield()
-		return l.cut(ctx, failed(op))
-	}
-	return l.lose(ctx, lock, lock.hold.StayStill)
-}
-
-// ask asks all nodes, and waits for the decision.
-func (l *Locker) ask(ctx context.Context, op *quorum.Operation) error {
-	if op.AskAll() {
-		op.Await(ctx, l.closing)
-	}
-	return fate(op)
+	return lock, err
 }
 
 // fate is the outcome of a decided operation, or of an operation that was not let in; nil: a quorum has
@@ -128,22 +79,4 @@ func fate(op *quorum.Operation) error {
 		return fmt.Errorf("%w: %w", failure(op, op.Why()), op.Interrupt)
 	}
 	return failure(op, op.Why())
-}
-
-// reserve takes a free key for some round trips, and prolongs nothing.
-func (l *Locker) reserve(ctx context.Context, lock *lease, trip time.Duration) error {
-	op := &lock.hold.Acquire
-	op.Op, op.TTL, op.Full = lock.hold.Kind.Reserve(), protocol.Milliseconds(8*trip+time.Millisecond), make(chan struct{})
-	op.Encode(&lock.hold.Memory)
-	op.Propose()
-	switch err := l.ask(ctx, op); {
-	case op.Verdict == kernel.Carried, op.Verdict == kernel.Outranked:
-		lock.hold.LetGo() // distant nodes need not reserve the key for a try that is over
-		return nil
-	case taken(err):
-		return l.lose(ctx, lock, lock.hold.StayStill)
-	default:
-		op.Dismiss()
-		return err
-	}
 }

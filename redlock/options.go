@@ -103,8 +103,9 @@ func WithMaxHold(d time.Duration) LeaseOption {
 // and does not begin with "ql:". It does not go with [WithOwner].
 //
 // Only [Lock.Release] and [Locker.Close] delete such a token, and only of a lock that is held: other keys
-// belong to a retry, or expire by their TTL. After a release this Locker refuses the token for one TTL. Several
-// that ask for a key at one moment may get [ErrContended] for up to one TTL.
+// belong to a retry, or expire. So the acquire takes two rounds: it reserves the key for eight round trips, or
+// an eighth of the node time-out if that is more, and asks for the lease once a quorum has reserved it. After a
+// release this Locker refuses the token for one TTL.
 //
 // The locks of one Locker on a key with one token are one lock: the end of one ends all, with the cause
 // [ErrReleased]. The renewal of another process with the token sets the key again: release no lock whose

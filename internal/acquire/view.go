@@ -112,7 +112,7 @@ func (v *View) Rank() (mine int, leads bool) {
 	free := mine + v.Count(lease.Pending)
 	for i := range v.Nodes {
 		s := &v.Nodes[i]
-		if s.Void || !s.Named || !v.Own && !s.Marked {
+		if s.Void || !s.Named || !s.Marked {
 			continue
 		}
 		if cmp.Or(cmp.Compare(v.at(s.Holder, false), mine), v.compare(s)) > 0 {
@@ -120,7 +120,7 @@ func (v *View) Rank() (mine int, leads bool) {
 		}
 		free++
 	}
-	return mine, mine > 0 && (v.Own || free >= v.Need && !v.Durable)
+	return mine, mine > 0 && free >= v.Need && !v.Durable
 }
 
 // compare compares the holder at a node with the round's token, for equally many votes: a token that does

@@ -10,7 +10,7 @@ import (
 // Exclusive is the lock of one token: the key's value is the token.
 var Exclusive = &Kind{
 	Acquire: &Op{Verb: Acquiring, needs: needsPlain, Finds: true, encode: encodeSet, decode: decodeSet, fence: decodeFence, refusal: refusalAtSet},
-	Adopt:   &Op{Verb: Acquiring, needs: needsPlain, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, refusal: refusalBehind},
+	adopt:   &Op{Verb: Acquiring, needs: needsPlain, holds: true, encode: encodeAdopt, decode: decodeHold(setAnew), fence: decodeFence, refusal: refusalBehind},
 	Inherit: &Op{Verb: Inheriting, holds: true, encode: encodeHold, decode: decodeHold(takenOver), fence: decodeFence},
 	Extend:  &Op{Verb: Extending, grouping: withExtensions, holds: true, encode: encodeHold, decode: decodeHold(setAnew), fence: decodeCarried},
 	Release: &Op{Verb: Releasing, grouping: withReleases, decode: decodeRelease},
@@ -119,16 +119,6 @@ func decodeGet(a *Ask, replies []driver.Reply) (Answer, error) {
 	}
 }
 
-// refusalAtGet reads the value of a key, or of the first of several that holds something else.
-func refusalAtGet(p *Part) Refusal {
-	for _, reply := range p.Reply {
-		if r := p.named(reply); r.Named && !Kept(r.Holder) {
-			return r
-		}
-	}
-	return Refusal{}
-}
-
 // Inspect asks for the holder, and for the time left.
 var Inspect = &Op{
 	Verb: &Verb{Name: "inspect"},
@@ -174,7 +164,7 @@ func decodeRelease(_ *Ask, replies []driver.Reply) (Answer, error) {
 // Meet only reaches the nodes, so that they tell their clocks before the first proposal of a fence: a
 // machine's own clock may be years off. Any answer will do, for the user may not be allowed to ask for the
 // time. It is no grant: see [Op.AnyAnswer].
-var Meet = &Op{Verb: Meeting, sounds: true, decode: func(*Ask, []driver.Reply) (Answer, error) { return Absent, nil }}
+var Meet = &Op{Verb: Meeting, decode: func(*Ask, []driver.Reply) (Answer, error) { return Absent, nil }}
 
 // Check asks a node what it is. Any answer will do: the node's probe reads it.
 var Check = &Op{Verb: &Verb{Name: "check"}, decode: anyReply}

@@ -23,7 +23,6 @@ var together = Kind{
 	HeedsLine: true,
 
 	Acquire: &Op{Verb: Acquiring, needs: needsSet, carries: true, encode: encodeTake(true), decode: decodeTake, fence: decodeFenceAll, refusal: refusalAtTake},
-	Adopt:   &Op{Verb: Acquiring, needs: needsSet, carries: true, encode: encodeTake(true), decode: decodeTake, fence: decodeFenceAll, refusal: refusalAtTake},
 	Extend:  &Op{Verb: Extending, carries: true, encode: encodeTake(false), decode: decodeTake, fence: carriedAll},
 	Release: &Op{Verb: Releasing, encode: encodeReleaseAll, decode: decodeReleaseAll},
 	Look:    &Op{Verb: Looking, encode: encodeGetAll, decode: decodeGetAll},

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -47,8 +48,6 @@ type Op struct {
 	carries bool
 	// holds: the op's first command is the hold script, for which a node without scripts has a substitute.
 	holds bool
-	// sounds: the op asks who is in the way: see [Kind.Sound].
-	sounds bool
 	// lineless: a node without scripts has a substitute that heeds no line.
 	lineless bool
 	// mode: how the token shares the key, by the script's name for it; "": it does not.
@@ -77,10 +76,9 @@ var (
 	Inheriting  = &Verb{Name: "acquire", Does: lease.Sets, Votes: true}
 	Upgrading   = &Verb{Name: "upgrade", Does: lease.Sets, Votes: true}
 	Meeting     = &Verb{Name: "acquire", Tries: true}
-	Sounding    = &Verb{Name: "acquire"}
-	Reserving   = &Verb{Name: "acquire", Tries: true, Does: lease.Sets, Votes: true} // no hold comes of it
-	Raising     = &Verb{Name: "acquire", Votes: true}                                // the fence of a token that has the key
-	Retaking    = &Verb{Name: "acquire", Does: lease.Sets, Votes: true}              // the key as well
+	Reserving   = &Verb{Name: "acquire", Tries: true, Does: lease.Sets} // no hold comes of it
+	Raising     = &Verb{Name: "acquire", Votes: true}                   // the fence of a token that has the key
+	Retaking    = &Verb{Name: "acquire", Does: lease.Sets, Votes: true} // the key as well
 	Extending   = &Verb{Name: "extend", Does: lease.Sets, Votes: true, Prolongs: true}
 	Downgrading = &Verb{Name: "downgrade", Does: lease.Sets, Votes: true, Prolongs: true}
 	Releasing   = &Verb{Name: "release", Does: lease.Frees}
@@ -103,7 +101,7 @@ type Kind struct {
 	KeyName string // the nodes' name of the held key; "": the user's
 	Many    *Many  // the keys that are held together; nil: a single one
 	Acquire *Op    // takes a free key, for a token that was never used
-	Adopt   *Op    // takes the key for a token of the user's own, which may have it already
+	adopt   *Op    // takes the key for a token of the user's own, which may have it already; nil: Acquire does
 	Inherit *Op    // takes the key over from the token in Old; nil: the kind hands nothing over
 	Extend  *Op    // prolongs the lease
 	Release *Op    // takes the token away
@@ -120,22 +118,14 @@ type Kind struct {
 }
 
 // AnyAnswer reports whether every answer counts towards the quorum, but Failed.
-func (o *Op) AnyAnswer() bool { return o.Does == lease.Frees || o.sounds }
+func (o *Op) AnyAnswer() bool { return o.Does == lease.Frees || o.Verb == Meeting }
 
-// Sound asks who is in the way of an acquire, if anybody is, and writes nothing. It wants the answer of a
-// quorum.
-func (k *Kind) Sound() *Op {
-	o := *k.Look
-	o.Verb, o.sounds, o.refusal = Sounding, true, refusalAtGet
-	if k.Joins {
-		o.refusal = refusalAtLook
-	}
-	return &o
-}
+// Adopt takes the key for a token of the user's own, which may have it already.
+func (k *Kind) Adopt() *Op { return cmp.Or(k.adopt, k.Acquire) }
 
-// Reserve takes the key for a token of the user's own for a moment, and holds nothing.
+// Reserve does so for a moment, and holds nothing.
 func (k *Kind) Reserve() *Op {
-	o := *k.Adopt
+	o := *k.Adopt()
 	o.Verb = Reserving
 	return &o
 }

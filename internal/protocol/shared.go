@@ -18,7 +18,6 @@ import (
 var Shared = &Kind{
 	Joins:   true,
 	Acquire: &Op{Verb: Acquiring, needs: needsShared, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, refusal: refusalAtShare},
-	Adopt:   &Op{Verb: Acquiring, needs: needsShared, Reads: true, Sides: true, mode: join, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, refusal: refusalAtShare},
 	Level:   &Op{Verb: Retaking, Reads: true, Levels: true, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber, refusal: refusalAtShare},
 	Extend:  &Op{Verb: Extending, Sides: true, mode: stay, carries: true, grouping: withReaders, decode: decodeShare, fence: decodeNumber},
 	Release: &Op{Verb: Releasing, Sides: true, grouping: withReaders, decode: decodeRelease},
@@ -245,12 +244,4 @@ func decodeLook(_ *Ask, replies []driver.Reply) (Answer, error) {
 		return Absent, nil
 	}
 	return Granted, nil
-}
-
-// refusalAtLook reads who keeps readers out: a holder.
-func refusalAtLook(p *Part) (r Refusal) {
-	if at := p.named(p.Reply[0]); at.Holder != SharedValue && !Kept(at.Holder) {
-		r = at
-	}
-	return r
 }

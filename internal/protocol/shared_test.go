@@ -97,7 +97,7 @@ func TestRepliesThatNoScriptGivesAreNoAnswers(t *testing.T) {
 		list(list(), list(), list(), list()),
 		{Kind: 77},
 	}
-	for _, op := range []*Op{Shared.Acquire, Shared.Adopt, Shared.Level, Shared.Extend, Downgrade, Upgrade} {
+	for _, op := range []*Op{Shared.Acquire, Shared.Level, Shared.Extend, Downgrade, Upgrade} {
 		for _, number := range []int64{0, 5} {
 			for _, reply := range odd {
 				parts := readers(op, 1, number)

@@ -41,10 +41,7 @@ func (op *Operation) leaves(v *vote, now clockdrift.Instant) bool {
 	h, r := op.Hold, &v.Request
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case op.soundless():
-		return false
-	case op.Op == protocol.Leave && v.Sent == 0 && !h.goes(r.Node.Index):
+	if op.Op == protocol.Leave && v.Sent == 0 && !h.goes(r.Node.Index) {
 		return false
 	}
 	left := h.life.Leaves(&op.Round, &v.Vote, &h.nodes[r.Node.Index].Trace, op.heard(), !op.Op.Lineless(), h.spent(now), now)

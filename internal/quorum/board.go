@@ -19,10 +19,6 @@ type Board struct {
 	Keys     Keys
 	Renewals Schedule
 	Spent    SpentTokens
-	// Still are users' own tokens that did not lead a split: see [Hold.BeStill].
-	Still SpentTokens
-	// Yielded are those of Still that let another token go first: see [Hold.Yield].
-	Yielded SpentTokens
 
 	usualTTL any // the default TTL as servers take it, boxed once
 	proposal atomic.Int64

@@ -13,15 +13,10 @@ import (
 // it has nothing to do there. Otherwise a key would make no more cycles a second than its farthest node
 // answers requests one by one, or its queue there would grow without end.
 
-// needless reports whether op's unsent requests are not needed any more: they must not set the key, or they
-// only sound the nodes while nobody waits. Hold.mu is held.
+// needless reports whether op's unsent requests are not needed any more: they must not set the key. Hold.mu
+// is held.
 func (op *Operation) needless() bool {
-	return op.soundless() || op.Does == lease.Sets && !op.Hold.life.MaySet(&op.Round, op.heard())
-}
-
-// soundless reports whether op sounds the nodes while nobody waits for the answers. Hold.mu is held.
-func (op *Operation) soundless() bool {
-	return op.Op.Verb == protocol.Sounding && op.Verdict != lease.Undecided && op.dismissed
+	return op.Does == lease.Sets && !op.Hold.life.MaySet(&op.Round, op.heard())
 }
 
 // heard reports whether somebody waits for op's late answers. Hold.mu is held.

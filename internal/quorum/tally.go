@@ -164,13 +164,6 @@ func (op *Operation) Why() error {
 // is held.
 func (op *Operation) beaten() bool { return op.answers(protocol.Taken) > len(op.votes)-op.Need }
 
-// Vacant reports whether a quorum has the token or nothing, and no node has told of anything else.
-func (op *Operation) Vacant() (quorum, alone bool) {
-	op.Hold.mu.Lock()
-	defer op.Hold.mu.Unlock()
-	return op.answers(protocol.Granted)+op.answers(protocol.Absent) >= op.Need, op.answers(protocol.Taken) == 0
-}
-
 // buried reports whether the hold is revoked, for an op that reads the key's value. Hold.mu is held.
 func (op *Operation) buried() bool {
 	count := 0

@@ -4,8 +4,8 @@ package main
 var holders = []mutant{
 	wrong("a quorum is one node fewer than a majority",
 		in("Locker.nodeConfig", replace(`size/2 + 1`, `max(1, size/2)`))),
-	wrong("who does not lead a split waits for a rival that is gone",
-		in("Locker.sound", drop(`lock.hold.Yield()`)), suite{pkg: "./redlock", run: "LetsTheOneThatLeads"}),
+	wrong("a token of the user's own reserves a key for a whole lease",
+		in("Locker.reserve", replace(`l.options.timeout(r.ttl)/8`, `r.ttl`)), suite{pkg: "./redlock", run: "SplitOfTokensOfOnesOwn"}),
 	wrong("the context of a lock does not end by a timer",
 		in("Lock.Context", replace(`left, l.expire`, `left+1<<60, l.expire`))),
 	wrong("the context of a lock ends at the deadline that it had before an extension",
