@@ -58,7 +58,7 @@ func (a *acquisition) extends(e ExtendEnd) {
 	switch tell := a.locker.hooks.ExtendEnd; {
 	case tell == nil:
 	case e.Renewal:
-		a.locker.teller.put(hookExtendEnd, mostReports, func() { tell(a.ctx, e) })
+		a.locker.teller.put(mostReports, func() { tell(a.ctx, e) })
 	default:
 		tell(a.ctx, e)
 	}
@@ -141,7 +141,7 @@ func (a *acquisition) over(e quorum.End, cause error) {
 	if h.Reason == endLost || h.Reason == endClosed {
 		h.Err = cause
 	}
-	a.later = func() { a.locker.teller.put(hookHoldEnd, mostNews, func() { end(a.ctx, h) }) }
+	a.later = func() { a.locker.teller.put(mostNews, func() { end(a.ctx, h) }) }
 	if a.ended {
 		a.later()
 	}
@@ -184,23 +184,15 @@ func (l *Locker) sent(s node.Sent) {
 			}
 		}
 	}
-	l.teller.put(hookBatch, mostReports, func() { l.hooks.Batch(b) })
+	l.teller.put(mostReports, func() { l.hooks.Batch(b) })
 }
 
 // emit tells of an event.
 func (l *Locker) emit(e Event) {
 	if l.hooks.Node != nil {
-		l.teller.put(hookNode, mostNews, func() { l.hooks.Node(e) })
+		l.teller.put(mostNews, func() { l.hooks.Node(e) })
 	}
 }
-
-// The names of hooks that are told in turn.
-const (
-	hookHoldEnd   = "HoldEnd"
-	hookExtendEnd = "ExtendEnd"
-	hookBatch     = "Batch"
-	hookNode      = "Node"
-)
 
 // join makes one of all hooks. A function is nil where none is set. It reports whether any of them
 // is about locks.

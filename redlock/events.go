@@ -21,20 +21,18 @@ const (
 	NodeQuarantined                       // the node does not vote: it may have forgotten votes, or is of another node set. Err says for how long
 	NodeAdmitted                          // a quarantine has ended
 	NodeLimited                           // its user may not run scripts that no command replaces: Err says what does not work, and what to do
-	HooksLost                             // calls of [Hooks] were left out, because a call has not returned: Err names it. One a second at most
-	HookPanicked                          // a function of [Hooks] has panicked: Err names it
 	LockForgotten                         // an unreachable [Lock] was given back: Err has the key, and where it was acquired; Lasted is its age
 )
 
 func (k EventKind) String() string {
 	return fault.Name(k, "nothing", "node up", "node down", "node unchecked", "node evicts", "node muted", "node's clock stepped", "node's clock drifts",
-		"node quarantined", "node admitted", "node limited", "hooks lost", "hook panicked", "lock forgotten")
+		"node quarantined", "node admitted", "node limited", "lock forgotten")
 }
 
-// Event is news for an operator, of a node, of the hooks or of a lock, which no call returns.
+// Event is news for an operator, of a node or of a lock, which no call returns.
 type Event struct {
 	Kind EventKind
-	Node string // the node's name; "": the event is about hooks, or a lock
+	Node string // the node's name; "": the event is about a lock
 	Err  error  // why; nil for NodeUp and NodeAdmitted
 	Time time.Time
 

@@ -29,7 +29,7 @@ func (l *lease) reclaim() {
 		l.locker.emit(e)
 		return
 	}
-	l.locker.teller.put(hookNode, mostNews, func() { l.locker.teller.logs(e) })
+	l.locker.teller.put(mostNews, func() { LogTo(nil).Node(e) })
 }
 
 // drop releases the lock, and waits for nobody. False: the lock was over.

@@ -19,8 +19,8 @@ import (
 // in AcquireEnd first releases the lock, which the caller does not get.
 //
 // All others are called one after the other by a goroutine of the Locker's own, on which no lock depends. A
-// renewal or a batch is left out while 4,096 calls wait, and the end of a hold or an event while 131,072 do:
-// [HooksLost] tells it. [HookPanicked] tells of a panic. Without Node both are logged by slog.Default.
+// renewal or a batch is left out while 4,096 calls wait, and the end of a hold or an event while 131,072 do.
+// [Stats] counts left-out calls and panics; slog.Default logs the first panic.
 //
 // Each call that takes a lock has one AcquireStart and one AcquireEnd, also if it is refused before anything
 // is sent. Each hold that has begun has one HoldEnd, after its AcquireEnd: a second later at most where a lock

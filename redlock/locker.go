@@ -110,7 +110,6 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 		closing: make(chan struct{}),
 	}
 	l.hooks, l.watched = join(o.hooks)
-	l.teller.events = l.hooks.Node
 	c := l.nodeConfig(len(nodes))
 	if l.hooks.Batch != nil {
 		c.Sent = l.sent

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,7 +10,7 @@ import (
 
 // LogTo returns hooks for [WithHooks] that log what an operator should know:
 //
-//	Error  a lock was lost: its key, why, and how long it was held; a function of hooks has panicked
+//	Error  a lock was lost: its key, why, and how long it was held
 //	Warn   a renewal that not all nodes have granted, with these nodes; a node is down, in quarantine, …
 //	Info   a node is up again, or votes again
 //
@@ -100,7 +99,7 @@ func (l *eventLog) node(e Event) {
 	switch e.Kind {
 	case NodeUp, NodeAdmitted:
 		level = slog.LevelInfo
-	case HookPanicked, LockForgotten:
+	case LockForgotten:
 		level = slog.LevelError
 	}
 	l.log.LogAttrs(context.Background(), level, e.Kind.String(), withOmitted([]slog.Attr{slog.Any("event", e)}, omitted)...)
@@ -200,15 +199,6 @@ func (e *waitError) LogValue() slog.Value {
 	return slog.GroupValue(withError(group, e.last)...)
 }
 
-// LogValue shows the error in its parts.
-func (e *hookError) LogValue() slog.Value {
-	group := []slog.Attr{slog.String("summary", Summary(e)), slog.String("hook", e.Hook)}
-	if e.Panic != nil {
-		return slog.GroupValue(append(group, slog.String("panic", fmt.Sprint(e.Panic)), slog.String("stack", string(e.Stack)))...)
-	}
-	return slog.GroupValue(append(group, seconds("for", e.For), slog.Int64("lost", e.Lost))...)
-}
-
 // withError appends an error, if there is one.
 func withError(group []slog.Attr, err error) []slog.Attr {
 	if err == nil {
@@ -244,7 +234,6 @@ func votesAttr(votes []Vote) slog.Attr {
 // reason, without nodes' answers and numbers.
 func Summary(err error) string {
 	var quorum *QuorumError
-	var hook *hookError
 	var closed *closeError
 	switch {
 	case err == nil:
@@ -253,8 +242,6 @@ func Summary(err error) string {
 		return "redlock: close: no quorum has confirmed the release of some keys"
 	case errors.As(err, &quorum):
 		return quorum.summary()
-	case errors.As(err, &hook):
-		return hook.summary()
 	}
 	var wait *waitError
 	if errors.As(err, &wait) {

@@ -19,8 +19,8 @@ type Stats struct {
 	// Hooks are the calls of [Hooks] in the Locker's own goroutine.
 	Hooks struct {
 		Queued int   // calls under way, or behind others; 0: all is told
-		Lost   int64 // calls left out so far, because too many waited: see [HooksLost]
-		Panics int64 // calls so far that have panicked: see [HookPanicked]
+		Lost   int64 // calls left out so far, because too many waited: a hook blocks, or is slow
+		Panics int64 // calls so far that have panicked
 	}
 }
 

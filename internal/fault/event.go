@@ -17,8 +17,6 @@ const (
 	NodeQuarantined
 	NodeAdmitted
 	NodeLimited
-	HooksLost
-	HookPanicked
 	LockForgotten
 )
 
