@@ -48,7 +48,7 @@ const (
 // an ear what a subscription hears.
 var told = []string{
 	"batch", "SET", "GET", "EVALSHA", "EVAL", "PROBE", "INFO", "TIME", "PTTL", "ZADD", "PEXPIRE", "ZSCORE", "SET IFEQ", "DELIFEQ", "DELEX",
-	"CAD", "CAS", "PUBLISH", "PUBSUB", "WAIT", "WAITAOF", "ear", "HMGET", "ZRANGE", "ZREMRANGEBYSCORE",
+	"PUBLISH", "PUBSUB", "WAIT", "WAITAOF", "ear", "HMGET", "ZRANGE", "ZREMRANGEBYSCORE",
 }
 
 // mostLiars is how many nodes the first byte of a lie tells apart.
@@ -455,8 +455,6 @@ func grantee(args []any) string {
 	switch args[0] {
 	case "SET":
 		return args[2].(string)
-	case "CAS":
-		return args[3].(string)
 	case "EVAL", "EVALSHA":
 		if takes(args) {
 			return args[3+atoi(args[2])].(string)
@@ -490,7 +488,7 @@ func grants(args []any, reply driver.Reply) bool {
 		return len(args) > 3 && (reply.Kind == driver.Nil || reply.Kind == driver.String && reply.Str == args[2])
 	case "SET IFEQ":
 		return args[5] == "PX" && reply.Kind == driver.String && reply.Str == "OK"
-	case "CAS", "ZADD":
+	case "ZADD":
 		return reply.Kind == driver.Integer && reply.Int == 1
 	case "EVAL", "EVALSHA":
 		if takes(args) {

@@ -283,8 +283,8 @@ func newTrial(t *testing.T, size, settings, kind byte, lies []byte) *trial {
 		tr.options = append(tr.options, WithDurability(Durability{Disk: true, Replicas: 1}))
 	}
 	w.nodes = 1 + int(size)%mostLiars
-	server := fakenode.Kind(kind % 5)
-	tr.nodes = liars(w.nodes, server, kind/5%2 == 1 && server != fakenode.Redis7, w, lies) // which would give no locks
+	server := fakenode.Kind(kind % 4)
+	tr.nodes = liars(w.nodes, server, kind/4%2 == 1 && server != fakenode.Redis7, w, lies) // which would give no locks
 	tr.locker = tr.another()
 	return tr
 }

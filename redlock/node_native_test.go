@@ -25,7 +25,6 @@ var natives = []struct {
 	{"Valkey 8.1", fakenode.Valkey8, "SET IFEQ"},
 	{"Valkey 9", fakenode.Valkey9, "DELIFEQ"},
 	{"Redis 8.4", fakenode.Redis84, "DELEX"},
-	{"Tair", fakenode.Tair, "CAD"},
 }
 
 // native returns a Locker on fake nodes of a kind.
@@ -58,12 +57,11 @@ func TestANodeIsAskedForItsDialectAndNothingChanges(t *testing.T) {
 	}{
 		{fakenode.Redis7, false, protocol.Dialect{}, false},
 		{fakenode.Redis7, true, protocol.Dialect{Scriptless: true}, true},
-		{fakenode.Valkey8, false, protocol.Dialect{Swaps: protocol.BySetIf}, false},
-		{fakenode.Valkey8, true, protocol.Dialect{Deletes: protocol.BySET, Swaps: protocol.BySetIf, Scriptless: true}, false},
-		{fakenode.Valkey9, false, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: protocol.BySetIf, Scriptless: false}, false},
-		{fakenode.Valkey9, true, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: protocol.BySetIf, Scriptless: true}, false},
-		{fakenode.Redis84, true, protocol.Dialect{Deletes: protocol.ByDELEX, Swaps: protocol.BySetIf, Scriptless: true}, false},
-		{fakenode.Tair, true, protocol.Dialect{Deletes: protocol.ByCAD, Swaps: protocol.ByCAS, Scriptless: true}, false},
+		{fakenode.Valkey8, false, protocol.Dialect{Swaps: true}, false},
+		{fakenode.Valkey8, true, protocol.Dialect{Deletes: protocol.BySET, Swaps: true, Scriptless: true}, false},
+		{fakenode.Valkey9, false, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: true, Scriptless: false}, false},
+		{fakenode.Valkey9, true, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: true, Scriptless: true}, false},
+		{fakenode.Redis84, true, protocol.Dialect{Deletes: protocol.ByDELEX, Swaps: true, Scriptless: true}, false},
 	} {
 		for _, holder := range []string{"", "another", "a list"} {
 			synctest.Test(t, func(t *testing.T) {
@@ -150,7 +148,7 @@ func TestOnlyWhereItIsFasterACommandReleasesInsteadOfTheScript(t *testing.T) {
 	for _, tt := range []struct {
 		kind    fakenode.Kind
 		command string
-	}{{fakenode.Redis7, "EVAL"}, {fakenode.Valkey8, "EVAL"}, {fakenode.Valkey9, "DELIFEQ"}, {fakenode.Redis84, "DELEX"}, {fakenode.Tair, "CAD"}} {
+	}{{fakenode.Redis7, "EVAL"}, {fakenode.Valkey8, "EVAL"}, {fakenode.Valkey9, "DELIFEQ"}, {fakenode.Redis84, "DELEX"}} {
 		synctest.Test(t, func(t *testing.T) {
 			locker, fakes := native(t, 3, tt.kind, false)
 			noError(t, mustAcquire(t, locker, "k").Release())
@@ -431,7 +429,7 @@ func TestANodeThatComesBackAsAnotherVersionIsAskedAgain(t *testing.T) {
 	for _, tt := range []struct {
 		from, to fakenode.Kind
 		want     protocol.Deletion
-	}{{fakenode.Valkey9, fakenode.Redis7, protocol.ByScript}, {fakenode.Redis7, fakenode.Valkey9, protocol.ByDELIFEQ}, {fakenode.Tair, fakenode.Redis84, protocol.ByDELEX}} {
+	}{{fakenode.Valkey9, fakenode.Redis7, protocol.ByScript}, {fakenode.Redis7, fakenode.Valkey9, protocol.ByDELIFEQ}, {fakenode.Valkey8, fakenode.Redis84, protocol.ByDELEX}} {
 		for _, noticed := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
 				locker, fakes := native(t, 3, tt.from, false)

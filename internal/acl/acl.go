@@ -51,8 +51,8 @@ var (
 	Replicated   = &Feature{Name: "Durability.Replicas", Commands: []string{"wait"}}
 	Durable      = &Feature{Name: "Durability.Disk", Commands: []string{"waitaof"}}
 
-	// Native is what servers have in place of scripts: Valkey 9, Redis 8.4 and Tair.
-	Native = &Feature{Name: "cheaper releases", Commands: []string{"delifeq", "delex", "cad", "cas"}}
+	// Native is what servers have in place of scripts: Valkey 9 and Redis 8.4.
+	Native = &Feature{Name: "cheaper releases", Commands: []string{"delifeq", "delex"}}
 
 	// Revoke is what the command `quorumlock release --force` does.
 	Revoke = &Feature{

@@ -81,7 +81,7 @@ func (t *target) probe(ctx context.Context) {
 	}
 	t.dialect = protocol.DecodeProbes(replies)
 	t.nameless = protocol.Says(replies[0], "ERR unknown") || protocol.Says(replies[1], "ERR unknown")
-	for i, name := range []string{"delifeq", "delex", "cad"} {
+	for i, name := range []string{"delifeq", "delex"} {
 		if protocol.Says(replies[2+i], "NOPERM") {
 			t.native = append(t.native, name)
 		}

@@ -17,7 +17,7 @@ import (
 // left to the script where the user may run it: the script prolongs, sets or takes over at once.
 type Dialect struct {
 	Deletes    Deletion
-	Swaps      Swap
+	Swaps      bool     // it sets a key that holds another token: SET with IFEQ, of Valkey 8.1 and Redis 8.4
 	Scriptless bool     // scripts are forbidden, or not there
 	Unknown    Commands // the server has not got them
 	Forbidden  Commands // the user may not run them
@@ -32,7 +32,6 @@ const (
 	ByScript  Deletion = iota
 	ByDELIFEQ          // Valkey 9
 	ByDELEX            // Redis 8.4
-	ByCAD              // Tair
 	// BySET overwrites the token with a value that has expired long ago: where scripts are forbidden and
 	// nothing else deletes (Valkey 8.1). Elsewhere the script is better, for a server that is out of memory
 	// refuses a SET.
@@ -46,8 +45,6 @@ func (d Deletion) encode(args []any, key, token any) []any {
 		return append(args, "DELIFEQ", key, token)
 	case ByDELEX:
 		return append(args, "DELEX", key, "IFEQ", token)
-	case ByCAD:
-		return append(args, "CAD", key, token)
 	default:
 		return append(args, "SET", key, token, "IFEQ", token, "PXAT", "1")
 	}
@@ -59,7 +56,7 @@ func (d Deletion) decode(replies []driver.Reply) []driver.Reply {
 	case d != BySET && reply.Kind == driver.Integer && reply.Int == 1, d == BySET && isOK(reply):
 		return wasDeleted
 	case d != BySET && reply.Kind == driver.Integer && reply.Int == 0, d == BySET && reply.Kind == driver.Nil,
-		d == ByCAD && reply.Kind == driver.Integer && reply.Int == -1, Says(reply, "WRONGTYPE"),
+		Says(reply, "WRONGTYPE"),
 		d == ByDELEX && Says(reply, "ERR") && strings.Contains(reply.Str, "string type"):
 		return notThere
 	}
@@ -71,31 +68,14 @@ func (d Deletion) disowned(replies []driver.Reply) bool {
 	return d != ByScript && replies != nil && Says(replies[0], "ERR")
 }
 
-// A Swap is a way to set a key that holds another token.
-type Swap uint8
-
-// The ways to set.
-const (
-	NoSwap  Swap = iota
-	BySetIf      // SET with IFEQ: Valkey 8.1 and Redis 8.4
-	ByCAS        // Tair
-)
-
-// encode appends to args the command that sets key to token, if the key holds old.
-func (s Swap) encode(args []any, key, old, token, ttl any) []any {
-	if s == ByCAS {
-		return append(args, "CAS", key, old, token, "PX", ttl)
-	}
-	return append(args, "SET", key, token, "IFEQ", old, "PX", ttl)
+// swap sets key to token, if the key holds old.
+func swap(key, old, token, ttl any) []any {
+	return []any{"SET", key, token, "IFEQ", old, "PX", ttl}
 }
 
-// decode reads the reply: swapped, or unequal where the key does not hold the other token. Neither is true
-// where the node refuses.
-func (s Swap) decode(reply driver.Reply) (swapped, unequal bool) {
-	if s == ByCAS {
-		return reply.Kind == driver.Integer && reply.Int == 1,
-			reply.Kind == driver.Integer && reply.Int <= 0 || Says(reply, "WRONGTYPE")
-	}
+// swapped reads the reply: done, or unequal where the key does not hold the other token. Neither is true where
+// the node refuses.
+func swapped(reply driver.Reply) (done, unequal bool) {
 	return isOK(reply), reply.Kind == driver.Nil || Says(reply, "WRONGTYPE")
 }
 
@@ -110,9 +90,7 @@ func Probes(key any, one, other string) []driver.Command {
 	for _, args := range [...][]any{
 		ByDELIFEQ.encode(nil, key, one),
 		ByDELEX.encode(nil, key, one),
-		ByCAD.encode(nil, key, one),
-		BySetIf.encode(nil, key, one, other, "1"),
-		ByCAS.encode(nil, key, one, other, "1"),
+		swap(key, one, other, "1"),
 	} {
 		cmds = append(cmds, driver.Command{Args: args, FirstKey: 1, Keys: 1})
 	}
@@ -133,17 +111,13 @@ func DecodeProbes(replies []driver.Reply) (d Dialect) {
 	d.Scriptless = (d.Unknown|d.Forbidden)&scripting != 0
 	d.Lineless = (d.Unknown|d.Forbidden)&needsLine&^needsPlain != 0
 	replies = replies[2:]
-	for i, s := range [...]Swap{BySetIf, ByCAS} {
-		if _, unequal := s.decode(replies[3+i]); unequal && d.Swaps == NoSwap {
-			d.Swaps = s
-		}
-	}
-	for _, how := range [...]Deletion{ByCAD, ByDELEX, ByDELIFEQ} {
+	_, d.Swaps = swapped(replies[2])
+	for _, how := range [...]Deletion{ByDELEX, ByDELIFEQ} {
 		if reply := how.decode(replies[how-ByDELIFEQ:])[0]; reply.Kind == driver.Integer && reply.Int == 0 {
 			d.Deletes = how
 		}
 	}
-	if d.Deletes == ByScript && d.Scriptless && d.Swaps == BySetIf {
+	if d.Deletes == ByScript && d.Scriptless && d.Swaps {
 		d.Deletes = BySET
 	}
 	return d
@@ -173,4 +147,4 @@ func (d Dialect) Limits() error {
 }
 
 // HandsOver reports whether the node can give a key from one token to another.
-func (d Dialect) HandsOver() bool { return !d.Scriptless || d.Swaps != NoSwap }
+func (d Dialect) HandsOver() bool { return !d.Scriptless || d.Swaps }

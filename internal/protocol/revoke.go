@@ -38,7 +38,7 @@ func (r *Revocation) Encode(d Dialect, least time.Duration) ([]driver.Command, e
 		return []driver.Command{r.script(least)}, nil
 	case r.Value == SharedValue:
 		return nil, fault.With(errNoScripts, d.allowScripts())
-	case d.Swaps != BySetIf:
+	case !d.Swaps:
 		return nil, fault.With(errNoRevoke, d.allowScripts())
 	}
 	var cmds []driver.Command

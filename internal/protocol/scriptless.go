@@ -9,7 +9,7 @@ func (d Dialect) substitutes(p *Part) bool {
 	if p.Op.lineless {
 		return d.Scriptless || d.Lineless
 	}
-	return d.Scriptless && p.Op.holds && (p.Old == nil || d.Swaps != NoSwap)
+	return d.Scriptless && p.Op.holds && (p.Old == nil || d.Swaps)
 }
 
 // forbidsLine reports whether a node has refused to look at the line of a key whose lock does
@@ -38,7 +38,7 @@ func (d Dialect) hold(cmds []driver.Command, p *Part) []driver.Command {
 	}
 	command("SET", p.Key, p.Token, "NX", "GET", "PX", p.TTL)
 	if p.Old != nil {
-		command(d.Swaps.encode(nil, p.Key, p.Old, p.Token, p.TTL)...)
+		command(swap(p.Key, p.Old, p.Token, p.TTL)...)
 	}
 	return append(cmds, p.Cmds[1:]...)
 }
@@ -82,9 +82,9 @@ func (d Dialect) decodeHold(p *Part, replies []driver.Reply) (as []driver.Reply,
 		}
 	}
 	first, rest := replies[0], replies[1:]
-	var swapped, unequal bool
+	var done, unequal bool
 	if p.Old != nil {
-		swapped, unequal = d.Swaps.decode(replies[1])
+		done, unequal = swapped(replies[1])
 		rest = replies[2:]
 	}
 	switch {
@@ -92,7 +92,7 @@ func (d Dialect) decodeHold(p *Part, replies []driver.Reply) (as []driver.Reply,
 		return answer(setAnew, rest), false
 	case has(first, p.Token):
 		return answer(0, rest), true
-	case swapped:
+	case done:
 		return answer(takenOver, rest), false
 	case p.Old != nil && has(first, p.Old) && !unequal:
 		return senseless(replies[1]), false

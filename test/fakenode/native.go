@@ -9,8 +9,7 @@ import (
 )
 
 // A Kind is a server by the commands that compare and delete, or compare and set. Of the Valkeys there are real
-// ones in test/integration; of Redis 8.4 and Tair there are not, and what stands here is what their documentation
-// says.
+// ones in test/integration; of Redis 8.4 there is not, and what stands here is what its documentation says.
 type Kind uint8
 
 // The kinds of servers.
@@ -19,7 +18,6 @@ const (
 	Valkey8
 	Valkey9
 	Redis84
-	Tair
 )
 
 // CommandName is a command's name in logs and faults, with what tells the uses of one name apart: "SET IFEQ" is
@@ -37,14 +35,14 @@ func CommandName(args []any) string {
 
 // natives of each kind are its commands that compare, and then delete or set.
 var natives = map[Kind][]string{
-	Valkey8: {"SET IFEQ"}, Valkey9: {"SET IFEQ", "DELIFEQ"}, Redis84: {"SET IFEQ", "DELEX"}, Tair: {"CAD", "CAS"},
+	Valkey8: {"SET IFEQ"}, Valkey9: {"SET IFEQ", "DELIFEQ"}, Redis84: {"SET IFEQ", "DELEX"},
 }
 
 // native runs the commands that stand in for scripts; nil: it is none of them.
 func (f *Node) native(args []any) *driver.Reply {
 	reply := func(r driver.Reply) *driver.Reply { return &r }
 	name := CommandName(args)
-	compared := map[string]int{"SET IFEQ": 4, "DELIFEQ": 2, "DELEX": 3, "CAD": 2, "CAS": 2}[name] // the argument
+	compared := map[string]int{"SET IFEQ": 4, "DELIFEQ": 2, "DELEX": 3}[name] // the argument
 	switch name {
 	case "EVAL", "EVALSHA", "PROBE":
 		switch {
@@ -90,8 +88,6 @@ func (f *Node) native(args []any) *driver.Reply {
 		return reply(Refusal("ERR Key should be of string type if conditions are specified"))
 	case ok && held.Token == List:
 		return &wrongType
-	case !ok && f.Kind == Tair:
-		return reply(integer(-1))
 	case (!ok || held.Token != args[compared]) && name == "SET IFEQ":
 		return &driver.Reply{}
 	case !ok || held.Token != args[compared]:
@@ -102,10 +98,7 @@ func (f *Node) native(args []any) *driver.Reply {
 	case name == "SET IFEQ": // SET key token IFEQ old PX ttl
 		f.set(key, args[2].(string), args[6].(string))
 		return reply(bulk("OK"))
-	case name == "CAS": // CAS key old token PX ttl
-		f.set(key, args[3].(string), args[5].(string))
-	default:
-		delete(f.Keys, key)
 	}
+	delete(f.Keys, key)
 	return reply(integer(1))
 }
