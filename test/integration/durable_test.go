@@ -247,7 +247,7 @@ func TestServersThatCannotProveTheirVotesAreRefused(t *testing.T) {
 	t.Parallel()
 	onProcessesOver(t, one(2), "", func(t *testing.T, c client) {
 		addr := process(t).Addr() // it has no append-only file
-		locker := newLocker(t, c.nodes(t, []string{addr}), redlock.WithDurability(redlock.Durability{Disk: true}))
+		locker := newLocker(t, c.nodes(t, []string{addr}), redlock.WithDurability(redlock.Durability{Disk: true}), redlock.WithMaxOutage(time.Second))
 		_, err := locker.Acquire(t.Context(), t.Name())
 		if !errors.Is(err, redlock.ErrNode) {
 			t.Errorf("Acquire = %v, want ErrNode", err)
