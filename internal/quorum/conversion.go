@@ -20,6 +20,14 @@ import (
 // A command about both tokens waits in the queues of both: it would not find its token if a release or an
 // extension of the one overtook the command that makes the one into the other.
 
+// Kin are the holds of a converted lock's other tokens.
+type kin struct {
+	from   *Hold   // the reader's hold that this one goes on with; nil: none
+	others []*Hold // the lock's earlier and later tokens: see [Hold.convert]
+	within *Hold   // the hold of the lock's present token: see [Hold.convert]
+	raises bool    // an upgrade is under way
+}
+
 // Downgrade ends the writer's hold, and begins the hold of the reader r with the same lease and another
 // token. The Acquire of r is the operation that turns the one token into the other. The error says why the
 // hold stays a writer's.

@@ -15,22 +15,8 @@ import (
 // A Hold is the life of a token: one key, or several. The hold knows its end, and what the token may have
 // left at which node.
 type Hold struct {
-	Board *Board
-	Kind  *protocol.Kind
-	Key   string         // by the user
-	Many  *protocol.Many // of a hold of several keys
-	Token string
-	Own   bool           // the token is the user's own: set before Init
-	Line  *protocol.Line // where its tries heed the tickets in line
-	// Ticket is the ticket that the wait's tries leave; Next is the ticket of the Locker's next waiter, when
-	// the wait ends. Nil: there is none.
-	Ticket, Next *Ticket
-	// Bound is until when a call settles splits: one node time-out from its first; 0: it had none. Nil: it tries once.
-	Bound *clockdrift.Instant
-	// The nodes' name of the key, and the token, boxed once for all commands.
-	key, token any
-	set        protocol.Fence // of its counter, where there are fences
-	lane       string         // the queue of its commands at each node: the key's, or an own one
+	Subject
+	Waits
 
 	Keeper  Keeper // nil: the hold is of no lock
 	MaxHold time.Duration
@@ -38,29 +24,50 @@ type Hold struct {
 	Acquire Operation
 	Release Operation
 	Memory  protocol.Memory // of Acquire
-	from    *Hold           // the reader's hold that this one goes on with; nil: none
 
 	// The order of mutexes is in test/locking.
 	mu      sync.Mutex // guards all below, the hold's operations, and its renewal
-	loud    bool       // the hold had the key, or others may believe so: its releases are announced
 	life    lease.Hold // whether the lock is held, until when and with which fence
 	refusal error      // why the hold never began, if it is over
-	Contest *Contest   // nil: the votes of the acquire were not split
+	cause   error      // why the hold is over, with details
+	given   bool       // the user has given the hold up
+	loud    bool       // the hold had the key, or others may believe so: its releases are announced
 	awaited bool       // Close waits for its clean-ups: see [Hold.weigh]
 	nodes   []nodeState
-	sides   *protocol.Sides // where its kind has keys beside the key, or the hold is converted
-	others  []*Hold         // the lock's earlier and later tokens: see [Hold.convert]
-	within  *Hold           // the hold of the lock's present token: see [Hold.convert]
-	asked   *Operation      // the last of its operations with open requests that may set the key
-	cause   error           // why the hold is over, with details
-	given   bool            // the user has given the hold up
-	raises  bool            // an upgrade is under way
+	asked   *Operation // the last of its operations with open requests that may set the key
+	Contest *Contest   // nil: the votes of the acquire were not split
 	// misleads: a quorum of the nodes had the token, or may have had it, when a round of the acquire was
 	// decided.
 	misleads bool
+	sides    *protocol.Sides // where its kind has keys beside the key, or the hold is converted
+	kin
 
 	due  atomic.Int64 // the lease's end, for whoever asks all the time
 	over atomic.Bool  // the hold began, and has ended
+}
+
+// A Subject is a hold's key and token, which [Hold.Init] sets.
+type Subject struct {
+	Board *Board
+	Kind  *protocol.Kind
+	Key   string         // by the user
+	Many  *protocol.Many // of a hold of several keys
+	Token string
+	Own   bool // the token is the user's own: set before Init
+	// The nodes' name of the key, and the token, boxed once for all commands.
+	key, token any
+	set        protocol.Fence // of its counter, where there are fences
+	lane       string         // the queue of its commands at each node: the key's, or an own one
+}
+
+// Waits is what the tries of one wait have in common.
+type Waits struct {
+	Line *protocol.Line // where its tries heed the tickets in line
+	// Ticket is the ticket that the wait's tries leave; Next is the ticket of the Locker's next waiter, when
+	// the wait ends. Nil: there is none.
+	Ticket, Next *Ticket
+	// Bound is until when a call settles splits: one node time-out from its first; 0: it had none. Nil: it tries once.
+	Bound *clockdrift.Instant
 }
 
 // A Keeper is told what becomes of its hold.
