@@ -25,7 +25,7 @@ func LackOf(reply *driver.ServerError) (l Lack, ok bool) {
 	text := reply.Message
 	named := forbidden.FindStringSubmatch(text)
 	switch {
-	case strings.Contains(text, "Unknown Redis command"):
+	case strings.Contains(text, "command called from script"): // "Unknown Redis", or "Unknown Redict"
 		return Lack{Unknown: true}, true
 	case strings.Contains(text, "can't run this command"): // Redis 7.0, in a script
 		return Lack{}, true
