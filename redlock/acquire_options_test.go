@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -331,6 +332,14 @@ func TestARefusalNamesTheOwner(t *testing.T) {
 			"a try":            func() error { _, err := other.TryAcquire(t.Context(), "k"); return err },
 			"a wait":           func() error { _, err := other.Acquire(t.Context(), "k", WithMaxWait(time.Second)); return err },
 			"a try that joins": func() error { _, err := holder.TryAcquire(t.Context(), "k"); return err },
+			"a wait behind another": func() error {
+				ctx, end := context.WithCancel(t.Context())
+				first := waitFor(ctx, other)
+				_, err := other.Acquire(ctx, "k", WithMaxWait(time.Second)) // which has asked no node itself
+				end()
+				<-first
+				return err
+			},
 		} {
 			err := try()
 			var quorum *QuorumError
