@@ -57,7 +57,7 @@ func (l *Locker) reserve(ctx context.Context, r request, waits bool) (*lease, er
 	}
 	op := &lock.hold.Acquire
 	op.Op, op.Fence = lock.hold.Kind.Reserve(), protocol.Fence{}
-	op.TTL = protocol.Milliseconds(protocol.RoundUp(max(8*op.RoundTrip(), l.options.timeout(r.ttl)/8)))
+	op.TTL = protocol.Milliseconds(min(r.ttl, protocol.RoundUp(max(8*op.RoundTrip(), l.options.timeout(r.ttl)/8))))
 	op.Encode(&lock.hold.Memory)
 	if lock, err = l.launch(ctx, r.visit, lock); err == nil {
 		lock.hold.LetGo() // a distant node need not reserve the key any more
