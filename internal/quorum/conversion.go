@@ -20,7 +20,7 @@ import (
 // A command about both tokens waits in the queues of both: it would not find its token if a release or an
 // extension of the one overtook the command that makes the one into the other.
 
-// Kin are the holds of a converted lock's other tokens.
+// A kin is the holds of a converted lock's other tokens.
 type kin struct {
 	from   *Hold   // the reader's hold that this one goes on with; nil: none
 	others []*Hold // the lock's earlier and later tokens: see [Hold.convert]

@@ -16,7 +16,7 @@ import (
 // left at which node.
 type Hold struct {
 	Subject
-	Waits
+	Wait
 
 	Keeper  Keeper // nil: the hold is of no lock
 	MaxHold time.Duration
@@ -60,8 +60,8 @@ type Subject struct {
 	lane       string         // the queue of its commands at each node: the key's, or an own one
 }
 
-// Waits is what the tries of one wait have in common.
-type Waits struct {
+// A Wait is what the tries of one wait have in common.
+type Wait struct {
 	Line *protocol.Line // where its tries heed the tickets in line
 	// Ticket is the ticket that the wait's tries leave; Next is the ticket of the Locker's next waiter, when
 	// the wait ends. Nil: there is none.
