@@ -187,9 +187,6 @@ func (h *Hold) acquired(op *Operation, now clockdrift.Instant) {
 		return
 	}
 	h.loud = h.loud || op.alarming()
-	if h.Own && op.Full == nil {
-		op.Full = make(chan struct{})
-	}
 	op.due |= clears
 }
 
