@@ -253,6 +253,21 @@ func TestAReaderIsExtendedRightBehindAnUpgradeThatWasGivenUp(t *testing.T) {
 	})
 }
 
+// The nodes' leases end behind the reader's deadline, by the drift that clocks are allowed.
+func TestAnUpgradeThatIsGrantedBehindTheReadersDeadlineIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl, trip = 10 * time.Second, 100 * time.Millisecond
+		locker, fakes := newLocker(t, 3, WithTTL(ttl))
+		warm(t, locker)
+		reader := mustShare(t, locker, "k")
+		time.Sleep(time.Until(reader.Until()) - trip*3/4)
+		far(fakes, trip) // the nodes make the reader the writer a quarter of the trip before the deadline
+		returns(t, ErrLost, "TryUpgrade")(reader.TryUpgrade(t.Context()))
+		time.Sleep(time.Second)
+		wantFree(t, fakes, "k")
+	})
+}
+
 func TestAHoldIsNotLostToItsOwnUpgradeThatRunsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
