@@ -32,10 +32,10 @@ func seen(said string) (nodes []Seen) {
 
 func TestTheOneWithTheMostVotesLeadsAndAmongEqualsTheGreatestToken(t *testing.T) {
 	for _, tt := range []struct {
-		said         string
-		own, durable bool
-		mine         int
-		leads        bool
+		said    string
+		durable bool
+		mine    int
+		leads   bool
 	}{
 		{said: "mab", mine: 1, leads: true},
 		{said: "maa", mine: 1},
