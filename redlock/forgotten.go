@@ -29,7 +29,7 @@ func (l *lease) reclaim() {
 		l.locker.emit(e)
 		return
 	}
-	l.locker.teller.put(mostNews, func() { LogTo(nil).Node(e) })
+	l.locker.teller.put(mostNews, func() { l.locker.defaultLog().Node(e) })
 }
 
 // drop releases the lock, and waits for nobody. False: the lock was over.

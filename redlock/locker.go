@@ -26,9 +26,10 @@ type Locker struct {
 	clock   *clockdrift.Clock
 	board   *quorum.Board // what is asked of the nodes
 
-	hooks   Hooks // all of them
-	watched bool  // some of them are about locks
-	teller  teller
+	hooks      Hooks // all of them
+	watched    bool  // some of them are about locks
+	teller     teller
+	defaultLog func() Hooks // for news without a hook: one, for its bounds
 
 	met       atomic.Bool  // the clocks of a quorum are known
 	name      string       // in the lines of keys
@@ -108,6 +109,8 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 		clock:   o.clock,
 		tries:   make(chan struct{}, waiting.MaxTries),
 		closing: make(chan struct{}),
+
+		defaultLog: sync.OnceValue(func() Hooks { return LogTo(nil) }),
 	}
 	l.hooks, l.watched = join(o.hooks)
 	c := l.nodeConfig(len(nodes))

@@ -1,7 +1,10 @@
 package redlock
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
@@ -127,6 +130,23 @@ func TestAForgottenLockOfAFixedLeaseEndsWithIt(t *testing.T) {
 		time.Sleep(50 * time.Second)
 		if fixed.hold.Left() <= 0 {
 			t.Error("it was given back before its lease was over")
+		}
+	})
+}
+
+func TestForgottenLocksDoNotFloodTheDefaultLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		before := slog.Default()
+		slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
+		defer slog.SetDefault(before)
+		locker, _ := newLocker(t, 3)
+		for i := range 2 * logBurst {
+			mustAcquire(t, locker, fmt.Sprint("k", i)).reclaim()
+		}
+		synctest.Wait()
+		if all := records(t, &log); len(all) != logBurst {
+			t.Errorf("%d forgotten locks are %d records, want %d", 2*logBurst, len(all), logBurst)
 		}
 	})
 }

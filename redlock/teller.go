@@ -82,8 +82,11 @@ func (t *teller) call(call func()) {
 	returned := false
 	defer func() {
 		cause := recover()
-		if returned {
+		switch {
+		case returned:
 			return
+		case cause == nil:
+			cause = "runtime.Goexit, as t.FailNow calls it"
 		}
 		t.mu.Lock()
 		t.panics++
