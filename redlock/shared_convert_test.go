@@ -255,14 +255,31 @@ func TestAReaderIsExtendedRightBehindAnUpgradeThatWasGivenUp(t *testing.T) {
 
 // The nodes' leases end behind the reader's deadline, by the drift that clocks are allowed.
 func TestAnUpgradeThatIsGrantedBehindTheReadersDeadlineIsNone(t *testing.T) {
+	besideADeadline(t, func(t *testing.T, reader *Lock, trip time.Duration) {
+		time.Sleep(time.Until(reader.Until()) - trip*3/4) // a quarter of the trip before it, the nodes make the reader the writer
+		returns(t, ErrLost, "TryUpgrade")(reader.TryUpgrade(t.Context()))
+	})
+}
+
+func TestAReaderThatIsPutBackBehindItsDeadlineDoesNotStay(t *testing.T) {
+	besideADeadline(t, func(t *testing.T, reader *Lock, trip time.Duration) {
+		time.Sleep(time.Until(reader.Until()) - trip*5/4) // the upgrade is undone by a command that leaves before it, and runs behind it
+		upgradeGivenUp(t, reader)
+		time.Sleep(3 * trip)
+		wantHeld(t, reader, false)
+	})
+}
+
+// besideADeadline does something to a reader of distant nodes, which have nothing of it a second later.
+func besideADeadline(t *testing.T, do func(t *testing.T, reader *Lock, trip time.Duration)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		const ttl, trip = 10 * time.Second, 100 * time.Millisecond
 		locker, fakes := newLocker(t, 3, WithTTL(ttl))
 		warm(t, locker)
-		reader := mustShare(t, locker, "k")
-		time.Sleep(time.Until(reader.Until()) - trip*3/4)
-		far(fakes, trip) // the nodes make the reader the writer a quarter of the trip before the deadline
-		returns(t, ErrLost, "TryUpgrade")(reader.TryUpgrade(t.Context()))
+		reader := mustDowngrade(t, mustUpgrade(t, mustShare(t, locker, "k"))) // the nodes know the scripts now
+		far(fakes, trip)
+		do(t, reader, trip)
 		time.Sleep(time.Second)
 		wantFree(t, fakes, "k")
 	})

@@ -100,6 +100,7 @@ func (h *Hold) LeavesBeside(does Effect, v *Vote, t *Trace, lease time.Duration,
 		}
 		t.left(now)
 		h.Asks(lease)
+		h.excess = true
 	}
 	v.besides = t.news
 	return true

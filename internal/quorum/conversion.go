@@ -174,11 +174,8 @@ func (op *Operation) leavesBeside(v *vote, now clockdrift.Instant) bool {
 func (op *Operation) beside(v *vote, done bool, fate lease.Fate, now clockdrift.Instant) {
 	h := op.Beside
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.life.AnsweredBeside(op.Op.Besides, &v.Vote, &h.nodes[v.Node.Index].Trace, fate, done, now)
-	h.mu.Unlock()
-	if op.Op.Besides == lease.Sets && (done || fate == lease.Silent) && h.over.Load() {
-		h.ToRelease(new(Operation)).AskOf([]*node.Node{v.Node}, 1)
-	}
 }
 
 // errOther is the refusal of a node that has the hold's other token.

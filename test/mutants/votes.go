@@ -45,7 +45,7 @@ var votes = []mutant{
 	wrong("a writer keeps the reader's deadline",
 		in("Hold.Upgrade", replace(`h.life.Limit()`, `h.life.Until()`))),
 	wrong("a reader that a late clean-up puts back stays there",
-		in("Operation.beside", never(`op.Op.Besides == lease.Sets && (done || fate == lease.Silent) && h.over.Load()`))),
+		in("lease.Hold.LeavesBeside", drop(`h.excess = true`)), suite{pkg: "./redlock", run: "PutBackBehindItsDeadline"}),
 	wrong("a revoked holder that is renewed goes on to its deadline",
 		in("Operation.revoked", never(`op.buried()`)), suite{pkg: "./redlock", run: "Revoked|Renewal"}),
 	wrong("an unknown outcome is never taken to be over", // for the judges in test/integration/fault
