@@ -85,6 +85,24 @@ func TestAWatchSeesEveryChangeOfHolder(t *testing.T) {
 	})
 }
 
+func TestAWatchOfAKeyThatNothingHappensToReadsTwiceASecond(t *testing.T) {
+	for _, held := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+			if held {
+				mustAcquire(t, another(t, fakes, WithTTL(time.Hour)), "k")
+			}
+			_ = watch(t, locker)
+			time.Sleep(5 * time.Second)
+			before := fakes[0].Count("GET")
+			time.Sleep(10 * time.Second)
+			if reads := fakes[0].Count("GET") - before; reads < 10 || reads > 20 {
+				t.Errorf("held %t: %d readings in 10s, want one or two a second", held, reads)
+			}
+		})
+	}
+}
+
 func TestAWatchTakesATombstoneForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)

@@ -18,7 +18,7 @@ import (
 
 // A revoker takes one key from its holder.
 type revoker struct {
-	protocol.Revocation
+	burial
 	clock  *clockdrift.Clock
 	probe  string   // a token that nobody has
 	rules  []string // that the nodes' user needs
@@ -28,7 +28,9 @@ type revoker struct {
 // A grave is what is known of the key at one node.
 type grave struct {
 	*target
-	state       protocol.Grave
+	there       bool               // the tombstone is
+	taken       bool               // something else has the key
+	left        time.Duration      // the key's greatest time left, from the last reply on; 0: no expiry, or no key
 	from, until clockdrift.Instant // when the node lets go of the key, at the earliest and at the latest
 	freed       bool               // the tombstone was deleted
 	err         error              // why it does not take part any more
@@ -45,12 +47,12 @@ func (v *revoker) each(ctx context.Context, step func(context.Context, *grave) e
 
 // meet finds out what the node does in place of scripts. It changes nothing.
 func (v *revoker) meet(ctx context.Context, g *grave) error {
-	replies, err := g.ask(ctx, patience, protocol.Probes(v.Key, v.probe, v.probe)...)
+	replies, err := g.ask(ctx, patience, protocol.Probes(v.key, v.probe, v.probe)...)
 	if err != nil {
 		return fault.Advise(err)
 	}
 	if g.dialect = protocol.DecodeProbes(replies); g.dialect.Scriptless {
-		if _, err := v.Encode(g.dialect, 0); err != nil {
+		if _, err := v.encode(g.dialect, 0); err != nil {
 			return v.allowed(errors.Join(err, replies[1].Err()))
 		}
 	}
@@ -80,7 +82,7 @@ func (v *revoker) run(ctx context.Context, g *grave, cmds []driver.Command) ([]d
 
 // bury puts the tombstone there, or finds one, and lets it stay for the least time.
 func (v *revoker) bury(ctx context.Context, g *grave, least time.Duration) error {
-	cmds, err := v.Encode(g.dialect, least)
+	cmds, err := v.encode(g.dialect, least)
 	if err != nil {
 		return err
 	}
@@ -90,10 +92,10 @@ func (v *revoker) bury(ctx context.Context, g *grave, least time.Duration) error
 		return err
 	}
 	received := v.clock.Fresh()
-	if g.state, err = v.Decode(g.dialect, replies); err != nil {
+	if g.there, g.taken, g.left, err = v.decode(g.dialect, replies); err != nil {
 		return v.allowed(err)
 	}
-	g.from, g.until = sent.Add(g.state.Left-2*time.Millisecond), received.Add(g.state.Left)
+	g.from, g.until = sent.Add(g.left-2*time.Millisecond), received.Add(g.left)
 	return nil
 }
 
@@ -101,7 +103,7 @@ func (v *revoker) bury(ctx context.Context, g *grave, least time.Duration) error
 func (v *revoker) ends(quorum int) clockdrift.Instant {
 	var tombstones []clockdrift.Instant
 	for _, g := range v.graves {
-		if g.err == nil && g.state.Tombstone {
+		if g.err == nil && g.there {
 			tombstones = append(tombstones, g.until)
 		}
 	}
@@ -111,12 +113,12 @@ func (v *revoker) ends(quorum int) clockdrift.Instant {
 // keep lets the tombstone stay until all that were put are final. It counts only if it was there
 // all the time: a renewal in between would have moved the end.
 func (v *revoker) keep(ctx context.Context, g *grave, ends clockdrift.Instant) error {
-	if !g.state.Tombstone {
+	if !g.there {
 		return nil
 	}
 	before := g.from
 	err := v.bury(ctx, g, max(0, ends.Sub(v.clock.Now()))+time.Millisecond)
-	if err == nil && g.state.Tombstone && v.clock.Fresh() >= before {
+	if err == nil && g.there && v.clock.Fresh() >= before {
 		err = errors.New("the key expired meanwhile")
 	}
 	return err
@@ -124,16 +126,16 @@ func (v *revoker) keep(ctx context.Context, g *grave, ends clockdrift.Instant) e
 
 // free deletes the tombstone, and announces that the key is free.
 func (v *revoker) free(ctx context.Context, g *grave) error {
-	if !g.state.Tombstone {
+	if !g.there {
 		return nil
 	}
-	cmds, err := v.EncodeFree(g.dialect)
+	cmds, err := v.encodeFree(g.dialect)
 	if err != nil {
 		return err
 	}
 	replies, err := v.run(ctx, g, cmds)
 	if err == nil {
-		g.freed, err = v.DecodeFree(g.dialect, replies)
+		g.freed, err = v.decodeFree(g.dialect, replies)
 	}
 	return v.allowed(err)
 }
@@ -148,12 +150,12 @@ func (v *revoker) judge(r *Revocation) {
 		switch {
 		case g.err != nil:
 			n.Error = printable(strings.TrimPrefix(g.err.Error(), "redlock: "))
-		case g.freed || !g.state.Tombstone && !g.state.Taken:
+		case g.freed || !g.there && !g.taken:
 			n.Took = g.freed
 			frees = append(frees, now)
 		default:
-			n.Took = g.state.Tombstone
-			if g.state.Left > 0 {
+			n.Took = g.there
+			if g.left > 0 {
 				n.Left = max(0, g.until.Sub(now)).Seconds()
 				frees = append(frees, max(now, g.until))
 			}

@@ -85,13 +85,12 @@ func Revoke(ctx context.Context, nodes []driver.Node, seen Holding, o RevokeOpti
 	}
 	v := &revoker{
 		clock: clockdrift.New(), probe: random.Token(""), rules: acl.Rules(o.Prefix, acl.Revoke),
-		Revocation: protocol.Revocation{
-			Key: seen.place, Value: seen.value, Readers: seen.readers, Tombstone: random.Tombstone(o.Reason),
-			Endless: seen.endless, Longest: o.LongestTTL,
+		burial: burial{
+			key: seen.place, value: seen.value, readers: seen.readers, token: newToken(random, o.Reason), endless: seen.endless, longest: o.LongestTTL,
 		},
 	}
 	if seen.Revoked {
-		v.Tombstone = seen.value
+		v.token = seen.value
 	}
 	for _, n := range nodes {
 		v.graves = append(v.graves, &grave{target: &target{Node: n}})

@@ -39,8 +39,8 @@ const (
 	BySET
 )
 
-// encode appends the command to args.
-func (d Deletion) encode(args []any, key, token any) []any {
+// Encode appends the command to args.
+func (d Deletion) Encode(args []any, key, token any) []any {
 	switch d {
 	case ByDELIFEQ:
 		return append(args, "DELIFEQ", key, token)
@@ -51,8 +51,8 @@ func (d Deletion) encode(args []any, key, token any) []any {
 	}
 }
 
-// decode turns the reply into the script's. A key of another type holds no token; Redis 8.4 answers ERR.
-func (d Deletion) decode(replies []driver.Reply) []driver.Reply {
+// Decode turns the reply into the script's. A key of another type holds no token; Redis 8.4 answers ERR.
+func (d Deletion) Decode(replies []driver.Reply) []driver.Reply {
 	switch reply := replies[0]; {
 	case d != BySET && reply.Kind == driver.Integer && reply.Int == 1, d == BySET && isOK(reply):
 		return wasDeleted
@@ -89,8 +89,8 @@ func Probes(key any, one, other string) []driver.Command {
 		askRights(key),
 	}
 	for _, args := range [...][]any{
-		ByDELIFEQ.encode(nil, key, one),
-		ByDELEX.encode(nil, key, one),
+		ByDELIFEQ.Encode(nil, key, one),
+		ByDELEX.Encode(nil, key, one),
 		swap(key, one, other, "1"),
 	} {
 		cmds = append(cmds, driver.Command{Args: args, FirstKey: 1, Keys: 1})
@@ -114,7 +114,7 @@ func DecodeProbes(replies []driver.Reply) (d Dialect) {
 	replies = replies[2:]
 	_, d.Swaps = swapped(replies[2])
 	for _, how := range [...]Deletion{ByDELEX, ByDELIFEQ} {
-		if reply := how.decode(replies[how-ByDELIFEQ:])[0]; reply.Kind == driver.Integer && reply.Int == 0 {
+		if reply := how.Decode(replies[how-ByDELIFEQ:])[0]; reply.Kind == driver.Integer && reply.Int == 0 {
 			d.Deletes = how
 		}
 	}
@@ -140,9 +140,9 @@ var (
 func (d Dialect) Limits() error {
 	switch {
 	case d.Scriptless && d.Deletes == ByScript:
-		return fault.With(errKeeps, d.allowScripts())
+		return fault.With(errKeeps, d.AllowScripts())
 	case !d.HandsOver():
-		return fault.With(errNoSwap, d.allowScripts())
+		return fault.With(errNoSwap, d.AllowScripts())
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func decodeSet(a *Ask, replies []driver.Reply) (Answer, error) {
 func refusalAtSet(p *Part) Refusal {
 	r := p.named(p.Reply[0])
 	if r.Named && p.Waits {
-		r.Left = timeLeft(p.Reply[1])
+		r.Left = TimeLeft(p.Reply[1])
 	}
 	return r
 }
@@ -147,7 +147,7 @@ var Inspect = &Op{
 // Inspected reads the holder at a node that was asked to [Inspect], and the least time left; 0: the key has
 // no expiry.
 func (p *Part) Inspected() (token string, left time.Duration) {
-	return p.Reply[0].Str, timeLeft(p.Reply[1])
+	return p.Reply[0].Str, TimeLeft(p.Reply[1])
 }
 
 func decodeRelease(_ *Ask, replies []driver.Reply) (Answer, error) {

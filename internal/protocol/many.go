@@ -67,7 +67,7 @@ var (
 func (m *Many) unfit(at *Manner) error {
 	switch {
 	case at.Scriptless:
-		return fault.With(m.unscripted, at.allowScripts())
+		return fault.With(m.unscripted, at.AllowScripts())
 	case at.Cluster && !m.together:
 		return errApart
 	}
@@ -113,7 +113,7 @@ func gathered(replies []driver.Reply) (all []driver.Reply) {
 				sum = reply
 				break
 			}
-			sum.Int |= int64(deletedBits(reply.Int)&1) << i
+			sum.Int |= int64(DeletedBits(reply.Int)&1) << i
 		}
 		all = append(all, sum)
 	}
@@ -128,15 +128,15 @@ func decodeReleaseAll(_ *Ask, replies []driver.Reply) (Answer, error) {
 		if reply.Kind != driver.Integer {
 			return Failed, Unexpected(reply)
 		}
-		if deletedBits(reply.Int) != 0 {
+		if DeletedBits(reply.Int) != 0 {
 			answer = Granted
 		}
 	}
 	return answer, nil
 }
 
-// deletedBits are those of the deleted keys in the release script's sum.
-func deletedBits(sum int64) uint32 {
+// DeletedBits are those of the deleted keys in the release script's sum.
+func DeletedBits(sum int64) uint32 {
 	if sum < 0 { // its user may not publish
 		sum = -1 - sum
 	}
@@ -146,7 +146,7 @@ func deletedBits(sum int64) uint32 {
 // Deleted calls do for each key that a node has deleted in a release.
 func (p *Part) Deleted(do func(key int)) {
 	for i, reply := range p.Reply {
-		for left := deletedBits(reply.Int); left != 0; left &= left - 1 {
+		for left := DeletedBits(reply.Int); left != 0; left &= left - 1 {
 			do(i*MaxGroup + bits.TrailingZeros32(left))
 		}
 	}

@@ -218,8 +218,8 @@ func (p *Part) other(reply driver.Reply) (token string, ok bool) {
 	return reply.Str, true
 }
 
-// timeLeft reads the reply to PTTL; 0: not told.
-func timeLeft(reply driver.Reply) time.Duration {
+// TimeLeft reads the reply to PTTL; 0: not told.
+func TimeLeft(reply driver.Reply) time.Duration {
 	if reply.Kind != driver.Integer || reply.Int <= 0 || reply.Int > MaxTTL.Milliseconds() {
 		return 0
 	}

@@ -72,7 +72,7 @@ func (b *Batch) encodeReleases(g []*Part, loud bool) {
 	from := len(b.args)
 	if b.Deletes != ByScript { // a group of one: see [NewManner]
 		p := g[0]
-		b.args = b.Deletes.encode(b.args, p.Key, p.Token)
+		b.args = b.Deletes.Encode(b.args, p.Key, p.Token)
 		b.cmds = append(b.cmds, driver.Command{Args: b.args[from:], FirstKey: 1, Keys: 1})
 		if loud && b.publishes() {
 			b.cmds = append(b.cmds, announcement(p, ""))
@@ -108,7 +108,7 @@ func (b *Batch) decodeReleases(g []*Part, replies []driver.Reply) bool {
 	if b.Deletes != ByScript {
 		if replies != nil {
 			b.notePublished(replies[1:])
-			replies = b.Deletes.decode(replies)
+			replies = b.Deletes.Decode(replies)
 		}
 		g[0].Reply = replies
 		return true

@@ -120,11 +120,11 @@ func (d Dialect) Refuses(op *Op, fenced bool) error {
 	switch {
 	case !d.Scriptless:
 	case op.Sides:
-		return fault.With(errNoScripts, d.allowScripts())
+		return fault.With(errNoScripts, d.AllowScripts())
 	case op.unscripted != nil:
-		return fault.With(op.unscripted, d.allowScripts())
+		return fault.With(op.unscripted, d.AllowScripts())
 	case op.needs != 0 && d.Deletes == ByScript:
-		return fault.With(fmt.Errorf("%w: %w", fault.ErrNode, errKeeps), d.allowScripts())
+		return fault.With(fmt.Errorf("%w: %w", fault.ErrNode, errKeeps), d.AllowScripts())
 	}
 	lacks := op.needs & (d.Unknown | d.Forbidden)
 	if fenced && op.needs != 0 {
@@ -151,8 +151,8 @@ func (d Dialect) advice(lacks Commands) string {
 	return strings.Join(all, "; ")
 }
 
-// allowScripts says what to do about a node that runs no scripts.
-func (d Dialect) allowScripts() string {
+// AllowScripts says what to do about a node that runs no scripts.
+func (d Dialect) AllowScripts() string {
 	if d.Unknown&scripting == 0 {
 		return fault.Lack{}.Advice(scripting.names()...)
 	}

@@ -184,7 +184,7 @@ func refusalAtShare(p *Part) (r Refusal) {
 		return r
 	}
 	r = p.named(p.Reply[2])
-	if r.Left = timeLeft(p.Reply[3]); p.Op.mode == join {
+	if r.Left = TimeLeft(p.Reply[3]); p.Op.mode == join {
 		r.InLine, r.First, r.Stands = true, p.Reply[4].Int == 0, true
 		r.Clock = max(0, p.Reply[5].Int)
 	}
@@ -209,7 +209,7 @@ func decodeRaise(a *Ask, replies []driver.Reply) (Answer, error) {
 func refusalAtRaise(p *Part) (r Refusal) {
 	if elems := p.Reply[0].Elems; len(elems) >= 3 {
 		r = p.named(elems[1])
-		r.Left = timeLeft(elems[2])
+		r.Left = TimeLeft(elems[2])
 	}
 	return r
 }

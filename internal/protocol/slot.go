@@ -184,7 +184,7 @@ func refusalOfSlot(p *Part) (r Refusal) {
 	}
 	said := p.Reply[0].Elems
 	r = p.named(said[0])
-	r.Left, r.Slots, r.Clock, r.Keeps = timeLeft(said[1]), said[2].Str, said[3].Int, timeLeft(said[4])
+	r.Left, r.Slots, r.Clock, r.Keeps = TimeLeft(said[1]), said[2].Str, said[3].Int, TimeLeft(said[4])
 	if r.Keeps > 0 && (r.Left == 0 || r.Keeps < r.Left) {
 		r.Left = r.Keeps
 	}

@@ -187,7 +187,7 @@ func refusalAtTake(p *Part) (r Refusal) {
 		return r
 	}
 	r = p.named(way[1])
-	r.Left, r.Clock = timeLeft(way[2]), max(0, way[3].Int)
+	r.Left, r.Clock = TimeLeft(way[2]), max(0, way[3].Int)
 	r.InLine, r.First, r.Stands = true, way[4].Int&1 == 1, way[4].Int&2 != 0
 	return r
 }

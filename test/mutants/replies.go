@@ -13,7 +13,7 @@ var replies = []mutant{
 	wrong("without scripts, whatever holds the key after the second sending is a vote",
 		in("Dialect.decodeHold", replace(`has(get, p.Token)`, `get.Kind == driver.String`))),
 	wrong("a command releases whatever token is there",
-		in("Deletion.encode", replace(`"DELIFEQ", key, token`, `"DEL", key`))),
+		in("Deletion.Encode", replace(`"DELIFEQ", key, token`, `"DEL", key`))),
 	wrong("a number that the script does not return is a vote for an extension",
 		in("decodeHold", always(`reply.Int <= most`))),
 	wrong("a token that cannot have a quorum is taken for a holder's if it stays",
