@@ -373,6 +373,11 @@ type waitingRoom struct {
 	told []ExtendEnd
 }
 
+// slow delays the answers to a command at all nodes.
+func (w *waitingRoom) slow(command string, by time.Duration) {
+	forEach(w.fakes, func(f *fakeNode) { slow(f, command, by) })
+}
+
 func newWaitingRoom(t *testing.T, options ...Option) *waitingRoom {
 	t.Helper()
 	w := &waitingRoom{}
@@ -392,9 +397,7 @@ func newWaitingRoom(t *testing.T, options ...Option) *waitingRoom {
 	warm(t, w.locker)
 	w.lock, w.other = mustAcquire(t, w.locker, "k", WithRenewal()), mustAcquire(t, w.locker, "other")
 	synctest.Wait()
-	for _, f := range w.fakes {
-		slow(f, "GET", 100*time.Millisecond)
-	}
+	w.slow("GET", 100*time.Millisecond)
 	return w
 }
 
@@ -428,9 +431,7 @@ func (w *waitingRoom) check(t *testing.T, renewals int) {
 func TestTheTimeThatARenewalWaitsToLeaveIsNotTheNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitingRoom(t)
-		for _, f := range w.fakes {
-			slow(f, "EVALSHA", 200*time.Millisecond)
-		}
+		w.slow("EVALSHA", 200*time.Millisecond)
 		w.fill(t)
 		w.renew() // it waits 100ms to leave and 200ms for its answer, of 250ms that a node may take
 		time.Sleep(310 * time.Millisecond)
@@ -441,9 +442,7 @@ func TestTheTimeThatARenewalWaitsToLeaveIsNotTheNodes(t *testing.T) {
 func TestTheTimeThatATryWaitsToLeaveTakesNoNodeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitingRoom(t)
-		for _, f := range w.fakes {
-			slow(f, "SET", 200*time.Millisecond)
-		}
+		w.slow("SET", 200*time.Millisecond)
 		w.fill(t)
 		returns(t, ErrNoQuorum, "after a node time-out")(w.locker.TryAcquire(t.Context(), "slow"))
 		time.Sleep(100 * time.Millisecond)
@@ -454,9 +453,7 @@ func TestTheTimeThatATryWaitsToLeaveTakesNoNodeOut(t *testing.T) {
 func TestARenewalStaysInTheQueueAsLongAsItsLeaseRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitingRoom(t)
-		for _, f := range w.fakes {
-			slow(f, "SET", 290*time.Millisecond)
-		}
+		w.slow("SET", 290*time.Millisecond)
 		w.fill(t)
 		go func() { _, _ = w.locker.TryAcquire(t.Context(), "slow") }() // out from 100ms to 390ms
 		time.Sleep(101 * time.Millisecond)
@@ -470,9 +467,7 @@ func TestTheTimeInWhichTheMachineSleptIsNotTheNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var machine sleeper
 		w := newWaitingRoom(t, WithTTL(30*time.Second), machine.option())
-		for _, f := range w.fakes {
-			slow(f, "EVALSHA", 260*time.Millisecond)
-		}
+		w.slow("EVALSHA", 260*time.Millisecond)
 		w.renew()
 		time.Sleep(100 * time.Millisecond)
 		machine.sleep(2 * time.Second)

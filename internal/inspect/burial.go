@@ -72,28 +72,28 @@ func (b *burial) script(least time.Duration) driver.Command {
 	return driver.Command{Args: args, FirstKey: 3, Keys: len(keys)}
 }
 
-// decode reads a node's replies: whether a tombstone is there, or something else, and the key's greatest time left from
-// the reply on; 0: no expiry, or no key.
-func (b *burial) decode(d protocol.Dialect, replies []driver.Reply) (there, taken bool, left time.Duration, err error) {
+// decode reads in a node's replies what has the key there.
+func (b *burial) decode(g *grave, replies []driver.Reply) error {
 	for _, reply := range replies {
 		if reply.Kind == driver.Failure {
-			return false, false, 0, protocol.Unexpected(reply)
+			return protocol.Unexpected(reply)
 		}
 	}
 	last := replies[len(replies)-1]
-	if d.Scriptless {
-		_, there = protocol.Revoked(replies[len(replies)-2].Str)
+	if g.dialect.Scriptless {
+		_, g.there = protocol.Revoked(replies[len(replies)-2].Str)
 	} else {
 		if last.Kind != driver.Array || len(last.Elems) != 2 {
-			return false, false, 0, protocol.Unexpected(last)
+			return protocol.Unexpected(last)
 		}
-		there, last = last.Elems[0].Int == 1, last.Elems[1]
+		g.there, last = last.Elems[0].Int == 1, last.Elems[1]
 	}
 	const missing = -2
 	if last.Kind != driver.Integer {
-		return false, false, 0, protocol.Unexpected(last)
+		return protocol.Unexpected(last)
 	}
-	return there, !there && last.Int != missing, protocol.TimeLeft(last), nil
+	g.taken, g.left = !g.there && last.Int != missing, protocol.TimeLeft(last)
+	return nil
 }
 
 // encodeFree returns the commands that delete the tombstone, and announce the free key.

@@ -92,7 +92,7 @@ func (v *revoker) bury(ctx context.Context, g *grave, least time.Duration) error
 		return err
 	}
 	received := v.clock.Fresh()
-	if g.there, g.taken, g.left, err = v.decode(g.dialect, replies); err != nil {
+	if err := v.decode(g, replies); err != nil {
 		return v.allowed(err)
 	}
 	g.from, g.until = sent.Add(g.left-2*time.Millisecond), received.Add(g.left)
