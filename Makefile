@@ -143,6 +143,7 @@ vulnerabilities: ## Look for known vulnerabilities in what each module runs (nee
 	set -e; for module in $(MODULES); do (cd $$module && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...); done
 
 # A module of its own, outside the workspace: what it requires must not decide which versions the others are tested with.
+# What go vet finds, make check says.
 deploy-check: export GOWORK = off
 deploy-check: ## Check the files of deploy/ as their tools read them, and their nodes by doctor (1 minute)
 	test/tools/servers redis-8.0

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
 	"testing"
@@ -14,10 +13,7 @@ import (
 // A program that makes a Locker for each request, and closes none, is told so once: by the log, for it
 // has no hooks. Whoever closes them may have made any number.
 func TestManyOpenLockersOnOneNodeAreToldOnceByTheLog(t *testing.T) {
-	var log bytes.Buffer
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	defer slog.SetDefault(before)
+	log := defaultLog(t, slog.NewTextHandler)
 	openOn.mu.Lock()
 	openOn.told = false
 	openOn.mu.Unlock()
@@ -49,7 +45,7 @@ func TestManyOpenLockersOnOneNodeAreToldOnceByTheLog(t *testing.T) {
 		shut(maxOpen)
 	}
 	if log.Len() > 0 {
-		t.Errorf("of %d open Lockers the log says %q, want nothing", maxOpen, &log)
+		t.Errorf("of %d open Lockers the log says %q, want nothing", maxOpen, log)
 	}
 	more(maxOpen + 1)
 	if said := log.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "node=crowded open=65") {

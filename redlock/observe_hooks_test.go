@@ -118,10 +118,7 @@ func TestACallbackThatPanicsOrEndsItsGoroutineCostsNothing(t *testing.T) {
 			if !c.aside {
 				return // see TestAPanicAtTheEndOfAnAcquireLeavesTheLockToNobody
 			}
-			var log bytes.Buffer
-			before := slog.Default()
-			slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
-			defer slog.SetDefault(before)
+			log := defaultLog(t, slog.NewJSONHandler)
 			broken, others := int64(0), int64(0)
 			locker, fakes := newLocker(t, 3, WithTTL(3*time.Second), c.set(func() { broken++; breaks() }), c.set(func() { others++ }))
 			mustRelease(t, busy(t, locker, fakes))
@@ -129,8 +126,8 @@ func TestACallbackThatPanicsOrEndsItsGoroutineCostsNothing(t *testing.T) {
 			if stats := locker.Stats().Hooks; broken < 2 || stats.Panics != broken || stats.Lost != 0 || others != broken {
 				t.Errorf("of %d panics %+v is told, and the other hook was called %d times", broken, stats, others)
 			}
-			if all := records(t, &log); len(all) != 1 || all[0]["panic"] != what || !strings.Contains(fmt.Sprint(all[0]["stack"]), "observe_hooks_test.go") {
-				t.Errorf("the log is %s, want the first panic, with its place", &log)
+			if all := records(t, log); len(all) != 1 || all[0]["panic"] != what || !strings.Contains(fmt.Sprint(all[0]["stack"]), "observe_hooks_test.go") {
+				t.Errorf("the log is %s, want the first panic, with its place", log)
 			}
 		})
 	}
@@ -378,6 +375,15 @@ func TestAnswersEventsPathsAndReasonsHaveTheNumbersOfTheLayersBelow(t *testing.T
 	if maxPermits != protocol.MaxPermits {
 		t.Errorf("a semaphore has up to %d permits, and %d below", maxPermits, protocol.MaxPermits)
 	}
+}
+
+// defaultLog is what the default logger writes from now on, until the test ends.
+func defaultLog[H slog.Handler](t *testing.T, handler func(io.Writer, *slog.HandlerOptions) H) *bytes.Buffer {
+	t.Helper()
+	log, before := new(bytes.Buffer), slog.Default()
+	slog.SetDefault(slog.New(handler(log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return log
 }
 
 // records returns what was logged, and each record by its message and level.

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -136,16 +135,13 @@ func TestAForgottenLockOfAFixedLeaseEndsWithIt(t *testing.T) {
 
 func TestForgottenLocksDoNotFloodTheDefaultLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		before := slog.Default()
-		slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
-		defer slog.SetDefault(before)
+		log := defaultLog(t, slog.NewJSONHandler)
 		locker, _ := newLocker(t, 3)
 		for i := range 2 * logBurst {
 			mustAcquire(t, locker, fmt.Sprint("k", i)).reclaim()
 		}
 		synctest.Wait()
-		if all := records(t, &log); len(all) != logBurst {
+		if all := records(t, log); len(all) != logBurst {
 			t.Errorf("%d forgotten locks are %d records, want %d", 2*logBurst, len(all), logBurst)
 		}
 	})

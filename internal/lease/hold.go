@@ -80,7 +80,7 @@ type Hold struct {
 	why     Why                // Over
 	stopped bool               // no more nodes need the token, though the hold is not over: see Stop
 	own     bool               // the token is the user's own: another attempt of the same request may have it
-	excess  bool               // Held, Over: an extension that does not count, or a command of the other token, may have set a lease beyond until
+	excess  bool               // Held, Over: a command that does not move until may have set a lease beyond it
 	first   clockdrift.Instant // when the first command left that may set the key; 0: none has
 	until   clockdrift.Instant // Held, Over: when the lease ends, drift taken off; 0: it has never begun
 	limit   clockdrift.Instant // Held, Over: no lease ends later
