@@ -30,7 +30,7 @@ func (s *sender) send(requests []*Request) {
 		patience = max(patience, r.Patience())
 	}
 	s.sending.Until = 0
-	b := batch{sender: s, requests: requests, wire: protocol.NewBatch(s.node, s.node.manner(), &s.buffer)}
+	b := batch{sender: s, requests: requests, wire: protocol.NewBatch(s.node.manner(), &s.buffer)}
 	for len(b.requests) > 0 || len(b.wire.Unpublished) > 0 {
 		b.send(s.context(patience))
 	}
@@ -245,6 +245,7 @@ func (b *batch) read(replies []driver.Reply, err error, broken bool, now clockdr
 		r.Question.Answered(r, err, b.doubt, now, false)
 		again = append(again, r)
 	})
+	b.node.OnNews(b.wire.News)
 	b.requests, b.finals = again, finals
 	if len(b.wire.Unpublished) > 0 {
 		b.node.set.Owe(+1)

@@ -147,40 +147,23 @@ func (n *Node) manner() protocol.Manner {
 	return protocol.NewManner(n.nature.dialect, n.nature.cluster, n.nature.muted, n.nature.unasked || n.nature.listeners > 0, n.nature.apart)
 }
 
-// OnApart notes that the node refuses several keys in one command. The next probe forgets that.
-func (n *Node) OnApart() {
+// OnNews notes the news in a batch's replies, about which the next probe asks again, and tells the user where
+// the node refuses our announcements of releases.
+func (n *Node) OnNews(news protocol.News) {
+	if news == (protocol.News{}) {
+		return
+	}
 	n.mu.Lock()
-	n.nature.apart = true
-	n.mu.Unlock()
-}
-
-// OnNoDeletion notes that the node no longer knows its command for deletions: another server took its place
-// unnoticed. The next probe asks again.
-func (n *Node) OnNoDeletion() {
-	n.mu.Lock()
-	n.nature.dialect.Deletes = protocol.ByScript
-	n.mu.Unlock()
-}
-
-// OnLineless notes that the node's user may not look at lines. The next probe asks again.
-func (n *Node) OnLineless() {
-	n.mu.Lock()
-	n.nature.dialect.Lineless = true
-	n.mu.Unlock()
-}
-
-// OnListeners notes how many listen at the node.
-func (n *Node) OnListeners(listeners int64) {
-	n.mu.Lock()
-	n.nature.listeners, n.nature.unasked = listeners, false
-	n.mu.Unlock()
-}
-
-// OnMuted notes that the node refuses our announcements of releases, and tells the user.
-func (n *Node) OnMuted() {
-	n.mu.Lock()
-	if !n.nature.muted {
-		n.nature.muted = true
+	is := &n.nature
+	if news.Counted {
+		is.listeners, is.unasked = news.Listeners, false
+	}
+	if news.NoDeletion { // another server took the node's place unnoticed
+		is.dialect.Deletes = protocol.ByScript
+	}
+	is.apart, is.dialect.Lineless = is.apart || news.Apart, is.dialect.Lineless || news.Lineless
+	if news.Muted && !is.muted {
+		is.muted = true
 		n.note(fault.NodeMuted, subscription.ErrForbidden)
 	}
 	n.mu.Unlock()

@@ -7,14 +7,18 @@ import (
 	"github.com/quorumlock/quorumlock/internal/scripts"
 )
 
-// A Node is told the news in a node's replies, besides its answers.
-type Node interface {
-	OnListeners(count int64) // the number of listeners
-	OnMuted()                // its user may not publish
-	OnApart()                // the node refuses several keys in one command
-	OnLineless()             // its user may not look at lines
-	OnNoDeletion()           // the node no longer knows its command for deletions
+// News are what the replies to a sending tell of a node besides its answers.
+type News struct {
+	Counted    bool  // the node has told the number of listeners
+	Listeners  int64 // if Counted
+	Muted      bool  // the node's user may not publish
+	Apart      bool  // the node refuses several keys in one command
+	Lineless   bool  // the node's user may not look at lines
+	NoDeletion bool  // the node no longer knows its command for deletions
 }
+
+// count notes how many listen.
+func (n *News) count(listeners int64) { n.Counted, n.Listeners = true, listeners }
 
 // A Batch is a sending to a node: first the parts with commands of their own, then extensions, loud releases
 // and quiet ones, which go in groups.
@@ -24,9 +28,9 @@ type Batch struct {
 	Last        bool    // some of it was sent before: its releases may have deleted then
 	Unpublished []*Part // the last batch's releases that are to be announced
 	Parts       []*Part // those of this sending, in the order of their commands
+	News        News    // in the replies to the last sending
 
 	*Buffer
-	node                             Node
 	readers, extensions, loud, quiet int // numbers of parts, at the end of Parts
 }
 
@@ -52,10 +56,8 @@ func (m *Buffer) Clear() {
 // Drop gives up the memory of commands that a driver may still read.
 func (m *Buffer) Drop() { m.cmds, m.args = nil, nil }
 
-// NewBatch returns an empty batch for a node.
-func NewBatch(node Node, manner Manner, m *Buffer) Batch {
-	return Batch{Manner: manner, Buffer: m, node: node}
-}
+// NewBatch returns an empty batch.
+func NewBatch(manner Manner, m *Buffer) Batch { return Batch{Manner: manner, Buffer: m} }
 
 // Begin makes the batch empty, for a sending with these parts.
 func (b *Batch) Begin() {
@@ -160,7 +162,8 @@ var (
 //
 // Again is empty if nothing is left to do.
 func (b *Batch) Decode(replies []driver.Reply, broken bool, on func(p *Part, again bool)) (again Batch) {
-	again = Batch{Manner: b.Manner, Source: b.Source, Last: b.Last || broken, Buffer: b.Buffer, node: b.node}
+	again = Batch{Manner: b.Manner, Source: b.Source, Last: b.Last || broken, Buffer: b.Buffer}
+	b.News = News{}
 	next := func(count int) (said []driver.Reply) {
 		if len(replies) < count {
 			replies = nil // the rest is unknown
@@ -179,17 +182,17 @@ func (b *Batch) Decode(replies []driver.Reply, broken bool, on func(p *Part, aga
 		}
 		if g[0].Op.grouping == withReleases && b.Deletes.disowned(said) {
 			repeat, again.Deletes = true, ByScript
-			b.node.OnNoDeletion()
+			b.News.NoDeletion = true
 		}
 		if b.forbidsLine(g[0], said) {
 			repeat, again.Lineless = true, true
-			b.node.OnLineless()
+			b.News.Lineless = true
 		}
 		whole, more := b.decodeGroup(g, said)
 		if !whole && !repeat {
 			again.Releases, again.Extends = 1, 1
 			if !holdsNoLock(said[0]) {
-				b.node.OnApart()
+				b.News.Apart = true
 			}
 		}
 		for _, p := range g {
@@ -197,6 +200,7 @@ func (b *Batch) Decode(replies []driver.Reply, broken bool, on func(p *Part, aga
 		}
 	}
 	again.Unpublished = b.decodeAnnouncements(next)
+	again.News = b.News
 	if broken && len(replies) == 0 {
 		again.Unpublished = append(again.Unpublished, b.Unpublished...)
 	}

@@ -112,9 +112,9 @@ func (b *Batch) decodeUnshare(g []*Part, sum driver.Reply) {
 		muted := bits < 0
 		if muted {
 			bits = -1 - bits
-			b.node.OnMuted()
+			b.News.Muted = true
 		}
-		b.node.OnListeners(bits >> 32)
+		b.News.count(bits >> 32)
 		bits &= 1<<32 - 1
 	}
 	if g[0].Old != nil && sum.Kind == driver.Integer {

@@ -126,10 +126,8 @@ func (b *Batch) decodeReleases(g []*Part, replies []driver.Reply) bool {
 	}
 	deleted, listeners := n&(1<<32-1), n>>32
 	if sum.Kind == driver.Integer && g[0].Loud {
-		b.node.OnListeners(listeners)
-		if muted {
-			b.node.OnMuted()
-		}
+		b.News.count(listeners)
+		b.News.Muted = b.News.Muted || muted
 	}
 	return shareBits(g, sum.Kind == driver.Integer, deleted, notThere, wasDeleted)
 }
@@ -186,7 +184,7 @@ func (b *Batch) decodeAnnouncements(next func(int) []driver.Reply) (unpublished 
 	if b.Deletes == ByScript || b.loud == 0 {
 		return nil
 	}
-	b.node.OnListeners(listeners)
+	b.News.count(listeners)
 	if b.publishes() || listeners == 0 {
 		return nil
 	}
@@ -201,7 +199,7 @@ func (b *Batch) decodeAnnouncements(next func(int) []driver.Reply) (unpublished 
 // notePublished notes whether an announcement was refused.
 func (b *Batch) notePublished(replies []driver.Reply) {
 	if len(replies) > 0 && Says(replies[0], "NOPERM") {
-		b.node.OnMuted()
+		b.News.Muted = true
 	}
 }
 

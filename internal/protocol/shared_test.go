@@ -7,15 +7,6 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 )
 
-// A deafNode is told what replies show, and does not care.
-type deafNode struct{}
-
-func (deafNode) OnListeners(int64) {}
-func (deafNode) OnLineless()       {}
-func (deafNode) OnMuted()          {}
-func (deafNode) OnApart()          {}
-func (deafNode) OnNoDeletion()     {}
-
 // readers are asks of readers of a key, for the op.
 func readers(op *Op, count int, number int64) (parts []*Part) {
 	for i := range count {
@@ -35,7 +26,7 @@ func readers(op *Op, count int, number int64) (parts []*Part) {
 
 // sent puts the parts in one sending, and returns its commands and what decodes the replies.
 func sent(parts []*Part) (cmds []driver.Command, decode func(...driver.Reply)) {
-	b := NewBatch(deafNode{}, NewManner(Dialect{}, false, false, true, false), new(Buffer))
+	b := NewBatch(NewManner(Dialect{}, false, false, true, false), new(Buffer))
 	b.Begin()
 	for _, p := range parts {
 		b.Add(p)
