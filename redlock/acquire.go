@@ -56,7 +56,7 @@ func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error
 	if waits = waits && r.maxWait > 0; waits {
 		began, patience = l.clock.Now(), r.maxWait
 		// Where the order is by tickets, the first try leaves one.
-		if l.behind(r) || r.kind == fair && patience >= 2*l.options.timeout(r.ttl) && l.since(began) != 0 {
+		if l.behind(r) || r.kind == fair && patience >= 2*l.options.timeout(r.ttl) && l.site.Dates.Of(began) != 0 {
 			return l.wait(l.waiter(ctx, r, began), nil)
 		}
 	}
@@ -70,7 +70,7 @@ func (l *Locker) take(ctx context.Context, r request, waits bool) (*lease, error
 	if err == nil || lock == nil || !waits {
 		return lock, err
 	}
-	l.learnClock(lock.hold.Last().Found().Clock)
+	l.site.Dates.Learn(lock.hold.Last().Found().Clock)
 	w := l.waiter(ctx, r, began)
 	if w.Over(err) {
 		return nil, w.GiveUp(err)

@@ -454,7 +454,7 @@ func empty(t *testing.T, l *Locker) {
 	report("states to use again", keys.Spare, len(dayKeys)+dayCallers+2)
 	report("lines of waiters", l.lines.Len(), 0)
 	inside, waiting := l.room.Len()
-	report("tries", len(l.tries)+inside+waiting, 0)
+	report("tries", len(l.site.Tries)+inside+waiting, 0)
 	report("spent tokens", l.board.Spent.Len(), quorum.FirstSweep)
 	for _, n := range l.board.Nodes {
 		left := n.Left()

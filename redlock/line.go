@@ -3,11 +3,8 @@ package redlock
 import (
 	"context"
 	"slices"
-	"strconv"
 	"sync/atomic"
-	"time"
 
-	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/waiting"
@@ -78,59 +75,23 @@ func (r *request) most() int {
 
 // addTicket gives a waiter's try its rank and its ticket. Before the nodes have told their time there is no
 // rank.
-func (h host) addTicket(w *waiting.Waiter, r *request) {
+func addTicket(w *waiting.Waiter, r *request) {
 	line := *r.line
 	if r.line = &line; r.kind == exclusive {
 		r.kind = inLine
 	}
-	if h.Rank(w) == 0 {
+	if w.Rank() == 0 {
 		return
 	}
-	line.Ticket, line.Stays, line.Quiet = *h.ticket(w), w.Ticket != nil, w.Quiet
-	line.Rank = h.Rank(w.Lead()) // called waiters ask as one, and the first stands for all
-}
-
-// ticket is a waiter's ticket in its keys' lines.
-func (h host) ticket(w *waiting.Waiter) *protocol.Ticket {
-	r := w.Call.(*request)
-	t := &protocol.Ticket{Class: r.line.Class, Number: r.line.Number, Name: h.name, Rank: h.Rank(w)}
-	if r.several() {
-		t.Name += "." + strconv.FormatInt(w.Number, 10)
-	} else {
-		t.Number = r.priority
-	}
-	return t
-}
-
-// Rank is a waiter's rank, the same for all of its tries; 0: it has none, or the nodes have not told their
-// time.
-func (h host) Rank(w *waiting.Waiter) int64 {
-	if rank := w.NodeRank.Load(); rank != 0 {
-		return rank
-	}
-	if rank := h.since(w.RankedFrom); rank != 0 {
-		w.NodeRank.CompareAndSwap(0, rank)
-	}
-	return w.NodeRank.Load()
-}
-
-// Behind reports whether a set's ticket is behind another set's in the lines of both: see line.lua. Before
-// the nodes have told their time, the later set is behind.
-func (h host) Behind(w, other *waiting.Waiter) bool {
-	switch own, others := h.Rank(w), h.Rank(other); {
-	case own == 0 || others == 0:
-		return w.Began > other.Began
-	case own != others:
-		return own > others
-	}
-	return h.ticket(w).String() > h.ticket(other).String()
+	line.Ticket, line.Stays, line.Quiet = w.Ranked(), w.Ticket != nil, w.Quiet
+	line.Rank = w.Lead().Rank() // called waiters ask as one, and the first stands for all
 }
 
 // NewTicket returns a waiter's ticket, which no node has yet.
 func (h host) NewTicket(w *waiting.Waiter) waiting.Ticket {
 	r := w.Call.(*request)
 	line := *r.line
-	line.Ticket, line.Stays = *h.ticket(w), true
+	line.Ticket, line.Stays = w.Ranked(), true
 	return &quorum.Ticket{Board: h.board, Kind: r.kind.Kind, Key: w.Key, Line: line, At: make([]atomic.Int32, len(h.board.Nodes))}
 }
 
@@ -138,26 +99,4 @@ func (h host) NewTicket(w *waiting.Waiter) waiting.Ticket {
 func (host) Leaves(was, next waiting.Ticket) {
 	instead, _ := next.(*quorum.Ticket)
 	was.(*quorum.Ticket).Leave(instead)
-}
-
-// learnClock notes how far the nodes' clocks are ahead of ours, in microseconds, as told with a refusal; 0:
-// not told. All waits of the Locker are dated by one offset, which keeps their order: the offset of the
-// fastest reply.
-func (l *Locker) learnClock(offset int64) {
-	known := l.waitClock.Load()
-	if offset != 0 && (known == 0 || offset > known || known-offset > maxWaitDrift.Microseconds()) {
-		l.waitClock.Store(offset)
-	}
-}
-
-// maxWaitDrift is the greatest error of the nodes' time.
-const maxWaitDrift = time.Second
-
-// since is a moment by the nodes' clocks, in microseconds; 0: they have not told.
-func (l *Locker) since(began clockdrift.Instant) int64 {
-	offset := l.waitClock.Load()
-	if offset == 0 {
-		return 0
-	}
-	return int64(began)/int64(time.Microsecond) + offset
 }

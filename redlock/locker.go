@@ -31,18 +31,17 @@ type Locker struct {
 	teller     teller
 	defaultLog func() Hooks // for news without a hook: one, for its bounds
 
-	met       atomic.Bool  // the clocks of a quorum are known
-	name      string       // in the lines of keys
-	waits     atomic.Int64 // of those who wait for several keys: the number of the last
-	acquires  atomic.Int64 // so many are under way
-	waiting   atomic.Int64 // so many of these wait
-	waitClock atomic.Int64 // the nodes' clocks against ours, in microseconds: see [Locker.learnClock]
-	holds     holds
-	lines     waiting.Lines
-	pools     pools
-	room      waiting.Room       // for first tries
-	tries     chan struct{}      // holds one for each try of a waiter
-	detector  *deadlock.Detector // nil: it looks for none
+	met      atomic.Bool  // the clocks of a quorum are known
+	name     string       // in the lines of keys
+	waits    atomic.Int64 // of those who wait for several keys: the number of the last
+	acquires atomic.Int64 // so many are under way
+	waiting  atomic.Int64 // so many of these wait
+	holds    holds
+	site     waiting.Site // of its lines and pools
+	lines    waiting.Lines
+	pools    pools
+	room     waiting.Room       // for first tries
+	detector *deadlock.Detector // nil: it looks for none
 
 	closing chan struct{}
 	once    sync.Once
@@ -107,7 +106,6 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	l := &Locker{
 		options: o,
 		clock:   o.clock,
-		tries:   make(chan struct{}, waiting.MaxTries),
 		closing: make(chan struct{}),
 
 		defaultLog: sync.OnceValue(func() Hooks { return LogTo(nil) }),
@@ -121,6 +119,8 @@ func New(nodes []driver.Node, options ...Option) (*Locker, error) {
 	l.board = quorum.NewBoard(quorum.Config{
 		NodeTimeout: l.options.timeout, Fences: o.fences, ReadAge: o.longest / 2, Closing: l.closing,
 	}, node.NewSet(c, nodes))
+	l.site = waiting.Site{Set: l.board.Set, Closing: l.closing, Tries: make(chan struct{}, waiting.MaxTries)}
+	l.lines = waiting.Lines{Site: &l.site, Host: host{l}}
 	l.room = waiting.Room{Clock: l.clock, Batch: node.MaxBatch, Closing: l.closing, Trip: func() time.Duration { return l.board.Trip() + o.durability().Wait() }}
 	l.name = l.board.Random.Nonce()
 	if o.detects {

@@ -69,6 +69,7 @@ func newPool(l *Locker, key string, permits int) *pool {
 		locker: l, key: key, semaphore: protocol.NewSemaphore(l.options.prefix+key, permits),
 		all: make([]slot, permits),
 	}
+	s.lines = waiting.Lines{Site: &l.site, Host: poolHost{host{l}, s}}
 	s.kind = kind{pool: s, try: s.try}
 	for i, at := range s.semaphore.Slots {
 		s.all[i] = slot{pool: s, number: i, seen: perhaps, alone: slotSet{&s.all[i]}}

@@ -640,7 +640,7 @@ func TestAnAnnouncementTellsWhichSlotIsFree(t *testing.T) {
 		for i := range s.all {
 			s.all[i].seen = unlikely
 		}
-		poolHost{host{locker}, s}.Heard(3)
+		s.lines.Host.Heard(3)
 		if tried := s.begin(0, make([]bool, len(s.all)), true); tried[0].number != 3 {
 			t.Errorf("the next try is for slot %d, want the one that was announced", tried[0].number)
 		}

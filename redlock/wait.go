@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
@@ -11,14 +12,14 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fault"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/subscription"
 	"github.com/quorumlock/quorumlock/internal/waiting"
 )
 
 // waiter makes the waiter of an Acquire that began at began.
 func (l *Locker) waiter(ctx context.Context, r request, began clockdrift.Instant) *waiting.Waiter {
 	w := &waiting.Waiter{
-		Host: l.host(r.kind), Lines: l.linesOf(r.kind), Context: ctx, Key: r.key, Keys: r.kind.keys(r.key), Held: r.held, RankedFrom: r.rank(began), Call: &r,
+		Lines: l.linesOf(r.kind), Context: ctx, Key: r.key, Keys: r.kind.keys(r.key), Held: r.held, Carries: l.works(ctx), RankedFrom: r.rank(began),
+		Base: protocol.Ticket{Class: r.line.Class, Number: r.priority, Name: l.name}, Call: &r,
 		Waiting: acquire.Waiting{Began: began, Manner: acquire.Manner{
 			Several: r.kind.pool != nil, Name: l.nameOf(r), Fair: r.kind.fair(), Ages: r.ages(), Joins: r.kind.joins(), Wants: r.kind.wants(), Most: r.most(),
 			MaxWait:    r.maxWait,
@@ -26,9 +27,21 @@ func (l *Locker) waiter(ctx context.Context, r request, began clockdrift.Instant
 		}},
 	}
 	if r.several() {
-		w.Number = l.waits.Add(1)
+		w.Base.Number = r.line.Number
+		w.Base.Name += "." + strconv.FormatInt(l.waits.Add(1), 10)
 	}
 	return w
+}
+
+// works returns the locks that ctx works for. One that never ends outlives them.
+func (l *Locker) works(ctx context.Context) (all []waiting.Holder) {
+	if ctx.Done() == nil {
+		return nil
+	}
+	for _, lock := range l.carries(ctx) {
+		all = append(all, attempt{lock})
+	}
+	return all
 }
 
 // keys are those in whose lines its waiters are.
@@ -64,14 +77,6 @@ func (l *Locker) linesOf(k *kind) *waiting.Lines {
 	return &l.lines
 }
 
-// host is the Locker as those who wait for keys of the kind see it.
-func (l *Locker) host(k *kind) waiting.Host {
-	if k.pool != nil {
-		return poolHost{host{l}, k.pool}
-	}
-	return host{l}
-}
-
 // lines are those in which others wait for what l has.
 func (l *lease) lines() *waiting.Lines {
 	if l.slots != nil {
@@ -102,43 +107,10 @@ func (l *Locker) wait(w *waiting.Waiter, tried *lease) (*lease, error) {
 // host is the Locker as its waiters see it.
 type host struct{ *Locker }
 
-func (h host) Now() clockdrift.Instant                  { return h.clock.Now() }
-func (h host) Jitter(bound time.Duration) time.Duration { return h.board.Jitter(bound) }
-func (h host) Closing() <-chan struct{}                 { return h.closing }
-func (h host) Size() (nodes, quorum int)                { return len(h.board.Nodes), h.board.Quorum }
-func (h host) Trip() time.Duration                      { return h.board.Trip() }
-
-// KeepLines reports whether all nodes keep lines, by what is known of them.
-func (h host) KeepLines() bool { return h.board.KeepLines() }
-
-// Others reports whether another Locker was subscribed at any node at its last announcement.
-func (h host) Others() bool {
-	for _, n := range h.board.Nodes {
-		if n.Others() {
-			return true
-		}
-	}
-	return false
-}
-
 func (h host) Channels(key string) []string {
 	return []string{protocol.WakeChannel + h.options.prefix + key}
 }
 func (h host) Heard(int) {}
-
-// Listen subscribes w to a channel of all nodes.
-func (h host) Listen(channel string, w subscription.Listener) {
-	for _, n := range h.board.Nodes {
-		n.Listen(channel, w)
-	}
-}
-
-// Unlisten ends that.
-func (h host) Unlisten(channel string, w subscription.Listener) {
-	for _, n := range h.board.Nodes {
-		n.Unlisten(channel, w)
-	}
-}
 
 // HolderOf returns the lock with a generated token, if it is held.
 func (h host) HolderOf(token string) waiting.Holder {
@@ -146,17 +118,6 @@ func (h host) HolderOf(token string) waiting.Holder {
 		return attempt{lock}
 	}
 	return nil
-}
-
-// Carries returns the locks that ctx works for. One that never ends outlives them.
-func (h host) Carries(ctx context.Context) (all []waiting.Holder) {
-	if ctx.Done() == nil {
-		return nil
-	}
-	for _, l := range h.carries(ctx) {
-		all = append(all, attempt{l})
-	}
-	return all
 }
 
 // GaveUp words the end of a wait.
@@ -175,15 +136,12 @@ func (h host) Deadlock(ring []waiting.Block) error {
 	return e
 }
 
-// Tries has room for those that are under way.
-func (h host) Tries() chan struct{} { return h.tries }
-
 // Try asks the nodes for the lock.
 func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 	r := *w.Call.(*request)
 	r.bound = new(clockdrift.Instant)
 	if r.heeds() || w.Stays {
-		h.addTicket(w, &r)
+		addTicket(w, &r)
 	}
 	if r.acquisition != nil {
 		r.acquisition.how = pathOf(w.How)
@@ -201,7 +159,7 @@ func (h host) Try(w *waiting.Waiter) (waiting.Attempt, error) {
 	}
 	found := lock.hold.Last().Found()
 	if err != nil {
-		h.learnClock(found.Clock)
+		h.site.Dates.Learn(found.Clock)
 	}
 	if w.Seen.Stays(&found, h.clock.Now(), h.options.timeout(r.ttl)) && errors.Is(err, ErrContended) {
 		err = failure(lock.hold.Last(), ErrTaken)

@@ -418,7 +418,7 @@ func TestNobodyBeginsToListenWhileCloseWaits(t *testing.T) {
 		for i := range 8 {
 			group.Go(func() {
 				<-start
-				host{locker}.Listen(strconv.Itoa(i), deaf{})
+				locker.board.Nodes[0].Listen(strconv.Itoa(i), deaf{})
 			})
 		}
 		group.Go(func() {
@@ -427,7 +427,7 @@ func TestNobodyBeginsToListenWhileCloseWaits(t *testing.T) {
 		})
 		close(start)
 		group.Wait()
-		if (host{locker}).Listen("late", deaf{}); locker.board.Nodes[0].Left().Listens {
+		if locker.board.Nodes[0].Listen("late", deaf{}); locker.board.Nodes[0].Left().Listens {
 			t.Fatal("somebody listens after Close")
 		}
 	}

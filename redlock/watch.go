@@ -38,7 +38,7 @@ func (l *Locker) Watch(ctx context.Context, key string) iter.Seq2[Holder, error]
 			return
 		}
 		w := &watcher{locker: l, key: key, gone: make(map[string]bool)}
-		watch := waiting.NewKeyWatch(host{l}, key, "", make(chan struct{}, 1))
+		watch := waiting.NewKeyWatch(&l.lines, key, "", make(chan struct{}, 1))
 		defer watch.End()
 		for goes := true; goes; {
 			watch.Arm() // before the reading: announcements meanwhile count

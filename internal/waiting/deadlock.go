@@ -13,20 +13,19 @@ type Block struct {
 	By  Holder
 }
 
-// works notes that w works for the locks of its context. ls.mu is held.
+// works notes that w works for the locks that it carries. ls.mu is held.
 func (ls *Lines) works(w *Waiter) {
-	w.carries = w.Host.Carries(w.Context)
-	if ls.workers == nil && len(w.carries) > 0 {
+	if ls.workers == nil && len(w.Carries) > 0 {
 		ls.workers = make(map[Holder][]*Waiter)
 	}
-	for _, lock := range w.carries {
+	for _, lock := range w.Carries {
 		ls.workers[lock] = append(ls.workers[lock], w)
 	}
 }
 
 // worksNoMore ends works. ls.mu is held.
 func (ls *Lines) worksNoMore(w *Waiter) {
-	for _, lock := range w.carries {
+	for _, lock := range w.Carries {
 		all := slices.DeleteFunc(ls.workers[lock], func(other *Waiter) bool { return other == w })
 		if ls.workers[lock] = all; len(all) == 0 {
 			delete(ls.workers, lock)
@@ -74,7 +73,7 @@ func (ls *Lines) verdictOn(w *Waiter) error {
 	ring, verdict := w.ring, w.verdict
 	ls.mu.Unlock()
 	if ring != nil {
-		return w.Host.Deadlock(ring)
+		return ls.Host.Deadlock(ring)
 	}
 	return verdict
 }

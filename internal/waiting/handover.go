@@ -37,12 +37,12 @@ func (r *Row) goesOn(now clockdrift.Instant) bool {
 func (ls *Lines) Next(key string, row Row) (next *Waiter, _ Row) {
 	ls.at(key, func(l *line) {
 		l.holder = nil
-		w, now := l.next(), l.first().Host.Now()
+		w, now := l.next(), ls.Clock.Now()
 		switch {
 		case w == nil:
 			l.first().missed = true
 		case !row.goesOn(now):
-			l.yields = now.Add(acquire.Yield(w.Host.Trip(), w.Host.Jitter))
+			l.yields = now.Add(acquire.Yield(ls.Trip(), ls.Jitter))
 			l.first().nudge()
 		case w.Fair && (w != l.first() || !l.watches.first()):
 			l.first().nudge() // the nodes tell whose turn it is, by the announcement of the release
@@ -69,7 +69,7 @@ func (l *line) next() *Waiter {
 
 // Yields reports whether it is other processes' turn, also for processes without a ticket.
 func (ls *Lines) Yields(key string) (yields bool) {
-	ls.at(key, func(l *line) { yields = l.yields > l.first().Host.Now() })
+	ls.at(key, func(l *line) { yields = l.yields > ls.Clock.Now() })
 	return yields
 }
 
@@ -77,7 +77,7 @@ func (ls *Lines) Yields(key string) (yields bool) {
 // there are none.
 func (ls *Lines) Hurry(key string) {
 	ls.at(key, func(l *line) {
-		if w := l.first(); l.yields != 0 && !w.Host.Others() {
+		if w := l.first(); l.yields != 0 && !ls.others() {
 			l.yields = 0
 			w.nudge()
 		}
@@ -171,7 +171,7 @@ func (ls *Lines) failed(w *Waiter, token string, err error) (all watches, at acq
 		w.state = parked // else a lock was promised since
 	}
 	w.withdraw()
-	holder := w.Host.HolderOf(token)
+	holder := ls.Host.HolderOf(token)
 	first, _ := ls.isFirst(w)
 	if l := w.line; l != nil {
 		if l.last = err; holder != nil && holder != l.holder {
@@ -183,11 +183,11 @@ func (ls *Lines) failed(w *Waiter, token string, err error) (all watches, at acq
 	if len(*w.watches) == 0 && w.covered == 0 && (holder == nil && !w.missed || w.Fair) {
 		news := make(chan struct{}, 1)
 		for _, key := range w.Keys {
-			*w.watches = append(*w.watches, NewKeyWatch(w.Host, key, w.Name, news))
+			*w.watches = append(*w.watches, NewKeyWatch(ls, key, w.Name, news))
 		}
 	}
 	if first {
 		w.watches.inLine(w.lineRank(), w.firstOnly(), w.Joins)
 	}
-	return *w.watches, acquire.Position{First: first, Local: holder != nil, Stays: w.Stays, Left: w.Ticket != nil, Ranked: w.Host.Rank(w) != 0, Stood: w.stood()}
+	return *w.watches, acquire.Position{First: first, Local: holder != nil, Stays: w.Stays, Left: w.Ticket != nil, Ranked: w.Rank() != 0, Stood: w.stood()}
 }

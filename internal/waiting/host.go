@@ -1,51 +1,77 @@
 package waiting
 
 import (
-	"context"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/acquire"
-	"github.com/quorumlock/quorumlock/internal/subscription"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// A Host is the Locker whose waiters wait.
-type Host interface {
-	Now() clockdrift.Instant
-	Jitter(bound time.Duration) time.Duration // a random time below the bound
-	Closing() <-chan struct{}
-	Size() (nodes, quorum int)
-	Trip() time.Duration // the nodes' distance
-	Others() bool        // another Locker listened when a release was last announced
-	KeepLines() bool     // all nodes keep lines, and announce their changes
+// A Site is what all waiters of a Locker have in common.
+type Site struct {
+	*node.Set
+	Closing <-chan struct{} // closed when the Locker is to be
+	Tries   chan struct{}   // holds one for each try of a waiter; has room for [MaxTries]
+	Dates   Dates
+}
 
+// others reports whether another Locker listened when a release was last announced.
+func (s *Site) others() bool { return slices.ContainsFunc(s.Nodes, (*node.Node).Others) }
+
+// Dates are moments by the nodes' clocks. All waits of a Locker are dated by one offset, which keeps their
+// order: the offset of the fastest reply.
+type Dates struct {
+	offset atomic.Int64 // of the nodes' clocks to ours, in microseconds; 0: not known
+}
+
+// maxWaitDrift is the greatest error of the nodes' time.
+const maxWaitDrift = time.Second
+
+// Learn notes how far the nodes' clocks are ahead of ours, in microseconds, as told with a refusal; 0: not
+// told.
+func (d *Dates) Learn(offset int64) {
+	known := d.offset.Load()
+	if offset != 0 && (known == 0 || offset > known || known-offset > maxWaitDrift.Microseconds()) {
+		d.offset.Store(offset)
+	}
+}
+
+// Of is a moment by the nodes' clocks, in microseconds; 0: the nodes have not told their time.
+func (d *Dates) Of(moment clockdrift.Instant) int64 {
+	offset := d.offset.Load()
+	if offset == 0 {
+		return 0
+	}
+	return int64(moment)/int64(time.Microsecond) + offset
+}
+
+// A Host is the Locker whose waiters wait, or a semaphore of the Locker.
+type Host interface {
 	// Channels are the channels on which nodes announce free keys, and last the channel of a shorter line.
 	Channels(key string) []string
-	Listen(channel string, w subscription.Listener)
-	Unlisten(channel string, w subscription.Listener)
-	Heard(channel int)            // a node has announced something on this channel
-	HolderOf(token string) Holder // a held lock of this Locker, or nil
+	// Heard tells that a node has announced something on the channel of this number.
+	Heard(channel int)
+	// HolderOf is a held lock of the Locker, or nil.
+	HolderOf(token string) Holder
 
-	// Carries returns the locks of this Locker that ctx works for.
-	Carries(ctx context.Context) []Holder
-	// Deadlock words a ring of waits: each part waits for the next, and the last for the first.
-	Deadlock(ring []Block) error
-	// GaveUp words the end of a wait: the last try's error, and the cause of the end; nil: an option.
-	GaveUp(last error, tries int, waited time.Duration, end error) error
-	// Tries has room for [MaxTries].
-	Tries() chan struct{}
 	// Try asks the nodes for the lock once. Without an attempt nothing was asked.
 	Try(w *Waiter) (Attempt, error)
 	// Await waits for the outcome of an attempt that was handed over.
 	Await(w *Waiter, a Attempt) error
-	// Rank is the rank of a waiter's ticket; 0: it has none, or the host does not know it yet.
-	Rank(w *Waiter) int64
-	// Behind reports whether a set's ticket is behind another's in their common lines.
-	Behind(w, other *Waiter) bool
-	NewTicket(w *Waiter) Ticket // for a ranked waiter; no node has the ticket yet
-	Leaves(was, next Ticket)    // takes was out of the lines, and in the same step puts next there, if not nil
 	// Outlook is the meaning of a failed try for waiters.
 	Outlook(err error) acquire.Outlook
+	// GaveUp words the end of a wait: the last try's error, and the cause of the end; nil: an option.
+	GaveUp(last error, tries int, waited time.Duration, end error) error
+	// Deadlock words a ring of waits: each part waits for the next, and the last for the first.
+	Deadlock(ring []Block) error
+
+	// NewTicket makes a ticket for a ranked waiter. No node has the ticket yet.
+	NewTicket(w *Waiter) Ticket
+	// Leaves takes was out of the lines, and in the same step puts next there, if not nil.
+	Leaves(was, next Ticket)
 }
 
 // A Holder is a lock of this Locker.

@@ -16,7 +16,7 @@ import (
 // the free nodes of the last try, make a quorum. With a ticket in the key's line, only nodes count where no
 // ticket is before it.
 type KeyWatch struct {
-	host     Host
+	lines    *Lines
 	channels []string // the last one tells that the ticket is first in line, to watches that listen to it
 	News     chan struct{}
 	also     atomic.Bool // listens to the last channel: see [KeyWatch.inLine]
@@ -38,18 +38,24 @@ type watchedNode struct {
 
 // NewKeyWatch starts a watch. Its news come by a channel with room for one. Name is the Locker's name in the
 // key's line.
-func NewKeyWatch(h Host, key, name string, news chan struct{}) *KeyWatch {
-	nodes, _ := h.Size()
-	channels := h.Channels(key)
+func NewKeyWatch(ls *Lines, key, name string, news chan struct{}) *KeyWatch {
+	channels := ls.Host.Channels(key)
 	channels = append(channels, channels[len(channels)-1]+" "+name)
-	w := &KeyWatch{host: h, channels: channels, News: news, nodes: make([]watchedNode, nodes)}
+	w := &KeyWatch{lines: ls, channels: channels, News: news, nodes: make([]watchedNode, len(ls.Nodes))}
 	for i := range w.nodes {
 		w.nodes[i].hears = make([]bool, len(channels))
 	}
 	for i := range channels[1:] {
-		h.Listen(channels[i], ear{w, i})
+		w.listen(i)
 	}
 	return w
+}
+
+// listen begins to hear a channel at all nodes.
+func (w *KeyWatch) listen(channel int) {
+	for _, n := range w.lines.Nodes {
+		n.Listen(w.channels[channel], ear{w, channel})
+	}
 }
 
 // line is the last channel.
@@ -58,8 +64,8 @@ func (w *KeyWatch) line() int { return len(w.channels) - 1 }
 // End gives up the watch.
 func (w *KeyWatch) End() {
 	for i, channel := range w.channels {
-		if i < w.line() || w.also.Load() {
-			w.host.Unlisten(channel, ear{w, i})
+		for _, n := range w.lines.Nodes {
+			n.Unlisten(channel, ear{w, i})
 		}
 	}
 }
@@ -117,7 +123,7 @@ func (w *KeyWatch) first() bool {
 // more. Calls come one after another.
 func (w *KeyWatch) inLine(rank int64, turns, reads bool) {
 	if rank != 0 && w.also.CompareAndSwap(false, true) {
-		w.host.Listen(w.channels[w.line()], ear{w, w.line()})
+		w.listen(w.line())
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,8 +162,7 @@ func (w *KeyWatch) quorum(is func(watchedNode) bool) bool {
 			count++
 		}
 	}
-	_, quorum := w.host.Size()
-	return count >= quorum
+	return count >= w.lines.Quorum
 }
 
 // quorate reports whether an announcement would arrive.
@@ -174,7 +179,7 @@ func (e ear) OnMessage(node int, payload string) {
 	text, what, _ := strings.Cut(payload, " ")
 	rank, err := strconv.ParseFloat(text, 64)
 	if e.channel < e.line() {
-		e.host.Heard(e.channel)
+		e.lines.Host.Heard(e.channel)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -4,29 +4,46 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/quorumlock/quorumlock/clockdrift"
+	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/acquire"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/protocol"
-	"github.com/quorumlock/quorumlock/internal/subscription"
 )
 
-// A quietHost has five nodes, at which nothing is announced but by the test.
-type quietHost struct {
-	Host
-	listens *[]string // to what
+// A quietHost has no locks, and its waiters leave no tickets.
+type quietHost struct{ Host }
+
+func (quietHost) HolderOf(string) Holder       { return nil }
+func (quietHost) Channels(key string) []string { return []string{key} }
+func (quietHost) Heard(int)                    {}
+func (quietHost) NewTicket(*Waiter) Ticket     { return nil }
+
+// newLines returns the lines of a Locker with five nodes, at which nothing is announced but by the test.
+func newLines(h Host) *Lines {
+	c := node.Config{Clock: clockdrift.New(), Quorum: 3, Go: func(func()) bool { return false }, Jitter: func(time.Duration) time.Duration { return 0 }}
+	return &Lines{Site: &Site{Set: node.NewSet(c, slices.Repeat([]driver.Node{{Driver: mute{}}}, 5))}, Host: h}
 }
 
-func (quietHost) Size() (nodes, quorum int)                    { return 5, 3 }
-func (quietHost) HolderOf(string) Holder                       { return nil }
-func (quietHost) Channels(key string) []string                 { return []string{key} }
-func (quietHost) Now() clockdrift.Instant                      { return 0 }
-func (quietHost) Heard(int)                                    {}
-func (h quietHost) Listen(key string, _ subscription.Listener) { *h.listens = append(*h.listens, key) }
-func (quietHost) Unlisten(string, subscription.Listener)       {}
+// A mute node is never subscribed to.
+type mute struct{ driver.Driver }
+
+func (mute) Subscribe(context.Context, func(driver.Notice)) (driver.Subscription, error) {
+	panic("subscribed")
+}
+
+// newWatch returns a watch of a key, in new lines.
+func newWatch() *KeyWatch {
+	return NewKeyWatch(newLines(quietHost{}), "k", "me", make(chan struct{}, 1))
+}
+
+// listens is to how many channels of a node anybody of a Locker listens.
+func (s *Site) listens() int { return s.Nodes[0].Left().Channels }
 
 func TestAWatchTellsTheTurnAtItsPresentPlaceAlone(t *testing.T) {
-	w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
+	w := newWatch()
 	turn := ear{w, w.line()}
 	w.inLine(10, true, false)
 	for _, step := range []struct {
@@ -66,16 +83,15 @@ func TestAWatchTellsTheTurnAtItsPresentPlaceAlone(t *testing.T) {
 }
 
 func TestAWatchListensToTheLineOnceSomebodyStandsThere(t *testing.T) {
-	h := quietHost{listens: new([]string)}
-	w := NewKeyWatch(h, "k", "me", make(chan struct{}, 1))
+	w := newWatch()
 	for _, step := range []struct {
 		place int64
 		turns bool
-		want  []string
-	}{{0, true, []string{"k"}}, {10, false, []string{"k", "k me"}}, {20, true, []string{"k", "k me"}}, {0, true, []string{"k", "k me"}}} {
+		want  int
+	}{{0, true, 1}, {10, false, 2}, {20, true, 2}, {0, true, 2}} {
 		w.inLine(step.place, step.turns, false)
-		if !slices.Equal(*h.listens, step.want) {
-			t.Errorf("at place %d it listens to %q, want %q", step.place, *h.listens, step.want)
+		if listens := w.lines.listens(); listens != step.want {
+			t.Errorf("at place %d it listens to %d channels, want %d", step.place, listens, step.want)
 		}
 		for node := range 3 {
 			ear{w, 0}.OnMessage(node, "")
@@ -111,19 +127,12 @@ func TestAWatchListensToTheLineOnceSomebodyStandsThere(t *testing.T) {
 	}
 }
 
-// A placeless host's waiters stand nowhere.
-type placeless struct{ quietHost }
-
-func (placeless) Carries(context.Context) []Holder { return nil }
-func (placeless) Rank(*Waiter) int64               { return 0 }
-func (placeless) NewTicket(*Waiter) Ticket         { return nil }
-
 func TestThatReadersShareTheKeyIsNoNewsForAWriterInLine(t *testing.T) {
 	for _, test := range []struct {
 		place       int64
 		reads, news bool
 	}{{10, false, false}, {0, false, true}, {10, true, true}} {
-		w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
+		w := newWatch()
 		w.inLine(test.place, false, test.reads)
 		for node := range 3 {
 			ear{w, 0}.OnMessage(node, protocol.SharedNow)
@@ -134,17 +143,16 @@ func TestThatReadersShareTheKeyIsNoNewsForAWriterInLine(t *testing.T) {
 	}
 }
 
-// A placed host's waiters stand in line.
-type placed struct{ placeless }
+// A placed host's waiters have tickets.
+type placed struct{ quietHost }
 
-func (placed) Rank(*Waiter) int64       { return 10 }
 func (placed) NewTicket(*Waiter) Ticket { return &paper{maybe: true} }
 
 func TestAWatchThatAReaderBeganTellsThoseWhoTakeTurns(t *testing.T) {
-	var lines Lines
-	h := placed{placeless{quietHost{listens: new([]string)}}}
+	lines := newLines(placed{})
 	fails := func(o acquire.Manner) *Waiter {
-		w := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), Waiting: acquire.Waiting{Manner: o}, nudged: make(chan struct{}, 1)}
+		w := &Waiter{Lines: lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), Waiting: acquire.Waiting{Manner: o}, nudged: make(chan struct{}, 1)}
+		w.rank.Store(10)
 		lines.join(w)
 		lines.failed(w, "", nil)
 		return w
@@ -153,24 +161,19 @@ func TestAWatchThatAReaderBeganTellsThoseWhoTakeTurns(t *testing.T) {
 	turns := fails(acquire.Manner{Name: "me", Fair: true})
 	lines.leave(reader, nil)
 	lines.failed(turns, "", nil)
-	if want := []string{"k", "k me"}; !slices.Equal(*h.listens, want) {
-		t.Errorf("the process listens to %q, want %q", *h.listens, want)
+	if listens := lines.listens(); listens != 2 {
+		t.Errorf("the process listens to %d channels, want the key's and its own in the key's line", listens)
 	}
 }
 
-// A keeping host's nodes keep lines, or do not.
-type keeping struct {
-	placed
-	lines bool
-}
-
-func (k keeping) KeepLines() bool { return k.lines }
-
 func TestWhoStandsForAPlainLockTriesWhereItIsFirst(t *testing.T) {
 	for _, keeps := range []bool{true, false} {
-		var lines Lines
-		h := keeping{placed{placeless{quietHost{listens: new([]string)}}}, keeps}
-		w := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), Waiting: acquire.Waiting{Manner: acquire.Manner{Name: "me", Ages: true}, Crowded: true}, nudged: make(chan struct{}, 1)}
+		lines := newLines(placed{})
+		if !keeps {
+			lines.Nodes[0].OnNews(protocol.News{Lineless: true})
+		}
+		w := &Waiter{Lines: lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), Waiting: acquire.Waiting{Manner: acquire.Manner{Name: "me", Ages: true}, Crowded: true}, nudged: make(chan struct{}, 1)}
+		w.rank.Store(10)
 		lines.join(w)
 		lines.look(w)
 		lines.failed(w, "", nil)
@@ -192,7 +195,7 @@ func TestWhoStandsForAPlainLockTriesWhereItIsFirst(t *testing.T) {
 
 // Two nodes announce the key before a try, which is decided without them, and a third one after it.
 func TestAnAnnouncementOutlivesATryThatTheNodeHasNotHeardOf(t *testing.T) {
-	w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
+	w := newWatch()
 	announce := func(node int) { ear{w, 0}.OnMessage(node, "") }
 	announce(2)
 	announce(3)
@@ -211,7 +214,7 @@ func TestAnAnnouncementOutlivesATryThatTheNodeHasNotHeardOf(t *testing.T) {
 // What two nodes announced before a try makes no key free at a quorum together with the one that the try found free:
 // that would be no news of the try, and hide the next announcement.
 func TestWhatWasAnnouncedBeforeATryIsNoNewsOfItAndHidesNone(t *testing.T) {
-	w := NewKeyWatch(quietHost{listens: new([]string)}, "k", "me", make(chan struct{}, 1))
+	w := newWatch()
 	announce := func(node int) { ear{w, 0}.OnMessage(node, "") }
 	announce(3)
 	announce(4)

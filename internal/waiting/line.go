@@ -31,8 +31,11 @@ type line struct {
 
 func (l *line) first() *Waiter { return l.waiters.Front().Value.(*Waiter) }
 
-// Lines are the lines of a Locker.
+// Lines are the lines for keys of a Locker, or for a semaphore.
 type Lines struct {
+	*Site
+	Host Host
+
 	mu    sync.Mutex // also guards the lines
 	byKey map[string]*line
 	// workers are the waiters that work for a lock: see [Lines.works].
@@ -196,7 +199,7 @@ func (ls *Lines) look(w *Waiter) (wait time.Duration, news <-chan struct{}, firs
 		}
 		return wait, news, false
 	}
-	now := w.Host.Now()
+	now := w.Lines.Clock.Now()
 	w.First(now)
 	var yields clockdrift.Instant
 	var holder Holder
@@ -213,7 +216,7 @@ func (ls *Lines) look(w *Waiter) (wait time.Duration, news <-chan struct{}, firs
 		switch left := holder.Left(); {
 		case left <= 0:
 			w.line.holder = nil
-			wait = max(w.Host.Trip(), w.Due.Sub(now)) // its release may be about to leave
+			wait = max(w.Lines.Trip(), w.Due.Sub(now)) // its release may be about to leave
 		case w.Fair || w.stood():
 			wait = min(left, w.Due.Sub(now)) // the ticket has to be kept alive
 		default:

@@ -1,7 +1,6 @@
 package waiting
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -17,25 +16,19 @@ type lockStub struct {
 func (l *lockStub) Left() time.Duration { *l.looks++; return time.Hour }
 func (l *lockStub) Joins() bool         { return l.joins }
 
-type carriedLocks struct{}
-
 // A lineHost is a Locker whose locks are those by the name of their tokens.
 type lineHost struct {
-	placeless
+	quietHost
 	locks map[string]Holder
 }
 
 func (h lineHost) HolderOf(token string) Holder { return h.locks[token] }
-func (lineHost) Carries(ctx context.Context) []Holder {
-	locks, _ := ctx.Value(carriedLocks{}).([]Holder)
-	return locks
-}
 
 // joins puts a waiter for key into its line, that works for the locks.
-func joins(t *testing.T, lines *Lines, h Host, key string, reads bool, works ...Holder) *Waiter {
+func joins(t *testing.T, lines *Lines, key string, reads bool, works ...Holder) *Waiter {
 	t.Helper()
 	w := &Waiter{
-		Host: h, Lines: lines, Key: key, Keys: []string{key}, Waiting: acquire.Waiting{Manner: acquire.Manner{Joins: reads}}, Context: context.WithValue(t.Context(), carriedLocks{}, works),
+		Lines: lines, Key: key, Keys: []string{key}, Waiting: acquire.Waiting{Manner: acquire.Manner{Joins: reads}}, Context: t.Context(), Carries: works,
 		nudged: make(chan struct{}, 1),
 	}
 	lines.join(w)
@@ -44,17 +37,17 @@ func joins(t *testing.T, lines *Lines, h Host, key string, reads bool, works ...
 
 func TestAWaitLooksAtWhatIsBehindItsHolderAlone(t *testing.T) {
 	const waiters = 1000
-	var lines Lines
 	looks := 0
 	lock := func() Holder { return &lockStub{looks: &looks} }
 	holder, elsewhere := lock(), lock()
-	h := lineHost{placeless{quietHost{listens: new([]string)}}, map[string]Holder{"holder's": holder, "elsewhere": elsewhere}}
-	lines.failed(joins(t, &lines, h, "elsewhere", false, holder), "elsewhere", nil) // so there is something behind the holder
-	first := joins(t, &lines, h, "k", false, lock())
+	locks := map[string]Holder{"holder's": holder, "elsewhere": elsewhere}
+	lines := newLines(lineHost{locks: locks})
+	lines.failed(joins(t, lines, "elsewhere", false, holder), "elsewhere", nil) // so there is something behind the holder
+	first := joins(t, lines, "k", false, lock())
 	lines.failed(first, "holder's", nil)
 	owns := []Holder{lock()}
 	for i := range waiters {
-		joins(t, &lines, h, "k", false, owns[i])
+		joins(t, lines, "k", false, owns[i])
 		owns = append(owns, lock())
 		lines.failed(first, "holder's", nil)
 	}
@@ -62,8 +55,8 @@ func TestAWaitLooksAtWhatIsBehindItsHolderAlone(t *testing.T) {
 		t.Errorf("while %d joined a line, each under a lock of its own, locks were looked at %d times, want a few for each", waiters, looks)
 	}
 	// The holder's work comes to wait for the one before the last in line.
-	closes := joins(t, &lines, h, "theirs", false, holder)
-	h.locks["theirs"] = owns[waiters-1]
+	closes := joins(t, lines, "theirs", false, holder)
+	locks["theirs"] = owns[waiters-1]
 	lines.failed(closes, "theirs", nil)
 	if len(closes.ring) != 2 || closes.ring[0] != (Block{"theirs", owns[waiters-1]}) || closes.ring[1] != (Block{"k", holder}) {
 		t.Errorf("the ring of two is %v", closes.ring)
@@ -81,10 +74,9 @@ func called(lines *Lines, w *Waiter) (is bool) {
 // Whoever of them gets the key calls those that have come since, and no others.
 func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) {
 	const waiters = 1000
-	var lines Lines
-	h := lineHost{placeless: placeless{quietHost{listens: new([]string)}}}
+	lines := newLines(quietHost{})
 	lock := &lockStub{joins: true, looks: new(int)}
-	waits := func(reads bool) *Waiter { return joins(t, &lines, h, "k", reads) }
+	waits := func(reads bool) *Waiter { return joins(t, lines, "k", reads) }
 	first, readers, calls := waits(true), []*Waiter(nil), 0
 	for range waiters {
 		readers = append(readers, waits(true))
@@ -93,7 +85,7 @@ func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) 
 	var late *Waiter
 	for i, r := range readers {
 		for _, other := range readers[i:] {
-			if called(&lines, other) {
+			if called(lines, other) {
 				calls++
 			}
 		}
@@ -101,7 +93,7 @@ func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) 
 			late = waits(true)
 		}
 		lines.leave(r, lock)
-		if i == waiters/2 && !called(&lines, late) {
+		if i == waiters/2 && !called(lines, late) {
 			t.Error("a reader that has come behind those who were called is not called")
 		}
 	}
@@ -111,54 +103,48 @@ func TestOfReadersEachIsCalledOnceWhileOneAfterTheOtherGetsTheKey(t *testing.T) 
 	writer, behind := waits(false), waits(true)
 	lines.failed(late, "", nil) // so it has to wait for its turn, or for a hand-over
 	lines.leave(late, lock)
-	if called(&lines, behind) {
+	if called(lines, behind) {
 		t.Error("a reader behind a writer is called")
 	}
 	lines.leave(writer, nil)
 	next, last := waits(true), waits(true)
 	lines.leave(behind, lock)
-	if !called(&lines, next) || !called(&lines, last) {
+	if !called(lines, next) || !called(lines, last) {
 		t.Error("two readers behind the first of a new phase are not both called")
 	}
 	lines.failed(next, "", nil) // refused, as is the last one: they wait for the next phase
 	lines.failed(last, "", nil)
 	lines.leave(next, lock)
-	if !called(&lines, last) {
+	if !called(lines, last) {
 		t.Error("who was refused in the phase before is not called in the next")
 	}
 	asked, other := waits(true), waits(true)
 	lines.leave(last, lock)
-	if !called(&lines, asked) || !called(&lines, other) {
+	if !called(lines, asked) || !called(lines, other) {
 		t.Error("two readers behind one that has got the key are not both called")
 	}
-	urgent := &Waiter{Host: h, Lines: &lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), RankedFrom: -1, Waiting: acquire.Waiting{Manner: acquire.Manner{Fair: true}}}
+	urgent := &Waiter{Lines: lines, Key: "k", Keys: []string{"k"}, Context: t.Context(), RankedFrom: -1, Waiting: acquire.Waiting{Manner: acquire.Manner{Fair: true}}}
 	lines.join(urgent)
 	over := waits(true)
 	lines.leave(asked, lock)
-	if called(&lines, over) {
+	if called(lines, over) {
 		t.Error("a reader is called over a writer that has come in between, with a priority")
 	}
 }
 
 // Sets come to the lines in another order than their waits began in now and then.
 func TestSetsWaitInTheOrderOfTheirTickets(t *testing.T) {
-	var lines Lines
+	lines := newLines(quietHost{})
 	joins := func(place int64) *Waiter {
-		w := &Waiter{Host: tickets{}, Lines: &lines, Keys: []string{"a", "b"}, Context: t.Context(), Waiting: acquire.Waiting{Manner: acquire.Manner{Wants: 2, Most: 128}}, nudged: make(chan struct{}, 1)}
-		w.NodeRank.Store(place)
+		w := &Waiter{Lines: lines, Keys: []string{"a", "b"}, Context: t.Context(), Waiting: acquire.Waiting{Manner: acquire.Manner{Wants: 2, Most: 128}}, nudged: make(chan struct{}, 1)}
+		w.rank.Store(place)
 		lines.join(w)
 		return w
 	}
 	second, third, first := joins(20), joins(30), joins(10)
 	for _, w := range []*Waiter{first, second, third} {
 		if is, _ := lines.isFirst(w); is != (w == first) {
-			t.Errorf("who has the ticket of the time %d is first: %v", w.NodeRank.Load(), is)
+			t.Errorf("who has the ticket of the time %d is first: %v", w.rank.Load(), is)
 		}
 	}
 }
-
-// A tickets host's sets have tickets, of which none rests.
-type tickets struct{ placeless }
-
-func (tickets) Rank(w *Waiter) int64         { return w.NodeRank.Load() }
-func (tickets) Behind(w, other *Waiter) bool { return w.NodeRank.Load() > other.NodeRank.Load() }

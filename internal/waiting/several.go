@@ -33,7 +33,7 @@ type set struct {
 // for a set whose ticket is behind its own, or each would be in the other's way at the nodes.
 func (l *line) enterSet(w *Waiter) {
 	at := len(l.sets)
-	for at > 0 && w.Host.Behind(l.sets[at-1].Waiter, w) {
+	for at > 0 && l.sets[at-1].behind(w) {
 		at--
 	}
 	l.sets = slices.Insert(l.sets, at, set{Waiter: w})
@@ -112,7 +112,7 @@ func (ls *Lines) isFirst(w *Waiter) (first bool, wait time.Duration) {
 			return false, until
 		}
 	}
-	if calm := w.Calm.Sub(w.Host.Now()); behind && calm > 0 {
+	if calm := w.Calm.Sub(w.Lines.Clock.Now()); behind && calm > 0 {
 		return false, calm
 	}
 	return true, 0
@@ -149,5 +149,5 @@ func (ls *Lines) inTheWay(keys, held []string, most int, w *Waiter) iter.Seq[*Wa
 // rests reports whether the set w is in nobody's way for now, or else for how long it is. A set rests when
 // its ticket does: see line.lua.
 func (w *Waiter) rests(before *Waiter) (rests bool, until time.Duration) {
-	return acquire.Rests(w.Host.Rank(w), w.Host.Now().Sub(w.Began), before.Host.Rank(before))
+	return acquire.Rests(w.Rank(), w.Lines.Clock.Now().Sub(w.Began), before.Rank())
 }

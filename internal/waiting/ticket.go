@@ -1,5 +1,36 @@
 package waiting
 
+import "github.com/quorumlock/quorumlock/internal/protocol"
+
+// Rank is the rank of the waiter's ticket, the same for all its tries: when the waiter came, in microseconds
+// of the nodes' clocks; 0: the nodes have not told their time.
+func (w *Waiter) Rank() int64 {
+	if w.rank.Load() == 0 {
+		w.rank.CompareAndSwap(0, w.Lines.Dates.Of(w.RankedFrom))
+	}
+	return w.rank.Load()
+}
+
+// Ranked is the waiter's ticket in the lines of its keys.
+func (w *Waiter) Ranked() protocol.Ticket {
+	ticket := w.Base
+	ticket.Rank = w.Rank()
+	return ticket
+}
+
+// behind reports whether a set's ticket is behind another set's in the lines of both: see line.lua. Before
+// the nodes have told their time, the later set is behind.
+func (w *Waiter) behind(other *Waiter) bool {
+	own, others := w.Ranked(), other.Ranked()
+	switch {
+	case own.Rank == 0 || others.Rank == 0:
+		return w.Began > other.Began
+	case own.Rank != others.Rank:
+		return own.Rank > others.Rank
+	}
+	return own.String() > others.String()
+}
+
 // A Ticket is left by tries in the lines of their keys at the nodes. A node has one ticket of a name.
 type Ticket interface {
 	Name() string
@@ -22,16 +53,16 @@ func (s *standing) goesTo(w *Waiter) {
 		return
 	}
 	if w != nil {
-		s.ticket = w.Host.NewTicket(w)
+		s.ticket = w.Lines.Host.NewTicket(w)
 	}
 	switch {
 	case was.of == nil:
 	case w == nil:
-		was.of.Host.Leaves(was.ticket, nil)
+		was.of.Lines.Host.Leaves(was.ticket, nil)
 	case s.ticket.Name() == was.ticket.Name():
 		s.ticket = was.ticket
 	default:
-		was.of.Host.Leaves(was.ticket, s.ticket)
+		was.of.Lines.Host.Leaves(was.ticket, s.ticket)
 	}
 }
 
@@ -51,7 +82,7 @@ func (l *line) settle() {
 	default:
 		rank := int64(0)
 		if first.Fair {
-			rank = first.Host.Rank(first)
+			rank = first.Rank()
 		}
 		l.watches.inLine(rank, true, first.Joins) // the nodes' messages were about another rank
 		if rank == 0 {
@@ -64,7 +95,7 @@ func (l *line) settle() {
 // stand decides whether the next try of w leaves its ticket: then w has the standing. Lines.mu is held.
 func (w *Waiter) stand() {
 	w.Ticket = nil
-	if w.Stays = w.stands(); w.Stays && w.Host.Rank(w) != 0 {
+	if w.Stays = w.stands(); w.Stays && w.Rank() != 0 {
 		w.standing.goesTo(w)
 		w.Ticket = w.standing.ticket
 	}
@@ -76,6 +107,6 @@ func (w *Waiter) stood() bool { return w.standing.of == w && w.standing.ticket.T
 // withdraw takes away the ticket that a try of w has left after w was displaced. Lines.mu is held.
 func (w *Waiter) withdraw() {
 	if w.Ticket != nil && (w.standing.of == nil || w.Ticket != w.standing.ticket) {
-		w.Host.Leaves(w.Ticket, nil)
+		w.Lines.Host.Leaves(w.Ticket, nil)
 	}
 }

@@ -27,15 +27,12 @@ func (p *paper) put(rank int64) { p.node[p.name], p.maybe = rank, true }
 
 // An office is a host with such a node.
 type office struct {
-	placeless
+	quietHost
 	node map[string]int64
 }
 
-func (office) Now() clockdrift.Instant { return clockdrift.Instant(time.Hour) }
-func (office) KeepLines() bool         { return true }
-func (office) Rank(w *Waiter) int64    { return w.NodeRank.Load() }
 func (o office) NewTicket(w *Waiter) Ticket {
-	return &paper{node: o.node, name: w.Key, rank: w.NodeRank.Load()}
+	return &paper{node: o.node, name: w.Key, rank: w.Rank()}
 }
 
 func (o office) Leaves(was, next Ticket) {
@@ -81,7 +78,7 @@ func (v *visitor) does(lines *Lines, step int) {
 		}
 	case v.phase == tries:
 		if v.phase = asks; v.Ticket != nil {
-			v.Ticket.(*paper).put(v.NodeRank.Load())
+			v.Ticket.(*paper).put(v.Rank())
 		}
 	default:
 		lines.failed(v.Waiter, "", nil)
@@ -92,18 +89,17 @@ func (v *visitor) does(lines *Lines, step int) {
 // This explorer searches every order in which waiters of one Locker come, try, are refused, served or give up, with the
 // production Lines: a node has no ticket but of the waiter that has the line's standing, or of one that is trying.
 func TestNoOrderOfWaitersLeavesATicketOfNobody(t *testing.T) {
-	old := clockdrift.Instant(time.Hour).Add(-acquire.Age)
 	kinds := map[string]struct {
 		ticket string
 		rank   int64
-		began  clockdrift.Instant
+		waited time.Duration
 		manner acquire.Manner
 	}{
-		"fair":   {"x0", 20, 20, acquire.Manner{Name: "n", Fair: true}},
-		"later":  {"x0", 30, 30, acquire.Manner{Name: "n", Fair: true}},
-		"urgent": {"x5", 10, 10, acquire.Manner{Name: "n", Fair: true}},
-		"plain":  {"x0", 40, old, acquire.Manner{Name: "n", Ages: true}},
-		"reader": {"r0", 50, 50, acquire.Manner{Name: "n", Joins: true}},
+		"fair":   {"x0", 20, 0, acquire.Manner{Name: "n", Fair: true}},
+		"later":  {"x0", 30, 0, acquire.Manner{Name: "n", Fair: true}},
+		"urgent": {"x5", 10, 0, acquire.Manner{Name: "n", Fair: true}},
+		"plain":  {"x0", 40, acquire.Age, acquire.Manner{Name: "n", Ages: true}},
+		"reader": {"r0", 50, 0, acquire.Manner{Name: "n", Joins: true}},
 	}
 	for party, states := range map[string]int{
 		"fair later urgent": 1020, "plain fair urgent": 1013, "reader fair urgent": 658, "reader reader later": 404, "plain plain urgent": 666,
@@ -112,18 +108,18 @@ func TestNoOrderOfWaitersLeavesATicketOfNobody(t *testing.T) {
 		for len(histories) > 0 {
 			history := histories[0]
 			histories = histories[1:]
-			var lines Lines
-			host := office{placeless{quietHost{listens: new([]string)}}, map[string]int64{}}
+			host := office{node: map[string]int64{}}
+			lines := newLines(host)
 			var all []*visitor
 			for _, name := range strings.Fields(party) {
 				k := kinds[name]
-				all = append(all, &visitor{Waiter: &Waiter{Host: host, Lines: &lines, Context: t.Context(), Key: k.ticket, Keys: []string{"k"}, Waiting: acquire.Waiting{Manner: k.manner, Began: k.began}, RankedFrom: k.began, nudged: make(chan struct{}, 1)}})
-				all[len(all)-1].NodeRank.Store(k.rank)
+				all = append(all, &visitor{Waiter: &Waiter{Lines: lines, Context: t.Context(), Key: k.ticket, Keys: []string{"k"}, Waiting: acquire.Waiting{Manner: k.manner, Began: clockdrift.Instant(0).Add(-k.waited)}, RankedFrom: clockdrift.Instant(k.rank), nudged: make(chan struct{}, 1)}})
+				all[len(all)-1].rank.Store(k.rank)
 			}
 			l, had := new(line), false
 			for _, step := range history {
 				had = l.standing.of != nil && host.node[l.standing.ticket.Name()] != 0
-				all[step%8].does(&lines, int(step/8))
+				all[step%8].does(lines, int(step/8))
 				if l = lines.byKey["k"]; l == nil {
 					l = new(line)
 				}
@@ -131,7 +127,7 @@ func TestNoOrderOfWaitersLeavesATicketOfNobody(t *testing.T) {
 			wrong := func(what string) { t.Helper(); t.Fatalf("%s: %s after %q", party, what, history) }
 			state, owners := fmt.Sprint(slices.Sorted(maps.Keys(host.node))), map[string]bool{}
 			for e := l.waiters.Front(); e != nil; e = e.Next() {
-				state += fmt.Sprint(e.Value.(*Waiter).NodeRank.Load(), len(l.watches) > 0 && l.watches[0].rank != 0)
+				state += fmt.Sprint(e.Value.(*Waiter).Rank(), len(l.watches) > 0 && l.watches[0].rank != 0)
 			}
 			for i, v := range all {
 				first, has := l.waiters.Len() > 0 && l.first() == v.Waiter, l.standing.of == v.Waiter
@@ -145,7 +141,7 @@ func TestNoOrderOfWaitersLeavesATicketOfNobody(t *testing.T) {
 					wrong("a node has a ticket of nobody")
 				}
 			}
-			if of := l.standing.of; of != nil && len(l.watches) > 0 && l.watches[0].rank != 0 && l.watches[0].rank != of.NodeRank.Load() {
+			if of := l.standing.of; of != nil && len(l.watches) > 0 && l.watches[0].rank != 0 && l.watches[0].rank != of.Rank() {
 				wrong("what is heard is about the rank of another one")
 			}
 			if seen[state] {

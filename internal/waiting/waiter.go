@@ -12,23 +12,23 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 	"github.com/quorumlock/quorumlock/internal/acquire"
 	"github.com/quorumlock/quorumlock/internal/fault"
+	"github.com/quorumlock/quorumlock/internal/protocol"
 )
 
 // A Waiter is an acquire that has to wait. A waiter for several keys or permits is a set: it holds none of
 // them meanwhile.
 type Waiter struct {
-	Host       Host
 	Lines      *Lines
 	Context    context.Context    //nolint:containedctx // it is one call
 	Key        string             // in errors
 	Keys       []string           // the lines of the waiter, in order
 	Held       []string           // the caller's keys, in order: a set goes before waiters for one of them
+	Carries    []Holder           // the locks that the waiter works for
 	RankedFrom clockdrift.Instant // the beginning without a priority
+	Base       protocol.Ticket    // its ticket, but for the rank
 	Call       any                // for the host's attempts
 	How        How                // the way to the last try
 	Seen       acquire.Sighting   // by its tries
-	NodeRank   atomic.Int64       // its rank in the keys' lines, in microseconds of the nodes' clocks; 0: not known yet
-	Number     int64              // of the wait of a set
 	Ticket     Ticket             // for the next try to leave; nil: none
 
 	gift   chan Attempt  // a promised hand-over under way, or nil if the promise came to nothing
@@ -36,15 +36,15 @@ type Waiter struct {
 
 	// Its own.
 	acquire.Waiting
-	last  error // the last decided try's
-	Stays bool  // the next try leaves a ticket, if the waiter has a rank
+	rank  atomic.Int64 // see [Waiter.Rank]
+	last  error        // the last decided try's
+	Stays bool         // the next try leaves a ticket, if the waiter has a rank
 
 	// Guarded by Lines.mu.
 	line     *line // of the key that is wanted alone; nil: the waiter is a set
 	element  *list.Element
 	watches  *watches  // of its keys
 	standing *standing // at the nodes: the line's, or the set's own
-	carries  []Holder  // the locks that the waiter works for
 	ring     []Block   // the deadlock for which the waiter is to give up
 	verdict  error     // the same, where other Lockers are part of the ring
 	covered  int       // by this number of the sets right before, over all lines
@@ -86,7 +86,7 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 	if failed != nil {
 		w.plan(failed)
 	}
-	bound := time.NewTimer(w.Left(w.Host.Now()))
+	bound := time.NewTimer(w.Left(w.Lines.Clock.Now()))
 	defer bound.Stop()
 	alarm := time.NewTimer(math.MaxInt64)
 	defer alarm.Stop()
@@ -96,11 +96,11 @@ func (w *Waiter) Wait(failed Attempt) (lock Attempt, err error) {
 			return nil, err
 		}
 		if attempt == nil {
-			attempt, err = w.Host.Try(w)
-			<-w.Host.Tries()
+			attempt, err = w.Lines.Host.Try(w)
+			<-w.Lines.Tries
 		} else {
 			w.How = HandedOver
-			err = w.Host.Await(w, attempt)
+			err = w.Lines.Host.Await(w, attempt)
 		}
 		if err == nil {
 			return attempt, nil
@@ -125,7 +125,7 @@ func (w *Waiter) await(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 		wait, news, first := w.Lines.look(w)
 		var tries chan<- struct{}
 		if wait <= 0 {
-			tries, wait = w.Host.Tries(), math.MaxInt64
+			tries, wait = w.Lines.Tries, math.MaxInt64
 		}
 		alarm.Reset(wait)
 		select {
@@ -143,7 +143,7 @@ func (w *Waiter) await(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 				return w.stop(end)
 			}
 			if w.How = Woken; !first && w.IsSet() {
-				w.Due = w.Host.Now().Add(acquire.TicketPeriod) // the nodes tell whose turn it is there
+				w.Due = w.Lines.Clock.Now().Add(acquire.TicketPeriod) // the nodes tell whose turn it is there
 			}
 		case <-alarm.C:
 			if w.How = Polled; !first {
@@ -153,7 +153,7 @@ func (w *Waiter) await(alarm *time.Timer, bound <-chan time.Time) (Attempt, erro
 			return w.stop(nil)
 		case <-w.Context.Done():
 			return w.stop(fault.EndOf(w.Context))
-		case <-w.Host.Closing():
+		case <-w.Lines.Closing:
 			return w.stop(fault.ErrClosed)
 		}
 	}
@@ -177,7 +177,7 @@ func (w *Waiter) Over(err error) bool {
 		return true
 	}
 	w.last = err
-	return w.Waiting.Over(w.Host.Outlook(err), w.Host.Now())
+	return w.Waiting.Over(w.Lines.Host.Outlook(err), w.Lines.Clock.Now())
 }
 
 // GiveUp words the end of the waiting by a try.
@@ -198,30 +198,30 @@ func (w *Waiter) GiveUp(err error) error {
 
 // gaveUp words the end of the waiting.
 func (w *Waiter) gaveUp(last, end error) error {
-	return w.Host.GaveUp(last, w.Tries, w.Host.Now().Sub(w.Began), end)
+	return w.Lines.Host.GaveUp(last, w.Tries, w.Lines.Clock.Now().Sub(w.Began), end)
 }
 
 // plan makes the plan after a failed try.
 func (w *Waiter) plan(failed Attempt) {
-	found, now := failed.Found(), w.Host.Now()
+	found, now := failed.Found(), w.Lines.Clock.Now()
 	w.Met(&found, now)
 	watches, at := w.Lines.failed(w, found.Holder, w.last)
 	at.Free, at.Turn, at.Hears = watches.found(&found), watches.first(), watches.quorate()
-	w.Failed(&found, at, w.Host.Trip(), w.Host.Jitter, now)
+	w.Failed(&found, at, w.Lines.Trip(), w.Lines.Jitter, now)
 }
 
 // firstOnly reports whether the waiter tries only where it is first in line, as the nodes tell it. Where
 // some nodes keep no lines, a waiter for a plain lock tries wherever the key is free.
-func (w *Waiter) firstOnly() bool { return w.Fair || w.Ages && !w.IsSet() && w.Host.KeepLines() }
+func (w *Waiter) firstOnly() bool { return w.Fair || w.Ages && !w.IsSet() && w.Lines.KeepLines() }
 
 // stands reports whether the next try leaves a ticket at the nodes, where the ticket stays until the wait is
 // over. Lines.mu is held.
-func (w *Waiter) stands() bool { return w.stood() || w.Stands(w.Host.Now()) }
+func (w *Waiter) stands() bool { return w.stood() || w.Stands(w.Lines.Clock.Now()) }
 
 // lineRank is the rank in the lines where the waiter may have a ticket; 0: nowhere. Lines.mu is held.
 func (w *Waiter) lineRank() int64 {
 	if w.stood() || w.stands() && !w.Ages {
-		return w.Host.Rank(w)
+		return w.Rank()
 	}
 	return 0
 }

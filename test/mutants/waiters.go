@@ -23,7 +23,7 @@ var waiters = []mutant{
 	wrong("what was told of an earlier rank counts for the next",
 		in("ear.OnMessage", replace(`int64(rank) == e.rank`, `rank != 0`)), suite{pkg: "./internal/waiting"}),
 	wrong("who gives up stays in line",
-		in("standing.goesTo", drop(`was.of.Host.Leaves(was.ticket, nil)`)), suite{pkg: "./redlock", run: "TestNoTicketOutlivesItsWaiters"}),
+		in("standing.goesTo", drop(`was.of.Lines.Host.Leaves(was.ticket, nil)`)), suite{pkg: "./redlock", run: "TestNoTicketOutlivesItsWaiters"}),
 	wrong("a ring that one walk has found is taken for a deadlock",
 		in("Detector.proved", replace(`all && h.echoed`, `true`)), suite{pkg: "./redlock", run: "Phantom"}),
 	wrong("a wait need not have gone on since the walk",
