@@ -204,13 +204,3 @@ func (t *tool) writeReport(r *inspect.Report) error {
 	}
 	return reportPage{r, t.screen()}.write(t.out)
 }
-
-// seconds shows a time of a report with three digits.
-func seconds(s float64) string {
-	d := time.Duration(s * float64(time.Second))
-	unit := time.Duration(1)
-	for d.Abs() >= 1000*unit {
-		unit *= 10
-	}
-	return d.Round(unit).String()
-}

@@ -50,9 +50,9 @@ func (p reportPage) nodes() table {
 	for i, n := range p.Nodes {
 		row := []string{fmt.Sprint(i + 1), n.Name, p.screen.paint(colours[n.State], words3[n.State]), n.Server, "", "", ""}
 		if n.State != inspect.Down {
-			row[4] = seconds(n.RTT)
+			row[4] = inspect.Short(n.RTT)
 			if n.Acquire != nil {
-				row[5] = seconds(n.Acquire.P99)
+				row[5] = inspect.Short(n.Acquire.P99)
 			}
 			if n.Offset != nil {
 				row[6] = offset(*n.Offset)
@@ -67,9 +67,9 @@ func (p reportPage) nodes() table {
 // be told.
 func offset(bounds [2]float64) string {
 	if low, high := bounds[0], bounds[1]; low > 0 || high < 0 {
-		return seconds((low + high) / 2)
+		return inspect.Short((low + high) / 2)
 	}
-	return "±" + seconds(max(-bounds[0], bounds[1]))
+	return "±" + inspect.Short(max(-bounds[0], bounds[1]))
 }
 
 // A findingGroup is one finding at several nodes.

@@ -211,7 +211,7 @@ func (r *releasing) write(report *releaseReport) error {
 			row[1] = "yes"
 		}
 		if n.Left > 0 {
-			row[2] = seconds(n.Left)
+			row[2] = inspect.Short(n.Left)
 		}
 		rows = append(rows, row)
 	}
@@ -225,7 +225,7 @@ func (r *releasing) write(report *releaseReport) error {
 func summary(v *inspect.Revocation) string {
 	free := "Nobody can tell when it is free."
 	if v.FreeAt != nil {
-		free = fmt.Sprintf("Free in %s, at %s.", seconds(max(0, time.Until(*v.FreeAt).Seconds())), v.FreeAt.Format("15:04:05 MST"))
+		free = fmt.Sprintf("Free in %s, at %s.", inspect.Short(max(0, time.Until(*v.FreeAt).Seconds())), v.FreeAt.Format("15:04:05 MST"))
 	}
 	if v.Endless {
 		free += " It had no expiry: nobody knows until when its holder relies on it."
@@ -234,7 +234,7 @@ func summary(v *inspect.Revocation) string {
 	case v.Now && v.Endless:
 		return fmt.Sprintf("Freed at %d of %d nodes. Two may hold it: it had no expiry, so nobody knows for how long.", v.Took, len(v.Nodes))
 	case v.Now:
-		return fmt.Sprintf("Freed at %d of %d nodes. For up to %s two may hold it.", v.Took, len(v.Nodes), seconds(v.Overlap))
+		return fmt.Sprintf("Freed at %d of %d nodes. For up to %s two may hold it.", v.Took, len(v.Nodes), inspect.Short(v.Overlap))
 	case v.Final:
 		return fmt.Sprintf("Taken at %d of %d nodes: no renewal succeeds any more. %s", v.Took, len(v.Nodes), free)
 	}

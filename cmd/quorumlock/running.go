@@ -11,12 +11,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -160,13 +158,7 @@ func (r *running) options() []redlock.AcquireOption {
 // owner is how others see who has the key: report@web-7/4211.
 func (r *running) owner() string {
 	host, _ := os.Hostname() // unknown: ""
-	name := fmt.Sprintf("%s@%s/%d", filepath.Base(r.program.Path), host, os.Getpid())
-	return strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return '?'
-		}
-		return c
-	}, name)
+	return inspect.Printable(fmt.Sprintf("%s@%s/%d", filepath.Base(r.program.Path), host, os.Getpid()))
 }
 
 // await waits for a lock, unless a signal comes that ends programs. The context has ended then.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock/internal/inspect"
@@ -122,7 +121,7 @@ func (p *statusPage) add(rows []statusRow, k *inspect.KeyStatus) []statusRow {
 	}
 	if k.InLine > 0 {
 		r := statusRow{colour: grey}
-		r.cells[columnKey], r.cells[columnHolder] = "  in line", counted(k.InLine, "waiter")
+		r.cells[columnKey], r.cells[columnHolder] = "  in line", inspect.Plural(k.InLine, "waiter")
 		rows = append(rows, r)
 	}
 	for i, wait := range k.Waits {
@@ -131,8 +130,8 @@ func (p *statusPage) add(rows []statusRow, k *inspect.KeyStatus) []statusRow {
 			r.cells[columnKey] = fmt.Sprintf("  %d more", len(k.Waits)-i)
 			return append(rows, r)
 		}
-		r.cells[columnHolder] = cmp.Or(visible(wait.Owner), "unnamed")
-		r.cells[columnState] = fmt.Sprintf("for %s, %s", visible(strings.Join(wait.For, ", ")), seconds(wait.Since))
+		r.cells[columnHolder] = cmp.Or(inspect.Printable(wait.Owner), "unnamed")
+		r.cells[columnState] = fmt.Sprintf("for %s, %s", inspect.Printable(strings.Join(wait.For, ", ")), inspect.Short(wait.Since))
 		rows = append(rows, r)
 	}
 	return rows
@@ -148,7 +147,7 @@ func (p *statusPage) row(k *inspect.KeyStatus) statusRow {
 			holder = holderName(k.Holder)
 		}
 	case inspect.KeyShared:
-		holder = counted(len(k.Readers), "reader")
+		holder = inspect.Plural(len(k.Readers), "reader")
 	case inspect.KeyForeign:
 		holder = "unmarked"
 	}
@@ -156,7 +155,7 @@ func (p *statusPage) row(k *inspect.KeyStatus) statusRow {
 	if k.State == inspect.KeyLeftOver {
 		left = k.Gone
 	}
-	r.cells = [columns]string{visible(k.Key), holder, "–", "–", "", visible(k.Text)}
+	r.cells = [columns]string{inspect.Printable(k.Key), holder, "–", "–", "", inspect.Printable(k.Text)}
 	switch {
 	case left == nil:
 		r.cells[columnLeft] = "never"
@@ -166,23 +165,15 @@ func (p *statusPage) row(k *inspect.KeyStatus) statusRow {
 			}
 		}
 	case *left > 0:
-		r.cells[columnLeft] = seconds(*left)
+		r.cells[columnLeft] = inspect.Short(*left)
 	}
 	if k.State == inspect.KeyHeld && k.Holder.Since != nil && p.now.After(*k.Holder.Since) {
-		r.cells[columnState] += ", for " + seconds(p.now.Sub(*k.Holder.Since).Seconds())
+		r.cells[columnState] += ", for " + inspect.Short(p.now.Sub(*k.Holder.Since).Seconds())
 	}
 	if k.Fence > 0 {
 		r.cells[columnFence] = fmt.Sprint(k.Fence)
 	}
 	return r
-}
-
-// counted is so many things.
-func counted(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // holderName names a holder by its owner and the first digits of its token.
@@ -193,19 +184,9 @@ func holderName(h *inspect.HolderStatus) string {
 	case h.Owner == "":
 		return h.Token + "…"
 	case h.Token == "":
-		return visible(h.Owner)
+		return inspect.Printable(h.Owner)
 	}
-	return fmt.Sprintf("%s (%s…)", visible(h.Owner), h.Token)
-}
-
-// visible is a text without what a terminal takes for a command.
-func visible(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, text)
+	return fmt.Sprintf("%s (%s…)", inspect.Printable(h.Owner), h.Token)
 }
 
 // marks are the votes of a row, or in the head the numbers of the nodes, each in a column.

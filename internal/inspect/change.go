@@ -73,7 +73,7 @@ func (c *Change) tell(ctx context.Context, nodes []driver.Node, from, to, also s
 		case replies[0].Str == "a replica":
 			err = fmt.Errorf("%w: it is a replica: give the master's address", fault.ErrNode)
 		case replies[0].Kind == driver.String:
-			err = fmt.Errorf("%w: it is for %q", fault.ErrNodeSet, printable(replies[0].Str))
+			err = fmt.Errorf("%w: it is for %q", fault.ErrNodeSet, Printable(replies[0].Str))
 		default:
 			err = replies[0].Err()
 		}

@@ -149,7 +149,7 @@ func (v *revoker) judge(r *Revocation) {
 		n := RevokedNode{Name: g.Name}
 		switch {
 		case g.err != nil:
-			n.Error = printable(strings.TrimPrefix(g.err.Error(), "redlock: "))
+			n.Error = Printable(strings.TrimPrefix(g.err.Error(), "redlock: "))
 		case g.freed || !g.there && !g.taken:
 			n.Took = g.freed
 			frees = append(frees, now)

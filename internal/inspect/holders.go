@@ -172,7 +172,7 @@ func (v *survey) judgeShared(k *KeyStatus, sights []sight, silent int) {
 	})
 	switch {
 	case len(k.Readers) > 0:
-		k.State, k.Text = KeyShared, "shared by "+plural(len(k.Readers), "reader")
+		k.State, k.Text = KeyShared, "shared by "+Plural(len(k.Readers), "reader")
 		if bare > 0 {
 			k.Text = fmt.Sprintf("shared, %d of %d at exactly a quorum", bare, len(k.Readers))
 			k.Fault = "held at exactly a quorum"
@@ -276,9 +276,10 @@ func unclear(silent int) string {
 	return fmt.Sprintf("cannot tell: %s silent", nodes(silent))
 }
 
-func nodes(n int) string { return plural(n, "node") }
+func nodes(n int) string { return Plural(n, "node") }
 
-func plural(n int, noun string) string {
+// Plural is so many things.
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -307,7 +308,7 @@ func (v *survey) waits(sights []sight) (all []WaitStatus) {
 			seen[e.Wait] = true
 			w := WaitStatus{Owner: e.Owner, Since: max(0, sights[i].now.Sub(time.UnixMicro(e.Since)).Seconds())}
 			for _, key := range e.Keys {
-				w.For = append(w.For, printable(strings.TrimPrefix(key, v.Prefix)))
+				w.For = append(w.For, Printable(strings.TrimPrefix(key, v.Prefix)))
 			}
 			all = append(all, w)
 		}

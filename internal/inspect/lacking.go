@@ -38,7 +38,7 @@ func (t *target) checkRights() {
 	if name == "default" {
 		name = "locks" // the default user may be an administrator's, who would lose his rights
 	}
-	t.report.ACL = printable("ACL SETUSER " + name + " " + strings.Join(acl.Anew(t.exam.Prefix, needed...), " "))
+	t.report.ACL = Printable("ACL SETUSER " + name + " " + strings.Join(acl.Anew(t.exam.Prefix, needed...), " "))
 	r := &t.rights
 	switch {
 	case r.excluded:
@@ -188,7 +188,7 @@ func (t *target) gather() {
 	}
 	if untold != nil {
 		f.Seen["untold"] = strings.Join(distinct(untold), ", ")
-		f.Mend = append(f.Mend, "# for doctor to tell what nobody can:", printable(t.redis(append([]string{"acl", "setuser", t.asker()}, distinct(lacks)...)...)))
+		f.Mend = append(f.Mend, "# for doctor to tell what nobody can:", Printable(t.redis(append([]string{"acl", "setuser", t.asker()}, distinct(lacks)...)...)))
 	}
 	t.report.Findings = rest
 }

@@ -57,7 +57,7 @@ func (t *target) look(ctx context.Context) {
 	} else if user, ok := fields(strings.ReplaceAll(t.replies["CLIENT INFO"].Str, " ", "\n"), "=")["user"]; ok {
 		t.user = user
 	}
-	t.report.Server = printable(t.server())
+	t.report.Server = Printable(t.server())
 }
 
 // spell is a command as one types it.

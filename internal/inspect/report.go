@@ -100,15 +100,16 @@ func (s Seen) String() string {
 	for i, name := range names {
 		value := fmt.Sprint(s[name])
 		if seconds, ok := s[name].(float64); ok && strings.HasSuffix(name, "_s") {
-			value = short(time.Duration(seconds * float64(time.Second)))
+			value = Short(seconds)
 		}
 		names[i] = strings.ReplaceAll(strings.TrimSuffix(name, "_s"), "_", " ") + " " + value
 	}
 	return strings.Join(names, ", ")
 }
 
-// short shows a time with three digits.
-func short(d time.Duration) string {
+// Short shows a time in seconds with three digits.
+func Short(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
 	unit := time.Duration(1)
 	for d.Abs() >= 1000*unit {
 		unit *= 10
@@ -119,19 +120,19 @@ func short(d time.Duration) string {
 func newFinding(id, node string, s Severity, seen Seen, why string, mend []string) Finding {
 	for name, value := range seen {
 		if text, ok := value.(string); ok {
-			seen[name] = printable(text)
+			seen[name] = Printable(text)
 		}
 	}
 	lines := make([]string, len(mend)) // without a cure it is empty, which in JSON is a list, too
 	for i, line := range mend {
-		lines[i] = printable(line)
+		lines[i] = Printable(line)
 	}
-	return Finding{ID: id, Node: node, Severity: s, Seen: seen, Why: printable(why), Mend: lines, Doc: docs + id}
+	return Finding{ID: id, Node: node, Severity: s, Seen: seen, Why: Printable(why), Mend: lines, Doc: docs + id}
 }
 
-// printable is a text without what a terminal takes for a command: servers and those who write to
+// Printable is a text without what a terminal takes for a command: servers and those who write to
 // them have a say in it.
-func printable(text string) string {
+func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r

@@ -111,7 +111,7 @@ func StatusParts(ctx context.Context, nodes []driver.Node, o StatusOptions) iter
 		}
 		for i, s := range v.states {
 			if why := cmp.Or(s.err, s.unlisted, s.refused); why != nil {
-				v.report.Nodes[i].Error = printable(why.Error())
+				v.report.Nodes[i].Error = Printable(why.Error())
 			}
 		}
 		v.report.Keys = []KeyStatus{}
@@ -219,7 +219,7 @@ func (v *survey) meet(ctx context.Context, i int) {
 	if len(v.Keys) == 0 {
 		last := replies[len(replies)-2:]
 		if last[0].Kind == driver.String {
-			t.user = printable(last[0].Str)
+			t.user = Printable(last[0].Str)
 		}
 		v.meetList(s, t, last[1])
 	}
