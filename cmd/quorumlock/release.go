@@ -89,13 +89,7 @@ is named by --slot.`,
 
 // release looks who has the key, and takes it from him.
 func (r *releasing) release(ctx context.Context, nodes []driver.Node, key string) error {
-	var seen inspect.Holding
-	var err error
-	if r.slot >= 0 {
-		seen, err = inspect.LookAtSlot(ctx, nodes, key, r.slot, r.Settings)
-	} else {
-		seen, err = inspect.Look(ctx, nodes, key, r.Settings)
-	}
+	seen, err := inspect.Look(ctx, nodes, key, r.slot, r.Settings)
 	if err != nil {
 		return err
 	}

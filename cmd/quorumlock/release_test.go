@@ -178,7 +178,7 @@ func TestTheHolderOfARevokedKeyIsOverByItsDeadlineAndAWaiterIsServedThenAndNotBe
 			s.everywhere(prefix + "42")
 			got := wait(func() (*redlock.Lock, error) { return s.waiter.Acquire(ctx, "42") }, held)
 			nodes := s.reaching(reach)
-			seen := must(inspect.Look(ctx, nodes, "42", inspect.Settings{Prefix: prefix}))(t)
+			seen := must(inspect.Look(ctx, nodes, "42", -1, inspect.Settings{Prefix: prefix}))(t)
 			if seen.Owner != "pod-7" || seen.At != reach {
 				t.Errorf("who has it: %v at %d nodes, want pod-7 at %d", seen, seen.At, reach)
 			}
@@ -207,7 +207,7 @@ func TestARevocationThatTooFewNodesTookSaysSoAndIsCompletedByAnother(t *testing.
 	s.everywhere(prefix + "42")
 	all := s.reaching(5)
 	settings := inspect.Settings{Prefix: prefix}
-	seen := must(inspect.Look(ctx, all, "42", settings))(t)
+	seen := must(inspect.Look(ctx, all, "42", -1, settings))(t)
 	done, err := inspect.Revoke(ctx, s.reaching(2), seen, inspect.RevokeOptions{Settings: settings})
 	if !errors.Is(err, redlock.ErrNoQuorum) || !errors.Is(err, driver.ErrNotSent) || done.Final || done.Took != 2 {
 		t.Errorf("Revoke at 2 of 5 nodes = %+v, %v, want that the holder may go on, and why", done, err)
@@ -257,7 +257,7 @@ func TestANewHolderIsNeverHit(t *testing.T) {
 	settings := inspect.Settings{Prefix: prefix}
 	nodes := s.reaching(3)
 	old := must(s.locker.Acquire(ctx, "42"))(t)
-	seen := must(inspect.Look(ctx, nodes, "42", settings))(t)
+	seen := must(inspect.Look(ctx, nodes, "42", -1, settings))(t)
 	if err := old.Release(); err != nil {
 		t.Fatal(err)
 	}

@@ -63,22 +63,10 @@ func (h Holding) GoString() string { return h.String() }
 // maxReaders is how many readers of a node are remembered: those whose leases end last.
 const maxReaders = 64
 
-// Look asks all nodes who has a key. It changes nothing, takes at most 1s, and is safe to call at
-// any time. The error matches redlock.ErrNoQuorum if too few nodes answer, and redlock.ErrOption if
-// the key is not valid.
-func Look(ctx context.Context, nodes []driver.Node, key string, s Settings) (Holding, error) {
-	return lookAt(ctx, nodes, key, -1, s)
-}
-
-// LookAtSlot is [Look] for a slot of a semaphore, from 0.
-func LookAtSlot(ctx context.Context, nodes []driver.Node, key string, slot int, s Settings) (Holding, error) {
-	if slot < 0 {
-		return Holding{}, fmt.Errorf("%w: slot %d: want 0 or more", fault.ErrOption, slot)
-	}
-	return lookAt(ctx, nodes, key, slot, s)
-}
-
-func lookAt(ctx context.Context, nodes []driver.Node, key string, slot int, set Settings) (Holding, error) {
+// Look asks all nodes who has a key, or a slot of the semaphore of that name; -1: the key itself. It
+// changes nothing, takes at most 1s, and is safe to call at any time. The error matches
+// redlock.ErrNoQuorum if too few nodes answer, and redlock.ErrOption if the key is not valid.
+func Look(ctx context.Context, nodes []driver.Node, key string, slot int, set Settings) (Holding, error) {
 	h := Holding{Key: key, Slot: slot, Quorum: len(nodes)/2 + 1, place: set.Prefix + key}
 	if key == "" {
 		return h, fmt.Errorf("%w: key: it is empty", fault.ErrOption)

@@ -141,7 +141,7 @@ func plainNodes(left ...time.Duration) (all []*plainNode, nodes []driver.Node) {
 // revoke takes the key from whom Look has seen.
 func revoke(t *testing.T, nodes []driver.Node, o RevokeOptions) (Revocation, error) {
 	t.Helper()
-	seen, err := Look(t.Context(), nodes, "k", o.Settings)
+	seen, err := Look(t.Context(), nodes, "k", -1, o.Settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestARevocationIsNotFinalIfOneOfItsTombstonesEnded(t *testing.T) {
 func TestNodesWithoutScriptsCompareByCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, nodes := plainNodes(10*time.Second, 10*time.Second, 10*time.Second)
-		seen, err := Look(t.Context(), nodes, "k", Settings{})
+		seen, err := Look(t.Context(), nodes, "k", -1, Settings{})
 		if err != nil {
 			t.Fatal(err)
 		}
