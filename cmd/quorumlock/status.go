@@ -212,11 +212,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// writeStatus prints a report in the format that was asked for.
-func (r *statusRun) writeStatus(report *inspect.StatusReport) error {
-	return r.printer().end(report)
-}
-
 // watching looks again and again. It ends with the context, or with what it prints to.
 func (r *statusRun) watching(ctx context.Context) error {
 	file, ok := r.out.(*os.File)
@@ -259,7 +254,7 @@ func (r *statusRun) redraw(terminal *os.File, report *inspect.StatusReport, fail
 				return err
 			}
 		}
-		return r.writeStatus(report)
+		return r.printer().end(report)
 	}
 	width, height, _ := term.GetSize(int(terminal.Fd())) // unknown: 0
 	var page strings.Builder

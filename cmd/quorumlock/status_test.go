@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -266,7 +265,7 @@ func TestTheScreensOfStatus(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		tl := &tool{out: &out, getenv: func(name string) string { return tt.env[name] }, format: formatTable}
-		if err := (&statusRun{tool: tl}).writeStatus(&r); err != nil {
+		if err := tl.printer().end(&r); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, tt.name, out.String()+strings.Join(statusNotes(&r, true), "\n")+"\n")
@@ -662,13 +661,6 @@ func TestTABCompletesTheKeysThatAreHeld(t *testing.T) {
 		if got := s.run(append([]string{"__complete"}, strings.Split(args, " ")...)...); got.out != want {
 			t.Errorf("TAB behind %q completes to %q (%s), want %q", args, got.out, got.talk, want)
 		}
-	}
-}
-
-func TestTooManyKeysMatchAsTheyAreDocumented(t *testing.T) {
-	err := error(&inspect.ManyKeysError{Node: "a", Keys: 2_000_000, Time: 40 * time.Second})
-	if !errors.Is(err, redlock.ErrOption) || !strings.Contains(err.Error(), "2000000 keys") {
-		t.Errorf("%v does not match ErrOption, or lacks the number", err)
 	}
 }
 

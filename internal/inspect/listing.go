@@ -20,20 +20,11 @@ import (
 // MaxListed is how many keys a node may have for [Status] to list them without being told to.
 const MaxListed = 1_000_000
 
-// A ManyKeysError says that a node has too many keys to list them unasked. It matches
-// redlock.ErrOption.
-type ManyKeysError struct {
-	Node string
-	Keys int64         // in its database, whatever their prefix
-	Time time.Duration // that to list them takes, at the rate that was asked for
-}
-
-func (e *ManyKeysError) Error() string {
-	return fmt.Sprintf("status: node %s has %d keys, and to list those of locks it goes through all of them, which takes %v: name the keys, or allow it (--full, StatusOptions.Full)", e.Node, e.Keys, e.Time)
-}
+// A manyKeysError says that a node has too many keys to list them unasked.
+type manyKeysError struct{ error }
 
 // Is makes the error match redlock.ErrOption.
-func (e *ManyKeysError) Is(target error) bool { return target == fault.ErrOption }
+func (manyKeysError) Is(target error) bool { return target == fault.ErrOption }
 
 // errCluster is why a node's keys cannot be listed.
 var errCluster = fmt.Errorf("%w: it is a Redis Cluster, of which SCAN shows one master only", fault.ErrOption)
@@ -63,7 +54,8 @@ func (v *survey) listRefused(t *target, reply driver.Reply) error {
 func (v *survey) list(ctx context.Context, pages chan<- []found) error {
 	for _, s := range v.states {
 		if s.Keys > MaxListed && !v.Full {
-			return &ManyKeysError{s.Name, s.Keys, time.Duration(float64(s.Keys) / float64(v.Rate) * float64(time.Second)).Round(time.Second)}
+			takes := time.Duration(float64(s.Keys) / float64(v.Rate) * float64(time.Second)).Round(time.Second)
+			return manyKeysError{fmt.Errorf("status: node %s has %d keys, and to list those of locks it goes through all of them, which takes %v: name the keys, or allow it (--full, StatusOptions.Full)", s.Name, s.Keys, takes)}
 		}
 	}
 	for more := true; more; {

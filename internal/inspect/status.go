@@ -65,10 +65,9 @@ type nodeState struct {
 // long as the largest node has keys, at the rate of o; each lock costs a node four commands. A node
 // has a second to answer each time, or the node time-out if that is longer; one that does not is left alone for the rest.
 //
-// The error is a [*ManyKeysError] if nodes have too many keys to list without o.Full. It matches
-// redlock.ErrNoQuorum if too few nodes answer, or let their keys be listed, to see every lock that
-// is held; redlock.ErrOption if an option is not valid, or a Redis Cluster wants keys to be named;
-// or the context's error.
+// The error matches redlock.ErrNoQuorum if too few nodes answer, or let their keys be listed, to see
+// every lock that is held; redlock.ErrOption if an option is not valid, nodes have too many keys to list
+// without o.Full, or a Redis Cluster wants keys to be named; or the context's error.
 func Status(ctx context.Context, nodes []driver.Node, o StatusOptions) (report StatusReport, err error) {
 	keys := []KeyStatus{}
 	for report, err = range StatusParts(ctx, nodes, o) {
@@ -124,8 +123,6 @@ func (v *survey) run(ctx context.Context, pages chan<- []found) error {
 	switch {
 	case len(v.states) == 0:
 		return fmt.Errorf("%w: nodes: there are none", fault.ErrOption)
-	case v.Rate < 0:
-		return fmt.Errorf("%w: Rate: %d keys a second: want more than 0", fault.ErrOption, v.Rate)
 	case slices.Contains(v.Keys, ""):
 		return fmt.Errorf("%w: Keys: one is empty", fault.ErrOption)
 	}
