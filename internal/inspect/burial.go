@@ -21,7 +21,7 @@ type burial struct {
 }
 
 // newToken returns the value of a tombstone, which nobody can guess.
-func newToken(random protocol.Random, reason string) string {
+func newToken(reason string) string {
 	if reason != "" {
 		reason = ":" + reason
 	}

@@ -91,20 +91,13 @@ type exam struct {
 	report  Report
 	clock   *clockdrift.Clock
 	until   clockdrift.Instant // nodes are not used for longer
-	random  protocol.Random
 }
 
 func newExam(nodes []driver.Node, o Options) *exam {
-	e := &exam{
-		Options: o, clock: clockdrift.New(),
-		random: func() (bits [16]byte) {
-			rand.Read(bits[:]) // since Go 1.24 it never fails
-			return bits
-		},
-	}
+	e := &exam{Options: o, clock: clockdrift.New()}
 	e.Settings = o.withDefaults()
 	e.until = e.clock.Now().Add(max(o.For, usually))
-	e.report = Report{Schema: Schema, Time: time.Now().UTC(), Quorum: e.quorumOf(len(nodes))}
+	e.report = Report{Schema: Schema, Time: time.Now().UTC(), Quorum: len(nodes)/2 + 1}
 	for i, n := range nodes {
 		t := &target{Node: n, exam: e, number: i + 1, cli: usualCLI(n.Name)}
 		if i < len(o.Endpoints) {
@@ -113,14 +106,18 @@ func newExam(nodes []driver.Node, o Options) *exam {
 			}
 		}
 		t.report = NodeReport{Name: n.Name}
-		t.trial.scratch, t.trial.token = e.Prefix+"quorumlock:doctor:"+e.random.Nonce(), e.random.Token("")
+		t.trial.scratch, t.trial.token = e.Prefix+"quorumlock:doctor:"+random.Nonce(), random.Token("")
 		t.trial.clock, _ = nodeclock.New(min(max(2*e.Drift, nodeclock.DefaultRate), 0.9)) // which is valid
 		e.targets = append(e.targets, t)
 	}
 	return e
 }
 
-func (e *exam) quorumOf(size int) int { return size/2 + 1 }
+// random are bits that nobody can guess.
+var random protocol.Random = func() (bits [16]byte) {
+	rand.Read(bits[:]) // since Go 1.24 it never fails
+	return bits
+}
 
 // quorum is how many nodes must agree.
 func (e *exam) quorum() int { return e.report.Quorum }

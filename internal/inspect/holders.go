@@ -83,12 +83,18 @@ func (v *survey) judge(key string, sights []sight) KeyStatus {
 		k.Votes = v.votes("", sights)
 		return k
 	}
-	// A holder comes first, then a revocation that no renewal undoes.
+	rank := func(class string) int { // a holder comes first, then a revocation that no renewal undoes
+		switch of := votes[class]; {
+		case of.valid >= quorum:
+			return 2
+		case class == tombstone && of.all > size-quorum:
+			return 1
+		}
+		return 0
+	}
 	lead := slices.MaxFunc(names, func(a, b string) int {
 		x, y := votes[a], votes[b]
-		return cmp.Or(compareBools(x.valid >= quorum, y.valid >= quorum),
-			compareBools(a == tombstone && x.all > size-quorum, b == tombstone && y.all > size-quorum),
-			cmp.Compare(x.all, y.all), cmp.Compare(x.valid, y.valid), strings.Compare(b, a))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(x.all, y.all), cmp.Compare(x.valid, y.valid), strings.Compare(b, a))
 	})
 	of := votes[lead]
 	k.Votes = v.votes(lead, sights)
@@ -284,17 +290,6 @@ func Plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// compareBools puts true last.
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // waits are those that any node knows of: they are advice, of which no quorum is asked.

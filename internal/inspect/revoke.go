@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -79,14 +78,10 @@ func Revoke(ctx context.Context, nodes []driver.Node, seen Holding, o RevokeOpti
 	case o.Reason != "" && !protocol.IsName(o.Reason):
 		return r, fmt.Errorf("%w: the reason is not up to %d bytes of printable characters", fault.ErrOption, protocol.MaxName)
 	}
-	var random protocol.Random = func() (bits [16]byte) {
-		rand.Read(bits[:]) // since Go 1.24 it never fails
-		return bits
-	}
 	v := &revoker{
 		clock: clockdrift.New(), probe: random.Token(""), rules: acl.Rules(o.Prefix, acl.Revoke),
 		burial: burial{
-			key: seen.place, value: seen.value, readers: seen.readers, token: newToken(random, o.Reason), endless: seen.endless, longest: o.LongestTTL,
+			key: seen.place, value: seen.value, readers: seen.readers, token: newToken(o.Reason), endless: seen.endless, longest: o.LongestTTL,
 		},
 	}
 	if seen.Revoked {

@@ -54,7 +54,7 @@ func (t *target) attempts() (all []attempt) {
 	add := func(f *acl.Feature, words ...string) {
 		all = append(all, attempt{feature: f, cmd: onKey(words...)})
 	}
-	all = probes(nil, anyKey, prefix+t.exam.random.Nonce())
+	all = probes(nil, anyKey, prefix+random.Nonce())
 	own := acl.Rules(prefix, acl.Locks)[0]
 	for _, words := range [][]string{
 		{"SET", key, "none", "XX", "PX", "1"}, {"GET", key}, {"DEL", key}, {"PTTL", key}, {"PEXPIRE", key, "1"},
@@ -125,8 +125,8 @@ func (t *target) attempts() (all []attempt) {
 // tryRights finds out what the user may do: by ACL DRYRUN, or else by doing it.
 func (t *target) tryRights(ctx context.Context) {
 	attempts := t.attempts()
-	plain := onKey("GET", t.exam.Prefix+t.exam.random.Nonce())
-	dry := []driver.Command{t.dryRun(plain), t.dryRun(command("FLUSHALL")), t.dryRun(onKey("GET", "beside:"+t.exam.random.Nonce()))}
+	plain := onKey("GET", t.exam.Prefix+random.Nonce())
+	dry := []driver.Command{t.dryRun(plain), t.dryRun(command("FLUSHALL")), t.dryRun(onKey("GET", "beside:"+random.Nonce()))}
 	var run []driver.Command
 	for _, a := range attempts {
 		dry = append(dry, t.dryRun(a.cmd))

@@ -74,7 +74,7 @@ func (t *target) readClock(ctx context.Context, times int, within time.Duration)
 
 // probe asks what the node does in place of scripts. It changes nothing.
 func (t *target) probe(ctx context.Context) {
-	replies, err := t.ask(ctx, patience, protocol.Probes(t.trial.scratch, t.trial.token, t.exam.random.Token(""))...)
+	replies, err := t.ask(ctx, patience, protocol.Probes(t.trial.scratch, t.trial.token, random.Token(""))...)
 	if err != nil {
 		t.fail(ctx, err)
 		return
