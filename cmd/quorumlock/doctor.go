@@ -73,7 +73,10 @@ With --wait it watches the nodes until all of them vote, says what they wait for
 			if err := t.writeReport(&report); err != nil {
 				return err
 			}
-			return verdictOf(report.Verdict)
+			if code := slices.Index(verdicts, report.Verdict); code > 0 {
+				return &verdict{code}
+			}
+			return nil
 		},
 	})
 	flags := verb.Flags()
@@ -177,18 +180,8 @@ func closeNodes(nodes []driver.Node) {
 	_ = group.Wait()
 }
 
-// verdictOf is how the process ends.
-func verdictOf(s inspect.Severity) error {
-	switch s {
-	case inspect.Fit:
-		return nil
-	case inspect.Warning:
-		return &verdict{1}
-	case inspect.Unfit:
-		return &verdict{2}
-	}
-	return &verdict{3}
-}
+// verdicts are those of reports, by their exit codes.
+var verdicts = []inspect.Severity{inspect.Fit, inspect.Warning, inspect.Unfit, inspect.Unknown}
 
 // writeReport prints a report in the format that was asked for.
 func (t *tool) writeReport(r *inspect.Report) error {

@@ -47,7 +47,6 @@ func of(node string) string {
 func prometheus(r *inspect.Report) string {
 	var text exposition
 	family := func(name, help string, samples ...string) { text.family(name, "gauge", help, samples...) }
-	verdicts := []inspect.Severity{inspect.Fit, inspect.Warning, inspect.Unfit, inspect.Unknown}
 	family("quorumlock_doctor_verdict", "0 fit, 1 warnings, 2 unfit, 3 cannot tell.", fmt.Sprintf(" %d", slices.Index(verdicts, r.Verdict)))
 	family("quorumlock_doctor_time_seconds", "When the nodes were examined.", fmt.Sprintf(" %d", r.Time.Unix()))
 	family("quorumlock_doctor_nodes", "The nodes of the list.", fmt.Sprintf(" %d", len(r.Nodes)))

@@ -13,18 +13,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A profile is a file of settings, with one "key = value" a line.
-type profile struct{ entries map[string]profileEntry }
+// A profile is a file of settings, with one "key = value" a line: here by the keys.
+type profile map[string]profileEntry
 
 type profileEntry struct{ value, origin string }
-
-// entry returns what the profile says of a setting. There may be no profile.
-func (p *profile) entry(name string) (e profileEntry, ok bool) {
-	if p != nil {
-		e, ok = p.entries[name]
-	}
-	return e, ok
-}
 
 // systemProfiles is the folder of the machine's profiles.
 const systemProfiles = "/etc/quorumlock"
@@ -33,7 +25,7 @@ const systemProfiles = "/etc/quorumlock"
 const usualProfile = "default"
 
 // openProfile reads the profile of a name: the user's own, or else the machine's.
-func openProfile(name string, getenv func(string) string) (*profile, error) {
+func openProfile(name string, getenv func(string) string) (profile, error) {
 	asked := name != ""
 	if !asked {
 		name = usualProfile
@@ -62,8 +54,8 @@ func openProfile(name string, getenv func(string) string) (*profile, error) {
 }
 
 // parseProfile reads the lines of a profile. No error shows a value: it may be a password.
-func parseProfile(file, text string) (*profile, error) {
-	p := &profile{entries: make(map[string]profileEntry)}
+func parseProfile(file, text string) (profile, error) {
+	p := make(profile)
 	names := new(settings).names()
 	number := 0
 	for line := range strings.Lines(text) {
@@ -74,7 +66,7 @@ func parseProfile(file, text string) (*profile, error) {
 		origin := fmt.Sprintf("%s:%d", file, number)
 		name, value, ok := strings.Cut(line, "=")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		before, twice := p.entries[name]
+		before, twice := p[name]
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("%s: want \"key = value\"", origin)
@@ -85,7 +77,7 @@ func parseProfile(file, text string) (*profile, error) {
 		case twice:
 			value, origin = before.value+","+value, before.origin
 		}
-		p.entries[name] = profileEntry{value, origin}
+		p[name] = profileEntry{value, origin}
 	}
 	return p, nil
 }

@@ -74,7 +74,7 @@ func (s *settings) load(flags *pflag.FlagSet, getenv func(string) string) (err e
 	if f := flags.Lookup("profile"); f != nil && !f.Changed {
 		s.profile = getenv(variable(f.Name))
 	}
-	var file *profile
+	var file profile
 	if flags.Lookup("nodes") != nil {
 		if file, err = openProfile(s.profile, getenv); err != nil {
 			return exit(exitConfig, err)
@@ -82,7 +82,7 @@ func (s *settings) load(flags *pflag.FlagSet, getenv func(string) string) (err e
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
 		value, origin := getenv(variable(f.Name)), "environment "+variable(f.Name)
-		if entry, ok := file.entry(f.Name); ok && value == "" {
+		if entry, ok := file[f.Name]; ok && value == "" {
 			value, origin = entry.value, entry.origin
 		}
 		switch {
