@@ -7,15 +7,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
-
-// A silent node answers nothing: each call of its driver lasts as long as its context.
-type silent struct{}
-
-func (silent) Do(ctx context.Context, _ []driver.Command) ([]driver.Reply, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
 
 func TestADoctorTakesNoLongerThanItSays(t *testing.T) {
 	for _, tt := range []struct {
@@ -35,8 +28,10 @@ func TestADoctorTakesNoLongerThanItSays(t *testing.T) {
 			if tt.ended {
 				cancel()
 			}
+			silent := fakenode.New("silent")
+			silent.Stop()
 			begun := time.Now()
-			r := Doctor(ctx, []driver.Node{{Name: "1", Driver: silent{}}, {Name: "2", Driver: silent{}}, {Name: "3", Driver: silent{}}}, Options{For: tt.watch})
+			r := Doctor(ctx, []driver.Node{{Name: "1", Driver: silent}, {Name: "2", Driver: silent}, {Name: "3", Driver: silent}}, Options{For: tt.watch})
 			if took := time.Since(begun); took > tt.most || r.Verdict != Unfit || r.Fit != 0 {
 				t.Errorf("%s the doctor of silent nodes takes %v, and says %s, %d fit; want %v at most, and unfit", tt.name, took, r.Verdict, r.Fit, tt.most)
 			}

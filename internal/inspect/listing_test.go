@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,36 +12,63 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/protocol"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
-// A listedNode is a node with keys, in virtual time, and an order in which it lists them.
+// A listedNode is a node that lists its keys in an order of its own.
 type listedNode struct {
-	order    []string
-	values   map[string]string
-	trips    int
-	commands int
-	scans    int
-	onScan   func(n *listedNode)
-	takes    time.Duration // to answer
+	*fakenode.Node
+	order  []string
+	onScan func(n *listedNode)
 }
 
-// listedNodes are three nodes of which each has some of the keys, in an order of its own.
+// listedNodes are three nodes of which each has some of the keys.
 func listedNodes(values map[string]string, has func(node int, key string) bool) (nodes []driver.Node, all []*listedNode) {
 	for i := range 3 {
-		n := &listedNode{values: make(map[string]string)}
+		n := &listedNode{Node: fakenode.New(fmt.Sprint("node", i+1))}
+		n.Answer = n.answer
 		for key, value := range values {
 			if has(i, key) {
 				n.order = append(n.order, key)
-				n.values[key] = value
+				n.Put(key, value, time.Hour)
 			}
 		}
 		slices.Sort(n.order)
 		random := rand.New(rand.NewPCG(1, uint64(i))) //nolint:gosec // an order, which is the same in each run
 		random.Shuffle(len(n.order), func(a, b int) { n.order[a], n.order[b] = n.order[b], n.order[a] })
-		nodes, all = append(nodes, driver.Node{Name: fmt.Sprint("node", i+1), Driver: n}), append(all, n)
+		nodes, all = append(nodes, driver.Node{Name: n.Name(), Driver: n}), append(all, n)
 	}
 	return nodes, all
 }
+
+// answer answers what is asked of no single key.
+func (n *listedNode) answer(args []any) *driver.Reply {
+	var reply driver.Reply
+	switch args[0] {
+	case "SCAN":
+		if n.onScan != nil {
+			n.onScan(n)
+		}
+		from, _ := strconv.Atoi(args[1].(string))
+		count, _ := strconv.Atoi(args[5].(string))
+		to := min(from+count, len(n.order))
+		var names []driver.Reply
+		for _, name := range n.order[from:to] {
+			names = append(names, text(name))
+		}
+		reply = driver.Reply{Kind: driver.Array, Elems: []driver.Reply{text(strconv.Itoa(to % len(n.order))), {Kind: driver.Array, Elems: names}}}
+	case "DBSIZE":
+		reply = number(int64(len(n.order)))
+	case "ACL":
+		reply = text("")
+	default:
+		return nil
+	}
+	return &reply
+}
+
+func text(s string) driver.Reply  { return driver.Reply{Kind: driver.String, Str: s} }
+func number(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
 
 func everywhere(int, string) bool { return true }
 
@@ -59,73 +85,13 @@ func TestANodeHasAsLongToAnswerAsTheNodeTimeoutSays(t *testing.T) {
 	for timeout, want := range map[time.Duration]Mark{0: MarkUnknown, 3 * time.Second: MarkHolder} {
 		synctest.Test(t, func(t *testing.T) {
 			nodes, all := listedNodes(someLocks(1), everywhere)
-			all[2].takes = 2 * time.Second
+			all[2].Delay = 2 * time.Second
 			report, err := Status(t.Context(), nodes, StatusOptions{Settings: Settings{NodeTimeout: timeout}})
 			if err != nil || len(report.Keys) != 1 || report.Keys[0].Votes[2].Mark != want {
 				t.Errorf("with a node time-out of %v, a node that takes 2s: %+v, %v; want it %s", timeout, report.Keys, err, want)
 			}
 		})
 	}
-}
-
-func (n *listedNode) Do(ctx context.Context, cmds []driver.Command) (replies []driver.Reply, err error) {
-	n.trips++
-	select {
-	case <-time.After(n.takes):
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	for _, cmd := range cmds {
-		replies = append(replies, n.answer(words(cmd)))
-	}
-	n.commands += len(cmds)
-	return replies, nil
-}
-
-// words are those of a command.
-func words(cmd driver.Command) (words []string) {
-	for _, arg := range cmd.Args {
-		words = append(words, arg.(string))
-	}
-	return words
-}
-
-func text(s string) driver.Reply  { return driver.Reply{Kind: driver.String, Str: s} }
-func number(n int64) driver.Reply { return driver.Reply{Kind: driver.Integer, Int: n} }
-
-func (n *listedNode) answer(words []string) driver.Reply {
-	switch words[0] {
-	case "SCAN":
-		n.scans++
-		if n.onScan != nil {
-			n.onScan(n)
-		}
-		from, _ := strconv.Atoi(words[1])
-		count, _ := strconv.Atoi(words[5])
-		to := min(from+count, len(n.order))
-		var names []driver.Reply
-		for _, name := range n.order[from:to] {
-			names = append(names, text(name))
-		}
-		return driver.Reply{Kind: driver.Array, Elems: []driver.Reply{text(strconv.Itoa(to % len(n.order))), {Kind: driver.Array, Elems: names}}}
-	case "DBSIZE":
-		return number(int64(len(n.order)))
-	case "GET":
-		if value, ok := n.values[words[1]]; ok {
-			return text(value)
-		}
-		return driver.Reply{}
-	case "PTTL":
-		if _, ok := n.values[words[1]]; ok {
-			return number(5000)
-		}
-		return number(-2)
-	case "INFO", "ACL":
-		return text("")
-	case "ZSCORE":
-		return driver.Reply{}
-	}
-	return driver.Reply{Kind: driver.Array}
 }
 
 func TestAPageOfLocksCostsANodeAFewRoundTrips(t *testing.T) {
@@ -138,11 +104,11 @@ func TestAPageOfLocksCostsANodeAFewRoundTrips(t *testing.T) {
 	// A scan of 1,000 keys in one trip, 500 locks in another; pages are not full, because nodes
 	// show one lock in different ones.
 	for i, n := range all {
-		if most := 6 * locks / perScan; n.trips > most {
-			t.Errorf("node %d was asked %d times for %d locks, want %d at most", i+1, n.trips, locks, most)
+		if most := 6 * locks / perScan; n.Calls > most {
+			t.Errorf("node %d was asked %d times for %d locks, want %d at most", i+1, n.Calls, locks, most)
 		}
-		if most := 5*locks + 2*n.trips + 3; n.commands > most {
-			t.Errorf("node %d got %d commands for %d locks, want %d at most", i+1, n.commands, locks, most)
+		if most := 5*locks + 2*n.Calls + 3; len(n.Log) > most {
+			t.Errorf("node %d got %d commands for %d locks, want %d at most", i+1, len(n.Log), locks, most)
 		}
 	}
 }
@@ -159,8 +125,8 @@ func TestKeysAreYieldedBeforeTheLastOneIsFound(t *testing.T) {
 		break
 	}
 	for i, n := range all {
-		if n.scans > 2 { // the page, and one that is asked for
-			t.Errorf("node %d was scanned %d times for the first page, and goes on when nobody looks any more", i+1, n.scans)
+		if scans := n.Counted("SCAN"); scans > 2 { // the page, and one that is asked for
+			t.Errorf("node %d was scanned %d times for the first page, and goes on when nobody looks any more", i+1, scans)
 		}
 	}
 }
@@ -240,9 +206,9 @@ func TestALockThatGetsBackAVoteMeanwhileIsFound(t *testing.T) {
 	values := someLocks(3 * perScan)
 	nodes, all := listedNodes(values, func(node int, key string) bool { return node > 0 || len(key) < 4 })
 	all[1].onScan = func(n *listedNode) {
-		if n.scans == 2 {
+		if n.Counted("SCAN") == 2 {
 			for key, value := range values {
-				all[0].values[key] = value
+				all[0].Plant(key, value, time.Hour)
 			}
 		}
 	}

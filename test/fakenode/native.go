@@ -95,6 +95,9 @@ func (f *Node) native(args []any) *driver.Reply {
 	case name == "SET IFEQ" && args[5] == "PXAT": // SET key token IFEQ old PXAT 1
 		f.Keys[key] = Key{args[2].(string), time.UnixMilli(1)}
 		return reply(bulk("OK"))
+	case name == "SET IFEQ" && args[5] == "KEEPTTL":
+		f.Keys[key] = Key{args[2].(string), held.Until}
+		return reply(bulk("OK"))
 	case name == "SET IFEQ": // SET key token IFEQ old PX ttl
 		f.set(key, args[2].(string), args[6].(string))
 		return reply(bulk("OK"))
