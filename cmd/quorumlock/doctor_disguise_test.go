@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -325,28 +324,5 @@ func TestADoctorLeavesNothingAndReadOnlyWritesNothing(t *testing.T) {
 				t.Error("nothing was written where it may be, so this test sees nothing")
 			}
 		}
-	}
-}
-
-func TestADoctorIsDoneWhateverHangs(t *testing.T) {
-	t.Parallel()
-	w := newWard(t)
-	for _, s := range w.servers {
-		t.Cleanup(s.Freeze())
-	}
-	w.args = nil
-	if r := w.examine(); r.Verdict != inspect.Unfit || !strings.Contains(r.Summary, "locks do not work") {
-		t.Errorf("verdict %s, %q, want that locks do not work", r.Verdict, r.Summary)
-	}
-}
-
-func TestADoctorEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	w := newWard(t)
-	nodes, endpoints := w.disguised(nil, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if r := inspect.Doctor(ctx, nodes, inspect.Options{Endpoints: endpoints}); r.Verdict != inspect.Unfit {
-		t.Errorf("with a context that has ended the verdict is %s, want unfit", r.Verdict)
 	}
 }

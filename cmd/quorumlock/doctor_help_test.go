@@ -32,13 +32,20 @@ type ward struct {
 func newWard(t *testing.T, config ...string) *ward {
 	t.Helper()
 	w := &ward{t: t, args: []string{"--for", "100ms", "--node-timeout", "5s"}} // which no busy machine exceeds
-	var urls []string
 	for range 3 {
-		s := redisserver.Start(t, config...)
-		w.servers, urls = append(w.servers, s), append(urls, "redis://"+s.Addr)
+		w.servers = append(w.servers, redisserver.Start(t, config...))
 	}
-	w.nodes = strings.Join(urls, ",")
+	w.nodes = nodesOf(w.servers)
 	return w
+}
+
+// nodesOf lists servers as QUORUMLOCK_NODES does.
+func nodesOf(servers []*redisserver.Server) string {
+	urls := make([]string, len(servers))
+	for i, s := range servers {
+		urls[i] = "redis://" + s.Addr
+	}
+	return strings.Join(urls, ",")
 }
 
 // examine runs doctor, and returns what it has found.

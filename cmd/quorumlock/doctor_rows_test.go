@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,18 +21,99 @@ import (
 
 // A row is one way in which a deployment is unfit, and what mends it.
 type row struct {
-	name     string
-	config   []string // of all servers
-	args     []string // of the command, beside --for
-	spoil    func(w *ward)
-	id       string
-	severity inspect.Severity
-	node     int    // at which the finding is; 0: anywhere
-	seen     string // is in it
-	verdict  inspect.Severity
-	pastes   int           // so many lines of the cure do something
-	mend     func(w *ward) // what the cure says in words, before its lines are pasted
-	wait     bool          // the server takes a moment to be mended
+	name   string
+	config []string // of all servers
+	args   []string // of the command, beside --for
+	finds  string   // a severity, an id, the number of a node (none: anywhere), and what is in the finding
+	unfit  bool     // the verdict is unfit, though the finding is not
+	pastes int      // so many lines of the cure do something
+	spoil  func(w *ward)
+	mend   func(w *ward) // what the cure says in words, before its lines are pasted
+	wait   bool          // the server takes a moment to be mended
+}
+
+// does sends commands to servers by their numbers; 0: to all.
+func does(commands ...string) func(w *ward) {
+	return func(w *ward) {
+		for _, command := range commands {
+			words := strings.Fields(command)
+			if number, err := strconv.Atoi(words[0]); err == nil && number > 0 {
+				w.do(number, words[1:]...)
+			} else {
+				w.all(words[1:]...)
+			}
+		}
+	}
+}
+
+// kills ends servers.
+func kills(numbers ...int) func(w *ward) {
+	return func(w *ward) {
+		for _, n := range numbers {
+			w.servers[n-1].Kill()
+		}
+	}
+}
+
+// starts starts servers again where they were, whether they have ended or not.
+func starts(numbers ...int) func(w *ward) {
+	return func(w *ward) {
+		for _, n := range numbers {
+			w.restart(n)
+		}
+	}
+}
+
+// restart starts a server again at its address, empty and with a configuration of its own.
+func (w *ward) restart(server int, config ...string) {
+	w.t.Helper()
+	s := w.servers[server-1]
+	s.Kill()
+	w.servers[server-1] = redisserver.StartAt(w.t, s.Addr, config...)
+}
+
+// sends sends a signal to servers.
+func sends(by syscall.Signal, numbers ...int) func(w *ward) {
+	return func(w *ward) {
+		for _, n := range numbers {
+			w.servers[n-1].Signal(by)
+		}
+	}
+}
+
+// says has the list of nodes say something else.
+func says(before, after string) func(w *ward) {
+	return func(w *ward) { w.nodes = strings.Replace(w.nodes, before, after, 1) }
+}
+
+// dropLast takes the last node from the list.
+func dropLast(w *ward) { w.nodes = w.nodes[:strings.LastIndex(w.nodes, ",")] }
+
+// twice lists a server in the place of the third as well.
+func twice(server int) func(w *ward) {
+	return func(w *ward) { dropLast(w); w.nodes += ",redis://localhost:" + w.servers[server-1].Port }
+}
+
+// once undoes that.
+func once(server int) func(w *ward) {
+	return func(w *ward) { says("localhost:"+w.servers[server-1].Port, w.servers[2].Addr)(w) }
+}
+
+// asUser has the first node's user be one with these rules, beside all keys and channels.
+func asUser(rules string) func(w *ward) {
+	return func(w *ward) { w.user(rules) }
+}
+
+// ripens gives the nodes records of a minute's longest lease, and does something else then.
+func ripens(commands ...string) func(w *ward) {
+	return func(w *ward) { w.ripen(time.Minute, 0); does(commands...)(w) }
+}
+
+// speaksTLS has the first server serve nothing but TLS.
+func speaksTLS(files certificates.Files, config ...string) func(w *ward) {
+	return func(w *ward) {
+		w.restart(1, slices.Concat(files.Config(w.servers[0].Port), []string{"port 0"}, config)...)
+	}
 }
 
 // showCertificate gives the first node's URL a certificate of the client's.
@@ -44,193 +126,82 @@ func showCertificate(files certificates.Files) func(w *ward) {
 	}
 }
 
+// trustServer gives the first node's URL the authority of its certificate.
+func trustServer(files certificates.Files) func(w *ward) {
+	return func(w *ward) {
+		addr := w.servers[0].Addr
+		says("redis://"+addr, "rediss://"+addr+"?ca="+files.CA)(w)
+	}
+}
+
 // Every row of the table is made to happen on servers, the finding is seen, its cure is pasted into
 // a shell, and the finding is gone.
 func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 	t.Parallel()
 	guard := []string{"--guard", "--longest-ttl", "1m"}
+	orders, locks, cluster := []string{"--prefix", "orders:"}, []string{"--acl-user", "locks"}, []string{"cluster-enabled yes"}
 	files := certificates.New(t)
+	const everything = "0 ACL SETUSER locks on >secret ~* &* +@all"
 	var resume func() // a server that is halted
 	for _, tt := range []row{
+		{name: "a node that is down", finds: "warning reach 2: refused", pastes: 1, spoil: kills(2), mend: starts(2)},
+		{name: "a node that hangs", finds: "warning reach 1: deadline", pastes: 1, spoil: sends(syscall.SIGSTOP, 1), mend: sends(syscall.SIGCONT, 1)},
+		{name: "nodes that all hang", finds: "unfit count: answer 0", spoil: sends(syscall.SIGSTOP, 1, 2, 3), mend: sends(syscall.SIGCONT, 1, 2, 3)},
+		{name: "fewer than a quorum", finds: "unfit reach: answer 1", spoil: kills(2, 3), mend: starts(2, 3)},
+		{name: "no node", finds: "unfit count: answer 0", spoil: kills(1, 2, 3), mend: starts(1, 2, 3)},
+		{name: "two nodes", finds: "warning count: nodes 2", spoil: dropLast, mend: func(w *ward) { w.nodes += ",redis://" + w.servers[2].Addr }},
+		{name: "an even number", finds: "warning count: nodes 4", spoil: func(w *ward) { w.nodes += ",redis://" + redisserver.Start(w.t).Addr }, mend: dropLast},
+		{name: "a password that is missing", finds: "warning auth 1: NOAUTH", spoil: does("1 CONFIG SET requirepass secret"), mend: says("redis://", "redis://:secret@")},
 		{
-			name: "a node that is down", id: "reach", severity: inspect.Warning, node: 2, seen: "refused", pastes: 1,
-			spoil: func(w *ward) { w.servers[1].Kill() },
-			mend:  func(w *ward) { w.servers[1] = redisserver.StartAt(w.t, w.servers[1].Addr) },
+			name: "a password that is wrong", finds: "warning auth 1: WRONGPASS",
+			spoil: func(w *ward) { does("1 CONFIG SET requirepass secret")(w); says("redis://", "redis://:wrong@")(w) },
+			mend:  says(":wrong@", ":secret@"),
+		},
+		{name: "TLS where there is none", finds: "warning tls 1: ", spoil: says("redis://", "rediss://"), mend: says("rediss://", "redis://")},
+		{name: "no TLS where there is nothing else", finds: "warning tls 1: it speaks TLS at this port", spoil: speaksTLS(files), mend: trustServer(files)},
+		{
+			name: "no TLS where a certificate of the client's is wanted as well", finds: "warning tls 1: it speaks TLS at this port",
+			spoil: speaksTLS(files, "tls-auth-clients yes", "tls-protocols TLSv1.2"), mend: showCertificate(files),
 		},
 		{
-			name: "a node that hangs", id: "reach", severity: inspect.Warning, node: 1, seen: "deadline", pastes: 1,
-			spoil: func(w *ward) { thaw := w.servers[0].Freeze(); w.t.Cleanup(thaw) },
-			mend:  func(w *ward) { w.servers[0].Signal(syscall.SIGCONT) },
+			name: "a certificate of the client's is wanted", finds: "warning tls 1: ?cert=FILE&key=FILE",
+			spoil: func(w *ward) { speaksTLS(files, "tls-auth-clients yes")(w); trustServer(files)(w) }, mend: showCertificate(files),
+		},
+		{name: "one server twice", finds: "unfit same-server 3: run id", spoil: twice(1), mend: once(1)},
+		{name: "one server twice, beside another one of its machine", finds: "unfit same-server 3: run id", spoil: twice(2), mend: once(2)},
+		{name: "a replica", finds: "unfit role 2: role slave", pastes: 1, spoil: func(w *ward) { w.do(2, "REPLICAOF", "127.0.0.1", w.servers[0].Port) }},
+		{name: "a master with a replica", finds: "warning role 1: replicas 1", pastes: 1, wait: true, spoil: func(w *ward) { w.follow(redisserver.Start(w.t), 1) }},
+		{name: "a Redis Cluster that is not ready", config: cluster, finds: "unfit cluster 1: cluster state fail", pastes: 1, wait: true},
+		{
+			name: "a Redis Cluster with slots of nobody", config: append(cluster, "cluster-require-full-coverage no"),
+			finds: "warning cluster 1: slots assigned 8192", unfit: true, pastes: 1, wait: true,
+			spoil: func(w *ward) { w.serveSlots("8191", 1) },
 		},
 		{
-			name: "fewer than a quorum", id: "reach", severity: inspect.Unfit, seen: "answer 1", verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.servers[1].Kill(); w.servers[2].Kill() },
-			mend: func(w *ward) {
-				for i := 1; i < 3; i++ {
-					w.servers[i] = redisserver.StartAt(w.t, w.servers[i].Addr)
-				}
-			},
+			name: "a Redis Cluster under the guard", config: cluster, args: guard, finds: "unfit cluster 1: cluster enabled 1",
+			spoil: func(w *ward) { w.serveSlots("16383", 1, 2, 3) },
+			mend:  func(w *ward) { w.args = w.args[:4] },
 		},
 		{
-			name: "no node", id: "count", severity: inspect.Unfit, seen: "answer 0", verdict: inspect.Unfit,
-			spoil: func(w *ward) {
-				for _, s := range w.servers {
-					s.Kill()
-				}
-			},
-			mend: func(w *ward) {
-				for i, s := range w.servers {
-					w.servers[i] = redisserver.StartAt(w.t, s.Addr)
-				}
-			},
+			name: "shards of one Redis Cluster", finds: "unfit cluster 1: MOVED",
+			spoil: func(w *ward) { w.nodes = nodesOf(redisserver.StartCluster(w.t, 3)) },
+			mend:  func(w *ward) { w.nodes = nodesOf(w.servers) },
 		},
+		{name: "a node that evicts", finds: "unfit eviction 3: policy volatile-lru", pastes: 1, spoil: does("3 CONFIG SET maxmemory 100mb maxmemory-policy volatile-lru")},
 		{
-			name: "two nodes", id: "count", severity: inspect.Warning, seen: "nodes 2",
-			spoil: func(w *ward) { w.nodes = w.nodes[:strings.LastIndex(w.nodes, ",")] },
-			mend:  func(w *ward) { w.nodes += ",redis://" + w.servers[2].Addr },
-		},
-		{
-			name: "an even number", id: "count", severity: inspect.Warning, seen: "nodes 4",
-			spoil: func(w *ward) { w.nodes += ",redis://" + redisserver.Start(w.t).Addr },
-			mend:  func(w *ward) { w.nodes = w.nodes[:strings.LastIndex(w.nodes, ",")] },
-		},
-		{
-			name: "a password that is missing", id: "auth", severity: inspect.Warning, node: 1, seen: "NOAUTH",
-			spoil: func(w *ward) { w.do(1, "CONFIG", "SET", "requirepass", "secret") },
-			mend:  func(w *ward) { w.nodes = strings.Replace(w.nodes, "redis://", "redis://:secret@", 1) },
-		},
-		{
-			name: "a password that is wrong", id: "auth", severity: inspect.Warning, node: 1, seen: "WRONGPASS",
-			spoil: func(w *ward) {
-				w.do(1, "CONFIG", "SET", "requirepass", "secret")
-				w.nodes = strings.Replace(w.nodes, "redis://", "redis://:wrong@", 1)
-			},
-			mend: func(w *ward) { w.nodes = strings.Replace(w.nodes, ":wrong@", ":secret@", 1) },
-		},
-		{
-			name: "TLS where there is none", id: "tls", severity: inspect.Warning, node: 1,
-			spoil: func(w *ward) { w.nodes = strings.Replace(w.nodes, "redis://", "rediss://", 1) },
-			mend:  func(w *ward) { w.nodes = strings.Replace(w.nodes, "rediss://", "redis://", 1) },
-		},
-		{
-			name: "no TLS where there is nothing else", id: "tls", severity: inspect.Warning, node: 1, seen: "it speaks TLS at this port",
-			spoil: func(w *ward) {
-				s := w.servers[0]
-				s.Kill()
-				w.servers[0] = redisserver.StartAt(w.t, s.Addr, append(files.Config(s.Port), "port 0")...)
-			},
-			mend: func(w *ward) {
-				addr := w.servers[0].Addr
-				w.nodes = strings.Replace(w.nodes, "redis://"+addr, "rediss://"+addr+"?ca="+files.CA, 1)
-			},
-		},
-		{
-			name: "no TLS where a certificate of the client's is wanted as well", id: "tls", severity: inspect.Warning, node: 1, seen: "it speaks TLS at this port",
-			spoil: func(w *ward) {
-				s := w.servers[0]
-				s.Kill()
-				w.servers[0] = redisserver.StartAt(w.t, s.Addr, append(files.Config(s.Port), "port 0", "tls-auth-clients yes", "tls-protocols TLSv1.2")...)
-			},
-			mend: showCertificate(files),
-		},
-		{
-			name: "a certificate of the client's is wanted", id: "tls", severity: inspect.Warning, node: 1, seen: "?cert=FILE&key=FILE",
-			spoil: func(w *ward) {
-				s := w.servers[0]
-				s.Kill()
-				w.servers[0] = redisserver.StartAt(w.t, s.Addr, append(files.Config(s.Port), "port 0", "tls-auth-clients yes")...)
-				w.nodes = strings.Replace(w.nodes, "redis://"+s.Addr, "rediss://"+s.Addr+"?ca="+files.CA, 1)
-			},
-			mend: showCertificate(files),
-		},
-		{
-			name: "one server twice", id: "same-server", severity: inspect.Unfit, node: 3, seen: "run id", verdict: inspect.Unfit,
-			spoil: func(w *ward) {
-				w.nodes = w.nodes[:strings.LastIndex(w.nodes, ",")] + ",redis://localhost:" + w.servers[0].Port
-			},
-			mend: func(w *ward) {
-				w.nodes = strings.Replace(w.nodes, "localhost:"+w.servers[0].Port, w.servers[2].Addr, 1)
-			},
-		},
-		{
-			name: "one server twice, beside another one of its machine", id: "same-server", severity: inspect.Unfit, node: 3, seen: "run id", verdict: inspect.Unfit,
-			spoil: func(w *ward) {
-				w.nodes = w.nodes[:strings.LastIndex(w.nodes, ",")] + ",redis://localhost:" + w.servers[1].Port
-			},
-			mend: func(w *ward) {
-				w.nodes = strings.Replace(w.nodes, "localhost:"+w.servers[1].Port, w.servers[2].Addr, 1)
-			},
-		},
-		{
-			name: "a replica", id: "role", severity: inspect.Unfit, node: 2, seen: "role slave", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.do(2, "REPLICAOF", "127.0.0.1", w.servers[0].Port) },
-		},
-		{
-			name: "a master with a replica", id: "role", severity: inspect.Warning, node: 1, seen: "replicas 1", pastes: 1, wait: true,
-			spoil: func(w *ward) { w.follow(redisserver.Start(w.t), 1) },
-		},
-		{
-			name: "a Redis Cluster that is not ready", config: []string{"cluster-enabled yes"},
-			id: "cluster", severity: inspect.Unfit, node: 1, seen: "cluster state fail", pastes: 1, verdict: inspect.Unfit, wait: true,
-		},
-		{
-			name: "a Redis Cluster with slots of nobody", config: []string{"cluster-enabled yes", "cluster-require-full-coverage no"},
-			id: "cluster", severity: inspect.Warning, node: 1, seen: "slots assigned 8192", pastes: 1, verdict: inspect.Unfit, wait: true,
-			spoil: func(w *ward) {
-				w.do(1, "CLUSTER", "ADDSLOTSRANGE", "0", "8191")
-				w.until(1, "cluster_state:ok", "CLUSTER", "INFO")
-			},
-		},
-		{
-			name: "a Redis Cluster under the guard", config: []string{"cluster-enabled yes"}, args: guard,
-			id: "cluster", severity: inspect.Unfit, node: 1, seen: "cluster enabled 1", verdict: inspect.Unfit,
-			spoil: func(w *ward) {
-				w.all("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-				w.until(1, "cluster_state:ok", "CLUSTER", "INFO")
-			},
-			mend: func(w *ward) { w.args = w.args[:4] },
-		},
-		{
-			name: "shards of one Redis Cluster", id: "cluster", severity: inspect.Unfit, node: 1, seen: "MOVED", verdict: inspect.Unfit,
-			spoil: func(w *ward) {
-				var urls []string
-				for _, s := range redisserver.StartCluster(w.t, 3) {
-					urls = append(urls, "redis://"+s.Addr)
-				}
-				w.nodes = strings.Join(urls, ",")
-			},
-			mend: func(w *ward) {
-				w.nodes = fmt.Sprintf("redis://%s,redis://%s,redis://%s", w.servers[0].Addr, w.servers[1].Addr, w.servers[2].Addr)
-			},
-		},
-		{
-			name: "a node that evicts", id: "eviction", severity: inspect.Unfit, node: 3, seen: "policy volatile-lru", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.do(3, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-lru") },
-		},
-		{
-			name: "a memory that is nearly full", id: "eviction", severity: inspect.Warning, node: 3, seen: "maxmemory", pastes: 1,
+			name: "a memory that is nearly full", finds: "warning eviction 3: maxmemory", pastes: 1,
 			spoil: func(w *ward) { w.do(3, "CONFIG", "SET", "maxmemory", fmt.Sprint(w.number(3, "used_memory:")*8/7)) },
 		},
-		{
-			name: "a memory that is full", id: "eviction", severity: inspect.Unfit, node: 3, seen: "OOM", verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.do(3, "CONFIG", "SET", "maxmemory", "1mb") },
-			mend:  func(w *ward) { w.do(3, "CONFIG", "SET", "maxmemory", "1gb") },
-		},
-		{
-			name: "a power cut that forgets the last second", config: []string{"appendonly yes"}, id: "persistence", severity: inspect.Warning, node: 1, seen: "appendfsync everysec", pastes: 1,
-		},
-		{
-			name: "durable votes without a file", args: []string{"--durable"}, id: "persistence", severity: inspect.Unfit, node: 2, seen: "aof enabled 0", pastes: 1, verdict: inspect.Unfit,
-		},
+		{name: "a memory that is full", finds: "unfit eviction 3: OOM", spoil: does("3 CONFIG SET maxmemory 1mb"), mend: does("3 CONFIG SET maxmemory 1gb")},
+		{name: "a power cut that forgets the last second", config: []string{"appendonly yes"}, finds: "warning persistence 1: appendfsync everysec", pastes: 1},
+		{name: "durable votes without a file", args: []string{"--durable"}, finds: "unfit persistence 2: aof enabled 0", pastes: 1},
 		{
 			name: "durable votes that wait for the next second", config: []string{"appendonly yes"}, args: []string{"--durable"},
-			id: "persistence", severity: inspect.Warning, node: 2, seen: "appendfsync everysec", pastes: 1, verdict: inspect.Unfit, // as 7.0 has no WAITAOF
+			finds: "warning persistence 2: appendfsync everysec", unfit: true, pastes: 1, // as 7.0 has no WAITAOF
 		},
+		{name: "a crash that forgets", finds: "warning persistence 1: aof enabled 0", pastes: 1},
 		{
-			name: "a crash that forgets", id: "persistence", severity: inspect.Warning, node: 1, seen: "aof enabled 0", pastes: 1,
-		},
-		{
-			name: "snapshots that fail", config: []string{"dbfilename folder"}, id: "persistence", severity: inspect.Unfit, node: 1, seen: "rdb last bgsave status err", pastes: 1, verdict: inspect.Unfit, wait: true,
+			name: "snapshots that fail", config: []string{"dbfilename folder"}, finds: "unfit persistence 1: rdb last bgsave status err", pastes: 1, wait: true,
 			spoil: func(w *ward) {
 				w.do(1, "CONFIG", "SET", "save", "3600 1000000")
 				w.do(1, "SET", "k", "v", "PX", "60000")
@@ -246,155 +217,96 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 				}
 			},
 		},
+		{name: "a record for other leases", args: guard, finds: "unfit guard 1: clients longest ttl 30s", spoil: func(w *ward) { w.ripen(30*time.Second, 0) }, mend: ripens()},
+		{name: "a guard that these clients do not have", finds: "unfit guard 1: longest ttl 1m0s", pastes: 1, spoil: ripens()},
+		{name: "a guard that nobody may look for", args: orders, finds: "warning acl 1: untold guard", pastes: 2, spoil: asUser("resetkeys ~orders:* +@all")},
+		{name: "nodes of another set", args: guard, finds: "unfit guard 1: ours 60000 0:3", spoil: func(w *ward) { w.ripen(time.Minute, 7) }, mend: ripens()},
 		{
-			name: "a record for other leases", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "clients longest ttl 30s", verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.ripen(30*time.Second, 0) }, mend: func(w *ward) { w.ripen(time.Minute, 0) },
+			name: "a record that is none", args: guard, finds: "unfit guard 1: ql:memory", pastes: 1,
+			spoil: ripens("1 DEL ql:memory", "1 SET ql:memory mine"),
+			mend:  func(w *ward) { does("1 DEL ql:memory")(w); ripens()(w) },
 		},
 		{
-			name: "a guard that these clients do not have", id: "guard", severity: inspect.Unfit, node: 1, seen: "longest ttl 1m0s", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.ripen(time.Minute, 0) },
+			name: "keys of a build before the first release", args: guard, finds: "info guard 1: keys ql:epoch ql:set", pastes: 1,
+			spoil: ripens("1 MSET ql:epoch v1 ql:set v1"),
 		},
 		{
-			name: "a guard that nobody may look for", args: []string{"--prefix", "orders:"}, id: "acl", severity: inspect.Warning, node: 1, seen: "untold guard", pastes: 2,
-			spoil: func(w *ward) { w.user("resetkeys", "~orders:*", "+@all") },
+			name: "a node that was restarted", args: guard, finds: "warning guard 1: record none",
+			spoil: func(w *ward) { ripens()(w); starts(1)(w) },
+			mend:  ripens(), // which clients do in a minute
 		},
 		{
-			name: "nodes of another set", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "ours 60000 0:3", verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.ripen(time.Minute, 7) }, mend: func(w *ward) { w.ripen(time.Minute, 0) },
+			name: "a node that came back with its file", args: guard, finds: "warning guard 1: record of another history",
+			spoil: ripens("1 HSET ql:memory id " + strings.Repeat("0", 40)), mend: ripens(),
 		},
 		{
-			name: "a record that is none", args: guard, id: "guard", severity: inspect.Unfit, node: 1, seen: "ql:memory", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) {
-				w.ripen(time.Minute, 0)
-				w.do(1, "DEL", "ql:memory")
-				w.do(1, "SET", "ql:memory", "mine")
-			},
-			mend: func(w *ward) { w.do(1, "DEL", "ql:memory"); w.ripen(time.Minute, 0) },
-		},
-		{
-			name: "keys of a build before the first release", args: guard, id: "guard", severity: inspect.Info, node: 1, seen: "keys ql:epoch ql:set", pastes: 1,
-			spoil: func(w *ward) { w.ripen(time.Minute, 0); w.do(1, "MSET", "ql:epoch", "v1 x", "ql:set", "v1 0:3@1") },
-		},
-		{
-			name: "a node that was restarted", args: guard, id: "guard", severity: inspect.Warning, node: 1, seen: "record none",
-			spoil: func(w *ward) {
-				w.ripen(time.Minute, 0)
-				w.servers[0].Kill()
-				w.servers[0] = redisserver.StartAt(w.t, w.servers[0].Addr)
-			},
-			mend: func(w *ward) { w.ripen(time.Minute, 0) }, // which clients do in a minute
-		},
-		{
-			name: "a node that came back with its file", args: guard, id: "guard", severity: inspect.Warning, node: 1, seen: "record of another history",
-			spoil: func(w *ward) { w.ripen(time.Minute, 0); w.do(1, "HSET", "ql:memory", "id", strings.Repeat("0", 40)) },
-			mend:  func(w *ward) { w.ripen(time.Minute, 0) },
-		},
-		{
-			name: "a backlog that ends", args: append(guard, "--replicated", "1"), id: "guard", severity: inspect.Warning, node: 1, seen: "repl-backlog-ttl 3600s", pastes: 1,
-			spoil: func(w *ward) { w.follow(redisserver.Start(w.t), 1); w.ripen(time.Minute, 0) },
+			name: "a backlog that ends", args: append(guard, "--replicated", "1"), finds: "warning guard 1: repl-backlog-ttl 3600s", pastes: 1,
+			spoil: func(w *ward) { w.follow(redisserver.Start(w.t), 1); ripens()(w) },
 		},
 		{
 			name: "a node that stands still nearly all the time", args: []string{"--node-timeout", "450ms", "--for", "2s"},
-			id: "reach", severity: inspect.Warning, node: 2, pastes: 1, wait: true, // which on a busy machine may be down
+			finds: "warning reach 2: ", pastes: 1, wait: true, // which on a busy machine may be down
 			spoil: func(w *ward) { resume = halt(w.t, w.servers[1], 700*time.Millisecond, 45*time.Millisecond) },
 			mend:  func(*ward) { resume() },
 		},
 		{
 			name: "a delay that the server has noted", config: []string{"enable-debug-command yes", "latency-monitor-threshold 50"}, args: []string{"--node-timeout", "250ms"},
-			id: "latency", severity: inspect.Warning, node: 2, seen: "event command", pastes: 1,
-			spoil: func(w *ward) { w.do(2, "DEBUG", "SLEEP", "0.4") },
+			finds: "warning latency 2: event command", pastes: 1, spoil: does("2 DEBUG SLEEP 0.4"),
+		},
+		{name: "a user without scripts and any other way", finds: "unfit acl 1: also scripts, for locks, lacks +eval +evalsha", pastes: 1, spoil: asUser("+@all -eval -evalsha")},
+		{name: "scripts that the server has no name for", config: []string{`rename-command EVAL ""`}, finds: "unfit scripts 1: scripts false", mend: starts(1)},
+		{name: "a user who lacks a right of locks", finds: "unfit acl 1: lacks +pexpire", pastes: 1, spoil: asUser("+@all -pexpire -acl|dryrun")},
+		{name: "the same by a dry run", args: locks, finds: "unfit acl 1: lacks +pexpire, user locks", pastes: 1, spoil: does(everything + " -flushall -pexpire")},
+		{
+			name: "a user who lacks the fences' keys", args: append(orders, "--fences"), pastes: 3,
+			finds: "unfit acl 1: lacks +zadd +zrange +zremrangebyscore +zscore ~ql:fences:*",
+			spoil: asUser("resetkeys ~orders:* +set +get +del +pttl +pexpire +eval +evalsha +info +time +client|info"),
 		},
 		{
-			name: "a user without scripts and any other way", id: "acl", severity: inspect.Unfit, node: 1, seen: "also scripts, for locks, lacks +eval +evalsha", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.user("+@all", "-eval", "-evalsha") },
+			name: "a user who lacks what is not in force", args: orders, finds: "warning acl 1: for AcquireAll, Semaphore, AcquireShared, WithFences", pastes: 2,
+			spoil: asUser("resetkeys ~orders:* +@all -acl|dryrun -zadd"),
 		},
+		{name: "a user that there is not", args: locks, finds: "unfit acl 1: user locks", pastes: 1},
 		{
-			name: "scripts that the server has no name for", config: []string{`rename-command EVAL ""`}, id: "scripts", severity: inspect.Unfit, node: 1, seen: "scripts false", verdict: inspect.Unfit,
-			mend: func(w *ward) {
-				w.servers[0].Kill()
-				w.servers[0] = redisserver.StartAt(w.t, w.servers[0].Addr)
-			},
-		},
-		{
-			name: "a user who lacks a right of locks", id: "acl", severity: inspect.Unfit, node: 1, seen: "lacks +pexpire", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.user("+@all", "-pexpire", "-acl|dryrun") },
-		},
-		{
-			name: "the same by a dry run", args: []string{"--acl-user", "locks"}, id: "acl", severity: inspect.Unfit, node: 1, seen: "lacks +pexpire, user locks", pastes: 1, verdict: inspect.Unfit,
-			spoil: func(w *ward) {
-				w.all("ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all", "-flushall", "-pexpire")
-			},
-		},
-		{
-			name: "a user who lacks the fences' keys", args: []string{"--fences", "--prefix", "orders:"}, id: "acl", severity: inspect.Unfit, node: 1, seen: "lacks +zadd +zrange +zremrangebyscore +zscore ~ql:fences:*", pastes: 3, verdict: inspect.Unfit,
-			spoil: func(w *ward) {
-				w.user("resetkeys", "~orders:*", "+set", "+get", "+del", "+pttl", "+pexpire", "+eval", "+evalsha", "+info", "+time", "+client|info")
-			},
-		},
-		{
-			name: "a user who lacks what is not in force", args: []string{"--prefix", "orders:"}, id: "acl", severity: inspect.Warning, node: 1, seen: "for AcquireAll, Semaphore, AcquireShared, WithFences", pastes: 2,
-			spoil: func(w *ward) { w.user("resetkeys", "~orders:*", "+@all", "-acl|dryrun", "-zadd") },
-		},
-		{
-			name: "a user that there is not", args: []string{"--acl-user", "locks"}, id: "acl", severity: inspect.Unfit, node: 1, seen: "user locks", pastes: 1, verdict: inspect.Unfit,
-		},
-		{
-			name: "a user who may do more", args: []string{"--acl-user", "locks", "--prefix", "orders:"}, id: "acl", severity: inspect.Info, node: 1, seen: "may FLUSHALL", pastes: 1,
-			spoil: func(w *ward) {
-				w.all("ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all")
-			},
+			name: "a user who may do more", args: append(orders, locks...), finds: "info acl 1: may FLUSHALL", pastes: 1, spoil: does(everything),
 			mend: func(w *ward) { // the line of the report does it, too, and leaves the password
 				w.do(1, strings.Fields(w.examine().Nodes[0].ACL)...)
 				w.do(1, "AUTH", "locks", "secret")
 			},
 		},
 		{
-			name: "a user who may not ask what it may do", id: "acl", severity: inspect.Unknown, node: 1, seen: "ACL DRYRUN NOPERM", pastes: 1, args: []string{"--acl-user", "locks"},
-			spoil: func(w *ward) {
-				w.all("ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all")
-				w.user("+@all", "-acl|dryrun")
-			},
+			name: "a user who may not ask what it may do", args: locks, finds: "unknown acl 1: ACL DRYRUN NOPERM", pastes: 1,
+			spoil: func(w *ward) { does(everything)(w); asUser("+@all -acl|dryrun")(w) },
 		},
 		{
-			name: "waiters that are not woken", id: "acl", severity: inspect.Warning, node: 1, seen: "also wake-ups, for waiters are woken, lacks &ql:free:*", pastes: 1,
-			spoil: func(w *ward) { w.user("resetchannels", "+@all") },
+			name: "waiters that are not woken", finds: "warning acl 1: also wake-ups, for waiters are woken, lacks &ql:free:*", pastes: 1,
+			spoil: asUser("resetchannels +@all"),
 		},
 		{
-			name: "waiters that nobody may wake, asked of alone", args: []string{"--check=wake-ups"}, id: "wake-ups", severity: inspect.Warning, node: 1, seen: "'publish' command", pastes: 1,
-			spoil: func(w *ward) { w.user("+@all", "-publish") },
+			name: "waiters that nobody may wake, asked of alone", args: []string{"--check=wake-ups"}, finds: "warning wake-ups 1: 'publish' command", pastes: 1,
+			spoil: asUser("+@all -publish"),
 		},
 		{
-			name: "listeners with a small buffer", id: "wake-ups", severity: inspect.Warning, node: 1, seen: "4096", pastes: 1,
+			name: "listeners with a small buffer", finds: "warning wake-ups 1: 4096", pastes: 1,
 			spoil: func(w *ward) { w.do(1, "CONFIG", "SET", "client-output-buffer-limit", "pubsub 4096 0 0") },
 		},
 		{
-			name: "connections that run out", id: "limits", severity: inspect.Warning, node: 1, seen: "maxclients 12", pastes: 1,
-			spoil: func(w *ward) {
-				w.do(1, "CONFIG", "SET", "maxclients", "12")
-				w.connect(1, 10)
-			},
+			name: "connections that run out", finds: "warning limits 1: maxclients 12", pastes: 1,
+			spoil: func(w *ward) { does("1 CONFIG SET maxclients 12")(w); w.connect(1, 10) },
+		},
+		{name: "idle connections that are cut", finds: "warning limits 1: timeout 60s", pastes: 1, spoil: does("1 CONFIG SET timeout 60")},
+		{name: "connections that are never looked at", finds: "warning limits 1: tcp-keepalive 0", pastes: 1, spoil: does("1 CONFIG SET tcp-keepalive 0")},
+		{
+			name: "other data under the prefix", args: orders, finds: "unfit foreign 1: keys 2, such as orders:it's", pastes: 2,
+			spoil: does("1 HSET orders:it's a 1", "1 SET orders:total 7"),
 		},
 		{
-			name: "idle connections that are cut", id: "limits", severity: inspect.Warning, node: 1, seen: "timeout 60s", pastes: 1,
-			spoil: func(w *ward) { w.do(1, "CONFIG", "SET", "timeout", "60") },
+			name: "other data in the database", finds: "warning foreign 1: type hash", pastes: 1, spoil: does("1 HSET stats a 1"),
+			mend: func(w *ward) { w.args = append(w.args, "--prefix", "orders:") },
 		},
 		{
-			name: "connections that are never looked at", id: "limits", severity: inspect.Warning, node: 1, seen: "tcp-keepalive 0", pastes: 1,
-			spoil: func(w *ward) { w.do(1, "CONFIG", "SET", "tcp-keepalive", "0") },
-		},
-		{
-			name: "other data under the prefix", args: []string{"--prefix", "orders:"}, id: "foreign", severity: inspect.Unfit, node: 1, seen: "keys 2, such as orders:it's", pastes: 2, verdict: inspect.Unfit,
-			spoil: func(w *ward) { w.do(1, "HSET", "orders:it's", "a", "1"); w.do(1, "SET", "orders:total", "7") },
-		},
-		{
-			name: "other data in the database", id: "foreign", severity: inspect.Warning, node: 1, seen: "type hash", pastes: 1,
-			spoil: func(w *ward) { w.do(1, "HSET", "stats", "a", "1") },
-			mend:  func(w *ward) { w.args = append(w.args, "--prefix", "orders:") },
-		},
-		{
-			name: "locks of another library", args: []string{"--prefix", "orders:"}, id: "foreign", severity: inspect.Warning, node: 1, seen: "keys 1, such as orders:7",
-			spoil: func(w *ward) { w.do(1, "SET", "orders:7", "d41d8cd98f00b204", "PX", "60000") },
-			mend:  func(w *ward) { w.do(1, "DEL", "orders:7") },
+			name: "locks of another library", args: orders, finds: "warning foreign 1: keys 1, such as orders:7",
+			spoil: does("1 SET orders:7 d41d8cd98f00b204 PX 60000"), mend: does("1 DEL orders:7"),
 		},
 	} {
 		t.Run(strings.ReplaceAll(tt.name, " ", "-"), func(t *testing.T) {
@@ -405,12 +317,17 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 				tt.spoil(w)
 			}
 			r := w.examine()
-			f, ok := find(r, tt.id, tt.severity, tt.node)
-			if !ok || !strings.Contains(f.Seen.String(), tt.seen) {
-				t.Fatalf("no finding %s (%s) at node %d with %q; there are%s", tt.id, tt.severity, tt.node, tt.seen, listing(r))
+			var severity inspect.Severity
+			var id string
+			var node int
+			what, seen, _ := strings.Cut(tt.finds, ": ")
+			_, _ = fmt.Sscan(what, &severity, &id, &node) // without a node: 0
+			f, ok := find(r, id, severity, node)
+			if !ok || !strings.Contains(f.Seen.String(), seen) {
+				t.Fatalf("no finding %q; there are%s", tt.finds, listing(r))
 			}
-			if tt.verdict != "" && r.Verdict != tt.verdict {
-				t.Errorf("the verdict is %s, want %s", r.Verdict, tt.verdict)
+			if (severity == inspect.Unfit || tt.unfit) && r.Verdict != inspect.Unfit {
+				t.Errorf("the verdict is %s, want unfit", r.Verdict)
 			}
 			if tt.mend != nil {
 				tt.mend(w)
@@ -421,7 +338,7 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			paste(t, f.Mend)
 			for deadline := time.Now().Add(patient.Guard); ; {
 				r = w.examine()
-				if f, ok = find(r, tt.id, tt.severity, tt.node); !ok {
+				if f, ok = find(r, id, severity, node); !ok {
 					return
 				}
 				if !tt.wait || time.Now().After(deadline) {
@@ -480,6 +397,15 @@ func (w *ward) all(words ...string) {
 	}
 }
 
+// serveSlots has servers, each by itself, serve slots of a Redis Cluster up to a last one, and waits until they do.
+func (w *ward) serveSlots(last string, numbers ...int) {
+	w.t.Helper()
+	for _, n := range numbers {
+		w.do(n, "CLUSTER", "ADDSLOTSRANGE", "0", last)
+		w.until(n, "cluster_state:ok", "CLUSTER", "INFO")
+	}
+}
+
 // config is a setting of a server.
 func (w *ward) config(server int, name string) string {
 	w.t.Helper()
@@ -525,9 +451,9 @@ func (w *ward) ripen(longest time.Duration, set uint64) {
 
 // user makes the nodes' user at the first server one with these rules, beside all keys and
 // channels.
-func (w *ward) user(rules ...string) {
+func (w *ward) user(rules string) {
 	w.t.Helper()
-	w.do(1, append([]string{"ACL", "SETUSER", "look", "on", ">secret", "~*", "&*"}, rules...)...)
+	does("1 ACL SETUSER look on >secret ~* &* " + rules)(w)
 	addr := w.servers[0].Addr
-	w.nodes = strings.Replace(w.nodes, "redis://"+addr, (&url.URL{Scheme: "redis", User: url.UserPassword("look", "secret"), Host: addr}).String(), 1)
+	says("redis://"+addr, "redis://look:secret@"+addr)(w)
 }

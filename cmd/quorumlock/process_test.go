@@ -87,10 +87,9 @@ func newMasters(t testing.TB, n int) *masters {
 	t.Helper()
 	s := &masters{t: t}
 	for range n {
-		server := redisserver.Start(t)
-		s.servers = append(s.servers, server)
-		s.nodes = strings.TrimPrefix(s.nodes+",redis://"+server.Addr, ",")
+		s.servers = append(s.servers, redisserver.Start(t))
 	}
+	s.nodes = nodesOf(s.servers)
 	return s
 }
 
