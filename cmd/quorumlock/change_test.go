@@ -73,19 +73,3 @@ func TestSettingsChangeTheNodes(t *testing.T) {
 	wants(t, "doctor --wait", run(t, after, "doctor", "--wait"), exitOK, "all 3 nodes vote")
 	getsTheLock(t, after)
 }
-
-func TestSettingsRefuseWhatIsNotValidBeforeAnythingIsSent(t *testing.T) {
-	t.Parallel()
-	urls := []string{"redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"}
-	for args, says := range map[string]string{
-		"": "From", "--from=1m --to=2m": "From", "--from=60000_0:5 --to=1000_0:3": "3 old nodes", "--from=60000_0:3 --to=60000_0:3": "other settings",
-		"--from=60000_0:3 --to=1000_0:5": "3 new nodes", "--from=60000_0:3 --to=1000_0:3 --gone=10.0.0.1:6379": "none of the old nodes",
-		"--from=60000_0:3 --to=1000_0:3 --gone=127.0.0.1:1,127.0.0.1:2": "a quorum of old clients",
-	} {
-		words := append([]string{"settings"}, strings.Fields(args)...)
-		for i := range words {
-			words[i] = strings.ReplaceAll(words[i], "_", " ")
-		}
-		wants(t, args, run(t, guarded(urls, "1s", "0"), words...), exitUsage, says)
-	}
-}

@@ -210,33 +210,6 @@ func alerted(t testing.TB, verb string) []string {
 	return names
 }
 
-func TestDoctorSaysWhatIsWrongWithItsArguments(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name string
-		env  []string
-		args []string
-		code int
-		says string
-	}{
-		{"no nodes", nil, nil, exitConfig, "--nodes, QUORUMLOCK_NODES or a profile"},
-		{"an unknown flag", nil, []string{"--fast"}, exitUsage, "unknown flag: --fast"},
-		{"a wrong URL", nil, []string{"--nodes", "redis://10.0.0.1:0"}, exitUsage, "its port is not from 1 to 65535"},
-		{"a password in an argument", nil, []string{"--nodes", "redis://:secret@10.0.0.1"}, exitUsage, "sees in ps"},
-		{"an argument", nil, []string{"redis://10.0.0.1"}, exitUsage, "takes no arguments"},
-		{"a finding that there is not", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--check=evicton"}, exitUsage, "want some of reach, auth"},
-		{"one that is not to be accepted", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--accept", "samehost"}, exitUsage, "want some of reach, auth"},
-		{"a time below 0", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"--for", "-1s"}, exitUsage, "--for: -1s is less than 0"},
-		{"a format of another verb", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"-o", "yaml"}, exitUsage, "nagios, prometheus"},
-		{"a file of certificates that is missing", nil, []string{"--nodes", "rediss://a?ca=/nowhere.pem"}, exitUsage, "/nowhere.pem"},
-	} {
-		got := run(t, tt.env, append([]string{"doctor"}, tt.args...)...)
-		if got.code != tt.code || !strings.Contains(got.talk, tt.says) || got.out != "" || strings.Contains(got.talk, "secret") {
-			t.Errorf("%s: code %d, stdout %q, stderr %q; want code %d and %q", tt.name, got.code, got.out, got.talk, tt.code, tt.says)
-		}
-	}
-}
-
 func TestACheckIsSilentWhereAllIsFit(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)

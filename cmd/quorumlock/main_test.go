@@ -72,60 +72,6 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
-func TestWhatIsNotValidIsRefusedWithWhatToDo(t *testing.T) {
-	profile := func(text string) []string { return []string{"QUORUMLOCK_PROFILE=" + file(t, "p.conf", text)} }
-	for _, tt := range []struct {
-		name string
-		env  []string
-		args []string
-		code int
-		says string
-	}{
-		{"an unknown verb", nil, []string{"docter"}, exitUsage, `unknown command "docter"`},
-		{"a verb below a verb", nil, []string{"profile", "chek"}, exitUsage, `unknown command "chek"`},
-		{"an unknown flag", nil, []string{"profile", "check", "--nods", "x"}, exitUsage, "See \"quorumlock profile check --help\"."},
-		{"an argument too many", nil, []string{"version", "extra"}, exitUsage, `"quorumlock version" takes no arguments, and "extra" is one`},
-		{"a node as an argument", nil, []string{"doctor", "redis://a"}, exitUsage, "nodes are given by --nodes"},
-		{"the value of a flag that has none", nil, []string{"profile", "check", "--fences", "false"}, exitUsage, "--FLAG=false"},
-		{"a finding that there is not, behind a space", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"doctor", "--check", "tsl"}, exitUsage, `no finding "tsl"`},
-		{"a time without a unit", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"status", "--watch", "2"}, exitUsage, "missing unit"},
-		{"a time below 0", []string{"QUORUMLOCK_NODES=redis://a"}, []string{"status", "--watch", "-2s"}, exitUsage, "--watch: -2s is less"},
-		{"a format that there is not", nil, []string{"profile", "check", "-o", "xml"}, exitUsage, "want one of table, json, jsonl"},
-		{"no nodes", nil, []string{"profile", "check"}, exitConfig, "--nodes, QUORUMLOCK_NODES or a profile"},
-		{"a URL without a scheme", nil, []string{"profile", "check", "--nodes", "10.0.0.1"}, exitUsage, "want redis://host:port"},
-		{"a wrong URL in the environment", []string{"QUORUMLOCK_NODES=http://a"}, []string{"profile", "check"}, exitConfig, "not redis, rediss, unix, redis-sentinel or redis-cluster"},
-		{"a password in an argument", nil, []string{"profile", "check", "--nodes", "redis://a,redis://:secret@b"}, exitUsage, "QUORUMLOCK_NODES, in a file (--nodes @FILE)"},
-		{"a file that is missing", nil, []string{"profile", "check", "--nodes", "@/nowhere/nodes"}, exitConfig, "/nowhere/nodes"},
-		{"a file without nodes", nil, []string{"profile", "check", "--nodes", "@" + file(t, "n", "# none\n")}, exitConfig, "want one a line"},
-		{"a file with a wrong line", nil, []string{"profile", "check", "--nodes", "@" + file(t, "n", "redis://a\n\nredis://:secret@a/x\n")}, exitConfig, "n:3: node URL redis://a: database"},
-		{"a profile that is missing", nil, []string{"profile", "check", "--profile", "prod"}, exitConfig, "/etc/quorumlock/prod.conf"},
-		{"a profile with an unknown setting", profile("prefx = a:\n"), []string{"profile", "check"}, exitConfig, `p.conf:1: no setting "prefx": want one of `},
-		{"a profile with a line of its own", profile("\nfences\n"), []string{"profile", "check"}, exitConfig, `p.conf:2: want "key = value"`},
-		{"a profile that says a thing twice", profile("ttl = 1s\nttl = 2s\n"), []string{"profile", "check"}, exitConfig, "p.conf:2: ttl was set before"},
-		{"a profile with a wrong value", profile("ttl = soon\n"), []string{"profile", "check"}, exitConfig, "p.conf:1: ttl: not a value"},
-		{"a variable with a wrong value", []string{"QUORUMLOCK_TTL=soon"}, []string{"profile", "check"}, exitConfig, "QUORUMLOCK_TTL: ttl: not a value"},
-		{"a setting that no Locker takes", nil, []string{"profile", "check", "--ttl", "1ms"}, exitUsage, "--ttl: 1ms is not between"},
-		{"the same in the environment", []string{"QUORUMLOCK_TTL=1ms"}, []string{"profile", "check"}, exitConfig, "--ttl: 1ms is not between"},
-		{"a guard for less than the lease", nil, []string{"profile", "check", "--node-set", "3"}, exitUsage, "quorumlock: --node-set: nobody looks at it without --guard: give both"},
-		{"a node time-out above the lease", nil, []string{"profile", "check", "--ttl", "1s", "--node-timeout", "5s"}, exitUsage, "quorumlock: --node-timeout: 5s is not between"},
-		{"replicas below 0", nil, []string{"profile", "check", "--replicated", "-3"}, exitUsage, "quorumlock: --replicated: -3 replicas are"},
-		{"a grace above the lease", nil, []string{"run", "--ttl", "2s", "--grace", "5s", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", "k", "--", "true"}, exitUsage, "quorumlock: --grace: 5s is not between"},
-		{"a key of the library's own for run", nil, []string{"run", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", "ql:line:{k}", "--", "true"}, exitUsage, `"ql:"`},
-		{"a key of the library's own for elect", nil, []string{"elect", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", "ql:k"}, exitUsage, `"ql:"`},
-		{"a key of the library's own for status", nil, []string{"status", "ql:k", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3"}, exitUsage, `"ql:"`},
-		{"a key of the library's own for release", nil, []string{"release", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", "ql:k"}, exitUsage, `"ql:"`},
-		{"a key of the library's own for profile check", nil, []string{"profile", "check", "--prefix", "ql:", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3"}, exitUsage, `"ql:"`},
-	} {
-		got := run(t, tt.env, tt.args...)
-		if got.code != tt.code || !strings.Contains(got.talk, tt.says) || got.out != "" {
-			t.Errorf("%s: code %d, stdout %q, stderr %q; want code %d, nothing on stdout, and %q on stderr", tt.name, got.code, got.out, got.talk, tt.code, tt.says)
-		}
-		if strings.Contains(got.talk, "secret") {
-			t.Errorf("%s: a password is shown: %q", tt.name, got.talk)
-		}
-	}
-}
-
 // What users of the command read has no names of Go in it, wherever in the library it was written.
 func TestNoMessageNamesWhatOnlyProgramsHave(t *testing.T) {
 	t.Parallel()

@@ -594,29 +594,6 @@ func TestANodeInQuarantineHasHollowVotes(t *testing.T) {
 	}
 }
 
-func TestStatusSaysWhatIsWrongWithItsArguments(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		args []string
-		says string
-	}{
-		{[]string{"--rate", "0"}, "--rate: 0 keys a second"},
-		{[]string{"--watch=1ms"}, "--watch: 1ms is less than 100ms"},
-		{[]string{"--watch=-1s"}, "--watch: -1s is less than 100ms"},
-		{[]string{"--watch", "--check"}, "--check looks once"},
-		{[]string{"--wait-free"}, "--wait-free waits for one KEY"},
-		{[]string{"--wait-free", "a", "b"}, "--wait-free waits for one KEY"},
-		{[]string{"--wait-free", "--check", "a"}, "--wait-free waits for one KEY"},
-		{[]string{""}, "Keys: one is empty"},
-		{[]string{"-o", "nagios"}, "want one of table, json, jsonl"},
-	} {
-		got := run(t, []string{"QUORUMLOCK_NODES=redis://127.0.0.1:1"}, append([]string{"status"}, tt.args...)...)
-		if got.code != exitUsage || got.out != "" || !strings.Contains(got.talk, tt.says) {
-			t.Errorf("status %q = %+v, want %d and %q", tt.args, got, exitUsage, tt.says)
-		}
-	}
-}
-
 func TestStatusWaitsUntilAKeyIsFree(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3, time.Minute)

@@ -30,7 +30,4 @@ func TestNodesBySentinelAndCluster(t *testing.T) {
 	if got := run(t, env, "doctor", "-o", "json"); !strings.Contains(got.out, `"main@`+sentinel.Addr+`"`) || !strings.Contains(got.out, `"`+masters[0].Addr+`"`) || strings.Contains(got.out, `"down"`) {
 		t.Errorf("doctor = %d, want both nodes by their names, and up: %s%s", got.code, got.out, got.talk)
 	}
-	if got := run(t, nil, "status", "--nodes", "redis-sentinel://10.0.0.1?master=main&sentinel_password=hidden"); got.code != exitUsage || strings.Contains(got.talk, "hidden") {
-		t.Errorf("status with a password of Sentinels in its arguments = %d with %q, want %d without the password", got.code, got.talk, exitUsage)
-	}
 }
