@@ -3,6 +3,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -16,7 +17,7 @@ import (
 )
 
 // hookFile is a hook with the text of a script.
-func hookFile(t *testing.T, text string) string {
+func hookFile(t testing.TB, text string) string {
 	t.Helper()
 	name := file(t, "hook", "#!/bin/sh\n"+text+"\n")
 	if err := os.Chmod(name, 0o700); err != nil { //nolint:gosec // it is to be run
@@ -33,15 +34,26 @@ func candidate(more ...string) []string {
 	return append([]string{"elect", "--ttl", "6s", "--grace", "200ms"}, more...)
 }
 
-// leads reports what /leader answers.
-func leads(t *testing.T, addr string) bool {
+// get returns what a page answers, which is of a type.
+func get(t testing.TB, url string, kind ...string) (code int, text string) {
 	t.Helper()
-	answer, err := http.Get("http://" + addr + "/leader") //nolint:noctx // the loopback answers
+	answer, err := http.Get("http://" + url) //nolint:noctx,gosec // the loopback answers
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	return answer.StatusCode == http.StatusOK
+	body, err := io.ReadAll(answer.Body)
+	if got := answer.Header.Get("Content-Type"); err != nil || kind != nil && got != kind[0] {
+		t.Fatalf("%s has the type %q (%v)", url, got, err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// leads reports what /leader answers.
+func leads(t *testing.T, addr string) bool {
+	t.Helper()
+	code, _ := get(t, addr+"/leader")
+	return code == http.StatusOK
 }
 
 func TestALeaderLeavesBeforeTheNextOneIsElected(t *testing.T) {
@@ -170,9 +182,7 @@ func TestWhoWasAskedToEndCampaignsNoMoreWhenTheLockIsLost(t *testing.T) {
 		s.freeze()
 		w.await("stopping") // the lock will be lost
 		w.signal(syscall.SIGTERM)
-		if code := w.code(); code != 143 {
-			t.Errorf("%s ended with %d, want 143: %s", verb, code, w.talk.String())
-		}
+		w.ends(143)
 	}
 }
 

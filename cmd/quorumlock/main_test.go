@@ -63,7 +63,7 @@ func runIn(ctx context.Context, t *testing.T, env []string, args ...string) resu
 }
 
 // file writes a file of the test's own, and returns its name.
-func file(t *testing.T, name, text string) string {
+func file(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -179,6 +179,11 @@ func start(t testing.TB, nodes string, args []string, change ...func(*exec.Cmd))
 	t.Cleanup(func() {
 		_ = w.cmd.Process.Kill()
 		<-w.ended
+		for _, line := range w.lines {
+			if faults := conforms(t, "run.v1.json", line); faults != nil {
+				t.Errorf("%s: %q", line, faults)
+			}
+		}
 	})
 	return w
 }
@@ -249,6 +254,14 @@ func (w *wrapper) code() int {
 		w.t.Fatalf("the command has not ended in %v: %+v", patient.Guard, w.all())
 	}
 	return w.cmd.ProcessState.ExitCode()
+}
+
+// ends waits for the end of the command, which has to have a code.
+func (w *wrapper) ends(want int) {
+	w.t.Helper()
+	if code := w.code(); code != want {
+		w.t.Errorf("%q ended with %d, want %d: %s", w.cmd.Args[1:], code, want, w.talk.String())
+	}
 }
 
 // file returns what the program has written to a file, once there is a line in it.

@@ -217,7 +217,5 @@ func TestR13AKilledWrapperBlocksNobodyForLongerThanTheLease(t *testing.T) {
 	}
 	next := start(t, s.nodes, script("", `exit 0`))
 	next.await("acquired")
-	if code := next.code(); code != exitOK {
-		t.Errorf("the next run ended with %d", code)
-	}
+	next.ends(exitOK)
 }

@@ -46,8 +46,8 @@ func TestARevokedLockIsToldFromALostOne(t *testing.T) {
 	}
 }
 
-// The URLs of the nodes may have passwords, which are none of the program's business.
-func TestTheProgramDoesNotGetTheURLsOfTheNodes(t *testing.T) {
+// The URLs of the nodes may have passwords, and by the token the lock can be released.
+func TestTheProgramGetsNoSecretsUnasked(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 3)
 	for _, tt := range []struct {
@@ -56,11 +56,12 @@ func TestTheProgramDoesNotGetTheURLsOfTheNodes(t *testing.T) {
 	}{
 		{[]string{"run", "--ttl", "20s", "k"}, ""},
 		{[]string{"run", "--ttl", "20s", "--expose-nodes", "k"}, s.nodes},
+		{[]string{"run", "--ttl", "20s", "--expose-token", "k"}, "token"},
 		{[]string{"elect", "--ttl", "20s", "k"}, ""},
 	} {
-		w := start(t, s.nodes, append(tt.args, "--", "/bin/sh", "-c", `echo "$QUORUMLOCK_NODES" > $D/nodes`))
+		w := start(t, s.nodes, append(tt.args, "--", "/bin/sh", "-c", `echo "$QUORUMLOCK_NODES${QUORUMLOCK_TOKEN:+token}" > $D/nodes`))
 		if got, code := w.file("nodes"), w.code(); got != tt.want || code != exitOK {
-			t.Errorf("%q: the program has QUORUMLOCK_NODES=%q, and it ended with %d; want %q and 0: %s", tt.args, got, code, tt.want, w.talk.String())
+			t.Errorf("%q: the program has the nodes and the token %q, and it ended with %d; want %q and 0: %s", tt.args, got, code, tt.want, w.talk.String())
 		}
 	}
 	hook := hookFile(t, `echo "$QUORUMLOCK_NODES" > $D/hook`)

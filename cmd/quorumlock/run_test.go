@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,7 +69,7 @@ func TestAKeyThatIsHeldHasACodeOfItsOwn(t *testing.T) {
 func TestLocksOfEveryKindKeepOutWhatTheyShould(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 3)
-	for i, tt := range []struct {
+	for _, tt := range []struct {
 		holds, asks, key string // the holder's flags and keys, the other's, and which that is told
 		slots, want      int    // how many slots it has, and how run ends
 	}{
@@ -89,18 +87,11 @@ func TestLocksOfEveryKindKeepOutWhatTheyShould(t *testing.T) {
 		{"--permits 2 k", "--permits 3 k", "", 0, exitConfig},
 		{"--permits 1 k", "k", "k", 0, 0},
 	} {
-		names := strings.NewReplacer("a", fmt.Sprint("a", i), "b", fmt.Sprint("b", i), "c", fmt.Sprint("c", i), "d", fmt.Sprint("d", i), "k", fmt.Sprint("k", i))
-		keys := func(flags string) string { // only the words that are keys get the row's number
-			words := strings.Fields(flags)
-			for j, word := range words {
-				if len(word) == 1 && word[0] >= 'a' {
-					words[j] = names.Replace(word)
-				}
-			}
-			return strings.Join(words, " ")
+		for _, server := range s.servers {
+			server.Ask("FLUSHALL")
 		}
 		args := func(flags, text string) []string {
-			return append(strings.Fields("run --ttl 20s --node-timeout 4s --fences "+keys(flags)), "--", "/bin/sh", "-c", text)
+			return append(strings.Fields("run --ttl 20s --node-timeout 4s --fences "+flags), "--", "/bin/sh", "-c", text)
 		}
 		holder := start(t, s.nodes, args(tt.holds, `exec sleep 1000`))
 		holder.await("started")
@@ -110,7 +101,7 @@ func TestLocksOfEveryKindKeepOutWhatTheyShould(t *testing.T) {
 		} else if code == 0 {
 			told := strings.Split(other.file("told"), "|")
 			had := other.await("acquired").Slots
-			if want := strings.Trim(fmt.Sprint(had), "[]"); told[0] != names.Replace(tt.key) || told[1] != want || len(had) != tt.slots || told[2] != "fence" {
+			if want := strings.Trim(fmt.Sprint(had), "[]"); told[0] != tt.key || told[1] != want || len(had) != tt.slots || told[2] != "fence" {
 				t.Errorf("the program under %s is told %q: want the key, the slots %q, which are %d, and a fence", tt.asks, told, want, tt.slots)
 			}
 			for _, slot := range holder.await("acquired").Slots {
@@ -122,11 +113,6 @@ func TestLocksOfEveryKindKeepOutWhatTheyShould(t *testing.T) {
 		holder.signal(syscall.SIGTERM)
 		if code := holder.code(); code != 128+int(syscall.SIGTERM) || !holder.has("released") {
 			t.Errorf("run %s that was asked to end ended with %d, released: %t; want 143, and that it was", tt.holds, code, holder.has("released"))
-		}
-		for _, line := range append(holder.lines, other.lines...) {
-			if faults := conforms(t, "run.v1.json", line); faults != nil {
-				t.Errorf("%s: %q", line, faults)
-			}
 		}
 	}
 }
@@ -237,23 +223,9 @@ func TestTheProgramIsToldWhatItRunsUnder(t *testing.T) {
 	if code := w.code(); code != exitOK || left() != 1 {
 		t.Errorf("run ended with %d, and then left with %d, want 0 and 1", code, left())
 	}
-	for _, line := range w.lines {
-		if faults := conforms(t, "run.v1.json", line); faults != nil {
-			t.Errorf("%s: %q", line, faults)
-		}
-	}
 	all := w.all()
 	if first, last := all[0], all[len(all)-1]; first.Event != "waiting" || last.Event != "exit" || *last.Code != 0 || w.await("started").Pid == 0 || w.await("released").Fence == 0 {
 		t.Errorf("the events are %+v, want them from waiting to exit", all)
-	}
-}
-
-func TestTheTokenIsOnlyToldOnDemand(t *testing.T) {
-	t.Parallel()
-	s := newMasters(t, 1)
-	w := start(t, s.nodes, script("--expose-token", `test -n "$QUORUMLOCK_TOKEN"`))
-	if code := w.code(); code != exitOK {
-		t.Errorf("the program has no token: run ended with %d", code)
 	}
 }
 
@@ -280,16 +252,6 @@ func TestALeaseFileThatCannotBeWrittenIsFoundBeforeTheWait(t *testing.T) {
 		if left, _ := filepath.Glob(filepath.Join(w.folder, "quorumlock-*")); left != nil {
 			t.Errorf("%s: %q is left", tt.name, left)
 		}
-	}
-}
-
-func TestTheKeyIsKeptAtLeast(t *testing.T) {
-	t.Parallel()
-	s := newMasters(t, 1)
-	w := start(t, s.nodes, script("--at-least 3s", `exit 4`))
-	acquired := w.await("acquired").Time
-	if code := w.code(); code != 4 || w.await("released").Time.Sub(acquired) < 2900*time.Millisecond {
-		t.Errorf("run ended with %d, %v after it had the key, want 4 after 3s", code, w.await("released").Time.Sub(acquired))
 	}
 }
 
@@ -331,9 +293,7 @@ func TestWhatRunInheritsIsReaped(t *testing.T) {
 	w.await("started")
 	reaped("while its program runs", "2")
 	w.touch("go")
-	if code := w.code(); code != exitOK {
-		t.Errorf("run ended with %d", code)
-	}
+	w.ends(exitOK)
 }
 
 func TestSignalsForTheProgramReachIt(t *testing.T) {
@@ -348,9 +308,7 @@ func TestSignalsForTheProgramReachIt(t *testing.T) {
 		w.file(fmt.Sprint("got.", int(one)))
 	}
 	w.touch("go")
-	if code := w.code(); code != exitOK {
-		t.Errorf("run ended with %d", code)
-	}
+	w.ends(exitOK)
 }
 
 // Go does not tell which others were ignored when it began.
@@ -411,39 +369,6 @@ func TestAProgramThatUsesUpAllProcessesEndsNeitherOfThoseAboveIt(t *testing.T) {
 	}
 }
 
-func TestAReportedLossStopsNothing(t *testing.T) {
-	t.Parallel()
-	patient.Scaled(t, func(t testing.TB, scale time.Duration) {
-		s := newMasters(t, 3)
-		w := start(t, s.nodes, script(briefly(scale, 2*time.Second)+" --on-renewal-failure report", `while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`))
-		w.await("started")
-		defer s.freeze()()
-		w.await("lost")
-		w.touch("go")
-		if code := w.code(); code != 4 || w.has("stopping") {
-			t.Errorf("run ended with %d, stopped: %v; want the program's 4 and no stop", code, w.has("stopping"))
-		}
-	})
-}
-
-func TestALostProgramIsRunAgain(t *testing.T) {
-	t.Parallel()
-	patient.Scaled(t, func(t testing.TB, scale time.Duration) {
-		for _, kind := range []string{"", "--shared", "--permits 2 --take 2"} {
-			s := newMasters(t, 3)
-			w := start(t, s.nodes, script(briefly(scale, 2*time.Second)+" --restart "+kind, `if [ -e $D/second ]; then exit 4; fi; echo > $D/ready; exec sleep 1000`))
-			w.file("ready")
-			thaw := s.freeze()
-			w.await("lost")
-			w.touch("second")
-			thaw()
-			if code := w.code(); code != 4 {
-				t.Errorf("run --restart %s ended with %d, want 4, with which the second program has ended: %s", kind, code, w.talk.String())
-			}
-		}
-	})
-}
-
 func TestMonitorsAreToldWhatARunHasComeTo(t *testing.T) {
 	t.Parallel()
 	patient.Scaled(t, func(t testing.TB, scale time.Duration) {
@@ -453,16 +378,8 @@ func TestMonitorsAreToldWhatARunHasComeTo(t *testing.T) {
 		w.file("ready")
 		w.await("extended")
 		page := func() string {
-			answer, err := http.Get("http://" + addr + "/metrics") //nolint:noctx // the loopback answers
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = answer.Body.Close() }()
-			text, err := io.ReadAll(answer.Body)
-			if err != nil || answer.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
-				t.Fatalf("/metrics has the type %q (%v)", answer.Header.Get("Content-Type"), err)
-			}
-			return string(text)
+			_, text := get(t, addr+"/metrics", "text/plain; version=0.0.4; charset=utf-8")
+			return text
 		}
 		has := func(text string, wants ...string) {
 			t.Helper()
@@ -480,9 +397,7 @@ func TestMonitorsAreToldWhatARunHasComeTo(t *testing.T) {
 		has(page(), `held{key="k"} 0`, "waiting_since"+at, `leases_lost_total{key="k"} 1`)
 		w.touch("second")
 		thaw()
-		if code := w.code(); code != 4 {
-			t.Fatalf("run --restart ended with %d, want 4: %s", code, w.talk.String())
-		}
+		w.ends(4)
 		text, err := os.ReadFile(textfile) //nolint:gosec // the test's own
 		if err != nil {
 			t.Fatal(err)
@@ -500,6 +415,26 @@ func TestMonitorsAreToldWhatARunHasComeTo(t *testing.T) {
 	})
 }
 
+// initSystem is a socket that stands for an init system's, and what it is told next.
+func initSystem(t testing.TB) (socket string, told func() string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "notify")
+	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "unixgram", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	buf := make([]byte, 1000)
+	return "NOTIFY_SOCKET=" + socket, func() string {
+		_ = conn.SetReadDeadline(time.Now().Add(patient.Guard))
+		n, _, err := conn.ReadFrom(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(buf[:n])
+	}
+}
+
 func TestTheWatchdogOfTheInitSystemIsFed(t *testing.T) {
 	t.Parallel()
 	s := newMasters(t, 1)
@@ -507,81 +442,63 @@ func TestTheWatchdogOfTheInitSystemIsFed(t *testing.T) {
 		pid string // whose watchdog it is; "": that of this command
 		fed bool
 	}{{"", true}, {"1", false}} {
-		name := filepath.Join(t.TempDir(), "notify")
-		conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "unixgram", name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		socket, told := initSystem(t)
 		w := start(t, s.nodes, script("", `test -z "$WATCHDOG_USEC$WATCHDOG_PID$NOTIFY_SOCKET" || exit 3; while [ ! -e $D/go ]; do sleep 0.01; done`), func(c *exec.Cmd) {
-			c.Env = append(c.Env, "NOTIFY_SOCKET="+name, "WATCHDOG_USEC=20000", "WATCHDOG_PID="+tt.pid)
+			c.Env = append(c.Env, socket, "WATCHDOG_USEC=20000", "WATCHDOG_PID="+tt.pid)
 		})
 		fed := 0
-		for buf, last := make([]byte, 1000), ""; last != "STOPPING=1"; {
-			if _ = conn.SetReadDeadline(time.Now().Add(patient.Guard)); fed == 5 || !tt.fed {
+		for last := ""; last != "STOPPING=1"; {
+			if fed == 5 || !tt.fed {
 				w.touch("go")
 			}
-			n, _, err := conn.ReadFrom(buf)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if last = string(buf[:n]); last == "WATCHDOG=1" {
+			if last = told(); last == "WATCHDOG=1" {
 				fed++
 			}
 		}
 		if code := w.code(); code != 0 || tt.fed != (fed >= 5) || !tt.fed && fed > 0 {
 			t.Errorf("run ended with %d, and fed the watchdog of process %q %d times; want 0, and that it does: %t", code, tt.pid, fed, tt.fed)
 		}
-		_ = conn.Close()
 	}
 }
 
+// A program is run again when its lock was lost, or runs on, and the init system is told. The code is that of the last
+// one.
 func TestTheInitSystemIsTold(t *testing.T) {
 	t.Parallel()
-	const second = `if [ -e $D/second ]; then exit 0; fi; while :; do sleep 0.01; done`
+	const second = `if [ -e $D/second ]; then exit 4; fi; while :; do sleep 0.01; done`
+	once := []string{"STATUS=waiting for k", "READY=1\nSTATUS=has k"}
+	twice := slices.Concat(once, once, []string{"STOPPING=1"})
 	for _, tt := range []struct {
 		flags, program string
-		lose           bool
 		want           []string
 	}{
-		{"", `exit 0`, false, []string{"STATUS=waiting for k", "READY=1\nSTATUS=has k", "STOPPING=1"}},
-		{"--restart", second, true, []string{
-			"STATUS=waiting for k", "READY=1\nSTATUS=has k", "STATUS=waiting for k", "READY=1\nSTATUS=has k", "STOPPING=1",
-		}},
-		{"--on-renewal-failure report", `while [ ! -e $D/second ]; do sleep 0.01; done`, true, []string{
-			"STATUS=waiting for k", "READY=1\nSTATUS=has k", "STATUS=has lost k, and the program runs on", "STOPPING=1",
-		}},
+		{"", `exit 4`, append(once, "STOPPING=1")},
+		{"--restart", second, twice},
+		{"--restart --shared", second, twice},
+		{"--restart --permits 2 --take 2", second, twice},
+		{"--on-renewal-failure report", `while [ ! -e $D/second ]; do sleep 0.01; done; exit 4`, append(once, "STATUS=has lost k, and the program runs on", "STOPPING=1")},
 	} {
 		patient.Scaled(t, func(t testing.TB, scale time.Duration) {
 			flags := tt.flags
-			if tt.lose {
+			if flags != "" {
 				flags += " " + briefly(scale, 2*time.Second)
 			}
 			s := newMasters(t, 1)
-			name := filepath.Join(t.TempDir(), "notify")
-			conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "unixgram", name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = conn.Close() }()
-			w := start(t, s.nodes, script(flags, tt.program), func(c *exec.Cmd) { c.Env = append(c.Env, "NOTIFY_SOCKET="+name) })
-			if tt.lose {
+			socket, next := initSystem(t)
+			w := start(t, s.nodes, script(flags, tt.program), func(c *exec.Cmd) { c.Env = append(c.Env, socket) })
+			if flags != "" {
 				w.await("started")
 				thaw := s.freeze()
 				w.await("lost")
 				w.touch("second")
 				thaw()
 			}
-			if code := w.code(); code != 0 {
-				t.Fatalf("run %s ended with %d: %s", flags, code, w.talk.String())
+			if code := w.code(); code != 4 || w.has("stopping") && !strings.Contains(flags, "--restart") {
+				t.Fatalf("run %s ended with %d, and has stopped its program: %v; want 4, and that only to run it again: %s", flags, code, w.has("stopping"), w.talk.String())
 			}
 			var told []string
-			for buf := make([]byte, 1000); len(told) == 0 || told[len(told)-1] != "STOPPING=1"; {
-				_ = conn.SetReadDeadline(time.Now().Add(patient.Guard))
-				n, _, err := conn.ReadFrom(buf)
-				if err != nil {
-					t.Fatal(err)
-				}
-				told = append(told, string(buf[:n]))
+			for len(told) == 0 || told[len(told)-1] != "STOPPING=1" {
+				told = append(told, next())
 			}
 			if told = slices.Compact(told); !slices.Equal(told, tt.want) { // a campaign that fails is repeated
 				t.Errorf("run %s: the init system was told %q, want %q", flags, told, tt.want)
@@ -641,18 +558,10 @@ func TestACandidateLeadsAndSaysSo(t *testing.T) {
 	patient.Scaled(t, func(t testing.TB, scale time.Duration) {
 		s := newMasters(t, 3)
 		addr := redisserver.FreeAddr(t)
-		hook := filepath.Join(t.TempDir(), "hook")
-		if err := os.WriteFile(hook, []byte("#!/bin/sh\necho $QUORUMLOCK_KEY $QUORUMLOCK_FENCE >> $D/hook.${0##*.}\n"), 0o700); err != nil { //nolint:gosec // it is to be run
-			t.Fatal(err)
-		}
-		for _, name := range []string{".elected", ".over"} {
-			if err := os.Symlink(hook, hook+name); err != nil {
-				t.Fatal(err)
-			}
-		}
 		w := start(t, s.nodes, append(strings.Fields("elect "+briefly(scale, 3*time.Second)),
 			"--fences", "--name", "me", "--listen", addr,
-			"--on-elected", hook+".elected", "--on-lost", hook+".over", "k", "--", "/bin/sh", "-c", `echo > $D/ready; exec sleep 1000`,
+			"--on-elected", hookFile(t, "echo $QUORUMLOCK_KEY $QUORUMLOCK_FENCE > $D/hook.elected"), "--on-lost", hookFile(t, "echo > $D/hook.over"),
+			"k", "--", "/bin/sh", "-c", `echo > $D/ready; exec sleep 1000`,
 		))
 		w.file("ready")
 		other := start(t, s.nodes, []string{"elect", "--name", "other", "k"})
@@ -660,47 +569,34 @@ func TestACandidateLeadsAndSaysSo(t *testing.T) {
 		if got := w.file("hook.elected"); !strings.HasPrefix(got, "k ") || fence == 0 {
 			t.Errorf("--on-elected was told %q under fence %d", got, fence)
 		}
-		get := func(path string) (code int, body map[string]any) {
-			answer, err := http.Get("http://" + addr + path) //nolint:noctx // the loopback answers
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = answer.Body.Close() }()
-			_ = json.NewDecoder(answer.Body).Decode(&body) // /leader and /healthz are no JSON
-			return answer.StatusCode, body
-		}
 		for path, want := range map[string]int{"/leader": 200, "/healthz": 200, "/": 200, "/none": 404} {
-			if code, _ := get(path); code != want {
+			if code, _ := get(t, addr+path); code != want {
 				t.Errorf("%s answers %d, want %d", path, code, want)
 			}
 		}
 		patient.Until(t, fmt.Sprintf("/ says that me leads, by fence %d", fence), func() bool { // the observer hears of it from the nodes
-			_, body := get("/")
-			return body["name"] == "me" && body["leads"] == true && body["fence"] == float64(fence)
+			_, text := get(t, addr+"/")
+			return text == fmt.Sprintf(`{"name":"me","fence":%d,"leads":true}`+"\n", fence)
 		})
 		thaw := s.freeze()
 		sick := false
 		for !w.has("lost") {
-			code, _ := get("/healthz")
+			code, _ := get(t, addr+"/healthz")
 			sick = sick || code == 503
 			time.Sleep(5 * time.Millisecond) //nolint:forbidigo // a probe's pause
 		}
-		if code, _ := get("/leader"); !sick || code == 200 && !w.has("stopping") {
+		if code, _ := get(t, addr+"/leader"); !sick || code == 200 && !w.has("stopping") {
 			t.Errorf("without nodes /healthz was 503: %v, and /leader answers %d", sick, code)
 		}
 		w.file("hook.over")
-		if code, _ := get("/leader"); code != 503 {
+		if code, _ := get(t, addr+"/leader"); code != 503 {
 			t.Errorf("when the term is over /leader answers %d, want 503", code)
 		}
-		ends := func(candidate *wrapper) {
-			candidate.signal(syscall.SIGTERM)
-			if code := candidate.code(); code != 128+int(syscall.SIGTERM) {
-				t.Errorf("a candidate that was asked to end ended with %d, want 143: %s", code, candidate.talk.String())
-			}
-		}
-		ends(w) // or it might be elected again
+		w.signal(syscall.SIGTERM)
+		w.ends(143) // or it might be elected again
 		thaw()
 		other.await("acquired")
-		ends(other)
+		other.signal(syscall.SIGTERM)
+		other.ends(143)
 	})
 }

@@ -16,7 +16,7 @@ type schema map[string]any
 
 // conforms says where a JSON text is not as the schema of a file says. A field that the schema
 // does not name is a fault, too: it is not documented.
-func conforms(t *testing.T, file, text string) (faults []string) {
+func conforms(t testing.TB, file, text string) (faults []string) {
 	t.Helper()
 	source, err := os.ReadFile("../../docs/schema/" + file) //nolint:gosec // of the repository
 	if err != nil {
