@@ -2,36 +2,10 @@ package main
 
 import (
 	"bytes"
-	"fmt"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 )
-
-// terminal opens a terminal of the test's own.
-func terminal(t *testing.T) (keyboard, screen *os.File) {
-	t.Helper()
-	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = keyboard.Close() })
-	var number, unlocked int32
-	for request, value := range map[uintptr]*int32{syscall.TIOCSPTLCK: &unlocked, syscall.TIOCGPTN: &number} {
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, keyboard.Fd(), request, uintptr(unsafe.Pointer(value))); errno != 0 { //nolint:gosec // the kernel wants an address
-			t.Fatal(errno)
-		}
-	}
-	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = screen.Close() })
-	return keyboard, screen
-}
 
 func TestNowGoesOnIfTheKeyIsTypedOnATerminal(t *testing.T) {
 	t.Parallel()

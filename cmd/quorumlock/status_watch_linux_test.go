@@ -17,8 +17,8 @@ import (
 	"github.com/quorumlock/quorumlock/test/patient"
 )
 
-// newTerminal is a pseudo terminal: what shows it, and what programs write to.
-func newTerminal(t *testing.T, lines, columns uint16) (shows, writes *os.File) {
+// terminal is a pseudo terminal of 24 lines: what shows it and types, and what programs have of it.
+func terminal(t *testing.T) (shows, writes *os.File) {
 	t.Helper()
 	shows, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -49,7 +49,7 @@ func newTerminal(t *testing.T, lines, columns uint16) (shows, writes *os.File) {
 	}
 	t.Cleanup(func() { _ = writes.Close() })
 	control(writes, func(fd int) error {
-		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: lines, Col: columns})
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
 	})
 	return shows, writes
 }
@@ -98,7 +98,7 @@ func (s *site) watch(ctx context.Context, shows, writes *os.File, talk io.Writer
 func TestAWatchRedrawsItsScreenAndEndsWithASignal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3, longLease)
-	shows, writes := newTerminal(t, 24, 80)
+	shows, writes := terminal(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	var talk bytes.Buffer
@@ -130,7 +130,7 @@ func TestAWatchRedrawsItsScreenAndEndsWithASignal(t *testing.T) {
 func TestAWatchEndsWithItsTerminal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, longLease)
-	shows, writes := newTerminal(t, 24, 80)
+	shows, writes := terminal(t)
 	var talk bytes.Buffer
 	w := s.watch(t.Context(), shows, writes, &talk)
 	w.until(t, "screen", func(text string) bool { return strings.Contains(text, "nothing is held") })
