@@ -13,16 +13,6 @@ func guarded(urls []string, longest, set string) []string {
 	return []string{"QUORUMLOCK_NODES=" + strings.Join(urls, ","), "QUORUMLOCK_GUARD=true", "QUORUMLOCK_TTL=" + longest, "QUORUMLOCK_LONGEST_TTL=" + longest, "QUORUMLOCK_NODE_SET=" + set, "QUORUMLOCK_NODE_TIMEOUT=900ms"}
 }
 
-// wants fails the test unless the command ends so, and says these texts.
-func wants(t *testing.T, what string, got result, code int, says ...string) {
-	t.Helper()
-	for _, text := range says {
-		if got.code != code || !strings.Contains(got.out+got.talk, text) {
-			t.Errorf("%s = %+v, want code %d and %q", what, got, code, text)
-		}
-	}
-}
-
 // getsTheLock waits until a new client has had the lock: a busy machine may need the whole second of its lease.
 func getsTheLock(t *testing.T, client []string) {
 	t.Helper()
@@ -38,18 +28,18 @@ func TestSettingsChangeTheLongestLease(t *testing.T) {
 	w.ripen(2*time.Second, 0)
 	change := []string{"settings", "--from", "2000 0:3", "--to", "1000 0:3"}
 	before, after := guarded(s.urls, "2s", "0"), guarded(s.urls, "1s", "0")
-	wants(t, "a new client before the change", run(t, after, "run", "--no-wait", "k", "--", "true"), exitConfig, `"2000 0:3"`, `quorumlock settings --from "2000 0:3" --to "1000 0:3"`)
+	wants(t, "a new client before the change", run(t, after, "run", "--no-wait", "k", "--", "true"), exitConfig, `2> "2000 0:3"`, `2> quorumlock settings --from "2000 0:3" --to "1000 0:3"`)
 
 	thaw := s.servers[2].Freeze()
-	wants(t, "settings with a node that is silent", run(t, after, change...), exitUnavailable, s.servers[2].Addr, "no node has entered")
-	wants(t, "a new client then", run(t, after, "run", "--no-wait", "k", "--", "true"), exitConfig, "run quorumlock settings once more")
+	wants(t, "settings with a node that is silent", run(t, after, change...), exitUnavailable, "2> "+s.servers[2].Addr, "2> no node has entered")
+	wants(t, "a new client then", run(t, after, "run", "--no-wait", "k", "--", "true"), exitConfig, "2> run quorumlock settings once more")
 	wants(t, "doctor then", run(t, after, "doctor", "--check=guard"), 2, "changed to 1000 0:3")
 	thaw()
 	for range 2 { // the second changes nothing
 		wants(t, "settings", run(t, after, change...), exitOK, `3 nodes are for clients with "1000 0:3"`)
 	}
-	wants(t, "an old client", run(t, before, "run", "--no-wait", "k", "--", "true"), exitConfig, `"1000 0:3"`, `"2000 0:3"`)
-	wants(t, "a new client at once", run(t, after, "run", "--no-wait", "k", "--", "true"), exitUnavailable, "quarantine")
+	wants(t, "an old client", run(t, before, "run", "--no-wait", "k", "--", "true"), exitConfig, `2> "1000 0:3"`, `2> "2000 0:3"`)
+	wants(t, "a new client at once", run(t, after, "run", "--no-wait", "k", "--", "true"), exitUnavailable, "2> quarantine")
 	wants(t, "doctor --wait", run(t, after, "doctor", "--wait"), exitOK, "all 3 nodes vote")
 	if age := do(t, s.servers[0].Addr, "HGET", "ql:memory", "age"); len(age) < 7 {
 		t.Errorf("the memory votes at the age of %s µs", age)
@@ -65,7 +55,7 @@ func TestSettingsChangeTheNodes(t *testing.T) {
 	after := guarded([]string{s.urls[0], s.urls[1], s.urls[3]}, "1s", "1")
 	change := []string{"settings", "--old-nodes", strings.Join(s.urls[:3], ","), "--from", "1000 0:3", "--to", "1000 1:3"}
 	s.servers[2].Kill()
-	wants(t, "settings with a node that is down", run(t, after, change...), exitUnavailable, s.servers[2].Addr, "have not left")
+	wants(t, "settings with a node that is down", run(t, after, change...), exitUnavailable, "2> "+s.servers[2].Addr, "2> have not left")
 	if got := do(t, s.servers[3].Addr, "TYPE", "ql:memory"); got != "none" {
 		t.Errorf("a new node has entered while an old one has not left: %q", got)
 	}

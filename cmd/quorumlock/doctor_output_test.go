@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,6 +35,25 @@ func golden(t *testing.T, name, got string) {
 	}
 	if got != string(want) {
 		t.Errorf("the screen differs from %s (go test -update writes it anew):\n%s", path, got)
+	}
+}
+
+// screens compares a page with those in testdata: on screens of two widths, with colours and without.
+func screens(t *testing.T, verb string, write func(tl *tool) error) {
+	t.Helper()
+	for name, env := range map[string][]string{"80": {"COLUMNS=80"}, "200": {"COLUMNS=200"}, "80-colour": {"COLUMNS=80", "CLICOLOR_FORCE=1"}, "200-colour": {"COLUMNS=200", "CLICOLOR_FORCE=1"}} {
+		var out bytes.Buffer
+		if err := write(&tool{out: &out, getenv: having(env...), format: formatTable}); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, verb+"-"+name+".txt", out.String())
+		for line := range strings.Lines(out.String()) {
+			bare := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(strings.TrimRight(line, "\n"), "")
+			pasted := strings.Contains(bare, "redis-cli ") || strings.Contains(bare, "https://")
+			if width := len([]rune(bare)); env[0] == "COLUMNS=80" && width > 80 && !pasted {
+				t.Errorf("a line of %s has %d columns on a screen of 80: %q", verb, width, bare)
+			}
+		}
 	}
 }
 
@@ -83,36 +101,13 @@ func steady(w *ward) (r inspect.Report) {
 func TestTheScreensOfDoctor(t *testing.T) {
 	t.Parallel()
 	r := steady(five(t))
-	for _, tt := range []struct {
-		name string
-		env  map[string]string
-	}{
-		{"doctor-80.txt", map[string]string{"COLUMNS": "80"}},
-		{"doctor-80-colour.txt", map[string]string{"COLUMNS": "80", "CLICOLOR_FORCE": "1"}},
-		{"doctor-200.txt", map[string]string{"COLUMNS": "200"}},
-		{"doctor-200-colour.txt", map[string]string{"COLUMNS": "200", "CLICOLOR_FORCE": "1"}},
-	} {
-		var out bytes.Buffer
-		tl := &tool{out: &out, getenv: func(name string) string { return tt.env[name] }, format: formatTable}
-		if err := tl.writeReport(&r); err != nil {
-			t.Fatal(err)
+	screens(t, "doctor", func(tl *tool) error { return tl.writeReport(&r) })
+	golden(t, "doctor-nagios.txt", nagios(&r))
+	golden(t, "doctor-prometheus.txt", prometheus(&r))
+	for _, name := range alerted(t, "doctor") {
+		if !strings.Contains(prometheus(&r), "# TYPE "+name+" ") {
+			t.Errorf("alerts.yml names %s, which doctor does not write", name)
 		}
-		golden(t, tt.name, out.String())
-		for line := range strings.Lines(out.String()) {
-			bare := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(strings.TrimRight(line, "\n"), "")
-			pasted := strings.Contains(bare, "redis-cli ") || strings.Contains(bare, "https://")
-			if width := len([]rune(bare)); tt.env["COLUMNS"] == "80" && width > 80 && !pasted {
-				t.Errorf("a line has %d columns on a screen of 80: %q", width, bare)
-			}
-		}
-	}
-	for name, f := range map[string]format{"doctor-nagios.txt": formatNagios, "doctor-prometheus.txt": formatPrometheus} {
-		var out bytes.Buffer
-		tl := &tool{out: &out, getenv: func(string) string { return "" }, format: f}
-		if err := tl.writeReport(&r); err != nil {
-			t.Fatal(err)
-		}
-		golden(t, name, out.String())
 	}
 }
 
@@ -138,48 +133,6 @@ func TestTheJSONOfDoctorIsAsItsSchemaSays(t *testing.T) {
 	}
 	if got = run(t, []string{"QUORUMLOCK_NODES=redis://a"}, "profile", "check", "-o", "json"); conforms(t, "profile.v1.json", got.out) != nil {
 		t.Errorf("profile check -o json is not as its schema says: %q", conforms(t, "profile.v1.json", got.out))
-	}
-}
-
-func TestMonitorsReadTheirFormats(t *testing.T) {
-	t.Parallel()
-	w := five(t)
-	env := []string{"QUORUMLOCK_NODES=" + w.nodes}
-	got := run(t, env, "doctor", "-o", "nagios", "--for", "100ms")
-	first, _, _ := strings.Cut(got.out, "\n")
-	if !regexp.MustCompile(`^QUORUMLOCK CRITICAL - [^|]+ \| fit=2;5:;3:;0;5( [a-z0-9_]+=[0-9.]+s)+$`).MatchString(first) || got.code != 2 || strings.Count(got.out, "|") != 1 {
-		t.Errorf("doctor -o nagios = %d, %s", got.code, got.out)
-	}
-	got = run(t, env, "doctor", "-o", "prometheus", "--for", "100ms")
-	typed := map[string]bool{}
-	sample := regexp.MustCompile(`^([a-z0-9_]+)(\{([a-z]+="([^"\\]|\\.)*",?)+\})? -?[0-9.e+-]+$`)
-	seen := map[string]bool{}
-	for line := range strings.Lines(got.out) {
-		line = strings.TrimSuffix(line, "\n")
-		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
-			name, _, _ = strings.Cut(name, " ")
-			typed[name] = true
-			continue
-		}
-		if strings.HasPrefix(line, "# HELP ") {
-			continue
-		}
-		parts := sample.FindStringSubmatch(line)
-		name, _, _ := strings.Cut(line, " ")
-		if parts == nil || !typed[parts[1]] || seen[name] {
-			t.Errorf("no sample, one without a type, or one that is there twice: %q", line)
-		}
-		seen[name] = true
-	}
-	for _, name := range alerted(t, "doctor") {
-		if !typed[name] {
-			t.Errorf("alerts.yml names %s, which doctor does not write: %q", name, slices.Sorted(maps.Keys(typed)))
-		}
-	}
-	for _, want := range []string{"quorumlock_doctor_verdict 2\n", "quorumlock_doctor_nodes_fit 2\n", fmt.Sprintf("quorumlock_doctor_node_up{node=%q} 0\n", w.servers[1].Addr)} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("doctor -o prometheus has no line %q:\n%s", want, got.out)
-		}
 	}
 }
 

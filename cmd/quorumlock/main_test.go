@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,19 +48,38 @@ func runIn(ctx context.Context, t *testing.T, env []string, args ...string) resu
 	t.Helper()
 	home := t.TempDir()
 	var out, talk bytes.Buffer
-	tl := &tool{in: strings.NewReader(""), out: &out, talk: &talk, getenv: func(name string) string {
+	tl := &tool{in: strings.NewReader(""), out: &out, talk: &talk, getenv: having(append(slices.Clip(env), "HOME="+home)...)}
+	code := tl.run(ctx, args)
+	return result{code, out.String(), talk.String()}
+}
+
+// having is an environment, of which the first entry of a name counts.
+func having(env ...string) (getenv func(string) string) {
+	return func(name string) string {
 		for _, e := range env {
 			if value, ok := strings.CutPrefix(e, name+"="); ok {
 				return value
 			}
 		}
-		if name == "HOME" {
-			return home
-		}
 		return ""
-	}}
-	code := tl.run(ctx, args)
-	return result{code, out.String(), talk.String()}
+	}
+}
+
+// wants fails the test unless the command ends so, and says these texts: behind "2> " on stderr, and otherwise on stdout,
+// which is empty if none is wanted there.
+func wants(t *testing.T, what string, got result, code int, says ...string) {
+	t.Helper()
+	ok, silent := got.code == code, true
+	for _, text := range says {
+		if talk, is := strings.CutPrefix(text, "2> "); is {
+			ok = ok && strings.Contains(got.talk, talk)
+		} else {
+			ok, silent = ok && strings.Contains(got.out, text), false
+		}
+	}
+	if !ok || silent && got.out != "" {
+		t.Errorf("%s = %+v, want code %d and %q", what, got, code, says)
+	}
 }
 
 // file writes a file of the test's own, and returns its name.
@@ -161,9 +181,7 @@ func TestAProfileIsTheUsersOwnOrElseTheMachines(t *testing.T) {
 		{[]string{"--profile", "prod"}, "redis://b"},
 	} {
 		got := run(t, []string{"XDG_CONFIG_HOME=" + config}, append([]string{"profile", "check"}, tt.args...)...)
-		if got.code != exitOK || !strings.Contains(got.out, tt.want) {
-			t.Errorf("profile check %v = %d, %q %q, want %s in it", tt.args, got.code, got.out, got.talk, tt.want)
-		}
+		wants(t, fmt.Sprintf("profile check %v", tt.args), got, exitOK, tt.want)
 	}
 }
 
@@ -202,28 +220,24 @@ func TestThereIsAPageForEveryVerb(t *testing.T) {
 
 func TestCompletionIsThereForThreeShells(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		if got := run(t, nil, "completion", shell); got.code != exitOK || !strings.Contains(got.out, "quorumlock") {
-			t.Errorf("completion %s = %d, %d bytes, %q, want a script", shell, got.code, len(got.out), got.talk)
-		}
+		wants(t, shell, run(t, nil, "completion", shell), exitOK, "quorumlock")
 	}
-	if got := run(t, nil, "completion", "powershell"); got.code != exitUsage || got.out != "" {
-		t.Errorf("completion powershell = %d, %d bytes, %q, want %d", got.code, len(got.out), got.talk, exitUsage)
-	}
+	wants(t, "powershell", run(t, nil, "completion", "powershell"), exitUsage)
 }
 
 func TestColoursAndWidthFollowTheEnvironment(t *testing.T) {
 	for _, tt := range []struct {
-		env  map[string]string
+		env  string
 		want screen
 	}{
-		{nil, screen{}},
-		{map[string]string{"COLUMNS": "200"}, screen{width: 200}},
-		{map[string]string{"CLICOLOR_FORCE": "1"}, screen{colour: true}},
-		{map[string]string{"CLICOLOR_FORCE": "0"}, screen{}},
-		{map[string]string{"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, screen{}},
-		{map[string]string{"COLUMNS": "wide"}, screen{}},
+		{"", screen{}},
+		{"COLUMNS=200", screen{width: 200}},
+		{"CLICOLOR_FORCE=1", screen{colour: true}},
+		{"CLICOLOR_FORCE=0", screen{}},
+		{"CLICOLOR_FORCE=1 NO_COLOR=1", screen{}},
+		{"COLUMNS=wide", screen{}},
 	} {
-		tl := &tool{out: new(bytes.Buffer), getenv: func(name string) string { return tt.env[name] }}
+		tl := &tool{out: new(bytes.Buffer), getenv: having(strings.Fields(tt.env)...)}
 		if got := tl.screen(); got != tt.want {
 			t.Errorf("with %v the screen is %+v, want %+v", tt.env, got, tt.want)
 		}
@@ -290,13 +304,7 @@ func TestAnErrorHasTheExitCodeOfWhatItMatches(t *testing.T) {
 func TestASignalEndsTheCommandByItsNumber(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(interrupted(syscall.SIGINT))
-	var out, talk bytes.Buffer
-	tl := &tool{out: &out, talk: &talk, getenv: func(name string) string {
-		return map[string]string{"QUORUMLOCK_NODES": "redis://127.0.0.1:1"}[name]
-	}}
-	if code := tl.run(ctx, []string{"doctor"}); code != 128+int(syscall.SIGINT) || out.Len() > 0 || !strings.Contains(talk.String(), "interrupt") {
-		t.Errorf("interrupted, doctor ends with %d, %q, %q; want 130, and to say so on stderr alone", code, out.String(), talk.String())
-	}
+	wants(t, "doctor, interrupted,", runIn(ctx, t, []string{"QUORUMLOCK_NODES=redis://127.0.0.1:1"}, "doctor"), 128+int(syscall.SIGINT), "2> interrupt")
 }
 
 func TestTheVersionNamesTheModules(t *testing.T) {

@@ -26,9 +26,7 @@ func TestNowGoesOnIfTheKeyIsTypedOnATerminal(t *testing.T) {
 		if _, err := keyboard.WriteString(tt.typed); err != nil {
 			t.Fatal(err)
 		}
-		tl := &tool{in: screen, out: &out, talk: &talk, getenv: func(name string) string {
-			return map[string]string{"QUORUMLOCK_NODES": strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX": prefix}[name]
-		}}
+		tl := &tool{in: screen, out: &out, talk: &talk, getenv: having(s.env()...)}
 		code := tl.run(t.Context(), []string{"release", "42", "--force", "--now"})
 		if value := s.at(prefix + "42")[0]; code != tt.code || value != tt.want || !strings.Contains(talk.String(), "Type the key") {
 			t.Errorf("with %q typed release --now = %d, %q, and the key is %.11q; want code %d", tt.typed, code, talk.String(), value, tt.code)

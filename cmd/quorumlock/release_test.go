@@ -76,10 +76,15 @@ func (s *site) ctx() context.Context {
 	return ctx
 }
 
+// env is the environment of the command.
+func (s *site) env() []string {
+	return []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX=" + prefix}
+}
+
 // release runs the command.
 func (s *site) release(args ...string) result {
 	s.t.Helper()
-	return run(s.t, []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX=" + prefix}, append([]string{"release"}, args...)...)
+	return run(s.t, s.env(), append([]string{"release"}, args...)...)
 }
 
 // released runs it, and reads its JSON.
@@ -231,7 +236,7 @@ func TestNoVariableTakesAKey(t *testing.T) {
 	s := newSite(t, 3, time.Minute)
 	held := must(s.locker.Acquire(s.ctx(), "42"))(t)
 	s.everywhere(prefix + "42")
-	env := []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX=" + prefix, "QUORUMLOCK_FORCE=true", "QUORUMLOCK_NOW=true", "QUORUMLOCK_YES=true"}
+	env := append(s.env(), "QUORUMLOCK_FORCE=true", "QUORUMLOCK_NOW=true", "QUORUMLOCK_YES=true")
 	for _, tt := range []struct {
 		args []string
 		code int
@@ -347,9 +352,7 @@ func TestNowFreesTheKeyAtOnceAndWantsToBeMeant(t *testing.T) {
 	ctx := s.ctx()
 	held := must(s.locker.Acquire(ctx, "42"))(t)
 	s.everywhere(prefix + "42")
-	if got := s.release("42", "--force", "--now"); got.code != exitUsage || !strings.Contains(got.talk, "--yes") || got.out != "" {
-		t.Errorf("release --now without --yes = %+v, want that it is refused", got)
-	}
+	wants(t, "release --now without --yes", s.release("42", "--force", "--now"), exitUsage, "2> --yes")
 	if values := s.at(prefix + "42"); values[0] != held.Token() {
 		t.Errorf("what was refused has changed the key: %.11s…", values[0])
 	}
@@ -370,31 +373,22 @@ func TestNowFreesTheKeyAtOnceAndWantsToBeMeant(t *testing.T) {
 func TestReleaseSaysWhoHasTheKeyAndDoesNothingWithoutForce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3, time.Minute)
-	if got := s.release("42", "--force"); got.code != exitOK || !strings.Contains(got.talk, "nobody has it") {
-		t.Errorf("release of a free key = %+v, want that nobody has it", got)
-	}
+	wants(t, "release of a free key", s.release("42", "--force"), exitOK, "2> nobody has it")
 	held := must(s.locker.Acquire(s.ctx(), "42", redlock.WithOwner("pod-7")))(t)
 	s.everywhere(prefix + "42")
-	got := s.release("42")
-	if got.code != exitUsage || !strings.Contains(got.talk, "pod-7 (") || !strings.Contains(got.talk, "--force takes") || got.out != "" {
-		t.Errorf("release without --force = %+v, want who has it, and what would be done", got)
-	}
+	wants(t, "release without --force", s.release("42"), exitUsage, "2> pod-7 (", "2> --force takes")
 	if values := s.at(prefix + "42"); values[0] != held.Token() {
 		t.Errorf("without --force the key has become %.11s…", values[0])
 	}
-	got = s.release("42", "--force", "--reason", "it hangs")
-	if got.code != exitOK || !strings.Contains(got.out, "Taken at 3 of 3 nodes") || !strings.Contains(got.talk, `audit: `) || !strings.Contains(got.talk, `reason="it hangs"`) {
-		t.Errorf("release --force = %+v, want what was done, and a line for audits", got)
-	}
+	got := s.release("42", "--force", "--reason", "it hangs")
+	wants(t, "release --force", got, exitOK, "Taken at 3 of 3 nodes", "2> audit: ", `2> reason="it hangs"`)
 	if strings.Contains(got.out+got.talk, held.Token()[:20]) {
 		t.Errorf("the token is shown: %q %q", got.out, got.talk)
 	}
 	if values := s.at(prefix + "42"); !strings.HasPrefix(values[0], "ql:revoked:") || !strings.HasSuffix(values[0], ":it hangs") {
 		t.Errorf("a node has %q, want a tombstone with the reason", values[0])
 	}
-	if got = s.release("42", "--force"); got.code != exitOK || !strings.Contains(got.talk, "it was taken from its holder before: it hangs") {
-		t.Errorf("a second release --force = %+v, want why it was taken", got)
-	}
+	wants(t, "a second release --force", s.release("42", "--force"), exitOK, "2> it was taken from its holder before: it hangs", "Taken")
 }
 
 func TestWhatReleasePrintsIsAsItsSchemaSays(t *testing.T) {
@@ -413,9 +407,7 @@ func TestWhatReleasePrintsIsAsItsSchemaSays(t *testing.T) {
 	}
 	s.servers[0].Kill()
 	s.servers[1].Kill()
-	if got := s.release("42", "--force"); got.code != exitUnavailable {
-		t.Errorf("release with one of three nodes = %+v, want code %d", got, exitUnavailable)
-	}
+	wants(t, "release with one of three nodes", s.release("42", "--force"), exitUnavailable)
 }
 
 func TestALockOfAnotherLibraryWithoutAnExpiryIsFreeAfterTheLongestLease(t *testing.T) {
@@ -424,10 +416,8 @@ func TestALockOfAnotherLibraryWithoutAnExpiryIsFreeAfterTheLongestLease(t *testi
 	for _, server := range s.servers {
 		do(t, server.Addr, "SET", prefix+"42", "1")
 	}
-	got := s.release("42", "--force", "--longest-ttl", "2m")
-	if got.code != exitOK || !strings.Contains(got.talk, "another library's lock has it at 3 of 3 nodes, and nobody can tell until when") || !strings.Contains(got.out, "It had no expiry") {
-		t.Errorf("release = %+v, want whose lock it is", got)
-	}
+	wants(t, "release", s.release("42", "--force", "--longest-ttl", "2m"), exitOK,
+		"2> another library's lock has it at 3 of 3 nodes, and nobody can tell until when", "It had no expiry")
 	for _, server := range s.servers {
 		if left := ask(t, server.Addr, "PTTL", prefix+"42").Int; left <= 60_000 || left > 120_010 {
 			t.Errorf("the key is there for another %d ms, want up to two minutes", left)

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -118,7 +118,7 @@ func holdAll(t *testing.T) *site {
 // run runs the command on the nodes.
 func (s *site) run(args ...string) result {
 	s.t.Helper()
-	return run(s.t, []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX=" + prefix, "QUORUMLOCK_TTL=1m", s.timeout}, args...)
+	return run(s.t, append(s.env(), "QUORUMLOCK_TTL=1m", s.timeout), args...)
 }
 
 // status runs status, and reads its JSON.
@@ -238,9 +238,7 @@ func TestStatusLooksOnlyAtKeysThatAreNamed(t *testing.T) {
 			t.Errorf("node %d was asked for all of its keys: %s", i+1, stats)
 		}
 	}
-	if got := s.run("status", "nobody"); got != (result{talk: "nothing is held\n"}) {
-		t.Errorf("status of a free key = %+v, want nothing, said on stderr", got)
-	}
+	wants(t, "status of a free key", s.run("status", "nobody"), exitOK, "2> nothing is held\n")
 }
 
 func TestTheScreensOfStatus(t *testing.T) {
@@ -248,34 +246,12 @@ func TestTheScreensOfStatus(t *testing.T) {
 	s := holdAll(t)
 	s.servers[1].Kill()
 	s.servers[4].Kill()
-	got := s.run("status")
-	if got.code != exitOK || !strings.Contains(got.talk, s.servers[1].Addr) || !strings.Contains(got.talk, s.servers[4].Addr) {
-		t.Errorf("with two nodes down status = %d, %q, want 0, and both named", got.code, got.talk)
-	}
+	wants(t, "with two nodes down status", s.run("status"), exitOK, "pod-7", "2> "+s.servers[1].Addr, "2> "+s.servers[4].Addr)
 	r := s.status("-o", "json")
 	settle(&r)
-	for _, tt := range []struct {
-		name string
-		env  map[string]string
-	}{
-		{"status-80.txt", map[string]string{"COLUMNS": "80"}},
-		{"status-80-colour.txt", map[string]string{"COLUMNS": "80", "CLICOLOR_FORCE": "1"}},
-		{"status-200.txt", map[string]string{"COLUMNS": "200"}},
-		{"status-200-colour.txt", map[string]string{"COLUMNS": "200", "CLICOLOR_FORCE": "1"}},
-	} {
-		var out bytes.Buffer
-		tl := &tool{out: &out, getenv: func(name string) string { return tt.env[name] }, format: formatTable}
-		if err := tl.printer().end(&r); err != nil {
-			t.Fatal(err)
-		}
-		golden(t, tt.name, out.String()+strings.Join(statusNotes(&r, true), "\n")+"\n")
-		for line := range strings.Lines(out.String()) {
-			bare := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(strings.TrimRight(line, "\n"), "")
-			if width := len([]rune(bare)); tt.env["COLUMNS"] == "80" && width > 80 {
-				t.Errorf("a line has %d columns on a screen of 80: %q", width, bare)
-			}
-		}
-	}
+	screens(t, "status", func(tl *tool) error {
+		return errors.Join(tl.printer().end(&r), tl.print(strings.Join(statusNotes(&r, true), "\n")+"\n"))
+	})
 }
 
 func TestLongNamesAreCutToTheScreen(t *testing.T) {
@@ -401,7 +377,7 @@ func TestAListThatIsLongIsCutOffInTheMiddle(t *testing.T) {
 			{"an interrupt", func() error { cancel(interrupted(syscall.SIGINT)); return nil }, 128 + int(syscall.SIGINT)},
 		} {
 			w := &hookedWriter{hook: tt.hook}
-			tl := &tool{out: w, talk: io.Discard, getenv: func(string) string { return "" }}
+			tl := &tool{out: w, talk: io.Discard, getenv: having()}
 			code := tl.run(ctx, []string{"status", "--rate", "1000", "-o", format, "--prefix", prefix, "--nodes", strings.Join(s.urls, ",")})
 			if code != tt.code || w.writes < 1 || w.writes > 2 { // a page may have been on its way
 				t.Errorf("%s: after %s status ends with %d behind %d writes, want %d behind the first", format, tt.name, code, w.writes, tt.code)
@@ -482,10 +458,7 @@ func TestWithoutAQuorumNobodyCanSay(t *testing.T) {
 	s.servers[0].Kill()
 	s.servers[2].Kill()
 	for _, args := range [][]string{{"status"}, {"status", "42"}, {"status", "-o", "json"}} {
-		got := s.run(args...)
-		if got.code != exitUnavailable || got.out != "" || !strings.Contains(got.talk, s.servers[0].Addr) || !strings.Contains(got.talk, "1 of 3 nodes answer, and 2 must") {
-			t.Errorf("%q without a quorum = %+v, want %d, and which nodes are down", args, got, exitUnavailable)
-		}
+		wants(t, strings.Join(args, " "), s.run(args...), exitUnavailable, "2> "+s.servers[0].Addr, "2> 1 of 3 nodes answer, and 2 must")
 	}
 }
 
@@ -496,10 +469,7 @@ func TestAHangingNodeDoesNotHoldTheOthersUp(t *testing.T) {
 	s.servers[1].Freeze()
 	t.Cleanup(s.servers[1].Kill)
 	watch := patient.Start()
-	got := s.run("status")
-	if got.code != exitOK || !strings.Contains(got.out, "● ? ●") || !strings.Contains(got.talk, "node 2 ("+s.servers[1].Addr+")") {
-		t.Errorf("with a node that hangs status = %+v, want the votes of the others", got)
-	}
+	wants(t, "with a node that hangs status", s.run("status"), exitOK, "● ? ●", "2> node 2 ("+s.servers[1].Addr+")")
 	if took := watch.Took(); took > 10*time.Second { // one time-out of 1s, and a close of as long
 		t.Errorf("with a node that hangs status takes %v", took)
 	}
@@ -516,16 +486,11 @@ func TestAMillionKeysOfOthersAreNotListedUnasked(t *testing.T) {
 	}
 	do(t, server.Addr, "SET", "other", "")
 	do(t, server.Addr, "SET", prefix+"42", hand("1", "pod-7"), "PX", "600000")
-	got := s.run("status")
-	if got.code != exitUsage || got.out != "" || !strings.Contains(got.talk, "1000002 keys") || !strings.Contains(got.talk, "--full") || !strings.Contains(got.talk, "takes 10s") {
-		t.Errorf("with a million keys status = %+v, want %d, how many there are and what to do", got, exitUsage)
-	}
+	wants(t, "with a million keys status", s.run("status"), exitUsage, "2> 1000002 keys", "2> --full", "2> takes 10s")
 	if used := do(t, server.Addr, "INFO", "commandstats"); strings.Contains(used, "cmdstat_scan") {
 		t.Errorf("what is refused has been listed: %s", used)
 	}
-	if got := s.run("status", "42"); got.code != exitOK || !strings.Contains(got.out, "pod-7") {
-		t.Errorf("of a key that is named status = %+v, want its holder", got)
-	}
+	wants(t, "of a key that is named status", s.run("status", "42"), exitOK, "pod-7")
 	if got := s.run("status", "--full", "--rate", "100000000"); got.code != exitOK || !strings.Contains(got.out, "pod-7") || strings.Contains(got.talk, "hold no lock") {
 		t.Errorf("--full = %+v, want the holder", got)
 	}
@@ -556,18 +521,14 @@ func TestWhatANodeForbidsIsSaidWithTheRuleToPaste(t *testing.T) {
 		do(t, s.servers[node-1].Addr, "ACL", "SETUSER", "look", "on", ">secret", "~"+prefix+"*", "+get", "+pttl", "+info", "+zrange", "+zscore", "+time", "+acl|whoami")
 	}
 	as(1)
-	got := s.run("status") // the others are enough to see every lock
-	if got.code != exitOK || !strings.Contains(got.out, "● ● ●") || !strings.Contains(got.talk, "ACL SETUSER look +get ") || !strings.Contains(got.talk, "+scan +dbsize") {
-		t.Errorf("where one node forbids DBSIZE status = %+v, want all votes, and the rule to paste", got)
-	}
+	// The others are enough to see every lock.
+	wants(t, "where one node forbids DBSIZE status", s.run("status"), exitOK, "● ● ●", "2> ACL SETUSER look +get ", "2> +scan +dbsize")
 	as(2)
-	got = s.run("status")
+	got := s.run("status")
 	if got.code != exitForbidden || got.out != "" || strings.Count(got.talk, "ACL SETUSER look ") != 2 {
 		t.Errorf("where two nodes of three forbid it status = %+v, want %d and the rules", got, exitForbidden)
 	}
-	if got = s.run("status", "42"); got.code != exitOK || !strings.Contains(got.out, "● ● ●") {
-		t.Errorf("of a key that is named status = %+v, want its votes", got)
-	}
+	wants(t, "of a key that is named status", s.run("status", "42"), exitOK, "● ● ●")
 	rule := regexp.MustCompile(`ACL SETUSER look [^)\n]+`).FindString(s.run("status").talk)
 	do(t, s.servers[1].Addr, "ACL", "SETUSER", "look", "~*") // behind which a server takes no other pattern
 	for _, server := range s.servers[:2] {
@@ -588,10 +549,8 @@ func TestANodeInQuarantineHasHollowVotes(t *testing.T) {
 	for _, server := range s.servers {
 		do(t, server.Addr, "SET", "42", hand("1", "pod-7"), "PX", "600000")
 	}
-	got := run(t, []string{"QUORUMLOCK_NODES=" + w.nodes}, "status", "--guard", "--longest-ttl", "1m")
-	if got.code != exitOK || !strings.Contains(got.out, "● ● ○") || !strings.Contains(got.out, "held at exactly a quorum") || !strings.Contains(got.talk, "node 3 ("+s.servers[2].Addr+") is in quarantine") {
-		t.Errorf("with a node in quarantine status = %+v, want its vote hollow", got)
-	}
+	wants(t, "with a node in quarantine status", run(t, []string{"QUORUMLOCK_NODES=" + w.nodes}, "status", "--guard", "--longest-ttl", "1m"), exitOK,
+		"● ● ○", "held at exactly a quorum", "2> node 3 ("+s.servers[2].Addr+") is in quarantine")
 }
 
 func TestStatusWaitsUntilAKeyIsFree(t *testing.T) {
@@ -612,14 +571,12 @@ func TestStatusWaitsUntilAKeyIsFree(t *testing.T) {
 	if err := held.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-ended; got.code != exitOK || got.out != "" || got.talk != "" {
+	if got := <-ended; got != (result{}) {
 		t.Errorf("when the key is free status --wait-free = %+v, want 0 and nothing", got)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(interrupted(syscall.SIGINT))
-	if got := runIn(ctx, t, []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ",")}, "status", "--wait-free", "42"); got.code != 128+int(syscall.SIGINT) {
-		t.Errorf("after an interrupt status --wait-free = %+v, want 130", got)
-	}
+	wants(t, "status --wait-free, interrupted,", runIn(ctx, t, s.env(), "status", "--wait-free", "42"), 128+int(syscall.SIGINT))
 }
 
 func TestTABCompletesTheKeysThatAreHeld(t *testing.T) {
@@ -647,11 +604,6 @@ func TestARedisClusterIsNotListedByHalf(t *testing.T) {
 	w.serveSlots("16383", 1, 2, 3)
 	w.all("SET", "42", hand("1", "pod-7"), "PX", "600000")
 	env := []string{"QUORUMLOCK_NODES=" + w.nodes}
-	got := run(t, env, "status")
-	if got.code != exitUsage || got.out != "" || !strings.Contains(got.talk, "name the keys") || !strings.Contains(got.talk, "Redis Cluster") {
-		t.Errorf("of Redis Clusters status = %+v, want %d, and to name the keys", got, exitUsage)
-	}
-	if got = run(t, env, "status", "42"); got.code != exitOK || !strings.Contains(got.out, "● ● ●") {
-		t.Errorf("of a key that is named status = %+v, want its votes", got)
-	}
+	wants(t, "of Redis Clusters status", run(t, env, "status"), exitUsage, "2> name the keys", "2> Redis Cluster")
+	wants(t, "of a key that is named status", run(t, env, "status", "42"), exitOK, "● ● ●")
 }

@@ -88,9 +88,7 @@ func (w *watched) until(t *testing.T, what string, is func(text string) bool) {
 func (s *site) watch(ctx context.Context, shows, writes *os.File, talk io.Writer) *watched {
 	w := &watched{code: make(chan int, 1)}
 	go func() { _, _ = io.Copy(w, shows) }() // until it is closed
-	tl := &tool{in: strings.NewReader(""), out: writes, talk: talk, getenv: func(name string) string {
-		return map[string]string{"QUORUMLOCK_NODES": strings.Join(s.urls, ","), "QUORUMLOCK_PREFIX": prefix, "TERM": "xterm", "HOME": "/nowhere"}[name]
-	}}
+	tl := &tool{in: strings.NewReader(""), out: writes, talk: talk, getenv: having(append(s.env(), "TERM=xterm", "HOME=/nowhere")...)}
 	go func() { w.code <- tl.run(ctx, []string{"status", "--watch=100ms"}) }()
 	return w
 }
