@@ -46,15 +46,11 @@ func TestTheLeaseFileSaysWhatIsLeft(t *testing.T) {
 	}
 	l := holdFor(long)
 	p, folder := script(t, `trap '' TERM; echo > $D/ready; while :; do sleep 0.01; done`)
-	extended := make(chan struct{}, 10)
+	events := new(record)
 	over := begin(t, l, p, Options{TTL: roomy, Grace: 200 * time.Millisecond, File: file, Events: func(e Event) {
-		switch e.What {
-		case Extended:
-			extended <- struct{}{}
-		case Stopping:
-			if left, err := Left(file.Name()); left != 0 || err != nil {
-				t.Errorf("when the program is asked to end %v (%v) are left, want 0", left, err)
-			}
+		events.add(e)
+		if left, err := Left(file.Name()); e.What == Stopping && (left != 0 || err != nil) {
+			t.Errorf("when the program is asked to end %v (%v) are left, want 0", left, err)
 		}
 	}})
 	awaitFile(t, folder, "ready")
@@ -72,7 +68,7 @@ func TestTheLeaseFileSaysWhatIsLeft(t *testing.T) {
 		t.Errorf("HolderOf(other) = %d, want nobody", pid)
 	}
 	l.extend(2 * long)
-	<-extended
+	events.await(t, over, Extended, 1)
 	if left, err := Left(file.Name()); err != nil || left < long {
 		t.Errorf("after a renewal Left = %v, %v, want more than the first %v", left, err, long)
 	}
@@ -135,9 +131,7 @@ func TestADiskThatFillsUpIsToldAndEndsNothing(t *testing.T) {
 	if left, err := Left(file.Name()); err != nil || left <= 0 || left > long {
 		t.Errorf("Left = %v, %v, want what was left before the renewal", left, err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	touch(t, folder, "go")
 	if got := await(t, over); got.err != nil || got.Code != 4 || got.Lost {
 		t.Errorf("Run = %+v, %v, want code 4", got.Result, got.err)
 	}

@@ -150,6 +150,14 @@ func written(folder, name string) (line string, ok bool) {
 	return strings.CutSuffix(string(text), "\n")
 }
 
+// touch makes a file that the program waits for.
+func touch(t *testing.T, folder, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func awaitPid(t *testing.T, folder, name string) int {
 	t.Helper()
 	pid, err := strconv.Atoi(awaitFile(t, folder, name))
@@ -228,6 +236,12 @@ func (r *record) has(w What) (n int) {
 		}
 	}
 	return n
+}
+
+// await waits until a thing has happened so often, or Run has returned.
+func (r *record) await(t *testing.T, over <-chan outcome, w What, often int) {
+	t.Helper()
+	patient.Until(t, fmt.Sprintf("%s is told %d times", w, often), func() bool { return r.has(w) >= often || len(over) > 0 })
 }
 
 // An outcome is what Run has returned.

@@ -79,16 +79,10 @@ func TestTheTTLHasRoomForTheGrace(t *testing.T) {
 func TestAProgramIsOnlyReportedToOnDemand(t *testing.T) {
 	l := holdFor(500 * time.Millisecond)
 	p, folder := script(t, `while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`)
-	lost := make(chan struct{}, 1)
-	over := begin(t, l, p, Options{TTL: 500 * time.Millisecond, Grace: 100 * time.Millisecond, Report: true, Events: func(e Event) {
-		if e.What == Lost {
-			lost <- struct{}{}
-		}
-	}})
-	<-lost
-	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	events := new(record)
+	over := begin(t, l, p, Options{TTL: 500 * time.Millisecond, Grace: 100 * time.Millisecond, Report: true, Events: events.add})
+	events.await(t, over, Lost, 1)
+	touch(t, folder, "go")
 	if got := await(t, over); got.err != nil || !got.Lost || got.Code != 4 {
 		t.Errorf("Run = %+v, %v, want code 4 and it lost", got.Result, got.err)
 	}
@@ -183,9 +177,7 @@ func TestWhatIsInheritedIsReapedAndNothingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		orphan := awaitPid(t, folder, "pid")
-		if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		touch(t, folder, "go")
 		if got, err := Run(t.Context(), holdFor(long), p, Options{TTL: long, Alone: true}); err != nil || got.Code != 7 {
 			t.Errorf("round %d: Run = %+v, %v, want code 7", i, got, err)
 		}

@@ -93,7 +93,7 @@ func TestWhatDoesNotEndWhenAskedIsKilledAfterTheGrace(t *testing.T) {
 		over := begin(t, holdFor(long), p, Options{TTL: long, Grace: 300 * time.Millisecond, Signals: signals, Events: events.add})
 		awaitFile(t, folder, "ready")
 		if tt.daemon != "" {
-			patient.Until(t, tt.name+" is what remains", func() bool { return events.has(Remaining) > 0 })
+			events.await(t, over, Remaining, 1)
 		}
 		for _, s := range tt.signals {
 			signals <- s
@@ -207,9 +207,7 @@ func TestWhoKillsComesBeforeOthersAndWhoReapsDoesNot(t *testing.T) {
 		}
 		return killer == kills && (ordinary == 1 || !may)
 	})
-	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	touch(t, folder, "go")
 	await(t, over)
 }
 
@@ -218,25 +216,13 @@ func TestWhoKillsComesBeforeOthersAndWhoReapsDoesNot(t *testing.T) {
 func TestTheProgramIsNotOverBeforeItsDescendantsAre(t *testing.T) {
 	p, folder := script(t, `echo $$ > $D/leader; (setsid sh -c 'while [ ! -e $D/go ]; do sleep 0.01; done; echo > $D/done' &); exit 5`)
 	events := new(record)
-	remaining := make(chan struct{}, 1)
-	over := begin(t, holdFor(long), p, Options{TTL: long, Events: func(e Event) {
-		events.add(e)
-		if e.What == Remaining {
-			remaining <- struct{}{}
-		}
-	}})
+	over := begin(t, holdFor(long), p, Options{TTL: long, Events: events.add})
 	leader := awaitPid(t, folder, "leader")
-	select {
-	case got := <-over:
-		t.Fatalf("Run = %+v, %v while a descendant runs", got.Result, got.err)
-	case <-remaining:
-	}
+	events.await(t, over, Remaining, 1)
 	if s := state(leader); s != "Z" {
 		t.Errorf("the program is %q while a descendant runs, want Z: a signal to its number could meet another process", s)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	touch(t, folder, "go")
 	got := await(t, over)
 	if _, err := os.Stat(filepath.Join(folder, "done")); err != nil || got.Code != 5 || got.err != nil || got.Lost {
 		t.Errorf("Run = %+v, %v, and the descendant's work: %v, want code 5 after the work is done", got.Result, got.err, err)
@@ -247,27 +233,15 @@ func TestAProgramUnderARenewedLeaseIsLeftAlone(t *testing.T) {
 	patient.AtScales(t, func(scale time.Duration) error {
 		l, events := holdFor(scale*3*time.Second), new(record)
 		p, folder := script(t, `while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`)
-		extended := make(chan struct{}, 100)
-		over := begin(t, l, p, Options{TTL: scale * roomy, Grace: scale * 200 * time.Millisecond, Events: func(e Event) {
-			events.add(e)
-			if e.What == Extended {
-				extended <- struct{}{}
-			}
-		}})
+		over := begin(t, l, p, Options{TTL: scale * roomy, Grace: scale * 200 * time.Millisecond, Events: events.add})
 		renewal := time.NewTicker(scale * time.Second)
 		defer renewal.Stop()
-		for range 4 { // longer in all than the first lease
+		for i := range 4 { // longer in all than the first lease
 			<-renewal.C
 			l.extend(scale * 3 * time.Second)
-			select {
-			case <-extended:
-			case got := <-over:
-				return fmt.Errorf("Run = %+v with events %v while its lease was renewed", got, events.events)
-			}
+			events.await(t, over, Extended, i+1)
 		}
-		if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
-			return err
-		}
+		touch(t, folder, "go")
 		if got := await(t, over); got.err != nil || got.Code != 4 || got.Lost || events.has(Stopping) != 0 {
 			return fmt.Errorf("Run = %+v with events %v, want code 4 and no stop", got, events.events)
 		}
