@@ -47,11 +47,7 @@ func (s *site) put(key, value string, left time.Duration, at ...int) {
 func holdAll(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t, 5, longLease)
-	locker, err := redlock.New(s.open(), redlock.WithKeyPrefix(prefix), redlock.WithTTL(longLease), redlock.WithNodeTimeout(5*time.Second), redlock.WithOwner("pod-7"), redlock.WithFences(), redlock.WithoutRenewal())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = locker.Close() })
+	locker := s.newLocker(longLease, redlock.WithOwner("pod-7"), redlock.WithFences(), redlock.WithoutRenewal())
 	must := func(_ any, err error) {
 		t.Helper()
 		if err != nil {
@@ -68,12 +64,7 @@ func holdAll(t *testing.T) *site {
 	for range 3 {
 		must(gpus.Acquire(t.Context()))
 	}
-	busy, err := redlock.New(s.open(), redlock.WithKeyPrefix(prefix), redlock.WithTTL(longLease), redlock.WithNodeTimeout(5*time.Second), redlock.WithOwner("pod-8"),
-		redlock.WithFences(), redlock.WithoutRenewal(), redlock.WithDeadlockDetection(100*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = busy.Close() })
+	busy := s.newLocker(longLease, redlock.WithOwner("pod-8"), redlock.WithFences(), redlock.WithoutRenewal(), redlock.WithDeadlockDetection(100*time.Millisecond))
 	job, err := busy.Acquire(t.Context(), "job")
 	must(job, err)
 	s.put("foreign", "d41d8cd98f00b204", longLease, 1, 2, 3, 4, 5)
@@ -87,7 +78,7 @@ func holdAll(t *testing.T) *site {
 	// The last votes of an acquire come when it has returned, and a try of another one may be
 	// before them.
 	waits := false
-	for deadline := time.Now().Add(patient.Guard); ; {
+	patient.Until(t, "all nodes have voted", func() bool {
 		complete := true
 		for _, k := range s.status("-o", "json").Keys {
 			complete = complete && (k.Key != "job" || !waits || len(k.Waits) > 0) && (k.State != inspect.KeyAtQuorum || k.Key == "bare") && !strings.Contains(k.Text, "short") && !strings.Contains(k.Text, "exactly a quorum, ")
@@ -98,21 +89,18 @@ func holdAll(t *testing.T) *site {
 				complete = complete && reader.Nodes == 5
 			}
 		}
-		switch {
-		case complete && waits:
-			return s
-		case complete:
-			waits = true
-			go func() { _, _ = busy.Acquire(job.Context(), "42") }() // until the Locker is closed
-			go func() {
-				for range busy.Watch(t.Context(), "job") { //nolint:errcheck // who listens may wait for it, so its holder's waits may be in a ring
-				}
-			}()
+		if !complete || waits {
+			return complete
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not all nodes have voted after %v:\n%s", patient.Guard, s.run("status").out)
-		}
-	}
+		waits = true
+		go func() { _, _ = busy.Acquire(job.Context(), "42") }() // until the Locker is closed
+		go func() {
+			for range busy.Watch(t.Context(), "job") { //nolint:errcheck // who listens may wait for it, so its holder's waits may be in a ring
+			}
+		}()
+		return false
+	})
+	return s
 }
 
 // run runs the command on the nodes.
