@@ -7,10 +7,10 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/inspect"
@@ -19,8 +19,8 @@ import (
 
 // The formats of doctor beside the usual ones.
 const (
-	formatNagios     format = "nagios"
-	formatPrometheus format = "prometheus"
+	formatNagios     = "nagios"
+	formatPrometheus = "prometheus"
 )
 
 // allFindings is the value of --check without ids.
@@ -126,10 +126,8 @@ func (t *tool) awaitVotes(ctx context.Context) (err error) {
 			said = text
 			t.say("%s: about %v left: %v", text, longest.Round(time.Second), spoken(err))
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, time.Second) {
 			return context.Cause(ctx)
-		case <-time.After(time.Second):
 		}
 	}
 }
@@ -168,16 +166,13 @@ func (t *tool) examine(ctx context.Context, o inspect.Options) (report inspect.R
 
 // closeNodes closes what open has opened, all at once: with a silent node it may take a second.
 func closeNodes(nodes []driver.Node) {
-	var group errgroup.Group
+	var group sync.WaitGroup
 	for _, n := range nodes {
 		if c, ok := n.Driver.(io.Closer); ok {
-			group.Go(func() error {
-				_ = c.Close() // nothing is to be done about it
-				return nil
-			})
+			group.Go(func() { _ = c.Close() }) // nothing is to be done about it
 		}
 	}
-	_ = group.Wait()
+	group.Wait()
 }
 
 // verdicts are those of reports, by their exit codes.

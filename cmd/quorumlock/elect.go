@@ -243,12 +243,6 @@ func (r *running) asked() error {
 // rest waits between two campaigns, for half a second to a second.
 func (r *running) rest(ctx context.Context) error {
 	defer r.endOnSignal()()
-	timer := time.NewTimer(time.Second/2 + rand.N(time.Second/2)) //nolint:gosec // nobody gains by guessing it
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	sleep(ctx, time.Second/2+rand.N(time.Second/2)) //nolint:gosec // nobody gains by guessing it
+	return context.Cause(ctx)
 }

@@ -34,6 +34,21 @@ func candidate(more ...string) []string {
 	return append([]string{"elect", "--ttl", "6s", "--grace", "200ms"}, more...)
 }
 
+// leading starts a candidate, with a program or ("") without, and waits until it leads.
+func leading(t *testing.T, s *masters, program string, flags ...string) *wrapper {
+	t.Helper()
+	args := append(candidate(flags...), "k")
+	if program != "" {
+		args = append(args, "--", "/bin/sh", "-c", "echo > $D/ready; "+program)
+	}
+	w := start(t, s.nodes, args)
+	w.await("acquired")
+	if program != "" {
+		w.file("ready")
+	}
+	return w
+}
+
 // get returns what a page answers, which is of a type.
 func get(t testing.TB, url string, kind ...string) (code int, text string) {
 	t.Helper()
@@ -69,15 +84,7 @@ func TestALeaderLeavesBeforeTheNextOneIsElected(t *testing.T) {
 	} {
 		s := newMasters(t, 3)
 		addr := redisserver.FreeAddr(t)
-		args := candidate("--listen", addr, "--on-lost", hookFile(t, leaving), "k")
-		if tt.program != "" {
-			args = append(args, "--", "/bin/sh", "-c", "echo > $D/ready; "+tt.program)
-		}
-		w := start(t, s.nodes, args)
-		w.await("acquired")
-		if tt.program != "" {
-			w.file("ready")
-		}
+		w := leading(t, s, tt.program, "--listen", addr, "--on-lost", hookFile(t, leaving))
 		next := start(t, s.nodes, candidate("--on-elected", hookFile(t, "echo > $D/elected"), "k"))
 		if tt.signal {
 			w.signal(syscall.SIGTERM)
@@ -103,15 +110,7 @@ func TestALeaderThatWasAskedToEndEndsThoughItsLockIsLostMeanwhile(t *testing.T) 
 	t.Parallel()
 	for _, program := range []string{"", "exec sleep 1000"} {
 		s := newMasters(t, 3)
-		args := candidate("--on-lost", hookFile(t, `echo > $D/leaving; while [ -e $QUORUMLOCK_LEASE ]; do sleep 0.01; done; `+leaving), "k")
-		if program != "" {
-			args = append(args, "--", "/bin/sh", "-c", "echo > $D/ready; "+program)
-		}
-		w := start(t, s.nodes, args)
-		w.await("acquired")
-		if program != "" {
-			w.file("ready")
-		}
+		w := leading(t, s, program, "--on-lost", hookFile(t, `echo > $D/leaving; while [ -e $QUORUMLOCK_LEASE ]; do sleep 0.01; done; `+leaving))
 		w.signal(syscall.SIGTERM)
 		w.file("leaving")
 		s.freeze()
@@ -127,10 +126,7 @@ func TestASignalEndsAHookThatHangs(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		s := newMasters(t, 3)
-		w := start(t, s.nodes, []string{
-			"elect", "--ttl", "4s", "--grace", "200ms", "--on-lost", hookFile(t, "trap '' TERM; echo > $D/leaving; exec sleep 50"), "k",
-		})
-		w.await("acquired")
+		w := leading(t, s, "", "--on-lost", hookFile(t, "trap '' TERM; echo > $D/leaving; exec sleep 50"))
 		if lost {
 			s.freeze()
 		} else {

@@ -95,32 +95,20 @@ func (f *figures) deadline() time.Time {
 	return f.until
 }
 
-// serve answers with pages at an address until stop is called.
-func serve(ctx context.Context, addr string, pages *http.ServeMux) (stop func(), err error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, exit(exitConfig, fmt.Errorf("--listen: %w", err))
-	}
-	server := &http.Server{Handler: pages, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(listener) }) // until it is closed
-	return func() {
-		_ = server.Close()
-		serving.Wait()
-	}, nil
-}
-
 // served does what there is to do while the pages are served.
 func (r *running) served(ctx context.Context, do func() error) error {
 	if r.listen == "" {
 		return do()
 	}
-	r.pages.HandleFunc("GET /metrics", r.figures.page)
-	stop, err := serve(ctx, r.listen, &r.pages)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", r.listen)
 	if err != nil {
-		return err
+		return exit(exitConfig, fmt.Errorf("--listen: %w", err))
 	}
-	defer stop()
+	r.pages.HandleFunc("GET /metrics", r.figures.page)
+	server := &http.Server{Handler: &r.pages, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) }) // until it is closed
+	defer func() { _ = server.Close(); serving.Wait() }()
 	return do()
 }
 

@@ -14,48 +14,35 @@ import (
 	"golang.org/x/term"
 )
 
-// A format is a form of output.
-type format string
-
 // The formats of every verb that prints data.
 const (
-	formatTable format = "table"
-	formatJSON  format = "json"  // one object, with the name of its schema
-	formatJSONL format = "jsonl" // one object a line
+	formatTable = "table"
+	formatJSON  = "json"  // one object, with the name of its schema
+	formatJSONL = "jsonl" // one object a line
 )
 
 // formats gives a verb the flag for its output.
-func (t *tool) formats(cmd *cobra.Command, further ...format) {
-	all := append([]format{formatTable, formatJSON, formatJSONL}, further...)
+func (t *tool) formats(cmd *cobra.Command, further ...string) {
+	all := append([]string{formatTable, formatJSON, formatJSONL}, further...)
 	t.format = formatTable
-	cmd.Flags().VarP(&formatFlag{&t.format, all}, "output", "o", fmt.Sprintf("the `format`: %s", words(all)))
-	_ = cmd.RegisterFlagCompletionFunc("output", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return strings.Split(words(all), ", "), cobra.ShellCompDirectiveNoFileComp
-	})
+	cmd.Flags().VarP(&formatFlag{&t.format, all}, "output", "o", "the `format`: "+strings.Join(all, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // A formatFlag is the value of the flag.
 type formatFlag struct {
-	to  *format
-	all []format
+	to  *string
+	all []string
 }
 
-func (f *formatFlag) String() string { return string(*f.to) }
+func (f *formatFlag) String() string { return *f.to }
 func (f *formatFlag) Type() string   { return "format" }
 func (f *formatFlag) Set(text string) error {
-	if !slices.Contains(f.all, format(text)) {
-		return fmt.Errorf("want one of %s", words(f.all))
+	if !slices.Contains(f.all, text) {
+		return fmt.Errorf("want one of %s", strings.Join(f.all, ", "))
 	}
-	*f.to = format(text)
+	*f.to = text
 	return nil
-}
-
-func words(all []format) string {
-	texts := make([]string, len(all))
-	for i, f := range all {
-		texts[i] = string(f)
-	}
-	return strings.Join(texts, ", ")
 }
 
 // writeJSON prints one object.

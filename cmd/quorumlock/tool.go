@@ -17,7 +17,7 @@ type tool struct {
 	getenv    func(string) string
 
 	settings settings
-	format   format
+	format   string      // of the output: see [tool.formats]
 	started  bool        // a verb was found, with flags and arguments that it takes
 	forwards atomic.Bool // signals are for a program that the verb runs
 }

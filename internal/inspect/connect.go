@@ -138,8 +138,8 @@ func (e *exam) checkCount() {
 		return
 	case up == 0:
 		e.find("count", Unfit, seen, "no node answers: no lock can be taken", "# start the nodes, or correct their addresses")
-	case up < e.quorum():
-		e.find("reach", Unfit, seen, fmt.Sprintf("%d must answer: no lock can be taken", e.quorum()), "# start the nodes that are down")
+	case up < e.report.Quorum:
+		e.find("reach", Unfit, seen, fmt.Sprintf("%d must answer: no lock can be taken", e.report.Quorum), "# start the nodes that are down")
 	}
 	switch {
 	case size < 3:

@@ -119,9 +119,6 @@ var random protocol.Random = func() (bits [16]byte) {
 	return bits
 }
 
-// quorum is how many nodes must agree.
-func (e *exam) quorum() int { return e.report.Quorum }
-
 // find adds a finding about no single node.
 func (e *exam) find(id string, s Severity, seen Seen, why string, mend ...string) {
 	e.report.Findings = append(e.report.Findings, newFinding(id, "", s, seen, why, mend))

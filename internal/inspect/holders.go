@@ -125,7 +125,7 @@ func (v *survey) judge(key string, sights []sight) KeyStatus {
 		k.State, k.Text = KeyAtQuorum, "held at exactly a quorum"
 	case of.valid >= quorum:
 		if k.State, k.Text = KeyHeld, "held"; of.valid < size {
-			k.Text += fmt.Sprintf(", %s short", nodes(size-of.valid))
+			k.Text += fmt.Sprintf(", %s short", Plural(size-of.valid, "node"))
 		}
 	case of.all+silent >= quorum:
 		k.State, k.Text = KeyUnclear, unclear(silent)
@@ -135,7 +135,7 @@ func (v *survey) judge(key string, sights []sight) KeyStatus {
 		k.State, k.Text = KeyLeftOver, "left over "+at(k.Votes)
 	}
 	if t := votes[tombstone]; t != nil && k.State != KeyRevoked {
-		k.Text += ", revoked at " + nodes(t.all)
+		k.Text += ", revoked at " + Plural(t.all, "node")
 	}
 	k.Fault = cmp.Or(k.Fault, v.fault(&k))
 	return k
@@ -279,10 +279,8 @@ func unclear(silent int) string {
 	if silent == 0 {
 		return "cannot tell: a node sits out"
 	}
-	return fmt.Sprintf("cannot tell: %s silent", nodes(silent))
+	return fmt.Sprintf("cannot tell: %s silent", Plural(silent, "node"))
 }
-
-func nodes(n int) string { return Plural(n, "node") }
 
 // Plural is so many things.
 func Plural(n int, noun string) string {

@@ -221,10 +221,10 @@ func (e *exam) ofQuorum() (samples []time.Duration) {
 				round = append(round, times[i])
 			}
 		}
-		if len(round) < e.quorum() {
+		if len(round) < e.report.Quorum {
 			return samples
 		}
 		slices.Sort(round)
-		samples = append(samples, round[e.quorum()-1])
+		samples = append(samples, round[e.report.Quorum-1])
 	}
 }
