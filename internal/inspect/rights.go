@@ -47,79 +47,50 @@ func probes(f *acl.Feature, rule, key string) (all []attempt) {
 // attempts are those of all features.
 func (t *target) attempts() (all []attempt) {
 	key, prefix := t.trial.scratch, t.exam.Prefix
-	soon := strconv.FormatInt(time.Now().Add(time.Second).UnixMilli(), 10)
-	beside := func(f *acl.Feature, i int) (string, string) { // the key, and the rule for it
-		return strings.NewReplacer("KEYS", key, "*", "0").Replace(f.Keys[i]), acl.Rules(prefix, f)[i]
-	}
-	add := func(f *acl.Feature, words ...string) {
-		all = append(all, attempt{feature: f, cmd: onKey(words...)})
-	}
-	all = probes(nil, anyKey, prefix+random.Nonce())
-	own := acl.Rules(prefix, acl.Locks)[0]
-	for _, words := range [][]string{
-		{"SET", key, "none", "XX", "PX", "1"}, {"GET", key}, {"DEL", key}, {"PTTL", key}, {"PEXPIRE", key, "1"},
-	} {
-		add(acl.Locks, words...)
-	}
-	for _, words := range [][]string{{"EVAL", "return 0", "0"}, {"EVALSHA", strings.Repeat("0", 40), "0"}, {"INFO", "server"}, {"TIME"}} {
-		all = append(all, attempt{feature: acl.Locks, cmd: command(words...)})
-	}
-	channel := protocol.WakeChannel + key
-	for _, words := range [][]string{{"PUBLISH", channel, ""}, {"SUBSCRIBE", channel}} { // nobody listens there
-		all = append(all, attempt{feature: acl.WakeUps, rule: acl.Rules(prefix, acl.WakeUps)[0], cmd: command(words...), dry: words[0] != "PUBLISH"})
-	}
-	for _, words := range [][]string{{"UNSUBSCRIBE", channel}, {"PUBSUB", "NUMSUB", channel}, {"PING"}, {"ECHO", "0"}} {
-		all = append(all, attempt{feature: acl.WakeUps, cmd: command(words...), dry: true})
-	}
-	all = append(all, probes(acl.Locks, own, key)...)
-	for _, f := range []*acl.Feature{acl.Sets, acl.Semaphore, acl.Shared, acl.Fences} {
-		for i := range f.Keys {
-			name, rule := beside(f, i)
-			all = append(all, probes(f, rule, name)...)
+	add := func(f *acl.Feature, a attempt, cmds ...driver.Command) {
+		for _, a.cmd = range cmds {
+			a.feature = f
+			all = append(all, a)
 		}
 	}
-	add(acl.Semaphore, "EXISTS", key)
-	for _, words := range [][]string{
-		{"ZADD", key, "XX", "1", "f"},
-		{"ZREM", key, "f"},
-		{"ZSCORE", key, "f"},
-		{"ZCARD", key},
-		{"ZCOUNT", key, "0", "1"},
-		{"ZRANGE", key, "0", "0"},
-		{"ZRANGEBYSCORE", key, "0", "1"},
-		{"PEXPIREAT", key, soon},
-		{"UNLINK", key},
-		{"ZREMRANGEBYSCORE", key, "0", "1"},
+	all = probes(nil, anyKey, prefix+random.Nonce())
+	add(acl.Locks, attempt{},
+		onKey("SET", key, "none", "XX", "PX", "1"), onKey("GET", key), onKey("DEL", key), onKey("PTTL", key), onKey("PEXPIRE", key, "1"),
+		command("EVAL", "return 0", "0"), command("EVALSHA", strings.Repeat("0", 40), "0"), command("INFO", "server"), command("TIME"))
+	channel, ofChannel := protocol.WakeChannel+key, acl.Rules(prefix, acl.WakeUps)[0]
+	add(acl.WakeUps, attempt{rule: ofChannel}, command("PUBLISH", channel, "")) // nobody listens there
+	add(acl.WakeUps, attempt{rule: ofChannel, dry: true}, command("SUBSCRIBE", channel))
+	add(acl.WakeUps, attempt{dry: true}, command("UNSUBSCRIBE", channel), command("PUBSUB", "NUMSUB", channel), command("PING"), command("ECHO", "0"))
+	all = append(all, probes(acl.Locks, acl.Rules(prefix, acl.Locks)[0], key)...)
+	for _, f := range []*acl.Feature{acl.Sets, acl.Semaphore, acl.Shared, acl.Fences} {
+		for i, name := range f.Keys {
+			all = append(all, probes(f, acl.Rules(prefix, f)[i], strings.NewReplacer("KEYS", key, "*", "0").Replace(name))...)
+		}
+	}
+	add(acl.Semaphore, attempt{}, onKey("EXISTS", key))
+	soon := strconv.FormatInt(time.Now().Add(time.Second).UnixMilli(), 10)
+	for _, cmd := range []driver.Command{
+		onKey("ZADD", key, "XX", "1", "f"), onKey("ZREM", key, "f"), onKey("ZSCORE", key, "f"), onKey("ZCARD", key), onKey("ZCOUNT", key, "0", "1"),
+		onKey("ZRANGE", key, "0", "0"), onKey("ZRANGEBYSCORE", key, "0", "1"), onKey("PEXPIREAT", key, soon), onKey("UNLINK", key),
+		onKey("ZREMRANGEBYSCORE", key, "0", "1"),
 	} {
 		for _, f := range []*acl.Feature{acl.Shared, acl.Fences} {
-			if slices.Contains(f.Commands, strings.ToLower(words[0])) {
-				add(f, words...)
+			if slices.Contains(f.Commands, strings.ToLower(cmd.Args[0].(string))) {
+				add(f, attempt{}, cmd)
 			}
 		}
 	}
 	record := memory.Key(prefix)
-	all = append(all,
-		attempt{feature: acl.RestartGuard, cmd: onKey("HMGET", record, "id"), with: "+hset"},
-		attempt{feature: acl.RestartGuard, cmd: onKey("HSET", record, "id", ""), dry: true})
+	add(acl.RestartGuard, attempt{with: "+hset"}, onKey("HMGET", record, "id"))
+	add(acl.RestartGuard, attempt{dry: true}, onKey("HSET", record, "id", ""))
 	all = append(all, probes(acl.RestartGuard, acl.Rules(prefix, acl.RestartGuard)[0], record)...)
 	if t.locksUser() == t.asker() { // or what another one may ask says nothing of who does
-		for _, words := range [][]string{
-			{"CLIENT", "INFO"},
-			{"LATENCY", "LATEST"},
-			{"CONFIG", "GET", "maxmemory"},
-			{"ACL", "WHOAMI"},
-			{"ACL", "DRYRUN", t.asker(), "PING"},
-			{"CLUSTER", "INFO"},
-			{"SCAN", "0", "COUNT", "1"},
-			{"TYPE", key},
-		} {
-			all = append(all, attempt{feature: acl.Doctor, cmd: command(words...)})
-		}
+		add(acl.Doctor, attempt{}, command("CLIENT", "INFO"), command("LATENCY", "LATEST"), command("CONFIG", "GET", "maxmemory"), command("ACL", "WHOAMI"),
+			command("ACL", "DRYRUN", t.asker(), "PING"), command("CLUSTER", "INFO"), command("SCAN", "0", "COUNT", "1"), command("TYPE", key))
 	}
-	return append(all,
-		attempt{feature: acl.Replicated, cmd: driver.Command{Args: []any{"WAIT", "0", "1"}, Blocks: true}},
-		attempt{feature: acl.Durable, cmd: driver.Command{Args: []any{"WAITAOF", "0", "0", "1"}, Blocks: true}},
-	)
+	add(acl.Replicated, attempt{}, driver.Command{Args: []any{"WAIT", "0", "1"}, Blocks: true})
+	add(acl.Durable, attempt{}, driver.Command{Args: []any{"WAITAOF", "0", "0", "1"}, Blocks: true})
+	return all
 }
 
 // tryRights finds out what the user may do: by ACL DRYRUN, or else by doing it.
