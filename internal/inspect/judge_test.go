@@ -15,57 +15,42 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
+// Nodes that have no vote for now, or do not answer, are missing whatever is found at each.
 func TestTheWorstFindingIsTheVerdict(t *testing.T) {
-	at := func(s ...Severity) (all []Finding) {
-		for _, severity := range s {
-			all = append(all, Finding{ID: "acl", Severity: severity})
+	found := func(all ...Severity) (findings []Finding) {
+		for _, severity := range all {
+			findings = append(findings, Finding{ID: "acl", Severity: severity})
 		}
-		return all
+		return findings
 	}
+	at := func(all ...Severity) NodeReport { return NodeReport{Findings: found(all...)} }
+	fit, out, down := NodeReport{}, NodeReport{Quarantined: true}, NodeReport{State: Down}
 	for _, tt := range []struct {
-		nodes   [][]Finding
+		nodes   []NodeReport
 		here    []Finding
 		verdict Severity
 		fit     int
 		says    string
 	}{
-		{[][]Finding{nil, nil, nil}, nil, Fit, 3, "survive the loss of one more"},
-		{[][]Finding{at(Info), nil, nil}, nil, Fit, 3, "3 of 3"},
-		{[][]Finding{at(Unknown), nil, nil}, nil, Unknown, 3, "3 of 3"},
-		{[][]Finding{at(Unknown), at(Warning), nil}, nil, Warning, 3, "3 of 3"},
-		{[][]Finding{at(Warning, Unfit), nil, nil}, nil, Unfit, 2, "one more loss ends that"},
-		{[][]Finding{at(Unfit), at(Unfit), nil}, nil, Unfit, 1, "2 must be: locks do not work"},
-		{[][]Finding{nil, nil, nil, nil, nil}, at(Warning), Warning, 5, "survive the loss of 2 more"},
-		{[][]Finding{at(Warning), at(Warning), at(Unfit, Warning)}, nil, Unfit, 2, "one more loss ends that"},
+		{[]NodeReport{fit, fit, fit}, nil, Fit, 3, "survive the loss of one more"},
+		{[]NodeReport{at(Info), fit, fit}, nil, Fit, 3, "3 of 3"},
+		{[]NodeReport{at(Unknown), fit, fit}, nil, Unknown, 3, "3 of 3"},
+		{[]NodeReport{at(Unknown), at(Warning), fit}, nil, Warning, 3, "3 of 3"},
+		{[]NodeReport{at(Warning, Unfit), fit, fit}, nil, Unfit, 2, "one more loss ends that"},
+		{[]NodeReport{at(Unfit), at(Unfit), fit}, nil, Unfit, 1, "2 must be: locks do not work"},
+		{[]NodeReport{fit, fit, fit, fit, fit}, found(Warning), Warning, 5, "survive the loss of 2 more"},
+		{[]NodeReport{at(Warning), at(Warning), at(Unfit, Warning)}, nil, Unfit, 2, "one more loss ends that"},
 		{nil, nil, Unfit, 0, "there are no nodes"},
+		{[]NodeReport{out, out, out}, nil, Unfit, 0, "locks do not work"},
+		{[]NodeReport{out, out, fit}, nil, Unfit, 1, "locks do not work"},
+		{[]NodeReport{out, fit, fit}, nil, Fit, 2, "one more loss ends that"},
+		{[]NodeReport{down, down, fit}, nil, Unfit, 1, "locks do not work"},
+		{[]NodeReport{down, fit, fit}, nil, Fit, 2, "one more loss ends that"},
 	} {
-		r := Report{Quorum: len(tt.nodes)/2 + 1, Here: HereReport{Findings: tt.here}}
-		for _, findings := range tt.nodes {
-			r.Nodes = append(r.Nodes, NodeReport{Findings: findings})
-		}
+		r := Report{Quorum: len(tt.nodes)/2 + 1, Nodes: tt.nodes, Here: HereReport{Findings: tt.here}}
 		r.conclude()
 		if r.Verdict != tt.verdict || r.Fit != tt.fit || !strings.Contains(r.Summary, tt.says) {
 			t.Errorf("of %v: verdict %s, %d fit, %q; want %s, %d, %q", tt.nodes, r.Verdict, r.Fit, r.Summary, tt.verdict, tt.fit, tt.says)
-		}
-	}
-}
-
-// Nodes that have no vote for now, or do not answer, are missing whatever is found at each.
-func TestTooFewNodesThatVoteAreUnfit(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		nodes []NodeReport
-		want  Severity
-	}{
-		{"all sit out", []NodeReport{{Quarantined: true}, {Quarantined: true}, {Quarantined: true}}, Unfit},
-		{"two sit out", []NodeReport{{Quarantined: true}, {Quarantined: true}, {}}, Unfit},
-		{"one sits out", []NodeReport{{Quarantined: true}, {}, {}}, Fit},
-		{"two are down, and nobody asked for that finding", []NodeReport{{State: Down}, {State: Down}, {}}, Unfit},
-		{"one is down", []NodeReport{{State: Down}, {}, {}}, Fit},
-	} {
-		r := Report{Quorum: 2, Nodes: tt.nodes}
-		if r.conclude(); r.Verdict != tt.want {
-			t.Errorf("%s: the verdict is %s, want %s: %s", tt.name, r.Verdict, tt.want, r.Summary)
 		}
 	}
 }
