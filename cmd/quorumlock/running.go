@@ -280,11 +280,9 @@ func (r *running) keep(lock held, since time.Time) bool {
 	if left <= 0 {
 		return true
 	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	for {
+	for over := time.After(left); ; {
 		select {
-		case <-timer.C:
+		case <-over:
 			return true
 		case <-lock.Context().Done():
 			return false

@@ -202,10 +202,8 @@ func (r *statusRun) lookAgain(ctx context.Context, faults []inspect.KeyStatus) (
 
 // sleep waits for so long. It reports whether it did, and ctx has not ended.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

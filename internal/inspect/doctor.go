@@ -53,10 +53,7 @@ var IDs = []string{
 
 // Doctor examines the nodes, all at once, and says whether they are fit for locks of these
 // settings. It takes at most 3s, or 1s more than o.For. What the nodes' user may not ask is
-// [Unknown], never fit. It closes no driver.
-//
-// It is safe to call at any time, beside locks that are in use: a node gets some hundred small
-// commands.
+// [Unknown], never fit.
 func Doctor(ctx context.Context, nodes []driver.Node, o Options) Report {
 	e := newExam(nodes, o)
 	during := cmp.Or(e.For, usually)

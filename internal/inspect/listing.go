@@ -151,10 +151,8 @@ func (v *survey) wait(ctx context.Context) {
 		v.next = now // what was late is not made up for
 		return
 	}
-	timer := time.NewTimer(v.next.Sub(now))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(v.next.Sub(now)):
 	case <-ctx.Done():
 	}
 }

@@ -64,7 +64,7 @@ type RevokedNode struct {
 // those that joined since they were seen included. A key of another library without an expiry gets
 // one, of o.LongestTTL; whether its holder notices is a matter of that library.
 //
-// It takes up to 5s. It closes no driver. It is safe to call at any time, also concurrently.
+// It takes up to 5s.
 func Revoke(ctx context.Context, nodes []driver.Node, seen Holding, o RevokeOptions) (Revocation, error) {
 	o.Settings = o.withDefaults()
 	r := Revocation{

@@ -1,5 +1,5 @@
-// Package inspect looks at the nodes of locks from outside: whether they are fit to be nodes. It
-// is for services' own pages and for the command quorumlock, which prints what it returns.
+// Package inspect looks at the nodes of locks from outside: whether they are fit to be nodes, and who
+// holds what. It closes no driver, and may be called at any time, beside locks that are in use.
 package inspect
 
 import (

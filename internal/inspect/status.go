@@ -58,12 +58,8 @@ type nodeState struct {
 }
 
 // Status says who holds what: for each key what every node has, and what it means. It changes
-// nothing, and is safe to call at any time, beside locks that are in use. It is a snapshot for
-// operators: no decision about a lock may rest on it. It closes no driver.
-//
-// For keys that are named a node gets six small commands each. To list all keys takes at least as
-// long as the largest node has keys, at the rate of o; each lock costs a node four commands. A node
-// has a second to answer each time, or the node time-out if that is longer; one that does not is left alone for the rest.
+// nothing. A node has a second to answer each time, or the node time-out if that is longer; one that
+// does not is left alone for the rest.
 //
 // The error matches redlock.ErrNoQuorum if too few nodes answer, or let their keys be listed, to see
 // every lock that is held; redlock.ErrOption if an option is not valid, nodes have too many keys to list

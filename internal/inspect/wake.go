@@ -67,8 +67,8 @@ func (t *target) announce(ctx context.Context) (took time.Duration, err error) {
 
 // await waits for a notice of a kind.
 func await(ctx context.Context, notices <-chan driver.Notice, kind driver.NoticeKind, within time.Duration) error {
-	timer := time.NewTimer(within)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	for {
 		select {
 		case n := <-notices:
@@ -78,8 +78,6 @@ func await(ctx context.Context, notices <-chan driver.Notice, kind driver.Notice
 			case driver.Refused, driver.Ended:
 				return n.Err
 			}
-		case <-timer.C:
-			return errLate
 		case <-ctx.Done():
 			return errLate
 		}
