@@ -126,7 +126,6 @@ type wrapper struct {
 	mu     sync.Mutex
 	events []runEvent
 	lines  []string
-	more   chan struct{} // something has happened
 	ended  chan struct{} // it has ended, and its events were read
 	talk   strings.Builder
 }
@@ -138,7 +137,7 @@ func start(t testing.TB, nodes string, args []string, change ...func(*exec.Cmd))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wrapper{t: t, folder: t.TempDir(), more: make(chan struct{}, 1), ended: make(chan struct{})}
+	w := &wrapper{t: t, folder: t.TempDir(), ended: make(chan struct{})}
 	w.cmd = exec.CommandContext(t.Context(), os.Args[0], append([]string{args[0], "--status-fd", "3"}, args[1:]...)...) //nolint:gosec // this test
 	for _, entry := range os.Environ() {
 		if !strings.HasPrefix(entry, "QUORUMLOCK_") && !strings.HasPrefix(entry, "NOTIFY_SOCKET") {
@@ -168,10 +167,6 @@ func start(t testing.TB, nodes string, args []string, change ...func(*exec.Cmd))
 				w.events = append(w.events, e)
 			}
 			w.mu.Unlock()
-			select {
-			case w.more <- struct{}{}:
-			default:
-			}
 		}
 		_ = from.Close()
 		_ = w.cmd.Wait()
@@ -201,27 +196,30 @@ func (w *wrapper) all() []runEvent {
 }
 
 // await returns the first event with a name that fits.
-func (w *wrapper) await(name string, fits ...func(runEvent) bool) runEvent {
+func (w *wrapper) await(name string, fits ...func(runEvent) bool) (e runEvent) {
 	w.t.Helper()
-	for end := time.After(patient.Guard); ; {
-		for _, e := range w.all() {
+	patient.Until(w.t, "there is an event "+name, func() bool {
+		over := w.over()
+		for _, e = range w.all() {
 			if e.Event == name && (len(fits) == 0 || fits[0](e)) {
-				return e
+				return true
 			}
 		}
-		select {
-		case <-w.more:
-		case <-time.After(100 * time.Millisecond): // another await may have had the last
-		case <-w.ended:
-			for _, e := range w.all() {
-				if e.Event == name && (len(fits) == 0 || fits[0](e)) {
-					return e
-				}
-			}
+		if over {
 			w.t.Fatalf("the command has ended without the event %s: %+v, %s", name, w.all(), w.talk.String())
-		case <-end:
-			w.t.Fatalf("no event %s in %v: %+v", name, patient.Guard, w.all())
 		}
+		return false
+	})
+	return e
+}
+
+// over reports whether the command has ended.
+func (w *wrapper) over() bool {
+	select {
+	case <-w.ended:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -265,21 +263,17 @@ func (w *wrapper) ends(want int) {
 }
 
 // file returns what the program has written to a file, once there is a line in it.
-func (w *wrapper) file(name string) string {
+func (w *wrapper) file(name string) (line string) {
 	w.t.Helper()
-	for over := false; !over; {
-		select {
-		case <-w.ended:
-			over = true
-		case <-time.After(2 * time.Millisecond): // another process writes it
-		}
+	patient.Until(w.t, "the program has written "+name, func() (ok bool) {
+		over := w.over()
 		text, _ := os.ReadFile(filepath.Join(w.folder, name)) //nolint:gosec // the test's own
-		if line, ok := strings.CutSuffix(string(text), "\n"); ok {
-			return line
+		if line, ok = strings.CutSuffix(string(text), "\n"); !ok && over {
+			w.t.Fatalf("the program has not written %s: %+v, %s", name, w.all(), w.talk.String())
 		}
-	}
-	w.t.Fatalf("the program has not written %s: %+v, %s", name, w.all(), w.talk.String())
-	return ""
+		return ok
+	})
+	return line
 }
 
 func (w *wrapper) pid(name string) int {
