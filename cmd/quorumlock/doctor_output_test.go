@@ -38,20 +38,32 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// screens compares a page with those in testdata: on screens of two widths, with colours and without.
+var escape = regexp.MustCompile("\x1b\\[[0-9]*m")
+
+// screens compares a page with those in testdata, on screens of two widths. With colours it has the same text, and on both
+// screens the same colours.
 func screens(t *testing.T, verb string, write func(tl *tool) error) {
 	t.Helper()
-	for name, env := range map[string][]string{"80": {"COLUMNS=80"}, "200": {"COLUMNS=200"}, "80-colour": {"COLUMNS=80", "CLICOLOR_FORCE=1"}, "200-colour": {"COLUMNS=200", "CLICOLOR_FORCE=1"}} {
+	page := func(env ...string) string {
 		var out bytes.Buffer
 		if err := write(&tool{out: &out, getenv: having(env...), format: formatTable}); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, verb+"-"+name+".txt", out.String())
-		for line := range strings.Lines(out.String()) {
-			bare := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(strings.TrimRight(line, "\n"), "")
-			pasted := strings.Contains(bare, "redis-cli ") || strings.Contains(bare, "https://")
-			if width := len([]rune(bare)); env[0] == "COLUMNS=80" && width > 80 && !pasted {
-				t.Errorf("a line of %s has %d columns on a screen of 80: %q", verb, width, bare)
+		return out.String()
+	}
+	for _, width := range []string{"80", "200"} {
+		bare, coloured := page("COLUMNS="+width), page("COLUMNS="+width, "CLICOLOR_FORCE=1")
+		golden(t, verb+"-"+width+".txt", bare)
+		if width == "80" {
+			golden(t, verb+"-80-colour.txt", coloured)
+		}
+		if escape.ReplaceAllString(coloured, "") != bare || !slices.Equal(escape.FindAllString(coloured, -1), escape.FindAllString(page("COLUMNS=80", "CLICOLOR_FORCE=1"), -1)) {
+			t.Errorf("with colours the screen of %s columns has another text, or others than that of 80:\n%s", width, coloured)
+		}
+		for line := range strings.Lines(bare) {
+			pasted := strings.Contains(line, "redis-cli ") || strings.Contains(line, "https://")
+			if columns := len([]rune(strings.TrimSuffix(line, "\n"))); width == "80" && columns > 80 && !pasted {
+				t.Errorf("a line of %s has %d columns on a screen of 80: %q", verb, columns, line)
 			}
 		}
 	}
