@@ -41,7 +41,7 @@ func TestSettingsChangeTheLongestLease(t *testing.T) {
 	wants(t, "an old client", run(t, before, "run", "--no-wait", "k", "--", "true"), exitConfig, `2> "1000 0:3"`, `2> "2000 0:3"`)
 	wants(t, "a new client at once", run(t, after, "run", "--no-wait", "k", "--", "true"), exitUnavailable, "2> quarantine")
 	wants(t, "doctor --wait", run(t, after, "doctor", "--wait"), exitOK, "all 3 nodes vote")
-	if age := do(t, s.servers[0].Addr, "HGET", "ql:memory", "age"); len(age) < 7 {
+	if age := do(t, s.servers[0], "HGET", "ql:memory", "age"); len(age) < 7 {
 		t.Errorf("the memory votes at the age of %s µs", age)
 	}
 	getsTheLock(t, after)
@@ -56,10 +56,21 @@ func TestSettingsChangeTheNodes(t *testing.T) {
 	change := []string{"settings", "--old-nodes", strings.Join(s.urls[:3], ","), "--from", "1000 0:3", "--to", "1000 1:3"}
 	s.servers[2].Kill()
 	wants(t, "settings with a node that is down", run(t, after, change...), exitUnavailable, "2> "+s.servers[2].Addr, "2> have not left")
-	if got := do(t, s.servers[3].Addr, "TYPE", "ql:memory"); got != "none" {
+	if got := do(t, s.servers[3], "TYPE", "ql:memory"); got != "none" {
 		t.Errorf("a new node has entered while an old one has not left: %q", got)
 	}
 	wants(t, "settings without the node that is lost", run(t, after, append(change, "--gone", s.servers[2].Addr)...), exitOK, `"1000 1:3"`)
 	wants(t, "doctor --wait", run(t, after, "doctor", "--wait"), exitOK, "all 3 nodes vote")
 	getsTheLock(t, after)
+}
+
+// A script that deploys nodes needs nothing else.
+func TestDoctorWaitsUntilNewNodesVote(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, time.Minute)
+	guard := []string{"QUORUMLOCK_NODES=" + strings.Join(s.urls, ","), "QUORUMLOCK_GUARD=true", "QUORUMLOCK_TTL=2s", "QUORUMLOCK_LONGEST_TTL=2s", "QUORUMLOCK_NODE_TIMEOUT=1900ms"}
+	wants(t, "doctor --wait on new nodes", run(t, guard, "doctor", "--wait"), exitOK,
+		"all 3 nodes vote\n", "2> 3 of 3 nodes do not vote yet, 3 of them sit out: about 2s left")
+	wants(t, "run behind doctor --wait", run(t, guard, "run", "--no-wait", "k", "--", "true"), exitOK)
+	wants(t, "doctor --wait with another node set", run(t, append(guard, "QUORUMLOCK_NODE_SET=7"), "doctor", "--wait"), exitConfig, `2> "2000 0:3"`, `2> "2000 7:3"`)
 }

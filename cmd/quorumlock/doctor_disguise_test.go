@@ -22,30 +22,23 @@ func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
 	spike := driver.Reply{Kind: driver.Array, Elems: []driver.Reply{{Kind: driver.Array, Elems: []driver.Reply{
 		{Kind: driver.String, Str: "fork"}, {Kind: driver.Integer, Int: 1700000000}, {Kind: driver.Integer, Int: 3}, {Kind: driver.Integer, Int: 900},
 	}}}}
+	huge := driver.Reply{Kind: driver.String, Str: "Dave, …\n- I detected a non zero amount of anonymous huge pages used by your process."}
+	at := func(now []string) func(*inspect.Options, *[]string) {
+		return func(_ *inspect.Options, hosts *[]string) { *hosts = now }
+	}
 	for _, tt := range []struct {
 		name     string
+		finds    string // as in a row
 		hosts    []string
 		disguise func(node int) disguise
 		options  inspect.Options
-		id       string
-		severity inspect.Severity
-		seen     string
 		cured    func(o *inspect.Options, hosts *[]string) // what the cure says, if the disguise is not all
 	}{
+		{name: "nodes on one machine", finds: "warning same-host: 10.9.0.1", hosts: []string{"10.9.0.1", "10.9.0.1", "10.9.0.3"}, cured: at(private)},
+		{name: "no password off the loopback", finds: "warning auth: 10.9.0.1", hosts: private, cured: at(nil)},
+		{name: "plain text over the internet", finds: "warning tls: 203.0.113.5", hosts: []string{"10.9.0.1", "10.9.0.2", "203.0.113.5"}, cured: at(private)},
 		{
-			name: "nodes on one machine", hosts: []string{"10.9.0.1", "10.9.0.1", "10.9.0.3"}, id: "same-host", severity: inspect.Warning, seen: "10.9.0.1",
-			cured: func(_ *inspect.Options, hosts *[]string) { *hosts = private },
-		},
-		{
-			name: "no password off the loopback", hosts: private, id: "auth", severity: inspect.Warning, seen: "10.9.0.1",
-			cured: func(_ *inspect.Options, hosts *[]string) { *hosts = nil },
-		},
-		{
-			name: "plain text over the internet", hosts: []string{"10.9.0.1", "10.9.0.2", "203.0.113.5"}, id: "tls", severity: inspect.Warning, seen: "203.0.113.5",
-			cured: func(_ *inspect.Options, hosts *[]string) { *hosts = private },
-		},
-		{
-			name: "a server before SET NX GET", id: "version", severity: inspect.Unfit, seen: "syntax error",
+			name: "a server before SET NX GET", finds: "unfit version: syntax error",
 			disguise: answers(2, func(cmd []string, reply driver.Reply) driver.Reply {
 				if cmd[0] == "SET" && strings.Contains(strings.Join(cmd, " "), " NX GET ") {
 					return driver.Reply{Kind: driver.Failure, Str: "ERR syntax error"}
@@ -54,66 +47,36 @@ func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
 			}),
 		},
 		{
-			name: "an old server that nothing may be written to", id: "version", severity: inspect.Unfit, seen: "redis 6.2.14",
+			name: "an old server that nothing may be written to", finds: "unfit version: redis 6.2.14",
 			options: inspect.Options{ReadOnly: true}, disguise: answers(2, field("redis_version", "6.2.14")),
 		},
 		{
-			name: "a server without WAITAOF", id: "version", severity: inspect.Unfit, seen: "WAITAOF unknown",
-			options: inspect.Options{Settings: inspect.Settings{Durable: true}},
-			cured:   func(o *inspect.Options, _ *[]string) { o.Durable = false },
+			name: "a server without WAITAOF", finds: "unfit version: WAITAOF unknown", options: inspect.Options{Settings: inspect.Settings{Durable: true}},
+			cured: func(o *inspect.Options, _ *[]string) { o.Durable = false },
 		},
+		{name: "servers of two makers", finds: "info version: redis valkey", disguise: answers(2, field("redis_version", "7.2.4\r\nvalkey_version:8.1.1"))},
+		{name: "a disk that is full", finds: "unfit persistence: aof last write status err", disguise: answers(1, field("aof_last_write_status", "err"))},
+		{name: "a server that loads its data", finds: "warning reach: loading", disguise: answers(1, field("loading", "1"))},
+		{name: "a fork that took long", finds: "warning latency: fork 300ms", disguise: answers(1, field("latest_fork_usec", "300000"))},
+		{name: "a delay that the server has noted", finds: "warning latency: event fork", disguise: answers(1, instead("LATENCY LATEST", spike))},
+		{name: "huge pages", finds: "warning latency: transparent hugepages on", disguise: answers(1, instead("LATENCY DOCTOR", huge))},
 		{
-			name: "servers of two makers", id: "version", severity: inspect.Info, seen: "redis valkey",
-			disguise: answers(2, field("redis_version", "7.2.4\r\nvalkey_version:8.1.1")),
-		},
-		{
-			name: "a disk that is full", id: "persistence", severity: inspect.Unfit, seen: "aof last write status err",
-			disguise: answers(1, field("aof_last_write_status", "err")),
-		},
-		{
-			name: "a server that loads its data", id: "reach", severity: inspect.Warning, seen: "loading",
-			disguise: answers(1, field("loading", "1")),
-		},
-		{
-			name: "a fork that took long", id: "latency", severity: inspect.Warning, seen: "fork 300ms",
-			disguise: answers(1, field("latest_fork_usec", "300000")),
-		},
-		{
-			name: "a delay that the server has noted", id: "latency", severity: inspect.Warning, seen: "event fork",
-			disguise: answers(1, func(cmd []string, reply driver.Reply) driver.Reply {
-				if strings.Join(cmd, " ") == "LATENCY LATEST" {
-					return spike
-				}
-				return reply
-			}),
-		},
-		{
-			name: "huge pages", id: "latency", severity: inspect.Warning, seen: "transparent hugepages on",
-			disguise: answers(1, func(cmd []string, reply driver.Reply) driver.Reply {
-				if strings.Join(cmd, " ") == "LATENCY DOCTOR" {
-					return driver.Reply{Kind: driver.String, Str: "Dave, …\n- I detected a non zero amount of anonymous huge pages used by your process."}
-				}
-				return reply
-			}),
-		},
-		{
-			name: "a node that is far away", id: "latency", severity: inspect.Warning, seen: "p99",
-			options:  inspect.Options{Settings: inspect.Settings{NodeTimeout: 400 * time.Millisecond}},
+			name: "a node that is far away", finds: "warning latency: p99", options: inspect.Options{Settings: inspect.Settings{NodeTimeout: 400 * time.Millisecond}},
 			disguise: func(node int) disguise { return disguise{delay: time.Duration(node/3) * 220 * time.Millisecond} },
 			cured:    func(o *inspect.Options, _ *[]string) { o.NodeTimeout = 9 * time.Second },
 		},
 		{
-			name: "a quorum that is far away", id: "latency", severity: inspect.Unfit, seen: "quorum p99",
+			name: "a quorum that is far away", finds: "unfit latency: quorum p99",
 			options:  inspect.Options{Settings: inspect.Settings{TTL: 80 * time.Millisecond, NodeTimeout: 79 * time.Millisecond}},
 			disguise: func(int) disguise { return disguise{delay: 25 * time.Millisecond} },
 			cured:    func(o *inspect.Options, _ *[]string) { o.TTL = time.Minute },
 		},
 		{
-			name: "a clock that is off", id: "clock", severity: inspect.Warning, seen: "offset ",
+			name: "a clock that is off", finds: "warning clock: offset ",
 			disguise: answers(3, clock(func(now time.Time) time.Time { return now.Add(5 * time.Second) })),
 		},
 		{
-			name: "a clock that is set", id: "clock", severity: inspect.Warning, seen: "step",
+			name: "a clock that is set", finds: "warning clock: step",
 			disguise: func(node int) disguise {
 				var asked atomic.Int32
 				return answers(3, clock(func(now time.Time) time.Time {
@@ -125,24 +88,17 @@ func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
 			},
 		},
 		{
-			name:    "a clock that runs too fast", // by so much that a busy machine cannot blur it
+			name: "a clock that runs too fast", finds: "unfit clock: drift ppm ", // by so much that a busy machine cannot blur it
 			options: inspect.Options{For: 2500 * time.Millisecond, Settings: inspect.Settings{Drift: 0.4}},
-			id:      "clock", severity: inspect.Unfit, seen: "drift ppm ",
 			disguise: func(node int) disguise {
 				begun := time.Now()
 				return answers(3, clock(func(now time.Time) time.Time { return now.Add(now.Sub(begun) * 3 / 4) }))(node)
 			},
 		},
+		{name: "a time that is not told", finds: "unknown clock: TIME NOPERM", disguise: answers(1, refuses("TIME"))},
+		{name: "nothing that is told", finds: "unknown acl: untold cluster, eviction, limits", disguise: answers(1, refuses("INFO"))},
 		{
-			name: "a time that is not told", id: "clock", severity: inspect.Unknown, seen: "TIME NOPERM",
-			disguise: answers(1, refuses("TIME")),
-		},
-		{
-			name: "nothing that is told", id: "acl", severity: inspect.Unknown, seen: "untold cluster, eviction, limits",
-			disguise: answers(1, refuses("INFO")),
-		},
-		{
-			name: "a command that scripts could do without, and that is forbidden", id: "scripts", severity: inspect.Warning, seen: "compare and delete false",
+			name: "a command that scripts could do without, and that is forbidden", finds: "warning scripts: compare and delete false",
 			disguise: answers(1, refuses("DELIFEQ")),
 		},
 	} {
@@ -153,7 +109,7 @@ func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
 			if o.For == 0 {
 				o.For = 400 * time.Millisecond
 			}
-			if o.NodeTimeout == 0 && tt.id != "latency" {
+			if o.NodeTimeout == 0 && !strings.Contains(tt.finds, "latency") {
 				o.NodeTimeout = 2 * time.Second // which no busy machine exceeds
 			}
 			patient.AtScales(t, func(scale time.Duration) error {
@@ -168,8 +124,8 @@ func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
 				})
 				o.Endpoints = endpoints
 				r := inspect.Doctor(t.Context(), nodes, o)
-				if f, ok := find(r, tt.id, tt.severity, 0); !ok || !strings.Contains(f.Seen.String(), tt.seen) {
-					return fmt.Errorf("no finding %s (%s) with %q; there are%s", tt.id, tt.severity, tt.seen, listing(r))
+				if _, ok := found(r, tt.finds); !ok {
+					return fmt.Errorf("no finding %q; there are%s", tt.finds, listing(r))
 				}
 				return nil
 			})
@@ -181,8 +137,8 @@ func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
 				nodes, o.Endpoints = w.disguised(tt.hosts, tt.disguise)
 			}
 			r := inspect.Doctor(t.Context(), nodes, o)
-			if f, ok := find(r, tt.id, tt.severity, 0); ok && strings.Contains(f.Seen.String(), tt.seen) {
-				t.Errorf("%s (%s) is found where there is none: %v", tt.id, tt.severity, f.Seen)
+			if f, ok := found(r, tt.finds); ok {
+				t.Errorf("%q is found where there is none: %v", tt.finds, f.Seen)
 			}
 		})
 	}
@@ -195,6 +151,16 @@ func answers(which int, instead func([]string, driver.Reply) driver.Reply) func(
 			return disguise{instead: instead}
 		}
 		return disguise{}
+	}
+}
+
+// instead answers one command.
+func instead(command string, answer driver.Reply) func([]string, driver.Reply) driver.Reply {
+	return func(cmd []string, reply driver.Reply) driver.Reply {
+		if strings.Join(cmd, " ") == command {
+			return answer
+		}
+		return reply
 	}
 }
 
@@ -227,29 +193,26 @@ func TestACertificateThatEndsIsRenewedByTheCure(t *testing.T) {
 	t.Parallel()
 	files := certificates.New(t)
 	for _, tt := range []struct {
-		left     time.Duration
-		severity inspect.Severity
-	}{
-		{20 * 24 * time.Hour, inspect.Warning},
-		{time.Hour, inspect.Unfit},
-	} {
+		left  time.Duration
+		finds string
+	}{{20 * 24 * time.Hour, "warning tls 1"}, {time.Hour, "unfit tls 1"}} {
 		files.Renew(t, tt.left)
 		addr := redisserver.FreeAddr(t)
 		_, port, _ := strings.Cut(addr, ":")
 		s := redisserver.Start(t, files.Config(port)...)
 		w := &ward{t: t, servers: []*redisserver.Server{s}, nodes: "rediss://" + addr + "?ca=" + files.CA, args: []string{"--for", "100ms"}}
-		f, ok := find(w.examine(), "tls", tt.severity, 1)
+		f, ok := found(w.examine(), tt.finds)
 		if !ok || len(commands(f.Mend)) != 1 {
 			t.Fatalf("a certificate that ends in %v is no finding with a command: %+v", tt.left, w.examine())
 		}
 		// The authority is a new one, too; an operator keeps his.
 		ca := files.CA
 		files.Renew(t, 90*24*time.Hour)
-		do(t, s.Addr, "CONFIG", "SET", "tls-ca-cert-file", ca)
+		do(t, s, "CONFIG", "SET", "tls-ca-cert-file", ca)
 		paste(t, []string{strings.Replace(commands(f.Mend)[0], "-p "+port+" --tls --cacert "+ca, "-p "+s.Port, 1)})
 		if r := w.examine(); r.Nodes[0].State == inspect.Down {
 			t.Errorf("after the cure: %s", listing(r))
-		} else if _, ok := find(r, "tls", tt.severity, 1); ok {
+		} else if _, ok := found(r, tt.finds); ok {
 			t.Errorf("a new certificate is not seen after the cure:%s", listing(r))
 		}
 	}
@@ -264,21 +227,14 @@ func TestACertificateOfTheClientsOwnThatEndsIsFound(t *testing.T) {
 	s := redisserver.Start(t, append(files.Config(port), "tls-auth-clients yes")...)
 	cert, key := files.Client(t, 90*24*time.Hour)
 	w := &ward{t: t, servers: []*redisserver.Server{s}, nodes: "rediss://" + addr + "?ca=" + files.CA + "&cert=" + cert + "&key=" + key, args: []string{"--for", "100ms"}}
-	for _, severity := range []inspect.Severity{inspect.Warning, inspect.Unfit} {
-		if _, ok := find(w.examine(), "tls", severity, 1); ok {
-			t.Errorf("a certificate of the client's that ends in 90 days is a finding: %s", listing(w.examine()))
-		}
-	}
-	for _, tt := range []struct {
-		left     time.Duration
-		severity inspect.Severity
-	}{
-		{20 * 24 * time.Hour, inspect.Warning},
-		{36 * time.Hour, inspect.Unfit},
-	} {
-		files.Issue(t, cert, key, tt.left)
-		if f, ok := find(w.examine(), "tls", tt.severity, 1); !ok || !strings.Contains(f.Seen.String(), "client certificate ends") {
-			t.Errorf("a certificate of the client's that ends in %v is no finding (%v): %+v", tt.left, tt.severity, f)
+	const warning, unfit = "warning tls 1: client certificate ends", "unfit tls 1: client certificate ends"
+	for days, finds := range map[int][2]bool{90: {false, false}, 20: {true, false}, 1: {false, true}} {
+		files.Issue(t, cert, key, time.Duration(days)*24*time.Hour)
+		r := w.examine()
+		_, warns := found(r, warning)
+		_, ends := found(r, unfit)
+		if finds != [2]bool{warns, ends} {
+			t.Errorf("a certificate of the client's that ends in %d days is a warning: %v, and unfit: %v; want %v", days, warns, ends, finds)
 		}
 	}
 }
@@ -312,7 +268,7 @@ func TestADoctorLeavesNothingAndReadOnlyWritesNothing(t *testing.T) {
 		}
 		w.examine()
 		for i := range w.servers {
-			if n := ask(t, w.servers[i].Addr, "DBSIZE").Int; n != 0 {
+			if n := ask(t, w.servers[i], "DBSIZE").Int; n != 0 {
 				t.Errorf("read-only %v: %d keys are left at server %d", readOnly, n, i+1)
 			}
 			writes := strings.Contains(w.do(i+1, "INFO", "commandstats"), "cmdstat_set:")

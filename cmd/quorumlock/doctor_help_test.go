@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/goredis"
 	"github.com/quorumlock/quorumlock/internal/inspect"
-	"github.com/quorumlock/quorumlock/test/patient"
 	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
@@ -61,17 +60,22 @@ func (w *ward) examine() (r inspect.Report) {
 	return r
 }
 
-// find returns the finding of an id and severity, at the node of a number from 1; 0: anywhere.
-func find(r inspect.Report, id string, s inspect.Severity, node int) (f inspect.Finding, ok bool) {
+// found returns a finding as rows name it: a severity, an id, the number of a node (none: anywhere), and what is in it.
+func found(r inspect.Report, finds string) (f inspect.Finding, ok bool) {
+	var severity inspect.Severity
+	var id string
+	var node int
+	what, seen, _ := strings.Cut(finds, ": ")
+	_, _ = fmt.Sscan(what, &severity, &id, &node) // without a node: 0
 	all := r.All()
 	if node > 0 {
 		all = r.Nodes[node-1].Findings
 	}
-	i := slices.IndexFunc(all, func(f inspect.Finding) bool { return f.ID == id && f.Severity == s })
+	i := slices.IndexFunc(all, func(f inspect.Finding) bool { return f.ID == id && f.Severity == severity })
 	if i < 0 {
 		return f, false
 	}
-	return all[i], true
+	return all[i], strings.Contains(all[i].Seen.String(), seen)
 }
 
 // listing shows findings in a failure.
@@ -86,26 +90,29 @@ func listing(r inspect.Report) string {
 // do sends a command to a server, as an administrator who needs no password.
 func (w *ward) do(server int, words ...string) string {
 	w.t.Helper()
-	return do(w.t, w.servers[server-1].Addr, words...)
+	return do(w.t, w.servers[server-1], words...)
 }
 
-func do(t *testing.T, addr string, words ...string) string {
+func do(t testing.TB, s *redisserver.Server, words ...string) string {
 	t.Helper()
-	return ask(t, addr, words...).Str
+	return ask(t, s, words...).Str
 }
 
-func ask(t *testing.T, addr string, words ...string) driver.Reply {
+func ask(t testing.TB, s *redisserver.Server, words ...string) driver.Reply {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patient.Guard)
-	defer cancel()
-	reply, err := redisserver.Ask(ctx, addr, words...)
-	if err == nil {
-		err = reply.Err()
-	}
-	if err != nil {
-		t.Fatalf("%q at %s: %v", words, addr, err)
+	reply := s.Ask(words...)
+	if err := reply.Err(); err != nil {
+		t.Fatalf("%q at %s: %v", words, s.Addr, err)
 	}
 	return reply
+}
+
+// tell sends a command to each of the servers.
+func tell(t testing.TB, servers []*redisserver.Server, words ...string) {
+	t.Helper()
+	for _, s := range servers {
+		do(t, s, words...)
+	}
 }
 
 // paste runs the lines of a cure in a shell, as an operator would, in a folder of the test's own.

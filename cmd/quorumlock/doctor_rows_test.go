@@ -317,16 +317,11 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 				tt.spoil(w)
 			}
 			r := w.examine()
-			var severity inspect.Severity
-			var id string
-			var node int
-			what, seen, _ := strings.Cut(tt.finds, ": ")
-			_, _ = fmt.Sscan(what, &severity, &id, &node) // without a node: 0
-			f, ok := find(r, id, severity, node)
-			if !ok || !strings.Contains(f.Seen.String(), seen) {
+			f, ok := found(r, tt.finds)
+			if !ok {
 				t.Fatalf("no finding %q; there are%s", tt.finds, listing(r))
 			}
-			if (severity == inspect.Unfit || tt.unfit) && r.Verdict != inspect.Unfit {
+			if (f.Severity == inspect.Unfit || tt.unfit) && r.Verdict != inspect.Unfit {
 				t.Errorf("the verdict is %s, want unfit", r.Verdict)
 			}
 			if tt.mend != nil {
@@ -338,11 +333,13 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			paste(t, f.Mend)
 			for deadline := time.Now().Add(patient.Guard); ; {
 				r = w.examine()
-				if f, ok = find(r, id, severity, node); !ok {
+				what, _, _ := strings.Cut(tt.finds, ": ")
+				left, ok := found(r, what)
+				if !ok {
 					return
 				}
 				if !tt.wait || time.Now().After(deadline) {
-					t.Fatalf("the finding is there after its cure %q: %v; all are%s", f.Mend, f.Seen, listing(r))
+					t.Fatalf("the finding is there after its cure %q: %v; all are%s", left.Mend, left.Seen, listing(r))
 				}
 			}
 		})
@@ -353,7 +350,7 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 func (w *ward) follow(replica *redisserver.Server, master int) {
 	w.t.Helper()
 	w.do(master, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
-	do(w.t, replica.Addr, "REPLICAOF", "127.0.0.1", w.servers[master-1].Port)
+	do(w.t, replica, "REPLICAOF", "127.0.0.1", w.servers[master-1].Port)
 	w.until(master, "state=online", "INFO", "replication")
 }
 
@@ -392,9 +389,7 @@ func (w *ward) until(server int, text string, words ...string) {
 // all sends a command to all servers.
 func (w *ward) all(words ...string) {
 	w.t.Helper()
-	for i := range w.servers {
-		w.do(i+1, words...)
-	}
+	tell(w.t, w.servers, words...)
 }
 
 // serveSlots has servers, each by itself, serve slots of a Redis Cluster up to a last one, and waits until they do.
@@ -409,7 +404,7 @@ func (w *ward) serveSlots(last string, numbers ...int) {
 // config is a setting of a server.
 func (w *ward) config(server int, name string) string {
 	w.t.Helper()
-	return ask(w.t, w.servers[server-1].Addr, "CONFIG", "GET", name).Elems[1].Str
+	return ask(w.t, w.servers[server-1], "CONFIG", "GET", name).Elems[1].Str
 }
 
 // connect opens connections to a server, which stay for the test.

@@ -224,10 +224,8 @@ func TestCampaignsThatFailSaySoOnceAndWhenThatIsOver(t *testing.T) {
 				t.Parallel()
 				s := newMasters(t, 3)
 				nodes := strings.ReplaceAll(s.nodes, "redis://", "redis://locks:old@")
-				for _, server := range s.servers {
-					server.Ask("ACL", "SETUSER", "locks", "on", ">old", "~*", "&*", "+@all")
-					server.Ask(fault[0]...)
-				}
+				tell(t, s.servers, "ACL", "SETUSER", "locks", "on", ">old", "~*", "&*", "+@all")
+				tell(t, s.servers, fault[0]...)
 				w := start(t, nodes, append(strings.Fields(verb), "--ttl", "6s", "k", "--", "/bin/sh", "-c", "echo > $D/ready; exec sleep 1000"))
 				const campaigns = 6
 				first, tries := w.await(eventWaiting).Time, 0
@@ -238,9 +236,7 @@ func TestCampaignsThatFailSaySoOnceAndWhenThatIsOver(t *testing.T) {
 					tries++
 					return tries == campaigns
 				})
-				for _, server := range s.servers {
-					server.Ask(fault[1]...)
-				}
+				tell(t, s.servers, fault[1]...)
 				w.file("ready")
 				w.signal(syscall.SIGTERM)
 				w.code()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -131,7 +130,7 @@ func (s *site) reaching(n int) []driver.Node {
 func (s *site) at(key string) (values []string) {
 	s.t.Helper()
 	for _, server := range s.servers {
-		values = append(values, do(s.t, server.Addr, "GET", key))
+		values = append(values, do(s.t, server, "GET", key))
 	}
 	return values
 }
@@ -413,13 +412,11 @@ func TestWhatReleasePrintsIsAsItsSchemaSays(t *testing.T) {
 func TestALockOfAnotherLibraryWithoutAnExpiryIsFreeAfterTheLongestLease(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3, time.Minute)
-	for _, server := range s.servers {
-		do(t, server.Addr, "SET", prefix+"42", "1")
-	}
+	tell(t, s.servers, "SET", prefix+"42", "1")
 	wants(t, "release", s.release("42", "--force", "--longest-ttl", "2m"), exitOK,
 		"2> another library's lock has it at 3 of 3 nodes, and nobody can tell until when", "It had no expiry")
 	for _, server := range s.servers {
-		if left := ask(t, server.Addr, "PTTL", prefix+"42").Int; left <= 60_000 || left > 120_010 {
+		if left := ask(t, server, "PTTL", prefix+"42").Int; left <= 60_000 || left > 120_010 {
 			t.Errorf("the key is there for another %d ms, want up to two minutes", left)
 		}
 	}
@@ -438,11 +435,8 @@ func TestAUserMayReleaseWithTheRightsOfTheTableAndIsToldThemWithout(t *testing.T
 	rules := acl.Rules(prefix, acl.Revoke)
 	admins := s.urls
 	as := func(rules ...string) {
-		s.urls = nil
-		for _, server := range s.servers {
-			do(t, server.Addr, slices.Concat([]string{"ACL", "SETUSER", "operator", "reset", "on", ">secret"}, rules)...)
-			s.urls = append(s.urls, (&url.URL{Scheme: "redis", User: url.UserPassword("operator", "secret"), Host: server.Addr}).String())
-		}
+		tell(t, s.servers, slices.Concat([]string{"ACL", "SETUSER", "operator", "reset", "on", ">secret"}, rules)...)
+		s.urls = strings.Split(strings.ReplaceAll(strings.Join(admins, ","), "redis://", "redis://operator:secret@"), ",")
 	}
 	defer func() { s.urls = admins }()
 	as(slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return strings.HasPrefix(r, "+eval") })...)

@@ -36,8 +36,8 @@ func TestOneTryGoesOnWhileNobodyIsKnownToHaveTheKey(t *testing.T) {
 		{"-n -E 0 --node-timeout 1s --ttl 3s --grace 100ms", nil, exitUnavailable},
 	} {
 		s := newMasters(t, 3)
-		do(t, s.servers[0].Addr, append([]string{"SET", "k", "ql:~one"}, tt.left...)...)
-		do(t, s.servers[1].Addr, append([]string{"SET", "k", "ql:~two"}, tt.left...)...)
+		do(t, s.servers[0], append([]string{"SET", "k", "ql:~one"}, tt.left...)...)
+		do(t, s.servers[1], append([]string{"SET", "k", "ql:~two"}, tt.left...)...)
 		w := start(t, s.nodes, script(tt.flags, `echo > $D/ran`))
 		if code := w.code(); code != tt.want || w.exists("ran") != (code == 0) || (w.talk.Len() > 0) != (code != 0) {
 			t.Errorf("run %s of a key that nobody has ended with %d and said %q, ran: %v; want %d, and 0 only if it ran", tt.flags, code, w.talk.String(), w.exists("ran"), tt.want)
@@ -87,9 +87,7 @@ func TestLocksOfEveryKindKeepOutWhatTheyShould(t *testing.T) {
 		{"--permits 2 k", "--permits 3 k", "", 0, exitConfig},
 		{"--permits 1 k", "k", "k", 0, 0},
 	} {
-		for _, server := range s.servers {
-			server.Ask("FLUSHALL")
-		}
+		tell(t, s.servers, "FLUSHALL")
 		args := func(flags, text string) []string {
 			return append(strings.Fields("run --ttl 20s --node-timeout 4s --fences "+flags), "--", "/bin/sh", "-c", text)
 		}

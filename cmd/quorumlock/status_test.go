@@ -39,7 +39,7 @@ func hand(digit, owner string) string {
 func (s *site) put(key, value string, left time.Duration, at ...int) {
 	s.t.Helper()
 	for _, node := range at {
-		do(s.t, s.servers[node-1].Addr, "SET", prefix+key, value, "PX", fmt.Sprint(left.Milliseconds()))
+		do(s.t, s.servers[node-1], "SET", prefix+key, value, "PX", fmt.Sprint(left.Milliseconds()))
 	}
 }
 
@@ -74,7 +74,7 @@ func holdAll(t *testing.T) *site {
 	s.put("bare", hand("a", "pod-3"), longLease, 1, 2, 3)
 	s.put("revoked", "ql:revoked:"+strings.Repeat("f", 32)+":pod-9 hangs", longLease, 1, 2, 3, 4)
 	s.put("revoked", hand("9", "pod-9"), longLease, 5)
-	do(t, s.servers[0].Addr, "SET", prefix+"data", "of others")
+	do(t, s.servers[0], "SET", prefix+"data", "of others")
 	// The last votes of an acquire come when it has returned, and a try of another one may be
 	// before them.
 	waits := false
@@ -210,9 +210,7 @@ func TestStatusSaysWhatIsHeldAndByWhom(t *testing.T) {
 func TestStatusLooksOnlyAtKeysThatAreNamed(t *testing.T) {
 	t.Parallel()
 	s := holdAll(t)
-	for _, server := range s.servers {
-		do(t, server.Addr, "CONFIG", "RESETSTAT")
-	}
+	tell(t, s.servers, "CONFIG", "RESETSTAT")
 	r := s.status("-o", "json", "42", "gpus", "nobody", "old", "data")
 	var got []string
 	for _, k := range r.Keys {
@@ -222,7 +220,7 @@ func TestStatusLooksOnlyAtKeysThatAreNamed(t *testing.T) {
 		t.Errorf("the report has %q, want %q", got, want)
 	}
 	for i, server := range s.servers {
-		if stats := do(t, server.Addr, "INFO", "commandstats"); strings.Contains(stats, "cmdstat_scan:") || strings.Contains(stats, "cmdstat_dbsize:") {
+		if stats := do(t, server, "INFO", "commandstats"); strings.Contains(stats, "cmdstat_scan:") || strings.Contains(stats, "cmdstat_dbsize:") {
 			t.Errorf("node %d was asked for all of its keys: %s", i+1, stats)
 		}
 	}
@@ -378,15 +376,15 @@ func TestNoWholeTokenIsShown(t *testing.T) {
 	t.Parallel()
 	s := holdAll(t)
 	var secrets []string
-	for _, name := range ask(t, s.servers[0].Addr, "KEYS", "*").Elems {
+	for _, name := range ask(t, s.servers[0], "KEYS", "*").Elems {
 		words := []string{"GET", name.Str}
-		switch do(t, s.servers[0].Addr, "TYPE", name.Str) {
+		switch do(t, s.servers[0], "TYPE", name.Str) {
 		case "zset":
 			words = []string{"ZRANGE", name.Str, "0", "-1"}
 		case "hash":
 			words = []string{"HKEYS", name.Str}
 		}
-		reply := ask(t, s.servers[0].Addr, words...)
+		reply := ask(t, s.servers[0], words...)
 		secrets = append(secrets, tokens.FindAllString(reply.Str+fmt.Sprint(reply.Elems), -1)...)
 	}
 	if len(secrets) < 10 {
@@ -433,9 +431,7 @@ func TestACheckEndsWithOneWhereSomethingIsWrong(t *testing.T) {
 		if got.code != tt.code || strings.Contains(got.out, "fine") || (tt.code == 1) != strings.Contains(got.out, tt.key) {
 			t.Errorf("with %s the check = %+v, want %d, and nothing but that key", tt.key, got, tt.code)
 		}
-		for _, server := range s.servers {
-			do(t, server.Addr, "DEL", prefix+tt.key)
-		}
+		tell(t, s.servers, "DEL", prefix+tt.key)
 	}
 }
 
@@ -470,12 +466,12 @@ func TestAMillionKeysOfOthersAreNotListedUnasked(t *testing.T) {
 	s.urls = []string{"redis://" + server.Addr}
 	const part = inspect.MaxListed / 20 // for which no machine is too slow
 	for i := range 20 {
-		do(t, server.Addr, "DEBUG", "POPULATE", fmt.Sprint(part), fmt.Sprint("other", i), "8")
+		do(t, server, "DEBUG", "POPULATE", fmt.Sprint(part), fmt.Sprint("other", i), "8")
 	}
-	do(t, server.Addr, "SET", "other", "")
-	do(t, server.Addr, "SET", prefix+"42", hand("1", "pod-7"), "PX", "600000")
+	do(t, server, "SET", "other", "")
+	do(t, server, "SET", prefix+"42", hand("1", "pod-7"), "PX", "600000")
 	wants(t, "with a million keys status", s.run("status"), exitUsage, "2> 1000002 keys", "2> --full", "2> takes 10s")
-	if used := do(t, server.Addr, "INFO", "commandstats"); strings.Contains(used, "cmdstat_scan") {
+	if used := do(t, server, "INFO", "commandstats"); strings.Contains(used, "cmdstat_scan") {
 		t.Errorf("what is refused has been listed: %s", used)
 	}
 	wants(t, "of a key that is named status", s.run("status", "42"), exitOK, "pod-7")
@@ -489,7 +485,7 @@ func TestARateIsKept(t *testing.T) {
 	s := &site{t: t}
 	server := redisserver.Start(t, "enable-debug-command yes")
 	s.urls = []string{"redis://" + server.Addr}
-	do(t, server.Addr, "DEBUG", "POPULATE", "20000", "other", "8")
+	do(t, server, "DEBUG", "POPULATE", "20000", "other", "8")
 	begun := time.Now()
 	if got := s.run("status", "--rate", "20000"); got.code != exitOK {
 		t.Errorf("status = %+v", got)
@@ -506,7 +502,7 @@ func TestWhatANodeForbidsIsSaidWithTheRuleToPaste(t *testing.T) {
 	urls := slices.Clone(s.urls)
 	as := func(node int) {
 		s.urls[node-1] = strings.Replace(urls[node-1], "redis://", "redis://look:secret@", 1)
-		do(t, s.servers[node-1].Addr, "ACL", "SETUSER", "look", "on", ">secret", "~"+prefix+"*", "+get", "+pttl", "+info", "+zrange", "+zscore", "+time", "+acl|whoami")
+		do(t, s.servers[node-1], "ACL", "SETUSER", "look", "on", ">secret", "~"+prefix+"*", "+get", "+pttl", "+info", "+zrange", "+zscore", "+time", "+acl|whoami")
 	}
 	as(1)
 	// The others are enough to see every lock.
@@ -518,10 +514,8 @@ func TestWhatANodeForbidsIsSaidWithTheRuleToPaste(t *testing.T) {
 	}
 	wants(t, "of a key that is named status", s.run("status", "42"), exitOK, "● ● ●")
 	rule := regexp.MustCompile(`ACL SETUSER look [^)\n]+`).FindString(s.run("status").talk)
-	do(t, s.servers[1].Addr, "ACL", "SETUSER", "look", "~*") // behind which a server takes no other pattern
-	for _, server := range s.servers[:2] {
-		do(t, server.Addr, strings.Fields(rule)...)
-	}
+	do(t, s.servers[1], "ACL", "SETUSER", "look", "~*") // behind which a server takes no other pattern
+	tell(t, s.servers[:2], strings.Fields(rule)...)
 	if got = s.run("status"); got.code != exitOK || got.talk != "" || !strings.Contains(got.out, "pod-7") {
 		t.Errorf("with the rule %q pasted status = %+v, want the holder", rule, got)
 	}
@@ -533,10 +527,8 @@ func TestANodeInQuarantineHasHollowVotes(t *testing.T) {
 	w := &ward{t: t, nodes: strings.Join(s.urls, ","), servers: s.servers}
 	w.ripen(time.Minute, 0)
 	// A node that came back with another history keeps its keys, and sits out.
-	do(t, s.servers[2].Addr, "HSET", "ql:memory", "id", strings.Repeat("0", 40))
-	for _, server := range s.servers {
-		do(t, server.Addr, "SET", "42", hand("1", "pod-7"), "PX", "600000")
-	}
+	do(t, s.servers[2], "HSET", "ql:memory", "id", strings.Repeat("0", 40))
+	tell(t, s.servers, "SET", "42", hand("1", "pod-7"), "PX", "600000")
 	wants(t, "with a node in quarantine status", run(t, []string{"QUORUMLOCK_NODES=" + w.nodes}, "status", "--guard", "--longest-ttl", "1m"), exitOK,
 		"● ● ○", "held at exactly a quorum", "2> node 3 ("+s.servers[2].Addr+") is in quarantine")
 }
