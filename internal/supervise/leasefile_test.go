@@ -38,12 +38,19 @@ func TestALeaseFileIsMadeInTheTemporaryFolderWhereItsOwnCannotBeUsed(t *testing.
 	}
 }
 
-func TestTheLeaseFileSaysWhatIsLeft(t *testing.T) {
+// newLeaseFile makes the lease file of a lock on k, in a folder of the test's own.
+func newLeaseFile(t *testing.T, fence int64) *LeaseFile {
+	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	file, err := NewLeaseFile([]string{"k"}, 7, "")
+	file, err := NewLeaseFile([]string{"k"}, fence, "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+func TestTheLeaseFileSaysWhatIsLeft(t *testing.T) {
+	file := newLeaseFile(t, 7)
 	l := holdFor(long)
 	p, folder := script(t, `trap '' TERM; echo > $D/ready; while :; do sleep 0.01; done`)
 	events := new(record)
@@ -88,11 +95,7 @@ func full(t *testing.T, file *LeaseFile) {
 }
 
 func TestAFullDiskRunsNothingAndLeavesNothing(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	file, err := NewLeaseFile([]string{"k"}, 0, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := newLeaseFile(t, 0)
 	full(t, file)
 	p, folder := script(t, `echo > $D/ran`)
 	got, err := Run(t.Context(), holdFor(long), p, Options{TTL: long, File: file})
@@ -109,11 +112,7 @@ func TestAFullDiskRunsNothingAndLeavesNothing(t *testing.T) {
 
 // The lease goes on, and the file says less than is left.
 func TestADiskThatFillsUpIsToldAndEndsNothing(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	file, err := NewLeaseFile([]string{"k"}, 0, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := newLeaseFile(t, 0)
 	l := holdFor(long)
 	p, folder := script(t, `echo > $D/ready; while [ ! -e $D/go ]; do sleep 0.01; done; exit 4`)
 	unwritten := make(chan error, 10)
