@@ -88,7 +88,7 @@ func (g *guard) run() {
 	}
 	hurry() // after the program was started, which would have the same
 	go g.family.tend()
-	g.tell(notice{What: noticeStarted, Pid: g.family.leader})
+	g.tell(notice{What: Started, Pid: g.family.leader})
 	g.watch()
 	ended := g.family.bury()
 	removeLease(g.plan.Lease)
@@ -128,7 +128,7 @@ func (g *guard) over() bool {
 	gone, leader := g.family.over()
 	if leader && !gone && !g.left {
 		g.left = true
-		g.tell(notice{What: noticeLeft})
+		g.tell(notice{What: Remaining})
 	}
 	return gone
 }
@@ -188,7 +188,7 @@ func (g *guard) stop(lost bool) {
 	if !g.plan.Report {
 		g.killAt = min(g.killAt, g.deadline-g.plan.Margin)
 	}
-	g.tell(notice{What: noticeStopping, Lost: lost})
+	g.tell(notice{What: Stopping, Lost: lost})
 	removeLease(g.plan.Lease)
 	g.family.signal(g.plan.Stop, syscall.SIGCONT)
 }
@@ -201,7 +201,7 @@ func (g *guard) kill() {
 	g.family.kill()
 	if g.again == 0 {
 		g.again = time.Millisecond
-		g.tell(notice{What: noticeKilled})
+		g.tell(notice{What: Killed})
 	}
 	at := now()
 	g.again = min(max(2*g.again, 10*(at-began)), longestAgain)
@@ -213,10 +213,8 @@ const longestAgain = 250 * time.Millisecond
 
 // tell tells the renewer, who may be gone, or stopped: then what it does not read waits.
 func (g *guard) tell(n notice) {
-	line, err := json.Marshal(n)
-	if err == nil {
-		_, _ = g.notices.Write(append(line, '\n'))
-	}
+	line, _ := json.Marshal(n) // there is nothing in it that JSON does not know
+	_, _ = g.notices.Write(append(line, '\n'))
 }
 
 // ended is how a program has ended.

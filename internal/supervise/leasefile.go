@@ -74,10 +74,7 @@ func (f *LeaseFile) write(deadline time.Duration) error {
 		return nil
 	}
 	f.fields.At, f.fields.Until = deadline, wall(deadline).UTC()
-	text, err := json.Marshal(f.fields)
-	if err != nil {
-		return err
-	}
+	text, _ := json.Marshal(f.fields) // there is nothing in it that JSON does not know
 	if err := os.WriteFile(f.name+fresh, append(text, '\n'), 0o600); err != nil {
 		_ = os.Remove(f.name + fresh) // what there is of it
 		return err

@@ -27,7 +27,7 @@ type plan struct {
 
 // A notice is what the guard tells the renewer: one JSON object a line.
 type notice struct {
-	What  string         `json:"what"`
+	What  What           `json:"what"`
 	Pid   int            `json:"pid,omitempty"`   // of started
 	Errno syscall.Errno  `json:"errno,omitempty"` // of refused
 	Lost  bool           `json:"lost,omitempty"`  // of stopping: because the deadline came near
@@ -35,16 +35,12 @@ type notice struct {
 	By    syscall.Signal `json:"by,omitempty"`    // of ended: what killed the program; 0: nothing
 }
 
-// What a guard tells.
+// What a guard tells besides what happens to the program.
 const (
-	noticeStarted  = "started"  // the program runs
-	noticeRefused  = "refused"  // the program cannot be executed
-	noticeLate     = "late"     // the deadline was too near to start anything
-	noticeHalted   = "halted"   // the program was stopped by a terminal
-	noticeLeft     = "left"     // the program has ended, and descendants run on
-	noticeStopping = "stopping" // it was asked to end
-	noticeKilled   = "killed"   // SIGKILL was sent to whatever ran
-	noticeEnded    = "ended"    // nothing runs any more
+	noticeRefused What = "refused" // the program cannot be executed
+	noticeLate    What = "late"    // the deadline was too near to start anything
+	noticeHalted  What = "halted"  // the program was stopped by a terminal
+	noticeEnded   What = "ended"   // nothing runs any more
 )
 
 // decode sends what it reads from r to a channel, which it closes when r ends or what comes is no

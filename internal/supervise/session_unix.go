@@ -77,10 +77,9 @@ func (s *session) begin() bool {
 // order tells the guard. One that is stopped does not read: the pipe has room for as much as
 // comes until the deadline.
 func (s *session) order(o order) {
-	if line, err := json.Marshal(o); err == nil {
-		_ = s.orders.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = s.orders.Write(append(line, '\n')) // one that is gone has closed its notices
-	}
+	line, _ := json.Marshal(o) // there is nothing in it that JSON does not know
+	_ = s.orders.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = s.orders.Write(append(line, '\n')) // one that is gone has closed its notices
 }
 
 // follow passes orders and notices on until the guard has ended.
@@ -145,23 +144,16 @@ const insists = 5 * time.Second
 // heed takes a notice, and reports whether it was the last.
 func (s *session) heed(n notice) (over bool, err error) {
 	switch n.What {
-	case noticeStarted:
+	case Started:
 		s.result.Started = true
-		s.tell(Event{What: Started, Pid: n.Pid})
-	case noticeLeft:
-		s.tell(Event{What: Remaining})
-	case noticeHalted:
-		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) // until the shell lets both go on
-	case noticeStopping:
+	case Stopping:
 		s.stopping = true
 		s.File.Remove()
-		s.tell(Event{What: Stopping})
-		if n.Lost {
-			s.lost()
-		}
-	case noticeKilled:
+	case Killed:
 		s.killing = true
-		s.tell(Event{What: Killed})
+	case noticeHalted:
+		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) // until the shell lets both go on
+		return false, nil
 	case noticeLate:
 		s.lost()
 		return true, nil
@@ -170,6 +162,10 @@ func (s *session) heed(n notice) (over bool, err error) {
 	case noticeEnded:
 		s.result.Code, s.result.Signal = n.Code, n.By
 		return true, nil
+	}
+	s.tell(Event{What: n.What, Pid: n.Pid})
+	if n.Lost {
+		s.lost()
 	}
 	return false, nil
 }
