@@ -60,16 +60,12 @@ func ChangeSettings(ctx context.Context, before, after []driver.Node, c Change) 
 
 // tell runs the script at nodes, all at once.
 func (c *Change) tell(ctx context.Context, nodes []driver.Node, from, to, also string, age int64) error {
-	ctx, cancel := context.WithTimeout(ctx, atFirst)
-	defer cancel()
 	errs := make([]error, len(nodes))
 	script := scripts.WithSource(scripts.Change.One(nil, memory.Key(c.Prefix), from, to, also, strconv.FormatInt(age, 10)))
 	together(nodes, func(i int, n driver.Node) {
-		replies, err := n.Driver.Do(ctx, []driver.Command{script})
+		replies, err := (&target{Node: n}).ask(ctx, atFirst, script)
 		switch {
 		case err != nil:
-		case len(replies) == 0:
-			err = errors.New("no answer")
 		case replies[0].Str == "a replica":
 			err = fmt.Errorf("%w: it is a replica: give the master's address", fault.ErrNode)
 		case replies[0].Kind == driver.String:

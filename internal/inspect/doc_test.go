@@ -2,54 +2,35 @@ package inspect
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
 )
 
 func TestEachFindingHasItsSection(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operations.md")
+	names := func(pattern string, files ...string) (all []string) {
+		for _, file := range files {
+			text, err := os.ReadFile(file) //nolint:gosec // of the repository
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+				all = append(all, string(found[1]))
+			}
+		}
+		return distinct(all)
+	}
+	source, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sections []string
-	for _, heading := range regexp.MustCompile(`(?m)^### ([a-z-]+)$`).FindAllSubmatch(text, -1) {
-		sections = append(sections, string(heading[1]))
+	ids := distinct(IDs)
+	if sections := names(`(?m)^### ([a-z-]+)$`, "../../docs/operations.md"); !slices.Equal(sections, ids) {
+		t.Errorf("docs/operations.md has the sections %q, and there are the findings %q", sections, ids)
 	}
-	for _, id := range IDs {
-		if !slices.Contains(sections, id) {
-			t.Errorf("docs/operations.md has no section %q", id)
-		}
-	}
-	for _, section := range sections {
-		if !slices.Contains(IDs, section) {
-			t.Errorf("docs/operations.md has a section %q, and there is no such finding", section)
-		}
-	}
-	// What the code says is found must be a known id.
-	source := regexp.MustCompile(`(?:\.find|cannotTell|infoMissing|newFinding)\("([a-z-]+)"`)
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]bool{}
-	for _, file := range files {
-		text, err := os.ReadFile(file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, id := range source.FindAllSubmatch(text, -1) {
-			found[string(id[1])] = true
-		}
-	}
-	for _, id := range IDs {
-		if !found[id] {
-			t.Errorf("nothing in this package finds %q", id)
-		}
-		delete(found, id)
-	}
-	for id := range found {
-		t.Errorf("%q is found and not among IDs", id)
+	if found := names(`(?:\.find|cannotTell|infoMissing|newFinding)\("([a-z-]+)"`, source...); !slices.Equal(found, ids) {
+		t.Errorf("this package finds %q, and IDs are %q", found, ids)
 	}
 }
 

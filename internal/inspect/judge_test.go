@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/test/certificates"
+	"github.com/quorumlock/quorumlock/test/fakenode"
 	"github.com/quorumlock/quorumlock/test/leak"
 )
 
@@ -40,7 +41,6 @@ func TestTheWorstFindingIsTheVerdict(t *testing.T) {
 		{[]NodeReport{at(Unfit), at(Unfit), fit}, nil, Unfit, 1, "2 must be: locks do not work"},
 		{[]NodeReport{fit, fit, fit, fit, fit}, found(Warning), Warning, 5, "survive the loss of 2 more"},
 		{[]NodeReport{at(Warning), at(Warning), at(Unfit, Warning)}, nil, Unfit, 2, "one more loss ends that"},
-		{nil, nil, Unfit, 0, "there are no nodes"},
 		{[]NodeReport{out, out, out}, nil, Unfit, 0, "locks do not work"},
 		{[]NodeReport{out, out, fit}, nil, Unfit, 1, "locks do not work"},
 		{[]NodeReport{out, fit, fit}, nil, Fit, 2, "one more loss ends that"},
@@ -171,5 +171,34 @@ func TestWhatStandsBesideALockIsNoneOfAnotherLibrary(t *testing.T) {
 		if other := len(at.foreign.others)+len(at.foreign.locks) > 0; other != tt.other {
 			t.Errorf("a %s %s is other data: %v, want %v", tt.kind, tt.key, other, tt.other)
 		}
+	}
+}
+
+func TestADoctorTakesNoLongerThanItSays(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		ended bool // the context, before
+		watch time.Duration
+		most  time.Duration
+	}{
+		{"by default", false, 0, 3 * time.Second},
+		{"for 10s", false, 10 * time.Second, 11 * time.Second},
+		{"with a context that has ended", true, 0, 0},
+		{"for 10s with a context that has ended", true, 10 * time.Second, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tt.ended {
+				cancel()
+			}
+			silent := fakenode.New("silent")
+			silent.Stop()
+			begun := time.Now()
+			r := Doctor(ctx, []driver.Node{{Name: "1", Driver: silent}, {Name: "2", Driver: silent}, {Name: "3", Driver: silent}}, Options{For: tt.watch})
+			if took := time.Since(begun); took > tt.most || r.Verdict != Unfit || r.Fit != 0 {
+				t.Errorf("%s the doctor of silent nodes takes %v, and says %s, %d fit; want %v at most, and unfit", tt.name, took, r.Verdict, r.Fit, tt.most)
+			}
+		})
 	}
 }

@@ -186,8 +186,6 @@ func (r *Report) conclude() {
 func (r *Report) summary() string {
 	fit := fmt.Sprintf("%d of %d nodes are fit", r.Fit, len(r.Nodes))
 	switch spare := r.Fit - r.Quorum; {
-	case len(r.Nodes) == 0:
-		return "there are no nodes"
 	case spare < 0:
 		return fmt.Sprintf("%s, and %d must be: locks do not work", fit, r.Quorum)
 	case r.hasUnfit():

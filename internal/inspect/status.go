@@ -116,10 +116,7 @@ func StatusParts(ctx context.Context, nodes []driver.Node, o StatusOptions) iter
 
 // run asks the nodes, and sends what they have, until all was looked at.
 func (v *survey) run(ctx context.Context, pages chan<- []found) error {
-	switch {
-	case len(v.states) == 0:
-		return fmt.Errorf("%w: nodes: there are none", fault.ErrOption)
-	case slices.Contains(v.Keys, ""):
+	if slices.Contains(v.Keys, "") {
 		return fmt.Errorf("%w: Keys: one is empty", fault.ErrOption)
 	}
 	for _, key := range v.Keys {
