@@ -190,5 +190,5 @@ func (t *tool) writeReport(r *inspect.Report) error {
 	case formatPrometheus:
 		return t.print(prometheus(r))
 	}
-	return reportPage{r, t.screen()}.write(t.out)
+	return t.print(reportPage{r, t.screen()}.String())
 }

@@ -31,11 +31,17 @@ type ward struct {
 func newWard(t *testing.T, config ...string) *ward {
 	t.Helper()
 	w := &ward{t: t, args: []string{"--for", "100ms", "--node-timeout", "5s"}} // which no busy machine exceeds
-	for range 3 {
-		w.servers = append(w.servers, redisserver.Start(t, config...))
-	}
-	w.nodes = nodesOf(w.servers)
+	w.servers, w.nodes = servers(t, 3, config...)
 	return w
+}
+
+// servers starts servers, and lists them as QUORUMLOCK_NODES does.
+func servers(t testing.TB, n int, config ...string) (all []*redisserver.Server, nodes string) {
+	t.Helper()
+	for range n {
+		all = append(all, redisserver.Start(t, config...))
+	}
+	return all, nodesOf(all)
 }
 
 // nodesOf lists servers as QUORUMLOCK_NODES does.

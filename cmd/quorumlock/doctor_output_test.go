@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock/internal/inspect"
-	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 var update = flag.Bool("update", false, "write the golden screens anew")
@@ -38,7 +37,11 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-var escape = regexp.MustCompile("\x1b\\[[0-9]*m")
+// Colours, and the blanks that they may keep at the end of a line.
+var (
+	escape = regexp.MustCompile("\x1b\\[[0-9]*m")
+	blanks = regexp.MustCompile("(?m) +$")
+)
 
 // screens compares a page with those in testdata, on screens of two widths. With colours it has the same text, and on both
 // screens the same colours.
@@ -57,7 +60,7 @@ func screens(t *testing.T, verb string, write func(tl *tool) error) {
 		if width == "80" {
 			golden(t, verb+"-80-colour.txt", coloured)
 		}
-		if escape.ReplaceAllString(coloured, "") != bare || !slices.Equal(escape.FindAllString(coloured, -1), escape.FindAllString(page("COLUMNS=80", "CLICOLOR_FORCE=1"), -1)) {
+		if blanks.ReplaceAllString(escape.ReplaceAllString(coloured, ""), "") != bare || !slices.Equal(escape.FindAllString(coloured, -1), escape.FindAllString(page("COLUMNS=80", "CLICOLOR_FORCE=1"), -1)) {
 			t.Errorf("with colours the screen of %s columns has another text, or others than that of 80:\n%s", width, coloured)
 		}
 		for line := range strings.Lines(bare) {
@@ -72,11 +75,8 @@ func screens(t *testing.T, verb string, write func(tl *tool) error) {
 // five starts five servers, of which one evicts keys, and two are down.
 func five(t *testing.T) *ward {
 	t.Helper()
-	w := newWard(t)
-	for range 2 {
-		s := redisserver.Start(t)
-		w.servers, w.nodes = append(w.servers, s), w.nodes+",redis://"+s.Addr
-	}
+	w := &ward{t: t}
+	w.servers, w.nodes = servers(t, 5)
 	w.do(3, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-lru")
 	w.servers[1].Kill()
 	w.servers[4].Kill()

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -20,19 +19,16 @@ type reportPage struct {
 // wide is the width from which on a finding begins on the line that names it.
 const wide = 120
 
-func (p reportPage) write(w io.Writer) error {
-	if err := p.nodes().write(w); err != nil {
-		return err
-	}
+func (p reportPage) String() string {
 	var text strings.Builder
+	text.WriteString(p.nodes().String())
 	for _, g := range p.groups() {
 		text.WriteString("\n")
 		p.finding(&text, g)
 	}
 	text.WriteString("\n" + p.screen.paint(colours[p.Verdict], strings.ToUpper(words3[p.Verdict])) + "  " +
 		strings.Join(p.screen.wrap(p.Summary+".", 0), "\n") + "\n")
-	_, err := io.WriteString(w, text.String())
-	return err
+	return text.String()
 }
 
 // words3 are the severities in words.
@@ -154,8 +150,5 @@ func (p reportPage) finding(w *strings.Builder, g *findingGroup) {
 
 // told is what a finding means, and what was seen.
 func told(f *inspect.Finding) string {
-	if len(f.Seen) == 0 {
-		return f.Why
-	}
 	return f.Why + " (" + f.Seen.String() + ")"
 }

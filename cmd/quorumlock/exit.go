@@ -154,12 +154,9 @@ func forbids(err error) bool {
 }
 
 func exitCodesTopic() *cobra.Command {
-	var text strings.Builder
-	text.WriteString("The process ends with one of these codes:\n\n")
 	t := table{{"CODE", "NAME", "MEANS"}}
 	for _, c := range exitCodes {
 		t = append(t, []string{c.code, c.name, c.means})
 	}
-	_ = t.write(&text) // a Builder takes everything
-	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: strings.TrimSpace(text.String())}
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: "The process ends with one of these codes:\n\n" + strings.TrimSpace(t.String())}
 }

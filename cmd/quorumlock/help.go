@@ -22,7 +22,7 @@ func versionVerb(t *tool) *cobra.Command {
 			if !ok {
 				return exitf(exitSoftware, "this binary does not say what it was built of: build it with go build or go install")
 			}
-			return versions(info).write(t.out)
+			return t.print(versions(info).String())
 		},
 	}
 }
@@ -70,10 +70,8 @@ func environmentTopic() *cobra.Command {
 		[]string{"COLUMNS", "the width of the output, if not the terminal's own"},
 		[]string{"XDG_CONFIG_HOME", "where quorumlock/NAME.conf is looked for (default: ~/.config)"},
 	)
-	var text strings.Builder
-	text.WriteString("A flag that is not given has the value of its variable, or else of the profile. An empty variable counts as none.\nQUORUMLOCK_NODES takes URLs with commas or white space between them, and @FILE.\n\n")
-	_ = rows.write(&text) // a Builder takes everything
-	return &cobra.Command{Use: "environment", Short: "Which variables are read", Long: strings.TrimSpace(text.String())}
+	const text = "A flag that is not given has the value of its variable, or else of the profile. An empty variable counts as none.\nQUORUMLOCK_NODES takes URLs with commas or white space between them, and @FILE.\n\n"
+	return &cobra.Command{Use: "environment", Short: "Which variables are read", Long: text + strings.TrimSpace(rows.String())}
 }
 
 // completionVerb is what cobra calls the verb that prints what shells complete by.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -142,12 +143,7 @@ func (t *textfile) write(text string) error {
 		return nil
 	}
 	_, err := t.file.WriteString(text)
-	if err == nil {
-		err = t.file.Chmod(0o644) // for the user of node_exporter
-	}
-	if closed := t.file.Close(); err == nil {
-		err = closed
-	}
+	err = cmp.Or(err, t.file.Chmod(0o644), t.file.Close()) // for the user of node_exporter
 	if err == nil {
 		err = os.Rename(t.file.Name(), t.name)
 	}

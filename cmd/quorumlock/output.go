@@ -56,16 +56,14 @@ func (t *tool) writeJSON(object any) error {
 
 // writeLines prints one object a line.
 func writeLines[T any](t *tool, objects []T) error {
+	var text strings.Builder
+	lines := json.NewEncoder(&text)
 	for _, object := range objects {
-		text, err := json.Marshal(object)
-		if err != nil {
-			return err
-		}
-		if err := t.print(string(text) + "\n"); err != nil {
+		if err := lines.Encode(object); err != nil {
 			return err
 		}
 	}
-	return nil
+	return t.print(text.String())
 }
 
 // say says something that is no data.
@@ -83,23 +81,17 @@ func (t *tool) print(text string) error {
 // nobody sees.
 type table [][]string
 
-func (t table) write(w io.Writer) error {
-	var text strings.Builder
-	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+func (t table) String() string {
+	var cells, text strings.Builder // which take everything
+	columns := tabwriter.NewWriter(&cells, 0, 0, 2, ' ', 0)
 	for _, row := range t {
-		if _, err := fmt.Fprintln(columns, strings.Join(row, "\t")); err != nil {
-			return err
-		}
+		_, _ = fmt.Fprintln(columns, strings.Join(row, "\t"))
 	}
-	if err := columns.Flush(); err != nil {
-		return err
+	_ = columns.Flush()
+	for line := range strings.Lines(cells.String()) { // whose last cells may be empty
+		text.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
-	for line := range strings.Lines(text.String()) { // whose last cells may be empty
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
-	}
-	return nil
+	return text.String()
 }
 
 // A screen is what the output can show.

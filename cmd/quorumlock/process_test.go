@@ -86,10 +86,7 @@ type masters struct {
 func newMasters(t testing.TB, n int) *masters {
 	t.Helper()
 	s := &masters{t: t}
-	for range n {
-		s.servers = append(s.servers, redisserver.Start(t))
-	}
-	s.nodes = nodesOf(s.servers)
+	s.servers, s.nodes = servers(t, n)
 	return s
 }
 

@@ -143,5 +143,5 @@ func (t *tool) printSettings(flags *pflag.FlagSet) error {
 	for _, s := range report.Settings {
 		rows = append(rows, []string{s.Name, s.Value, s.From})
 	}
-	return rows.write(t.out)
+	return t.print(rows.String())
 }

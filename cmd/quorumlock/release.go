@@ -209,10 +209,7 @@ func (r *releasing) write(report *releaseReport) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := rows.write(r.out); err != nil {
-		return err
-	}
-	return r.print("\n" + summary(&report.Revocation) + "\n")
+	return r.print(rows.String() + "\n" + summary(&report.Revocation) + "\n")
 }
 
 // summary says in a sentence what has come of a revocation.

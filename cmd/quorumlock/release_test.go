@@ -35,10 +35,8 @@ const prefix = "orders:"
 func newSite(t *testing.T, size int, ttl time.Duration) *site {
 	t.Helper()
 	s := &site{t: t}
-	for range size {
-		server := redisserver.Start(t)
-		s.servers, s.urls = append(s.servers, server), append(s.urls, "redis://"+server.Addr)
-	}
+	all, nodes := servers(t, size)
+	s.servers, s.urls = all, strings.Split(nodes, ",")
 	s.locker, s.waiter = s.newLocker(ttl), s.newLocker(ttl)
 	return s
 }

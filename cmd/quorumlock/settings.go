@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -188,10 +187,7 @@ func (s *settings) show(f *pflag.Flag) string {
 	if f.Name != "nodes" {
 		return f.Value.String()
 	}
-	urls, err := s.nodes()
-	if err != nil {
-		return fmt.Sprintf("not valid: %v", err)
-	}
+	urls, _ := s.nodes() // which are valid, or nothing is shown
 	for i, url := range urls {
 		urls[i] = address(url)
 	}

@@ -103,6 +103,9 @@ func (p *statusPage) cut(column int, cell string) string {
 
 // add adds the rows of a key.
 func (p *statusPage) add(rows []statusRow, k *inspect.KeyStatus) []statusRow {
+	below := func(c colour, what, holder, state string) {
+		rows = append(rows, statusRow{colour: c, cells: [columns]string{columnKey: "  " + what, columnHolder: holder, columnState: state}})
+	}
 	rows = append(rows, p.row(k))
 	for i := range k.Slots {
 		r := p.row(&k.Slots[i])
@@ -110,29 +113,21 @@ func (p *statusPage) add(rows []statusRow, k *inspect.KeyStatus) []statusRow {
 		rows = append(rows, r)
 	}
 	for i, reader := range k.Readers {
-		r := statusRow{colour: grey}
-		if r.cells[columnKey] = "  reader"; i == mostReaders {
-			r.cells[columnKey] = fmt.Sprintf("  %d more", len(k.Readers)-i)
-			rows = append(rows, r)
+		if i == mostReaders {
+			below(grey, fmt.Sprintf("%d more", len(k.Readers)-i), "", "")
 			break
 		}
-		r.cells[columnHolder], r.cells[columnState] = holderName(&reader), fmt.Sprintf("at %d of %d nodes", reader.Nodes, p.nodes)
-		rows = append(rows, r)
+		below(grey, "reader", holderName(&reader), fmt.Sprintf("at %d of %d nodes", reader.Nodes, p.nodes))
 	}
 	if k.InLine > 0 {
-		r := statusRow{colour: grey}
-		r.cells[columnKey], r.cells[columnHolder] = "  in line", inspect.Plural(k.InLine, "waiter")
-		rows = append(rows, r)
+		below(grey, "in line", inspect.Plural(k.InLine, "waiter"), "")
 	}
 	for i, wait := range k.Waits {
-		r := statusRow{colour: yellow}
-		if r.cells[columnKey] = "  waits"; i == mostReaders {
-			r.cells[columnKey] = fmt.Sprintf("  %d more", len(k.Waits)-i)
-			return append(rows, r)
+		if i == mostReaders {
+			below(yellow, fmt.Sprintf("%d more", len(k.Waits)-i), "", "")
+			break
 		}
-		r.cells[columnHolder] = cmp.Or(inspect.Printable(wait.Owner), "unnamed")
-		r.cells[columnState] = fmt.Sprintf("for %s, %s", inspect.Printable(strings.Join(wait.For, ", ")), inspect.Short(wait.Since))
-		rows = append(rows, r)
+		below(yellow, "waits", cmp.Or(inspect.Printable(wait.Owner), "unnamed"), fmt.Sprintf("for %s, %s", inspect.Printable(strings.Join(wait.For, ", ")), inspect.Short(wait.Since)))
 	}
 	return rows
 }
