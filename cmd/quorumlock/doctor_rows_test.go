@@ -46,20 +46,11 @@ func does(commands ...string) func(w *ward) {
 	}
 }
 
-// kills ends servers.
-func kills(numbers ...int) func(w *ward) {
+// at does something to servers by their numbers.
+func at(do func(w *ward, server int), numbers ...int) func(w *ward) {
 	return func(w *ward) {
 		for _, n := range numbers {
-			w.servers[n-1].Kill()
-		}
-	}
-}
-
-// starts starts servers again where they were, whether they have ended or not.
-func starts(numbers ...int) func(w *ward) {
-	return func(w *ward) {
-		for _, n := range numbers {
-			w.restart(n)
+			do(w, n)
 		}
 	}
 }
@@ -70,15 +61,6 @@ func (w *ward) restart(server int, config ...string) {
 	s := w.servers[server-1]
 	s.Kill()
 	w.servers[server-1] = redisserver.StartAt(w.t, s.Addr, config...)
-}
-
-// sends sends a signal to servers.
-func sends(by syscall.Signal, numbers ...int) func(w *ward) {
-	return func(w *ward) {
-		for _, n := range numbers {
-			w.servers[n-1].Signal(by)
-		}
-	}
 }
 
 // says has the list of nodes say something else.
@@ -142,13 +124,17 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 	orders, locks, cluster := []string{"--prefix", "orders:"}, []string{"--acl-user", "locks"}, []string{"cluster-enabled yes"}
 	files := certificates.New(t)
 	const everything = "0 ACL SETUSER locks on >secret ~* &* +@all"
+	kill := func(w *ward, n int) { w.servers[n-1].Kill() }
+	start := func(w *ward, n int) { w.restart(n) }
+	hang := func(w *ward, n int) { w.servers[n-1].Signal(syscall.SIGSTOP) }
+	wake := func(w *ward, n int) { w.servers[n-1].Signal(syscall.SIGCONT) }
 	var resume func() // a server that is halted
 	for _, tt := range []row{
-		{name: "a node that is down", finds: "warning reach 2: refused", pastes: 1, spoil: kills(2), mend: starts(2)},
-		{name: "a node that hangs", finds: "warning reach 1: deadline", pastes: 1, spoil: sends(syscall.SIGSTOP, 1), mend: sends(syscall.SIGCONT, 1)},
-		{name: "nodes that all hang", finds: "unfit count: answer 0", spoil: sends(syscall.SIGSTOP, 1, 2, 3), mend: sends(syscall.SIGCONT, 1, 2, 3)},
-		{name: "fewer than a quorum", finds: "unfit reach: answer 1", spoil: kills(2, 3), mend: starts(2, 3)},
-		{name: "no node", finds: "unfit count: answer 0", spoil: kills(1, 2, 3), mend: starts(1, 2, 3)},
+		{name: "a node that is down", finds: "warning reach 2: refused", pastes: 1, spoil: at(kill, 2), mend: at(start, 2)},
+		{name: "a node that hangs", finds: "warning reach 1: deadline", pastes: 1, spoil: at(hang, 1), mend: at(wake, 1)},
+		{name: "nodes that all hang", finds: "unfit count: answer 0", spoil: at(hang, 1, 2, 3), mend: at(wake, 1, 2, 3)},
+		{name: "fewer than a quorum", finds: "unfit reach: answer 1", spoil: at(kill, 2, 3), mend: at(start, 2, 3)},
+		{name: "no node", finds: "unfit count: answer 0", spoil: at(kill, 1, 2, 3), mend: at(start, 1, 2, 3)},
 		{name: "two nodes", finds: "warning count: nodes 2", spoil: dropLast, mend: func(w *ward) { w.nodes += ",redis://" + w.servers[2].Addr }},
 		{name: "an even number", finds: "warning count: nodes 4", spoil: func(w *ward) { w.nodes += ",redis://" + redisserver.Start(w.t).Addr }, mend: dropLast},
 		{name: "a password that is missing", finds: "warning auth 1: NOAUTH", spoil: does("1 CONFIG SET requirepass secret"), mend: says("redis://", "redis://:secret@")},
@@ -232,7 +218,7 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 		},
 		{
 			name: "a node that was restarted", args: guard, finds: "warning guard 1: record none",
-			spoil: func(w *ward) { ripens()(w); starts(1)(w) },
+			spoil: func(w *ward) { ripens()(w); at(start, 1)(w) },
 			mend:  ripens(), // which clients do in a minute
 		},
 		{
@@ -254,7 +240,7 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			finds: "warning latency 2: event command", pastes: 1, spoil: does("2 DEBUG SLEEP 0.4"),
 		},
 		{name: "a user without scripts and any other way", finds: "unfit acl 1: also scripts, for locks, lacks +eval +evalsha", pastes: 1, spoil: asUser("+@all -eval -evalsha")},
-		{name: "scripts that the server has no name for", config: []string{`rename-command EVAL ""`}, finds: "unfit scripts 1: scripts false", mend: starts(1)},
+		{name: "scripts that the server has no name for", config: []string{`rename-command EVAL ""`}, finds: "unfit scripts 1: scripts false", mend: at(start, 1)},
 		{name: "a user who lacks a right of locks", finds: "unfit acl 1: lacks +pexpire", pastes: 1, spoil: asUser("+@all -pexpire -acl|dryrun")},
 		{name: "the same by a dry run", args: locks, finds: "unfit acl 1: lacks +pexpire, user locks", pastes: 1, spoil: does(everything + " -flushall -pexpire")},
 		{

@@ -105,13 +105,6 @@ func must[R any](got R, err error) func(*testing.T) R {
 	}
 }
 
-// A cut node cannot be reached by who revokes. Holders reach it.
-type cut struct{}
-
-func (cut) Do(context.Context, []driver.Command) ([]driver.Reply, error) {
-	return nil, driver.ErrNotSent
-}
-
 // reaching returns the nodes as somebody sees them who reaches only so many.
 func (s *site) reaching(n int) []driver.Node {
 	s.t.Helper()
@@ -119,7 +112,7 @@ func (s *site) reaching(n int) []driver.Node {
 	s.t.Cleanup(func() { closeNodes(nodes) })
 	seen := slices.Clone(nodes)
 	for i := n; i < len(seen); i++ {
-		seen[i].Driver = cut{}
+		seen[i].Driver = nobody{}
 	}
 	return seen
 }
