@@ -24,12 +24,9 @@ type Change struct {
 
 // ChangeSettings gives the nodes other settings. First all old nodes leave: they vote for nobody from then on, and old
 // clients are refused (redlock.ErrNodeSet). Only then all new nodes enter, and new clients have locks when these have
-// been watched for 9/8 of the longest TTL of both.
-//
-// It may be broken off anywhere, and run again with the same arguments until it returns nil. An error names each node
-// that did not leave, or did not enter, and why; while an old node has not left, none enters. A node that is Gone
-// needs not leave: it must never answer again. The error matches redlock.ErrOption, before anything is sent, if an
-// argument is not valid; else redlock.ErrNoQuorum, or the context's error.
+// been watched for 9/8 of the longest TTL of both. It may be broken off anywhere, and run again with the same arguments.
+// The error matches redlock.ErrOption, before anything is sent, if an argument is not valid; else redlock.ErrNoQuorum,
+// or the context's error.
 func ChangeSettings(ctx context.Context, before, after []driver.Node, c Change) error {
 	from, ok := memory.Parse(c.From)
 	if !ok || from.Size != len(before) {

@@ -1,17 +1,5 @@
 // Package supervise runs a program under a lock, and stops it before the lock ends.
 //
-//	func main() {
-//		supervise.Init() // first of all
-//		…
-//		lock, err := locker.Acquire(ctx, "nightly")
-//		…
-//		result, err := supervise.Run(ctx, lock, program, supervise.Options{TTL: ttl, Grace: 5 * time.Second})
-//		if errors.Is(err, supervise.ErrGuard) {
-//			return lock.Abandon() // something of the program may run
-//		}
-//		return lock.Release()
-//	}
-//
 // # Who kills is not who renews
 //
 // Run starts this executable a second time, as a guard, and the guard starts the program. This
