@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/supervise"
@@ -42,7 +41,6 @@ type eventLog struct {
 	file  *os.File
 	lines chan []byte
 	over  chan struct{}
-	once  sync.Once
 }
 
 // patience is how long the end of the command waits for a reader.
@@ -92,7 +90,7 @@ func (l *eventLog) close() {
 	if l == nil {
 		return
 	}
-	l.once.Do(func() { close(l.lines) })
+	close(l.lines)
 	select {
 	case <-l.over:
 	case <-time.After(patience):

@@ -131,26 +131,23 @@ func TestAnOperatorIsToldForWhomRunWaits(t *testing.T) {
 	var waiters []waiter
 	name := fmt.Sprintf("sleep@.*/%d has ", holder.cmd.Process.Pid)
 	begin := func(flags string, journal bool, says ...string) {
-		var args []string
+		talk, err := os.Create(filepath.Join(t.TempDir(), "talk"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = talk.Close() })
+		var stat syscall.Stat_t
+		if err := syscall.Fstat(int(talk.Fd()), &stat); err != nil {
+			t.Fatal(err)
+		}
+		stream := "JOURNAL_STREAM=8:1"
+		if journal {
+			stream = fmt.Sprintf("JOURNAL_STREAM=%d:%d", stat.Dev, stat.Ino)
+		}
 		w := start(t, s.nodes, append(strings.Fields("run --ttl 20s "+flags), "--", "true"), func(c *exec.Cmd) {
-			talk, err := os.Create(filepath.Join(t.TempDir(), "talk"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = talk.Close() })
-			var stat syscall.Stat_t
-			if err := syscall.Fstat(int(talk.Fd()), &stat); err != nil {
-				t.Fatal(err)
-			}
-			c.Stderr = talk
-			args = append(args, talk.Name())
-			if journal {
-				c.Env = append(c.Env, fmt.Sprintf("JOURNAL_STREAM=%d:%d", stat.Dev, stat.Ino))
-			} else {
-				c.Env = append(c.Env, "JOURNAL_STREAM=8:1")
-			}
+			c.Stderr, c.Env = talk, append(c.Env, stream)
 		})
-		w.folder = filepath.Dir(args[0])
+		w.folder = filepath.Dir(talk.Name())
 		waiters = append(waiters, waiter{w, flags, says})
 	}
 	const left = ` since 2[0-9TZ:-]{19}, for (1[0-9]|20)s more and longer if it renews(; [2-8] wait)?`
