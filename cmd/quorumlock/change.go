@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -46,7 +45,15 @@ good, and give it as --gone.`,
 				}
 				defer closeNodes(old)
 			}
-			return t.changeSettings(cmd, old, after, c)
+			c.Prefix = t.settings.Prefix
+			err = inspect.ChangeSettings(cmd.Context(), old, after, c)
+			switch {
+			case errors.Is(err, redlock.ErrNoQuorum):
+				return exit(exitUnavailable, err)
+			case err != nil:
+				return err
+			}
+			return t.print(fmt.Sprintf("%d nodes are for clients with %q from now on: start these, and see quorumlock doctor --wait\n", len(after), c.To))
 		},
 	})
 	flags := verb.Flags()
@@ -55,15 +62,4 @@ good, and give it as --gone.`,
 	flags.StringArrayVar(&before, "old-nodes", nil, "URLs of the `nodes` that have the old settings, as --nodes takes them (default: --nodes)")
 	flags.StringSliceVar(&c.Gone, "gone", nil, "the `addresses` of old nodes that are shut off for good: if one answers again, two can hold a lock")
 	return verb
-}
-
-func (t *tool) changeSettings(cmd *cobra.Command, before, after []driver.Node, c inspect.Change) error {
-	c.Prefix = t.settings.Prefix
-	if err := inspect.ChangeSettings(cmd.Context(), before, after, c); err != nil {
-		if errors.Is(err, redlock.ErrNoQuorum) {
-			return exit(exitUnavailable, err)
-		}
-		return err
-	}
-	return t.print(fmt.Sprintf("%d nodes are for clients with %q from now on: start these, and see quorumlock doctor --wait\n", len(after), c.To))
 }

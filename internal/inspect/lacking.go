@@ -11,19 +11,9 @@ import (
 
 // inForce reports whether the settings need a feature.
 func (e *exam) inForce(f *acl.Feature) bool {
-	switch f {
-	case acl.Locks:
-		return true
-	case acl.Fences:
-		return e.Fences
-	case acl.RestartGuard:
-		return e.RestartGuard
-	case acl.Replicated:
-		return e.Replicated > 0 && !e.Durable
-	case acl.Durable:
-		return e.Durable
-	}
-	return false
+	return map[*acl.Feature]bool{
+		acl.Locks: true, acl.Fences: e.Fences, acl.RestartGuard: e.RestartGuard, acl.Replicated: e.Replicated > 0 && !e.Durable, acl.Durable: e.Durable,
+	}[f]
 }
 
 // checkRights says what the user lacks, and what it has and does not need.
