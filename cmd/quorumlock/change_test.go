@@ -24,8 +24,7 @@ func getsTheLock(t *testing.T, client []string) {
 func TestSettingsChangeTheLongestLease(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3, time.Minute)
-	w := &ward{t: t, servers: s.servers}
-	w.ripen(2*time.Second, 0)
+	s.ripen(2*time.Second, 0)
 	change := []string{"settings", "--from", "2000 0:3", "--to", "1000 0:3"}
 	before, after := guarded(s.urls, "2s", "0"), guarded(s.urls, "1s", "0")
 	wants(t, "a new client before the change", run(t, after, "run", "--no-wait", "k", "--", "true"), exitConfig, `2> "2000 0:3"`, `2> quorumlock settings --from "2000 0:3" --to "1000 0:3"`)

@@ -51,7 +51,7 @@ func TestTheCommandsOfTheDocumentationRun(t *testing.T) {
 	s := newSite(t, 3, longLease)
 	profile := file(t, "prod.conf", "nodes = "+strings.Join(s.urls, ", ")+"\nprefix = "+prefix+"\nttl = 1m\n")
 	for _, words := range all {
-		tell(t, s.servers, "FLUSHALL")
+		s.all("FLUSHALL")
 		lock, err := s.locker.TryAcquire(s.ctx(), "orders:42", redlock.WithOwner("pod-7"))
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ func TestAPoorACLIsOneFindingWhoseLinesAreTypedOnce(t *testing.T) {
 			t.Parallel()
 			w := newWard(t)
 			w.args = append(w.args, "--prefix", "o:", "--guard", "--fences", "--longest-ttl", "1m")
-			w.user(rules)
+			asUser(rules)(w)
 			caused := func() (all []inspect.Finding) {
 				for _, f := range w.examine().Nodes[0].Findings {
 					if f.Severity != inspect.Info && (f.ID == "acl" || strings.Contains(f.Seen.String(), "NOPERM")) {
@@ -53,7 +53,7 @@ func TestAPoorACLIsOneFindingWhoseLinesAreTypedOnce(t *testing.T) {
 func TestWhatCannotBeToldStaysSoWhereNobodyAsksForTheACL(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
-	w.user("+@all -info")
+	asUser("+@all -info")(w)
 	before := w.args
 	for _, args := range [][]string{{"--check=eviction"}, {"--check=eviction,limits"}, {"--accept", "acl"}} {
 		w.args = slices.Concat(before, args)

@@ -19,9 +19,9 @@ import (
 	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
-// A ward is servers under examination.
+// A ward is servers of a test.
 type ward struct {
-	t       *testing.T
+	t       testing.TB
 	servers []*redisserver.Server
 	nodes   string   // QUORUMLOCK_NODES
 	args    []string // of the command
@@ -30,18 +30,20 @@ type ward struct {
 // newWard starts three servers, with further lines of their configuration.
 func newWard(t *testing.T, config ...string) *ward {
 	t.Helper()
-	w := &ward{t: t, args: []string{"--for", "100ms", "--node-timeout", "5s"}} // which no busy machine exceeds
-	w.servers, w.nodes = servers(t, 3, config...)
+	w := newMasters(t, 3, config...)
+	w.args = []string{"--for", "100ms", "--node-timeout", "5s"} // which no busy machine exceeds
 	return w
 }
 
-// servers starts servers, and lists them as QUORUMLOCK_NODES does.
-func servers(t testing.TB, n int, config ...string) (all []*redisserver.Server, nodes string) {
+// newMasters starts servers that nobody examines.
+func newMasters(t testing.TB, n int, config ...string) *ward {
 	t.Helper()
+	w := &ward{t: t}
 	for range n {
-		all = append(all, redisserver.Start(t, config...))
+		w.servers = append(w.servers, redisserver.Start(t, config...))
 	}
-	return all, nodesOf(all)
+	w.nodes = nodesOf(w.servers)
+	return w
 }
 
 // nodesOf lists servers as QUORUMLOCK_NODES does.
@@ -113,14 +115,6 @@ func ask(t testing.TB, s *redisserver.Server, words ...string) driver.Reply {
 	return reply
 }
 
-// tell sends a command to each of the servers.
-func tell(t testing.TB, servers []*redisserver.Server, words ...string) {
-	t.Helper()
-	for _, s := range servers {
-		do(t, s, words...)
-	}
-}
-
 // paste runs the lines of a cure in a shell, as an operator would, in a folder of the test's own.
 // What begins with # does nothing there.
 func paste(t *testing.T, mend []string) {
@@ -144,12 +138,7 @@ func paste(t *testing.T, mend []string) {
 
 // commands are the lines of a cure that do something.
 func commands(mend []string) (lines []string) {
-	for _, line := range mend {
-		if !strings.HasPrefix(line, "#") {
-			lines = append(lines, line)
-		}
-	}
-	return lines
+	return slices.DeleteFunc(slices.Clone(mend), func(line string) bool { return strings.HasPrefix(line, "#") })
 }
 
 // A disguise is a driver that answers otherwise than the server: "" where the server is right.

@@ -75,8 +75,7 @@ func screens(t *testing.T, verb string, write func(tl *tool) error) {
 // five starts five servers, of which one evicts keys, and two are down.
 func five(t *testing.T) *ward {
 	t.Helper()
-	w := &ward{t: t}
-	w.servers, w.nodes = servers(t, 5)
+	w := newMasters(t, 5)
 	w.do(3, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-lru")
 	w.servers[1].Kill()
 	w.servers[4].Kill()

@@ -37,7 +37,7 @@ func does(commands ...string) func(w *ward) {
 	return func(w *ward) {
 		for _, command := range commands {
 			words := strings.Fields(command)
-			if number, err := strconv.Atoi(words[0]); err == nil && number > 0 {
+			if number, _ := strconv.Atoi(words[0]); number > 0 {
 				w.do(number, words[1:]...)
 			} else {
 				w.all(words[1:]...)
@@ -68,6 +68,9 @@ func says(before, after string) func(w *ward) {
 	return func(w *ward) { w.nodes = strings.Replace(w.nodes, before, after, 1) }
 }
 
+// listed has the list of nodes be that of the servers.
+func listed(w *ward) { w.nodes = nodesOf(w.servers) }
+
 // dropLast takes the last node from the list.
 func dropLast(w *ward) { w.nodes = w.nodes[:strings.LastIndex(w.nodes, ",")] }
 
@@ -76,14 +79,12 @@ func twice(server int) func(w *ward) {
 	return func(w *ward) { dropLast(w); w.nodes += ",redis://localhost:" + w.servers[server-1].Port }
 }
 
-// once undoes that.
-func once(server int) func(w *ward) {
-	return func(w *ward) { says("localhost:"+w.servers[server-1].Port, w.servers[2].Addr)(w) }
-}
-
 // asUser has the first node's user be one with these rules, beside all keys and channels.
 func asUser(rules string) func(w *ward) {
-	return func(w *ward) { w.user(rules) }
+	return func(w *ward) {
+		does("1 ACL SETUSER look on >secret ~* &* " + rules)(w)
+		says("redis://"+w.servers[0].Addr, "redis://look:secret@"+w.servers[0].Addr)(w)
+	}
 }
 
 // ripens gives the nodes records of a minute's longest lease, and does something else then.
@@ -135,15 +136,15 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 		{name: "nodes that all hang", finds: "unfit count: answer 0", spoil: at(hang, 1, 2, 3), mend: at(wake, 1, 2, 3)},
 		{name: "fewer than a quorum", finds: "unfit reach: answer 1", spoil: at(kill, 2, 3), mend: at(start, 2, 3)},
 		{name: "no node", finds: "unfit count: answer 0", spoil: at(kill, 1, 2, 3), mend: at(start, 1, 2, 3)},
-		{name: "two nodes", finds: "warning count: nodes 2", spoil: dropLast, mend: func(w *ward) { w.nodes += ",redis://" + w.servers[2].Addr }},
-		{name: "an even number", finds: "warning count: nodes 4", spoil: func(w *ward) { w.nodes += ",redis://" + redisserver.Start(w.t).Addr }, mend: dropLast},
+		{name: "two nodes", finds: "warning count: nodes 2", spoil: dropLast, mend: listed},
+		{name: "an even number", finds: "warning count: nodes 4", spoil: func(w *ward) { w.nodes += ",redis://" + redisserver.Start(w.t).Addr }, mend: listed},
 		{name: "a password that is missing", finds: "warning auth 1: NOAUTH", spoil: does("1 CONFIG SET requirepass secret"), mend: says("redis://", "redis://:secret@")},
 		{
 			name: "a password that is wrong", finds: "warning auth 1: WRONGPASS",
 			spoil: func(w *ward) { does("1 CONFIG SET requirepass secret")(w); says("redis://", "redis://:wrong@")(w) },
 			mend:  says(":wrong@", ":secret@"),
 		},
-		{name: "TLS where there is none", finds: "warning tls 1: ", spoil: says("redis://", "rediss://"), mend: says("rediss://", "redis://")},
+		{name: "TLS where there is none", finds: "warning tls 1: ", spoil: says("redis://", "rediss://"), mend: listed},
 		{name: "no TLS where there is nothing else", finds: "warning tls 1: it speaks TLS at this port", spoil: speaksTLS(files), mend: trustServer(files)},
 		{
 			name: "no TLS where a certificate of the client's is wanted as well", finds: "warning tls 1: it speaks TLS at this port",
@@ -153,8 +154,8 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 			name: "a certificate of the client's is wanted", finds: "warning tls 1: ?cert=FILE&key=FILE",
 			spoil: func(w *ward) { speaksTLS(files, "tls-auth-clients yes")(w); trustServer(files)(w) }, mend: showCertificate(files),
 		},
-		{name: "one server twice", finds: "unfit same-server 3: run id", spoil: twice(1), mend: once(1)},
-		{name: "one server twice, beside another one of its machine", finds: "unfit same-server 3: run id", spoil: twice(2), mend: once(2)},
+		{name: "one server twice", finds: "unfit same-server 3: run id", spoil: twice(1), mend: listed},
+		{name: "one server twice, beside another one of its machine", finds: "unfit same-server 3: run id", spoil: twice(2), mend: listed},
 		{name: "a replica", finds: "unfit role 2: role slave", pastes: 1, spoil: func(w *ward) { w.do(2, "REPLICAOF", "127.0.0.1", w.servers[0].Port) }},
 		{name: "a master with a replica", finds: "warning role 1: replicas 1", pastes: 1, wait: true, spoil: func(w *ward) { w.follow(redisserver.Start(w.t), 1) }},
 		{name: "a Redis Cluster that is not ready", config: cluster, finds: "unfit cluster 1: cluster state fail", pastes: 1, wait: true},
@@ -171,7 +172,7 @@ func TestEachRowIsFoundAndItsCureMends(t *testing.T) {
 		{
 			name: "shards of one Redis Cluster", finds: "unfit cluster 1: MOVED",
 			spoil: func(w *ward) { w.nodes = nodesOf(redisserver.StartCluster(w.t, 3)) },
-			mend:  func(w *ward) { w.nodes = nodesOf(w.servers) },
+			mend:  listed,
 		},
 		{name: "a node that evicts", finds: "unfit eviction 3: policy volatile-lru", pastes: 1, spoil: does("3 CONFIG SET maxmemory 100mb maxmemory-policy volatile-lru")},
 		{
@@ -342,7 +343,7 @@ func (w *ward) follow(replica *redisserver.Server, master int) {
 
 // halt stops a server again and again, and lets it run in between, until the test ends or resume
 // is called.
-func halt(t *testing.T, s *redisserver.Server, stopped, running time.Duration) (resume func()) {
+func halt(t testing.TB, s *redisserver.Server, stopped, running time.Duration) (resume func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
@@ -375,7 +376,9 @@ func (w *ward) until(server int, text string, words ...string) {
 // all sends a command to all servers.
 func (w *ward) all(words ...string) {
 	w.t.Helper()
-	tell(w.t, w.servers, words...)
+	for _, s := range w.servers {
+		do(w.t, s, words...)
+	}
 }
 
 // serveSlots has servers, each by itself, serve slots of a Redis Cluster up to a last one, and waits until they do.
@@ -428,13 +431,4 @@ func (w *ward) ripen(longest time.Duration, set uint64) {
 		w.do(i+1, "HSET", "ql:memory", "id", strings.TrimSpace(w.infoField(i+1, "master_replid:")), "for", fmt.Sprintf("%d %d:%d", longest.Milliseconds(), set, len(w.servers)),
 			"age", fmt.Sprint((2 * longest).Microseconds()), "last", "0")
 	}
-}
-
-// user makes the nodes' user at the first server one with these rules, beside all keys and
-// channels.
-func (w *ward) user(rules string) {
-	w.t.Helper()
-	does("1 ACL SETUSER look on >secret ~* &* " + rules)(w)
-	addr := w.servers[0].Addr
-	says("redis://"+addr, "redis://look:secret@"+addr)(w)
 }

@@ -35,7 +35,7 @@ func candidate(more ...string) []string {
 }
 
 // leading starts a candidate, with a program or ("") without, and waits until it leads.
-func leading(t *testing.T, s *masters, program string, flags ...string) *wrapper {
+func leading(t *testing.T, s *ward, program string, flags ...string) *wrapper {
 	t.Helper()
 	args := append(candidate(flags...), "k")
 	if program != "" {
@@ -52,7 +52,7 @@ func leading(t *testing.T, s *masters, program string, flags ...string) *wrapper
 // get returns what a page answers, which is of a type.
 func get(t testing.TB, url string, kind ...string) (code int, text string) {
 	t.Helper()
-	answer, err := http.Get("http://" + url) //nolint:noctx,gosec // the loopback answers
+	answer, err := http.Get("http://" + url) //nolint:noctx // the loopback answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,8 +224,8 @@ func TestCampaignsThatFailSaySoOnceAndWhenThatIsOver(t *testing.T) {
 				t.Parallel()
 				s := newMasters(t, 3)
 				nodes := strings.ReplaceAll(s.nodes, "redis://", "redis://locks:old@")
-				tell(t, s.servers, "ACL", "SETUSER", "locks", "on", ">old", "~*", "&*", "+@all")
-				tell(t, s.servers, fault[0]...)
+				s.all("ACL", "SETUSER", "locks", "on", ">old", "~*", "&*", "+@all")
+				s.all(fault[0]...)
 				w := start(t, nodes, append(strings.Fields(verb), "--ttl", "6s", "k", "--", "/bin/sh", "-c", "echo > $D/ready; exec sleep 1000"))
 				const campaigns = 6
 				first, tries := w.await(eventWaiting).Time, 0
@@ -236,7 +236,7 @@ func TestCampaignsThatFailSaySoOnceAndWhenThatIsOver(t *testing.T) {
 					tries++
 					return tries == campaigns
 				})
-				tell(t, s.servers, fault[1]...)
+				s.all(fault[1]...)
 				w.file("ready")
 				w.signal(syscall.SIGTERM)
 				w.code()

@@ -38,13 +38,13 @@ type result struct {
 }
 
 // run runs the command in this process, with an environment of its own: "NAME=value".
-func run(t *testing.T, env []string, args ...string) result {
+func run(t testing.TB, env []string, args ...string) result {
 	t.Helper()
 	return runIn(t.Context(), t, env, args...)
 }
 
 // runIn is run until a context ends.
-func runIn(ctx context.Context, t *testing.T, env []string, args ...string) result {
+func runIn(ctx context.Context, t testing.TB, env []string, args ...string) result {
 	t.Helper()
 	home := t.TempDir()
 	var out, talk bytes.Buffer

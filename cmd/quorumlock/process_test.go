@@ -20,7 +20,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/supervise"
 	"github.com/quorumlock/quorumlock/test/patient"
-	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // What this program is when a test starts it.
@@ -76,22 +75,8 @@ func ticks(t testing.TB, name string) (first, last time.Time) {
 	return at(lines[0]), at(lines[len(lines)-2]) // the last may be cut short
 }
 
-// masters are servers for a test.
-type masters struct {
-	t       testing.TB
-	servers []*redisserver.Server
-	nodes   string
-}
-
-func newMasters(t testing.TB, n int) *masters {
-	t.Helper()
-	s := &masters{t: t}
-	s.servers, s.nodes = servers(t, n)
-	return s
-}
-
 // freeze stops all servers until the test ends, or thaw is called.
-func (s *masters) freeze() (thaw func()) {
+func (s *ward) freeze() (thaw func()) {
 	var all []func()
 	for _, server := range s.servers {
 		all = append(all, server.Freeze())
@@ -104,7 +89,7 @@ func (s *masters) freeze() (thaw func()) {
 }
 
 // left are the keys at all servers.
-func (s *masters) left() (keys []string) {
+func (s *ward) left() (keys []string) {
 	s.t.Helper()
 	for _, server := range s.servers {
 		for _, key := range server.Ask("KEYS", "*").Elems {

@@ -16,13 +16,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/patient"
-	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // A site is servers with locks on them.
 type site struct {
-	t       *testing.T
-	servers []*redisserver.Server
+	*ward
 	urls    []string
 	locker  *redlock.Locker // of holders
 	waiter  *redlock.Locker // of those who wait, as in another process
@@ -34,12 +32,12 @@ const prefix = "orders:"
 // newSite starts servers, and makes Lockers whose leases are of so long.
 func newSite(t *testing.T, size int, ttl time.Duration) *site {
 	t.Helper()
-	s := &site{t: t}
-	all, nodes := servers(t, size)
-	s.servers, s.urls = all, strings.Split(nodes, ",")
+	s := siteOf(newMasters(t, size))
 	s.locker, s.waiter = s.newLocker(ttl), s.newLocker(ttl)
 	return s
 }
+
+func siteOf(w *ward) *site { return &site{ward: w, urls: strings.Split(w.nodes, ",")} }
 
 func (s *site) newLocker(ttl time.Duration, options ...redlock.Option) *redlock.Locker {
 	s.t.Helper()
@@ -403,7 +401,7 @@ func TestWhatReleasePrintsIsAsItsSchemaSays(t *testing.T) {
 func TestALockOfAnotherLibraryWithoutAnExpiryIsFreeAfterTheLongestLease(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3, time.Minute)
-	tell(t, s.servers, "SET", prefix+"42", "1")
+	s.all("SET", prefix+"42", "1")
 	wants(t, "release", s.release("42", "--force", "--longest-ttl", "2m"), exitOK,
 		"2> another library's lock has it at 3 of 3 nodes, and nobody can tell until when", "It had no expiry")
 	for _, server := range s.servers {
@@ -426,7 +424,7 @@ func TestAUserMayReleaseWithTheRightsOfTheTableAndIsToldThemWithout(t *testing.T
 	rules := acl.Rules(prefix, acl.Revoke)
 	admins := s.urls
 	as := func(rules ...string) {
-		tell(t, s.servers, slices.Concat([]string{"ACL", "SETUSER", "operator", "reset", "on", ">secret"}, rules)...)
+		s.all(slices.Concat([]string{"ACL", "SETUSER", "operator", "reset", "on", ">secret"}, rules)...)
 		s.urls = strings.Split(strings.ReplaceAll(strings.Join(admins, ","), "redis://", "redis://operator:secret@"), ",")
 	}
 	defer func() { s.urls = admins }()

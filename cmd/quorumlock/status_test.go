@@ -17,7 +17,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/patient"
-	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // tokens are those that tests write to nodes by hand.
@@ -193,7 +192,7 @@ func TestStatusSaysWhatIsHeldAndByWhom(t *testing.T) {
 func TestStatusLooksOnlyAtKeysThatAreNamed(t *testing.T) {
 	t.Parallel()
 	s := holdAll(t)
-	tell(t, s.servers, "CONFIG", "RESETSTAT")
+	s.all("CONFIG", "RESETSTAT")
 	r := s.status("-o", "json", "42", "gpus", "nobody", "old", "data")
 	var got []string
 	for _, k := range r.Keys {
@@ -413,7 +412,7 @@ func TestACheckEndsWithOneWhereSomethingIsWrong(t *testing.T) {
 		if got.code != tt.code || strings.Contains(got.out, "fine") || (tt.code == 1) != strings.Contains(got.out, tt.key) {
 			t.Errorf("with %s the check = %+v, want %d, and nothing but that key", tt.key, got, tt.code)
 		}
-		tell(t, s.servers, "DEL", prefix+tt.key)
+		s.all("DEL", prefix+tt.key)
 	}
 }
 
@@ -443,9 +442,8 @@ func TestAHangingNodeDoesNotHoldTheOthersUp(t *testing.T) {
 
 func TestAMillionKeysOfOthersAreNotListedUnasked(t *testing.T) {
 	t.Parallel()
-	s := &site{t: t}
-	server := redisserver.Start(t, "enable-debug-command yes")
-	s.urls = []string{"redis://" + server.Addr}
+	s := siteOf(newMasters(t, 1, "enable-debug-command yes"))
+	server := s.servers[0]
 	const part = inspect.MaxListed / 20 // for which no machine is too slow
 	for i := range 20 {
 		do(t, server, "DEBUG", "POPULATE", fmt.Sprint(part), fmt.Sprint("other", i), "8")
@@ -483,7 +481,9 @@ func TestWhatANodeForbidsIsSaidWithTheRuleToPaste(t *testing.T) {
 	wants(t, "of a key that is named status", s.run("status", "42"), exitOK, "● ● ●")
 	rule := regexp.MustCompile(`ACL SETUSER look [^)\n]+`).FindString(s.run("status").talk)
 	do(t, s.servers[1], "ACL", "SETUSER", "look", "~*") // behind which a server takes no other pattern
-	tell(t, s.servers[:2], strings.Fields(rule)...)
+	for _, server := range s.servers[:2] {
+		do(t, server, strings.Fields(rule)...)
+	}
 	if got = s.run("status"); got.code != exitOK || got.talk != "" || !strings.Contains(got.out, "pod-7") {
 		t.Errorf("with the rule %q pasted status = %+v, want the holder", rule, got)
 	}
@@ -492,12 +492,11 @@ func TestWhatANodeForbidsIsSaidWithTheRuleToPaste(t *testing.T) {
 func TestANodeInQuarantineHasHollowVotes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3, longLease)
-	w := &ward{t: t, nodes: strings.Join(s.urls, ","), servers: s.servers}
-	w.ripen(time.Minute, 0)
+	s.ripen(time.Minute, 0)
 	// A node that came back with another history keeps its keys, and sits out.
 	do(t, s.servers[2], "HSET", "ql:memory", "id", strings.Repeat("0", 40))
-	tell(t, s.servers, "SET", "42", hand("1", "pod-7"), "PX", "600000")
-	wants(t, "with a node in quarantine status", run(t, []string{"QUORUMLOCK_NODES=" + w.nodes}, "status", "--guard", "--longest-ttl", "1m"), exitOK,
+	s.all("SET", "42", hand("1", "pod-7"), "PX", "600000")
+	wants(t, "with a node in quarantine status", run(t, []string{"QUORUMLOCK_NODES=" + s.nodes}, "status", "--guard", "--longest-ttl", "1m"), exitOK,
 		"● ● ○", "held at exactly a quorum", "2> node 3 ("+s.servers[2].Addr+") is in quarantine")
 }
 
