@@ -61,8 +61,9 @@ func TestEachRowIsFoundInWhatServersAnswer(t *testing.T) {
 		{name: "a delay that the server has noted", finds: "warning latency: event fork", disguise: answers(1, instead("LATENCY LATEST", spike))},
 		{name: "huge pages", finds: "warning latency: transparent hugepages on", disguise: answers(1, instead("LATENCY DOCTOR", huge))},
 		{
-			name: "a node that is far away", finds: "warning latency: p99", options: inspect.Options{Settings: inspect.Settings{NodeTimeout: 400 * time.Millisecond}},
-			disguise: func(node int) disguise { return disguise{delay: time.Duration(node/3) * 220 * time.Millisecond} },
+			name: "a node that is far away", finds: "warning latency: p99", options: inspect.Options{Settings: inspect.Settings{NodeTimeout: 45 * time.Millisecond}},
+			// At the greatest scale it still answers within the second that an examination allows.
+			disguise: func(node int) disguise { return disguise{delay: time.Duration(node/3) * 25 * time.Millisecond} },
 			cured:    func(o *inspect.Options, _ *[]string) { o.NodeTimeout = 9 * time.Second },
 		},
 		{

@@ -233,6 +233,9 @@ func (w *wrapper) code() int {
 	case <-time.After(patient.Guard):
 		w.t.Fatalf("the command has not ended in %v: %+v", patient.Guard, w.all())
 	}
+	if !w.cmd.ProcessState.Exited() {
+		w.t.Logf("%q: %v: %s", w.cmd.Args[1:], w.cmd.ProcessState, w.talk.String())
+	}
 	return w.cmd.ProcessState.ExitCode()
 }
 
