@@ -68,6 +68,9 @@ func TestAnExtensionThatFailsInTimeLeavesTheDeadline(t *testing.T) {
 		lock, _ := locker.TryAcquire(t.Context(), "k")
 		synctest.Wait()
 		ctx, until := lock.Context(), lock.Until()
+		given, cancel := context.WithCancel(t.Context())
+		cancel()
+		returns(t, context.Canceled, "Extend with a context that has ended")(lock.Extend(given, 8*time.Second))
 		forEach(fakes[:2], (*fakeNode).Stop)
 		if err := lock.Extend(t.Context(), 8*time.Second); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
 			t.Errorf("Extend with two of three silent = %v, want ErrNoQuorum", err)

@@ -1,8 +1,10 @@
 package subscription
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/protocol"
@@ -44,4 +46,41 @@ func FuzzNotices(f *testing.F) {
 			t.Errorf("what was heard has made the subscription ask for %v", h.asked)
 		}
 	})
+}
+
+// A hangUp confirms the channels that it is asked for, and takes no channel away.
+type hangUp struct {
+	hear func(driver.Notice)
+	then func() // the channels are confirmed
+}
+
+var errHungUp = errors.New("hung up")
+
+func (h *hangUp) Subscribe(_ context.Context, hear func(driver.Notice)) (driver.Subscription, error) {
+	h.hear = hear
+	return h, nil
+}
+
+func (h *hangUp) Add(_ context.Context, channels ...string) error {
+	for _, channel := range channels {
+		h.hear(driver.Notice{Kind: driver.Confirmed, Channel: channel})
+	}
+	h.then()
+	return nil
+}
+
+func (h *hangUp) Remove(context.Context, ...string) error { return errHungUp }
+func (h *hangUp) Close() error                            { return nil }
+
+func TestARequestThatFailsEndsTheSession(t *testing.T) {
+	const channel = protocol.WakeChannel + "k"
+	l := new(listens)
+	s := &Subscriber{running: true, wanted: map[string][]Listener{channel: {l}}, changed: make(chan struct{}, 1)}
+	s.Config = Config{
+		Driver: &hangUp{then: func() { s.Unlisten(channel, l) }},
+		Life:   t.Context(), Timeout: time.Minute, Connect: time.Minute,
+	}
+	if err := s.listen(); !errors.Is(err, errEnded) || !errors.Is(err, errHungUp) {
+		t.Errorf("behind a channel that could not be given up the session ended with %v, want why", err)
+	}
 }
