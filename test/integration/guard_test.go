@@ -10,7 +10,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/integration/server"
-	"github.com/quorumlock/quorumlock/test/patient"
 	"github.com/quorumlock/quorumlock/test/proxy"
 	"github.com/quorumlock/quorumlock/test/ripe"
 )
@@ -43,7 +42,7 @@ func onTrio(t *testing.T, over []client, setup server.Setup, test func(t *trio, 
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				three := &trio{site: &site{T: t, kind: processes, client: c, key: "k", down: map[int]bool{}, paused: map[int]bool{}, harmed: true}}
+				three := &trio{site: &site{T: t, kind: processes, client: c, key: "k", harmed: true}}
 				for i := range three.servers {
 					three.servers[i] = launch(t, setup)
 					way, err := proxy.New(three.servers[i].Addr())
@@ -211,111 +210,5 @@ func TestANodesClockIsSetForward(t *testing.T) {
 		holder := t.hold(one)
 		t.must(t.servers[1].StepClock(time.Minute))
 		t.contend(two, holder, guarded)
-	})
-}
-
-// brisk is the TTL of the tests that wait for many quarantines.
-const brisk = time.Second
-
-// A batch is several commands, and a server may forget between any two of them. Nobody's
-// connection is cut then, so a look at the server that stands in front of a vote says nothing
-// about the vote.
-func TestANodeThatForgetsInTheMiddleOfABatch(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		what   string
-		forget func(t *trio, empty *server.Process)
-	}{
-		{"FLUSHALL", func(t *trio, _ *server.Process) {
-			_, err := t.servers[1].Do("FLUSHALL")
-			t.must(err)
-		}},
-		{"REPLICAOF there and back", func(t *trio, empty *server.Process) {
-			t.must(t.servers[1].Turn(empty))
-		}},
-	} {
-		t.Run(tt.what, func(t *testing.T) {
-			t.Parallel()
-			onTrio(t, clients[:1], server.Setup{}, func(t *trio, guarded bool) {
-				empty := launch(t.T, server.Setup{Args: []string{"--repl-diskless-sync-delay", "0"}})
-				patient.AtScales(t, func(scale time.Duration) error {
-					ttl := scale * brisk
-					options := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl / 2), redlock.WithFences()}
-					if guarded {
-						options = append(options, redlock.WithRestartGuard(ttl))
-					}
-					one, two := t.lockerOn(t.addrs(), options...), t.lockerOn(t.addrs(), options...)
-					if guarded {
-						t.must(ripe.Servers(t.Context(), t.addrs(), memory.Settings{Longest: ttl}, ""))
-					}
-					both := 0
-					for n, boundaries := 0, 1; n < boundaries; n++ {
-						var second bool
-						var err error
-						if second, boundaries, err = t.breakIn(one, two, n, func() { tt.forget(t, empty) }); err != nil {
-							return err
-						}
-						if second {
-							both++
-						}
-						if second && guarded {
-							t.Errorf("with the guard there are two holders when the node forgets behind %d commands of %d", n, boundaries-1)
-						}
-					}
-					if both == 0 && !guarded { // a busy machine may be too late for the first one's lease
-						return errors.New("without the guard there is one holder: this does not show what the guard is for")
-					}
-					return nil
-				})
-			})
-		})
-	}
-}
-
-// breakIn has one take the lock at nodes 2 and 3, and two try for it while node 2 forgets
-// behind n commands of two's batch. It reports whether both held the lock then, and how many
-// boundaries that batch has. An error: the lease of one has ended before.
-func (t *trio) breakIn(one, two *redlock.Locker, n int, forget func()) (both bool, boundaries int, err error) {
-	t.Helper()
-	t.settle(one)
-	t.eventually("no node has the key of the round before", func() bool {
-		return !slices.ContainsFunc(t.servers[:], func(s *server.Process) bool {
-			there, err := s.Do("EXISTS", t.key)
-			return err != nil || there != "0"
-		})
-	})
-	holder := t.hold(one)
-	t.settle(two)
-	end := t.ways[1].Interrupt(func(commands [][]string) int {
-		if !slices.ContainsFunc(commands, func(words []string) bool { return words[0] == "SET" && words[1] == t.key }) {
-			return -1
-		}
-		boundaries = len(commands) + 1
-		return min(n, len(commands))
-	}, forget)
-	second, err := two.TryAcquire(t.Context(), t.key)
-	both = err == nil && second.Valid() && holder.Valid()
-	asked := end()
-	_ = holder.Release() // node 2 may have forgotten it
-	if second != nil {
-		_ = second.Release()
-	}
-	if !asked {
-		return false, 0, errors.Join(errors.New("node 2 was not asked"), err)
-	}
-	return both, boundaries, nil
-}
-
-// settle returns when all nodes vote for the locker.
-func (t *trio) settle(locker *redlock.Locker) {
-	t.Helper()
-	t.eventually("all nodes vote", func() bool {
-		lock, err := locker.TryAcquire(t.Context(), "settling "+t.Name())
-		if err != nil {
-			return false
-		}
-		defer lock.Release() //nolint:errcheck // a busy machine may be too late for it, and the next try finds the key taken
-		t.eventually("all nodes answer", func() bool { return !anyVote(lock, "pending") })
-		return !anyVote(lock, "failed") && !anyVote(lock, "taken")
 	})
 }

@@ -3,7 +3,6 @@ package integration
 import (
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,39 +127,5 @@ func TestNodesWhoseAddressesHaveMovedOn(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-func TestANodeThatStaysUnfitCostsOneConnectionAProbe(t *testing.T) {
-	t.Parallel()
-	needProcesses(t)
-	for _, c := range clients {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			m := newMoving(t)
-			locker := newLocker(t, c.reach(t, urls(m.addrs)...))
-			patient.Until(m.T, "all nodes vote", func() bool { return m.everywhere(locker, m.old) })
-			m.do(m.old[0], "REPLICAOF", "127.0.0.1", "1")
-			take := func() {
-				lock, err := locker.TryAcquire(t.Context(), "k")
-				must(t, err)
-				must(t, lock.Release())
-			}
-			patient.Until(m.T, "the node is unfit", func() bool { take(); return locker.Stats().Nodes[0].State == "down" })
-			var probes atomic.Int64
-			m.ways[0].Observe(func(commands [][]string) {
-				for _, words := range commands {
-					if slices.Contains(words, "replication") {
-						probes.Add(1)
-					}
-				}
-			})
-			opened := m.ways[0].Opened()
-			patient.Until(m.T, "the node was probed 20 times", func() bool { take(); return probes.Load() >= 20 })
-			must(t, locker.Close())
-			if asked, made := int(probes.Load()), m.ways[0].Opened()-opened; made < asked-1 || made > asked+1 {
-				t.Errorf("%d probes of a node that stays unfit made %d connections, want one each", asked, made)
-			}
-		})
 	}
 }

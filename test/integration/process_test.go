@@ -215,21 +215,3 @@ func TestTLS(t *testing.T) {
 		}
 	})
 }
-
-// An operator sees in CLIENT LIST whose connections they are.
-func TestConnectionsHaveAName(t *testing.T) {
-	t.Parallel()
-	onProcesses(t, "", func(t *testing.T, c client) {
-		p := process(t)
-		nodes := c.reach(t, "redis://"+p.Addr())
-		locker, err := redlock.New(nodes, redlock.WithNodeTimeout(generous))
-		must(t, err)
-		defer func() { must(t, locker.Close()) }()
-		must(t, locker.Check(t.Context()))
-		list, err := look(t, p).ClientList(t.Context()).Result()
-		must(t, err)
-		if !mentions(errors.New(list), "name="+driver.ClientName) {
-			t.Errorf("CLIENT LIST shows no connection with the name %s: %s", driver.ClientName, list)
-		}
-	})
-}

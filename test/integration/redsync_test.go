@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,29 +22,41 @@ func TestBesideRedsync(t *testing.T) {
 			pools = append(pools, goredis.NewPool(look))
 		}
 		theirs := redsync.New(pools...)
-		var ours [3]*redlock.Locker
-		for i := range ours {
-			ours[i] = s.locker(redlock.WithBackoff(time.Millisecond, 10*time.Millisecond))
+		var holders atomic.Int32
+		var group sync.WaitGroup
+		contend := func(take func() (release func() error, err error)) {
+			group.Go(func() {
+				for range 4 {
+					release, err := take()
+					if err != nil {
+						s.Errorf("nobody got it: %v", err)
+						return
+					}
+					if n := holders.Add(1); n > 1 {
+						s.Errorf("%d hold the key at once", n)
+					}
+					time.Sleep(time.Millisecond) //nolint:forbidigo // the work: time for others to break in
+					holders.Add(-1)
+					s.check(release(), "Release")
+				}
+			})
 		}
-		s.contend(2*len(ours), 4, func(caller, _ int) (holding, []string, error) {
-			if caller < len(ours) {
-				lock, err := ours[caller].Acquire(s.Context(), s.key, redlock.WithMaxWait(patience))
-				return lock, []string{s.key}, err
-			}
-			mutex := theirs.NewMutex(s.key, redsync.WithTries(10_000), redsync.WithExpiry(10*time.Second),
-				redsync.WithRetryDelayFunc(func(int) time.Duration { return 5 * time.Millisecond }))
-			return redsyncs{mutex}, []string{s.key}, mutex.LockContext(s.Context())
-		})
+		for range 3 {
+			ours := s.locker(redlock.WithBackoff(time.Millisecond, 10*time.Millisecond))
+			contend(func() (func() error, error) {
+				lock, err := ours.Acquire(s.Context(), s.key, redlock.WithMaxWait(patience))
+				if err != nil {
+					return nil, err
+				}
+				return lock.Release, nil
+			})
+			contend(func() (func() error, error) {
+				mutex := theirs.NewMutex(s.key, redsync.WithTries(10_000), redsync.WithExpiry(10*time.Second),
+					redsync.WithRetryDelayFunc(func(int) time.Duration { return 5 * time.Millisecond }))
+				return func() error { _, err := mutex.Unlock(); return err }, mutex.LockContext(s.Context())
+			})
+		}
+		group.Wait()
 		s.eventuallyFree()
 	})
-}
-
-// A mutex of redsync's has no fence.
-type redsyncs struct{ *redsync.Mutex }
-
-func (redsyncs) Fence() int64 { return 0 }
-
-func (m redsyncs) Release() error {
-	_, err := m.Unlock()
-	return err
 }

@@ -123,51 +123,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// One server under two addresses would vote twice.
-func TestSameServerTwice(t *testing.T) {
-	t.Parallel()
-	onProcessesOver(t, one(0), "", func(t *testing.T, c client) {
-		p := process(t)
-		nodes := c.reach(t, "redis://"+p.Addr(), "redis://"+net.JoinHostPort("localhost", fmt.Sprint(p.Port())))
-		locker := newLocker(t, nodes)
-		_, err := locker.TryAcquire(t.Context(), "job")
-		if !errors.Is(err, redlock.ErrNode) || !mentions(err, "same server", nodes[0].Name, nodes[1].Name) {
-			t.Errorf("TryAcquire = %v, want ErrNode with both names, %s and %s", err, nodes[0].Name, nodes[1].Name)
-		}
-	})
-}
-
-// Eviction takes live locks away and nothing notices. Only who says so may
-// have such nodes, and is told.
-func TestPitfallEviction(t *testing.T) {
-	t.Parallel()
-	onProcessesOver(t, one(1), "", func(t *testing.T, c client) {
-		var addrs []string
-		for range 3 {
-			addrs = append(addrs, process(t, "--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl").Addr())
-		}
-		strict := newLocker(t, c.nodes(t, addrs))
-		if _, err := strict.TryAcquire(t.Context(), "job"); !errors.Is(err, redlock.ErrNode) || !mentions(err, "volatile-ttl", "noeviction") {
-			t.Errorf("TryAcquire = %v, want ErrNode with the policy and what to set", err)
-		}
-
-		var seen eventLog
-		lenient, err := redlock.New(c.nodes(t, addrs), redlock.WithNodeTimeout(generous), redlock.WithEvictingNodes(), redlock.WithHooks(redlock.Hooks{Node: seen.note}))
-		must(t, err)
-		defer func() { must(t, lenient.Close()) }()
-		lock, err := lenient.TryAcquire(t.Context(), "job")
-		must(t, err)
-		patient.Until(t, "each evicting node is reported", func() bool {
-			told := map[string]bool{}
-			for _, e := range seen.of(redlock.NodeEvicts, "volatile-ttl") {
-				told[e.Node] = true
-			}
-			return len(told) == len(addrs)
-		})
-		must(t, lock.Release())
-	})
-}
-
 // A server that takes no connection says why, though nobody has asked, and hangs up. That line is
 // in the error, every time, whichever client it is and whenever it came: before the client's first
 // command, in place of its reply, or behind it.

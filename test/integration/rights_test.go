@@ -225,20 +225,3 @@ func TestPlainLocksWaitWhereLinesMayNotBeLookedAtAnyMore(t *testing.T) {
 		})
 	}
 }
-
-// Where the user may not use channels, releases work, waiters poll, and both say so.
-func TestForbiddenChannels(t *testing.T) {
-	t.Parallel()
-	onProcesses(t, "", func(t *testing.T, c client) {
-		p := process(t, "--user", "locker", "on", ">secret", "~*", "resetchannels", "+@all")
-		var seen eventLog // by the waiter
-		ours := newLocker(t, c.reach(t, "redis://locker:secret@"+p.Addr()), redlock.WithTTL(long))
-		theirs := newLocker(t, c.reach(t, "redis://locker:secret@"+p.Addr()), redlock.WithTTL(long), redlock.WithHooks(redlock.Hooks{Node: seen.note}))
-		held, err := ours.TryAcquire(t.Context(), "job")
-		must(t, err)
-		next := contend(t, theirs)
-		patient.Until(t, "the waiter's node is reported as muted", func() bool { return len(seen.of(redlock.NodeMuted, "ql:free:")) > 0 })
-		must(t, held.Release())
-		must(t, <-next)
-	})
-}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -58,17 +60,30 @@ func TestAllKeysOrNone(t *testing.T) {
 		if next.Fence() <= lock.Fence() {
 			s.Errorf("the next fence %d is not above %d", next.Fence(), lock.Fence())
 		}
-		s.release(next)
+		// Somebody puts a list in the place of one key.
+		odd := keys[count/2+1]
 		for _, look := range s.looks {
-			s.eventually("the key is free", func() bool { return look.Exists(s.Context(), keys[1]).Val() == 0 })
-			s.must(look.RPush(s.Context(), keys[1], "a list").Err())
+			s.eventually("the node has the key", func() bool { // if not of the acquire, of an extension
+				s.must(next.Extend(s.Context(), 2*long))
+				return look.Exists(s.Context(), odd).Val() == 1
+			})
 		}
-		_, err = ours.AcquireAll(s.Context(), keys[:3])
-		if !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, fmt.Sprintf("key %q", keys[1]), "not a lock") {
+		for _, look := range s.looks {
+			_, err := look.TxPipelined(s.Context(), func(p redis.Pipeliner) error {
+				p.Del(s.Context(), odd)
+				return p.RPush(s.Context(), odd, "a list").Err()
+			})
+			s.must(err)
+		}
+		if err := next.Release(); !errors.Is(err, redlock.ErrLost) || !mentions(err, odd) {
+			s.Errorf("Release of several keys, one of which is a list: %v, want ErrLost that names it", err)
+		}
+		_, err = ours.AcquireAll(s.Context(), keys[count/2:][:3])
+		if !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, fmt.Sprintf("key %q", odd), "not a lock") {
 			s.Errorf("AcquireAll of a list = %v, want an error at once that names the key", err)
 		}
 		for _, look := range s.looks {
-			s.must(look.Del(s.Context(), keys[1]).Err())
+			s.must(look.Del(s.Context(), odd).Err())
 		}
 	})
 }

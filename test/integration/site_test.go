@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/redlock"
-	"github.com/quorumlock/quorumlock/test/integration/fault/history"
 	"github.com/quorumlock/quorumlock/test/integration/server"
 	"github.com/quorumlock/quorumlock/test/patient"
 )
@@ -25,8 +23,6 @@ type site struct {
 	client client
 	key    string // nobody else's
 	looks  []*redis.Client
-	down   map[int]bool
-	paused map[int]bool
 	harmed bool // a node was down or paused: what it was sent may be anywhere
 }
 
@@ -70,7 +66,7 @@ func onEachOnce(t *testing.T, test func(s *site)) {
 }
 
 func newSite(t *testing.T, k *kind, c client) *site {
-	s := &site{T: t, kind: k, client: c, key: t.Name(), down: map[int]bool{}, paused: map[int]bool{}}
+	s := &site{T: t, kind: k, client: c, key: t.Name()}
 	for _, node := range k.nodes {
 		look := redis.NewClient(&redis.Options{Addr: node.Addr(), MaxRetries: 5, DisableIdentity: true, Protocol: 2})
 		s.looks = append(s.looks, look)
@@ -104,13 +100,7 @@ func (s *site) locker(options ...redlock.Option) *redlock.Locker {
 
 func (s *site) lockerOn(addrs []string, options ...redlock.Option) *redlock.Locker {
 	s.Helper()
-	return s.renewing(addrs, append([]redlock.Option{redlock.WithoutRenewal()}, options...)...)
-}
-
-// renewing is lockerOn, but the leases are renewed.
-func (s *site) renewing(addrs []string, options ...redlock.Option) *redlock.Locker {
-	s.Helper()
-	locker := newRenewing(s.T, s.client.nodes(s.T, addrs), options...)
+	locker := newLocker(s.T, s.client.nodes(s.T, addrs), options...)
 	s.Cleanup(func() {
 		// A release of what a harmed node may still come to run goes on for one TTL,
 		// longer than Close does: that is an error then, and no fault.
@@ -181,69 +171,6 @@ func (s *site) confirm(lock confirmer) {
 	}
 }
 
-// A holding is a lock of any kind, of whichever library.
-type holding interface {
-	released
-	Fence() int64
-}
-
-// contend has callers take locks and give them back, each so often. The referee of the trials under
-// faults says whether two had one key at once, and whether the fences of each key have grown.
-func (s *site) contend(callers, turns int, take func(caller, turn int) (lock holding, keys []string, err error)) {
-	s.Helper()
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	var log history.Log
-	began := time.Now()
-	now := func() history.Moment { return history.Moment(time.Since(began)) } //nolint:forbidigo // what a history is written in
-	for caller := range callers {
-		group.Go(func() {
-			for turn := range turns {
-				t := history.Tenure{Client: fmt.Sprint("caller ", caller), Asked: now()}
-				lock, keys, err := take(caller, turn)
-				if err != nil {
-					s.Errorf("caller %d, turn %d: %v", caller, turn, err)
-					return
-				}
-				t.Had, t.Fence = now(), lock.Fence()
-				time.Sleep(time.Millisecond) //nolint:forbidigo // the work: time for others to break in
-				t.Ended = now()
-				mu.Lock()
-				for _, t.Key = range keys {
-					log.Tenures = append(log.Tenures, t)
-				}
-				mu.Unlock()
-				s.release(lock)
-			}
-		})
-	}
-	group.Wait()
-	together, _ := history.Exclusion(&log, history.Alone)
-	unordered, _ := history.Fences(&log)
-	for _, v := range append(together, unordered...) {
-		s.Error(v)
-	}
-	if len(log.Tenures) < callers*turns {
-		s.Errorf("%d of %d turns were had", len(log.Tenures), callers*turns)
-	}
-}
-
-// warm lets the locker find out about all nodes, so that it sends commands to those
-// that then fall silent.
-func (s *site) warm(locker *redlock.Locker) {
-	s.Helper()
-	s.eventually("all nodes vote", func() bool {
-		lock := s.acquire(locker)
-		s.eventually("all nodes answer", func() bool {
-			return !slices.ContainsFunc(lock.Votes(), func(v redlock.Vote) bool { return v.Answer == "pending" })
-		})
-		votes := lock.Votes()
-		s.must(lock.Release())
-		s.eventuallyFree()
-		return !slices.ContainsFunc(votes, func(v redlock.Vote) bool { return v.Answer != "granted" })
-	})
-}
-
 func (s *site) addrs() []string {
 	addrs := make([]string, 0, five)
 	for _, node := range s.kind.nodes {
@@ -252,58 +179,31 @@ func (s *site) addrs() []string {
 	return addrs
 }
 
-// kill ends the nodes. The test's end starts them again.
+// kill ends the nodes. The test's end starts them again, empty.
 func (s *site) kill(nodes ...int) {
 	s.Helper()
-	s.harm("kill", nodes, s.down, server.Node.Kill, s.start)
-}
-
-// start starts killed nodes again, which are empty then.
-func (s *site) start(nodes ...int) {
-	s.Helper()
-	s.repair("start", nodes, s.down, server.Node.Start)
+	s.harm("kill", nodes, server.Node.Kill, server.Node.Start)
 }
 
 // pause freezes the nodes. The test's end lets them go on.
 func (s *site) pause(nodes ...int) {
 	s.Helper()
-	s.harm("pause", nodes, s.paused, server.Node.Pause, s.resume)
+	s.harm("pause", nodes, server.Node.Pause, server.Node.Continue)
 }
 
-// resume lets paused nodes go on, and returns when they have run what lay in their
-// buffers.
-func (s *site) resume(nodes ...int) {
+func (s *site) harm(what string, nodes []int, do, undo func(server.Node) error) {
 	s.Helper()
-	s.repair("continue", nodes, s.paused, server.Node.Continue)
-	for _, i := range nodes {
-		for range 2 { // the first answer may come before the buffers' last command
-			s.check(s.looks[i].Ping(context.Background()).Err(), "node %d after it went on", i+1)
-		}
-	}
-}
-
-func (s *site) harm(what string, nodes []int, harmed map[int]bool, do func(server.Node) error, undo func(...int)) {
-	s.Helper()
+	s.harmed = true
 	for _, i := range nodes {
 		if err := do(s.kind.nodes[i]); err != nil {
 			s.Fatalf("%s node %d: %v", what, i+1, err)
 		}
-		harmed[i], s.harmed = true, true
 		s.Cleanup(func() {
-			if harmed[i] {
-				undo(i)
+			s.check(undo(s.kind.nodes[i]), "the end of a %s of node %d", what, i+1)
+			for range 2 { // the first answer may come before the last command that lay in its buffers has run
+				s.check(s.looks[i].Ping(context.Background()).Err(), "node %d after a %s", i+1, what)
 			}
 		})
-	}
-}
-
-func (s *site) repair(what string, nodes []int, harmed map[int]bool, do func(server.Node) error) {
-	s.Helper()
-	for _, i := range nodes {
-		if err := do(s.kind.nodes[i]); err != nil {
-			s.Fatalf("%s node %d: %v", what, i+1, err)
-		}
-		harmed[i] = false
 	}
 }
 
@@ -356,13 +256,10 @@ func (s *site) eventuallyHolds(value string, nodes ...int) {
 	}
 }
 
-// eventuallyFree waits until no key of the test is left on any node that runs.
+// eventuallyFree waits until no key of the test is left on any node.
 func (s *site) eventuallyFree() {
 	s.Helper()
 	for i := range five {
-		if s.down[i] || s.paused[i] {
-			continue
-		}
 		s.eventually("nothing is left on the nodes", func() bool { return len(s.keys(i)) == 0 })
 	}
 }
@@ -375,21 +272,6 @@ func (s *site) keys(i int) []string {
 		s.Fatalf("looking at node %d: %v", i+1, err)
 	}
 	return keys
-}
-
-// sets returns how often a real node i has run SET.
-func (s *site) sets(i int) string {
-	s.Helper()
-	if !s.kind.real {
-		return ""
-	}
-	stats, err := s.looks[i].Info(context.Background(), "commandstats").Result()
-	if err != nil {
-		s.Fatalf("looking at node %d: %v", i+1, err)
-	}
-	_, stats, _ = strings.Cut(stats, "cmdstat_set:calls=")
-	calls, _, _ := strings.Cut(stats, ",")
-	return calls
 }
 
 // eventually waits until the condition holds, and ends the test if it does not.
