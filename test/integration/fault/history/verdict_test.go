@@ -57,11 +57,15 @@ func TestAVerdictNamesWhatWasViolated(t *testing.T) {
 		l.Waits = append(l.Waits, l.Waits[0])
 	}
 	l.Lease = time.Millisecond
+	lost := on("lost", had("d", 40, 50, 0))
+	lost.Lost, lost.Release = 50*ms, Span{50 * ms, 60 * ms}
+	l.Tenures = append(l.Tenures, lost)
+	l.Faults = []Fault{{Span{2, 1}, "killed", "node 1"}}
 	l.Retries = []Retry{{Span{0, 4 * ms}, "a", "node 1"}}
 	l.Votes = []Retry{{Span{0, 3 * ms}, "a", "node 2"}}
 	l.Rounds = []Wait{{Client: "a", Key: "new", Asked: 1, Answered: 2, Err: "held"}}
-	if v := Judge(l, 5*time.Millisecond, "down"); !strings.HasSuffix(v.String(), "and 18 more\n") ||
-		!strings.HasPrefix(v.String(), "violations: 1 × answers, 1 × exclusion, 2 × fences, 21 × liveness, 1 × register, 1 × retries, 1 × votes\n") ||
+	if v := Judge(l, 5*time.Millisecond, "down"); !strings.HasSuffix(v.String(), "and 21 more\n") ||
+		!strings.HasPrefix(v.String(), "violations: 1 × answers, 1 × exclusion, 2 × fences, 21 × liveness, 1 × notes, 1 × register, 1 × release, 1 × renewal, 1 × retries, 1 × votes\n") ||
 		!strings.Contains(v.String(), "violation of retries: a released a token, where a node stalled") {
 		t.Errorf("a verdict with many violations is\n%v", v)
 	}
