@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/quorumlock/test/integration/fault/history"
 )
 
 var stage = Stage{Nodes: 5, Replicas: 2, Clients: 3, Lease: time.Second}
@@ -78,32 +80,16 @@ func TestFaultsComeInOrderAndOneAtATimeToEachVictim(t *testing.T) {
 // others, nobody would see what comes of a majority that fails.
 func TestMostOfTheTimeAMajorityIsWell(t *testing.T) {
 	const hour = time.Hour
-	well := make([]time.Duration, stage.Nodes)
-	var healthy, longest, since time.Duration
-	was := true
-	faults := until(hour, Faults(3, stage))
-	for now := time.Duration(0); now < hour; now += 10 * time.Millisecond {
-		for len(faults) > 0 && faults[0].At <= now {
-			for _, i := range faults[0].Unwell() {
-				well[i] = max(well[i], faults[0].At+faults[0].For+faults[0].Kind.Recovery(stage.Lease))
-			}
-			faults = faults[1:]
+	unwell := make([][]history.Span, stage.Nodes)
+	for _, f := range until(hour, Faults(3, stage)) {
+		for _, i := range f.Unwell() {
+			unwell[i] = append(unwell[i], history.Span{From: history.Moment(f.At), To: history.Moment(f.At + f.For + f.Kind.Recovery(stage.Lease))})
 		}
-		ill := 0
-		for _, at := range well {
-			if at > now {
-				ill++
-			}
-		}
-		is := ill <= 2
-		if is && !was {
-			since = now
-		}
-		if is {
-			healthy += 10 * time.Millisecond
-			longest = max(longest, now-since)
-		}
-		was = is
+	}
+	var healthy, longest time.Duration
+	for _, s := range history.Majority(history.Span{To: history.Moment(hour)}, unwell) {
+		healthy += time.Duration(s.To - s.From)
+		longest = max(longest, time.Duration(s.To-s.From))
 	}
 	if share := float64(healthy) / float64(hour); share < 0.6 || share > 0.95 {
 		t.Errorf("a majority is well %.0f%% of the time, want 60 to 95%%", 100*share)
