@@ -4,17 +4,15 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/driver/resp"
+	"github.com/quorumlock/quorumlock/test/redisserver"
 )
 
 // Node is one server that tests may harm. Its methods return when the harm is done,
@@ -45,8 +43,8 @@ func Await(ctx context.Context, addr string) error {
 	for {
 		// One answer may be lost: Docker's port proxy accepts before the server does.
 		_, err := do(ctx, addr, time.Second, "PING")
-		var refusal refusalError
-		if err == nil || errors.As(err, &refusal) && !strings.HasPrefix(err.Error(), "LOADING") {
+		var refusal *driver.ServerError
+		if err == nil || errors.As(err, &refusal) && refusal.Code != "LOADING" {
 			return nil // also NOAUTH: it is there, and wants a password
 		}
 		select {
@@ -59,11 +57,6 @@ func Await(ctx context.Context, addr string) error {
 
 // answerTimeout bounds one command.
 const answerTimeout = time.Minute
-
-// A refusalError is a server's answer that begins with a minus.
-type refusalError string
-
-func (e refusalError) Error() string { return string(e) }
 
 // Do sends one command over a connection of its own, and returns the answer: an
 // array's elements in lines of their own, and nil as "". What the server refuses is
@@ -80,29 +73,13 @@ func Do(addr string, words ...string) (string, error) {
 }
 
 func do(ctx context.Context, addr string, timeout time.Duration, words ...string) (string, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	reply, err := redisserver.Ask(ctx, addr, words...)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return "", err
-	}
-	args := make([]any, len(words))
-	for i, word := range words {
-		args[i] = word
-	}
-	if _, err := resp.WriteCommands(conn, []driver.Command{{Args: args}}); err != nil {
-		return "", err
-	}
-	reply, err := resp.NewReader(bufio.NewReader(conn)).Reply()
-	if err != nil {
-		return "", err
-	}
-	if reply.Kind == driver.Failure {
-		return "", refusalError(reply.Str)
-	}
-	return text(reply), nil
+	return text(reply), reply.Err()
 }
 
 // text shows a reply: an array's elements in lines of their own, and nil as "".

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -83,7 +84,7 @@ func TestKillAndStart(t *testing.T) {
 func TestPauseAndContinue(t *testing.T) {
 	p := launch(t)
 	must(t, p.Pause())
-	if got, err := do(t.Context(), p.Addr(), 50*time.Millisecond, "PING"); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if got, err := do(t.Context(), p.Addr(), 50*time.Millisecond, "PING"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a paused server: PING = %q, %v, want silence", got, err)
 	}
 	must(t, p.Continue())
