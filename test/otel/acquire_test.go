@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -37,75 +34,44 @@ func wantErr(t testing.TB, err, want error) {
 	}
 }
 
-func TestEachOutcomeAndPathOfAnAcquireIsMeasured(t *testing.T) {
+func TestEachPathOfAnAcquireIsMeasured(t *testing.T) {
 	for _, tt := range []struct {
 		outcome, path string
 		tries         float64 // of all acquires with the outcome; -1: any number
-		settings      settings
 		do            func(l *lab)
 	}{
-		{"acquired", "direct", 1, settings{}, func(l *lab) {
+		{"acquired", "direct", 1, func(l *lab) {
 			release(l.t, l.acquire("k"))
 		}},
-		{"acquired", "handed_over", -1, settings{}, func(l *lab) {
+		{"acquired", "handed_over", -1, func(l *lab) {
 			first := l.acquire("held")
 			second := l.wait("held")
 			release(l.t, first)
 			release(l.t, second())
+			l.want("redlock.release.duration", "redlock.handed_over=true,redlock.outcome=released", 1)
 		}},
-		{"acquired", "woken", -1, settings{}, func(l *lab) {
+		{"acquired", "woken", -1, func(l *lab) {
 			first := must(l.stranger().Acquire(l.t.Context(), "k"))(l.t)
 			second := l.wait("k")
 			time.Sleep(soon)
 			release(l.t, first)
 			release(l.t, second())
 		}},
-		{"acquired", "polled", -1, settings{}, func(l *lab) {
+		{"acquired", "polled", -1, func(l *lab) {
 			l.nodes.Take("k", time.Second)
 			release(l.t, l.wait("k")())
 		}},
-		{"acquired", "converted", -1, settings{}, func(l *lab) {
+		{"acquired", "converted", -1, func(l *lab) {
 			release(l.t, must(l.acquire("k").Downgrade(l.t.Context()))(l.t))
 		}},
-		{"held", "direct", 1, settings{}, func(l *lab) {
-			l.nodes.Take("k", time.Minute)
-			_, err := l.locker.TryAcquire(l.t.Context(), "k")
-			wantErr(l.t, err, redlock.ErrTaken)
-		}},
-		{"held", "polled", -1, settings{}, func(l *lab) {
-			l.nodes.Take("k", time.Minute)
-			_, err := l.locker.Acquire(l.t.Context(), "k", redlock.WithMaxWait(20*time.Second))
-			wantErr(l.t, err, redlock.ErrTaken)
-		}},
-		{"no_quorum", "direct", 1, settings{}, func(l *lab) {
-			l.nodes[1:].Stop()
-			_, err := l.locker.TryAcquire(l.t.Context(), "k")
-			wantErr(l.t, err, redlock.ErrNoQuorum)
-		}},
-		{"no_quorum", "polled", -1, settings{}, func(l *lab) { // though it was the context that ended
+		{"no_quorum", "polled", -1, func(l *lab) { // though it was the context that ended
 			l.nodes[1:].Stop()
 			ctx, cancel := context.WithTimeout(l.t.Context(), time.Second)
 			defer cancel()
 			_, err := l.locker.Acquire(ctx, "k", redlock.WithMaxOutage(time.Minute))
 			wantErr(l.t, err, context.DeadlineExceeded)
 		}},
-		{"expired", "direct", 1, settings{locker: []redlock.Option{redlock.WithTTL(100 * time.Millisecond), redlock.WithNodeTimeout(99 * time.Millisecond)}}, func(l *lab) {
-			for _, n := range l.nodes {
-				n.SlowDown(98 * time.Millisecond)
-			}
-			_, err := l.locker.TryAcquire(l.t.Context(), "k")
-			wantErr(l.t, err, redlock.ErrExpired)
-		}},
-		{"no_fence", "direct", 1, settings{locker: []redlock.Option{redlock.WithFences()}}, func(l *lab) {
-			last := []driver.Command{{Args: []any{"ZADD", protocol.FenceSet("k"), "9007199254740990", "k"}, FirstKey: 1, Keys: 1}}
-			for _, n := range l.nodes.Drivers() { // their counters have come to the end
-				must(n.Driver.Do(l.t.Context(), last))(l.t)
-				_ = n.Driver.(io.Closer).Close()
-			}
-			_, err := l.locker.TryAcquire(l.t.Context(), "k")
-			wantErr(l.t, err, redlock.ErrFence)
-		}},
-		{"canceled", "direct", 1, settings{}, func(l *lab) {
+		{"canceled", "direct", 1, func(l *lab) {
 			l.nodes.Hang()
 			ctx, cancel := context.WithTimeout(l.t.Context(), time.Millisecond)
 			defer cancel()
@@ -113,41 +79,9 @@ func TestEachOutcomeAndPathOfAnAcquireIsMeasured(t *testing.T) {
 			wantErr(l.t, err, context.DeadlineExceeded)
 			l.nodes.Resume()
 		}},
-		{"closed", "direct", 1, settings{}, func(l *lab) {
-			_ = l.locker.Close()
-			_, err := l.locker.TryAcquire(l.t.Context(), "k")
-			wantErr(l.t, err, redlock.ErrClosed)
-		}},
-		{"invalid", "direct", 0, settings{}, func(l *lab) {
-			_, err := l.locker.TryAcquire(l.t.Context(), "k", redlock.WithTTL(0))
-			wantErr(l.t, err, redlock.ErrOption)
-		}},
-		{"invalid", "direct", -1, settings{}, func(l *lab) {
-			two, three := must(l.locker.Semaphore("gpus", 2))(l.t), must(l.locker.Semaphore("gpus", 3))(l.t)
-			must(two.TryAcquire(l.t.Context()))(l.t)
-			_, err := three.TryAcquire(l.t.Context())
-			wantErr(l.t, err, redlock.ErrPermits)
-		}},
-		{"deadlock", "direct", 0, settings{}, func(l *lab) {
-			lock := l.acquire("k")
-			_, err := l.locker.TryAcquire(lock.Context(), "k")
-			wantErr(l.t, err, redlock.ErrDeadlock)
-		}},
-		{"released", "converted", -1, settings{}, func(l *lab) {
-			lock := l.acquire("k")
-			release(l.t, lock)
-			_, err := lock.Downgrade(l.t.Context())
-			wantErr(l.t, err, redlock.ErrReleased)
-		}},
-		{"lost", "converted", -1, settings{}, func(l *lab) {
-			lock := l.acquire("k", redlock.WithoutRenewal())
-			time.Sleep(time.Minute)
-			_, err := lock.Downgrade(l.t.Context())
-			wantErr(l.t, err, redlock.ErrLost)
-		}},
 	} {
 		t.Run(tt.outcome+" "+tt.path, func(t *testing.T) {
-			inBubble(t, tt.settings, func(t *testing.T, l *lab) {
+			inBubble(t, settings{}, func(t *testing.T, l *lab) {
 				began := time.Now()
 				tt.do(l)
 				p := l.want("redlock.acquire.duration", "redlock.outcome="+tt.outcome+",redlock.path="+tt.path, 1)
@@ -163,49 +97,65 @@ func TestEachOutcomeAndPathOfAnAcquireIsMeasured(t *testing.T) {
 	}
 }
 
-// What embedded nodes do not bring about is told by hand.
-func TestOutcomesOfErrorsThatAreRare(t *testing.T) {
-	votes := func(answers ...string) []redlock.Vote {
-		all := make([]redlock.Vote, len(answers))
-		for i, a := range answers {
-			all[i] = redlock.Vote{Node: fmt.Sprint("node", i), Answer: a}
-		}
-		return all
-	}
+// Of every call, told by hand: which error it returns, and when, is for the tests of redlock.
+func TestTheOutcomeOfACallIsItsErrorInAWord(t *testing.T) {
 	quorum := func(reason error, answers ...string) error {
-		return &redlock.QuorumError{Op: "acquire", Key: "k", Need: 2, Votes: votes(answers...), Reason: reason}
+		var votes []redlock.Vote
+		for i, answer := range answers {
+			v := redlock.Vote{Node: fmt.Sprint("node", i), Answer: answer}
+			if answer == "failed" {
+				v.Err = reason
+			}
+			votes = append(votes, v)
+		}
+		return &redlock.QuorumError{Op: "acquire", Key: "k", Need: 2, Votes: votes, Reason: reason}
 	}
 	for _, tt := range []struct {
 		err  error
 		want string
 	}{
+		{quorum(redlock.ErrTaken, "taken", "taken", "failed"), "held"},
+		{quorum(redlock.ErrNoQuorum, "granted", "failed", "failed"), "no_quorum"},
 		{quorum(redlock.ErrContended, "granted", "taken", "failed"), "contended"},
+		{quorum(redlock.ErrExpired, "granted", "granted", "granted"), "expired"},
+		{quorum(redlock.ErrFence, "outbid", "outbid", "granted"), "no_fence"},
+		{quorum(redlock.ErrFence, "failed", "failed", "failed"), "no_fence"},
+		{quorum(redlock.ErrPermits, "failed", "failed", "granted"), "invalid"},
+		{quorum(redlock.ErrLost, "absent", "absent", "granted"), "lost"},
+		{redlock.ErrLost, "lost"},
+		{redlock.ErrReleased, "released"},
+		{&redlock.OptionError{Option: "TTL", Reason: "0s is too short"}, "invalid"},
+		{&redlock.DeadlockError{}, "deadlock"},
+		{fmt.Errorf("redlock: acquire: %w", redlock.ErrBusy), "busy"},
+		{fmt.Errorf("redlock: acquire: %w", redlock.ErrClosed), "closed"},
+		{fmt.Errorf("redlock: acquire: %w", context.Canceled), "canceled"},
 		{fmt.Errorf("%w: %w", quorum(redlock.ErrNoQuorum, "pending", "pending", "failed"), context.Canceled), "canceled"},
 		{fmt.Errorf("%w: %w", quorum(redlock.ErrNoQuorum, "pending", "failed", "failed"), context.Canceled), "no_quorum"},
 		{fmt.Errorf("%w: %w", quorum(redlock.ErrNoQuorum, "pending", "pending", "failed"), redlock.ErrClosed), "closed"},
 		{fmt.Errorf("%w: %w", quorum(redlock.ErrTaken, "taken", "taken", "failed"), context.DeadlineExceeded), "canceled"},
-		{quorum(redlock.ErrFence, "outbid", "outbid", "granted"), "no_fence"},
-		{&redlock.DeadlockError{}, "deadlock"},
-		{fmt.Errorf("redlock: acquire: %w", redlock.ErrBusy), "busy"},
 		{errors.New("what nobody knows"), "_other"},
 	} {
 		inBubble(t, settings{}, func(t *testing.T, l *lab) {
 			hooks := l.telemetry.Hooks()
 			call := redlock.AcquireStart{Key: "k", Kind: "exclusive"}
-			hooks.AcquireEnd(hooks.AcquireStart(t.Context(), call), redlock.AcquireEnd{AcquireStart: call, Err: tt.err})
-			l.want("redlock.acquire.duration", "redlock.outcome="+tt.want+",redlock.path=direct", 1)
+			ctx := hooks.AcquireStart(t.Context(), call)
+			hooks.AcquireEnd(ctx, redlock.AcquireEnd{AcquireStart: call, Err: tt.err, Waited: 8 * time.Second})
+			hooks.ExtendEnd(ctx, redlock.ExtendEnd{Key: "k", Err: tt.err, Need: 2, Granted: 3, Latency: 8 * time.Second})
+			hooks.ReleaseEnd(ctx, redlock.ReleaseEnd{Key: "k", Err: tt.err, Latency: 8 * time.Second})
+			for name, attributes := range map[string]string{
+				"redlock.acquire.duration": "redlock.outcome=" + tt.want + ",redlock.path=direct",
+				"redlock.extend.duration":  "redlock.outcome=" + tt.want + ",redlock.renewal=false",
+				"redlock.release.duration": "redlock.handed_over=false,redlock.outcome=" + tt.want,
+			} {
+				if p := l.want(name, attributes, 1); p.Value != 8 {
+					t.Errorf("%s of 8s is %vs", name, p.Value)
+				}
+			}
+			if spare := l.points("redlock.renewal.spare_votes"); len(spare) > 0 {
+				t.Errorf("an Extend is no renewal, and has spare votes: %v", spare)
+			}
 		})
 	}
-}
-
-func TestWaitsAreMeasuredInSeconds(t *testing.T) {
-	inBubble(t, settings{}, func(t *testing.T, l *lab) {
-		l.nodes.Take("k", 8*time.Second)
-		release(t, l.wait("k", redlock.WithMaxWait(time.Minute))())
-		if p := l.want("redlock.acquire.duration", "redlock.outcome=acquired,redlock.path=polled", 1); p.Value < 8 || p.Value > 14 {
-			t.Errorf("the wait for a lease of 8s took %vs", p.Value)
-		}
-	})
 }
 
 func TestKeysHaveNamesOnlyWhereAFunctionGivesThem(t *testing.T) {
