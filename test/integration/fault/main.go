@@ -48,33 +48,24 @@ func run(ctx context.Context, args []string) error {
 	}
 	flags := flag.NewFlagSet("fault", flag.ContinueOnError)
 	var (
-		t       Trial
+		t       = Trial{Job: worker.Job{Library: "quorumlock", Mix: worker.Ordinary}}
 		nodes   = flags.String("nodes", "processes", "processes or containers")
 		clients = flags.String("clients", "goredis,redigo,rueidis", "the client library of each process, which may come again")
 		without = flags.String("without", "", "what the locks do not have: guard, fences; or what is wrong: releases, renewals, order")
 		kinds   = flags.String("kinds", "", "the kinds of faults, by default all: "+listed(schedule.Kinds()))
-		locks   = flags.String("locks", "", "the kinds of locks that are mixed, or all: "+strings.Join(worker.Job{}.Kinds(), ",")+"; by default exclusive ones, by -mix")
-		mix     = flags.String("mix", "ordinary", "how clients behave: ordinary, careless or long")
-		bound   = flags.Duration("bound", bound, "how long a waiter may wait while a majority of the nodes is well")
+		locks   = flags.String("locks", "", "the kinds of locks that are mixed, or all: "+strings.Join(worker.Job{}.Kinds(), ",")+"; by default exclusive ones")
 		row     = flags.String("row", "", "put the figures into the row of docs/proof.md that begins so, if nothing is wrong")
 	)
 	flags.Uint64Var(&t.Seed, "seed", uint64(time.Now().UnixNano()), "the seed of faults and clients")
 	flags.DurationVar(&t.For, "for", 30*time.Second, "how long, at least")
 	flags.Int64Var(&t.Acquisitions, "acquisitions", 0, "how many, at least")
-	flags.StringVar(&t.Program, "program", "", "a build of this program for the clients, by default itself")
-	flags.StringVar(&t.Job.Library, "library", "quorumlock", "quorumlock or redsync")
 	flags.IntVar(&t.Job.Workers, "workers", 32, "how many goroutines each process has")
 	flags.IntVar(&t.Job.Keys, "keys", 1024, "how many locks there are")
 	flags.DurationVar(&t.Job.Lease, "lease", time.Second, "the TTL of the locks; behind more than 1s nothing may be left right after the last release, and no fault loses votes")
-	flags.BoolVar(&t.Job.Fair, "fair", false, "waiters of all processes take turns (WithFairness)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	t.Tell = func(had int64) { fmt.Printf("fault: %d locks so far\n", had) }
-	var known bool
-	if t.Job.Mix, known = map[string]worker.Mix{"ordinary": worker.Ordinary, "careless": worker.Careless, "long": worker.Long}[*mix]; !known {
-		return fmt.Errorf("-mix %q: want ordinary, careless or long", *mix)
-	}
 	all := t.Job.Kinds()
 	if t.Job.Locks = words(*locks); *locks == "all" {
 		t.Job.Locks = all
@@ -94,11 +85,9 @@ func run(ctx context.Context, args []string) error {
 			return err // before the trial, not after it
 		}
 	}
-	if t.Program == "" {
-		var err error
-		if t.Program, err = os.Executable(); err != nil {
-			return err
-		}
+	var err error
+	if t.Program, err = os.Executable(); err != nil {
+		return err
 	}
 	c, err := start(ctx, *nodes, t)
 	if errors.Is(err, errMissing) && !redisserver.Required(*nodes) {
@@ -109,7 +98,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Printf("fault: seed %d, %s, %d clients (%s)\n", t.Seed, *nodes, len(t.Clients), *clients)
-	report, err := t.Run(ctx, c, *bound)
+	report, err := t.Run(ctx, c)
 	if err == nil {
 		fmt.Print(report)
 		if !report.Clean() {

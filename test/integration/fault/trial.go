@@ -50,7 +50,7 @@ type running struct {
 
 // Run runs the trial on a cluster, whose clocks it leaves as they were set, and judges what
 // happened and what was left behind.
-func (t Trial) Run(ctx context.Context, c *cluster.Cluster, bound time.Duration) (*Report, error) {
+func (t Trial) Run(ctx context.Context, c *cluster.Cluster) (*Report, error) {
 	store, err := t.serve()
 	if err != nil {
 		return nil, err

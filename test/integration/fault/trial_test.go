@@ -47,7 +47,7 @@ func try(t *testing.T, trial Trial, durable []bool) *Report {
 	t.Helper()
 	c, err := cluster.Processes(durable, len(trial.Clients))
 	must(t, err)
-	report, err := trial.Run(t.Context(), c, bound)
+	report, err := trial.Run(t.Context(), c)
 	must(t, errors.Join(err, c.Close()))
 	return report
 }

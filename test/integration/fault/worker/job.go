@@ -30,7 +30,6 @@ type Job struct {
 	Workers  int
 	Keys     int
 	Lease    time.Duration
-	Fair     bool // waiters of all processes take turns
 	Mix      Mix
 	Locks    []string // the kinds that are mixed, see Kinds; nil: exclusive ones, by the Mix
 	Seed     uint64

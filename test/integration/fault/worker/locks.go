@@ -100,9 +100,6 @@ func openQuorumlock(j Job, told *callbacks) (locks, error) {
 		// hide a step of the drift allowance, which is 12 ms of a second by default.
 		options = append(options, redlock.WithRestartGuard(j.Lease), redlock.WithClockGuard(j.Lease), redlock.WithDriftFactor(0.05))
 	}
-	if j.Fair {
-		options = append(options, redlock.WithFairness())
-	}
 	locker, err := redlock.New(nodes, options...)
 	return quorumlock{locker, j.lacks("renewals")}, err
 }
