@@ -204,6 +204,10 @@ func (c caller) happens(t *testing.T, node *Node, fake *fakenode.Node) {
 			fake.Change(func(f *fakenode.Node) { f.AddTicket(line, ticket, since, stays) })
 		}
 		ask(t, node, "PEXPIRE", line, "20000")
+	case 17: // a ticket from before the clock was set back
+		dead := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
+		ask(t, node, "ZADD", lineOf(key), c.rank(), "x0:dead", dead, "-x0:dead")
+		ask(t, node, "PEXPIRE", lineOf(key), "20000")
 	case 11, 12, 13, 14: // the key is gone
 		node.Del(key)
 		fake.Change(func(f *fakenode.Node) { delete(f.Keys, key) })

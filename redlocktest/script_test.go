@@ -3,7 +3,6 @@ package redlocktest
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -14,10 +13,10 @@ import (
 // These are the library's own scripts. A Locker does not run all of them here: nodes that
 // can delete by a command of their own do.
 
-// run runs a script on keys, and returns its result.
-func run(t *testing.T, node *Node, script *scripts.Script, keys int, args ...string) int64 {
+// run runs a script on a key, and returns its result.
+func run(t *testing.T, node *Node, script *scripts.Script, args ...string) int64 {
 	t.Helper()
-	reply := ask(t, node, append([]string{"EVAL", script.Source, strconv.Itoa(keys)}, args...)...)
+	reply := ask(t, node, append([]string{"EVAL", script.Source, "1"}, args...)...)
 	if reply.Kind != driver.Integer {
 		t.Fatalf("the script returned %s to %q, want an integer", show(reply), args)
 	}
@@ -127,9 +126,9 @@ func TestTheRevokeScriptLeavesATombstoneForAsLongAsTheKeyWouldBeThere(t *testing
 		says(t, "the token that was seen", revoke(t, node, "theirs", "0"), "[1 10000]")
 		has(t, node, tombstone, 10*time.Second)
 		time.Sleep(4 * time.Second)
-		says(t, "a renewal", run(t, node, scripts.Hold, 1, "k", "theirs", "10000"), 0)
-		says(t, "renewals of several keys", run(t, node, scripts.Extend, 1, "k", "theirs", "10000"), 0)
-		says(t, "the holder's release", run(t, node, scripts.Release, 1, "k", "theirs"), 0)
+		says(t, "a renewal", run(t, node, scripts.Hold, "k", "theirs", "10000"), 0)
+		says(t, "renewals of several keys", run(t, node, scripts.Extend, "k", "theirs", "10000"), 0)
+		says(t, "the holder's release", run(t, node, scripts.Release, "k", "theirs"), 0)
 		says(t, "another revocation", revoke(t, node, "theirs", "0"), "[1 6000]")
 		has(t, node, tombstone, 6*time.Second)
 		says(t, "one that wants it to stay", revoke(t, node, "theirs", "9000"), "[1 9000]")
