@@ -38,33 +38,11 @@ func TestClientSendsNothing(t *testing.T) {
 				t.Errorf("%s: Do = %v, want ErrNotSent and %v", tt.name, err, tt.want)
 			}
 		}
+		if _, err := closed.Subscribe(t.Context(), func(driver.Notice) {}); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("Subscribe after Close = %v, want %v", err, driver.ErrClosed)
+		}
 		if counts := nodes[0].Counts(); len(counts) != 0 {
 			t.Errorf("the node saw %v, want nothing", counts)
-		}
-	})
-}
-
-func TestClientKeepsItsConnection(t *testing.T) {
-	alone(t, func(t *testing.T, node *Node) {
-		dialled := 0
-		c := newClient(func(ctx context.Context) (net.Conn, error) {
-			dialled++
-			return node.Dial(ctx)
-		})
-		for range 3 {
-			if _, err := c.Do(t.Context(), []driver.Command{command("PING")}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if dialled != 1 {
-			t.Errorf("three batches one after the other took %d connections, want 1", dialled)
-		}
-		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v", err)
-		}
-		synctest.Wait()
-		if left := node.Info("connected_clients"); left != "0" {
-			t.Errorf("after Close %s connections are left, want 0", left)
 		}
 	})
 }
@@ -83,16 +61,6 @@ func TestDriversAreSeparate(t *testing.T) {
 			if node.Name != nodes[i].Addr() || node.Client != nodes[i] {
 				t.Errorf("node %d is %s over %v, want its address and itself", i, node.Name, node.Client)
 			}
-		}
-	})
-}
-
-func TestAClosedDriverSubscribesToNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := StartInBubble(t, 1)[0:1].Drivers()[0].Driver
-		_ = c.(io.Closer).Close() // is always nil
-		if _, err := c.(driver.Subscriber).Subscribe(t.Context(), func(driver.Notice) {}); !errors.Is(err, driver.ErrClosed) {
-			t.Errorf("Subscribe after Close = %v, want %v", err, driver.ErrClosed)
 		}
 	})
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
@@ -126,47 +124,6 @@ func TestAHungNodeDeliversNothing(t *testing.T) {
 				t.Errorf("after Resume received %v, want %v as well", got, want)
 			}
 		}
-	})
-}
-
-func TestCloseDoesNotWaitForAHungNode(t *testing.T) {
-	alone(t, func(t *testing.T, node *Node) {
-		s, notices := listen(t, node, "a")
-		node.Hang()
-		start := time.Now()
-		if err := errors.Join(s.Add(t.Context(), "b"), s.Close()); err != nil || time.Since(start) != 0 {
-			t.Errorf("Close at a hung node = %v after %v, want no waiting", err, time.Since(start))
-		}
-		node.Resume()
-		synctest.Wait()
-		if len(notices) != 0 {
-			t.Errorf("after Close received %v, want nothing", <-notices)
-		}
-		if left := node.Info("connected_clients"); left != "0" {
-			t.Errorf("after Close %s connections are left, want 0", left)
-		}
-	})
-}
-
-func TestAnAddThatAHungNodeDoesNotReadEndsTheSubscription(t *testing.T) {
-	alone(t, func(t *testing.T, node *Node) {
-		s, notices := listen(t, node, "a")
-		node.Hang()
-		long := make(chan error)
-		// A node reads a command or two ahead, however long they are.
-		go func() { long <- s.Add(t.Context(), slices.Repeat([]string{strings.Repeat("x", requestBuffer)}, 5)...) }()
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		err := s.Add(ctx, "behind")
-		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took != time.Second {
-			t.Errorf("Add behind one that the node does not read = %v after %v, want the deadline after 1s", err, took)
-		}
-		if err := <-long; err == nil {
-			t.Error("Add on a connection that was given up = nil, want an error")
-		}
-		expectEnd(t, notices)
 	})
 }
 
