@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/quorumlock/driver"
-	"github.com/quorumlock/quorumlock/internal/inspect"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/test/certificates"
 	"github.com/quorumlock/quorumlock/test/integration/server"
@@ -122,56 +117,6 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// A doctor asks by any client, so one that is not the command's finds the same.
-func TestADoctorSeesAClockThatIsSetOverAnyClient(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip(server.ErrNoCompiler)
-	}
-	onProcesses(t, "", func(t *testing.T, c client) {
-		var servers []*server.Process
-		var urls []string
-		for range 3 {
-			s := launch(t, server.Setup{Clock: true})
-			servers, urls = append(servers, s), append(urls, "redis://"+s.Addr())
-		}
-		nodes := c.reach(t, urls...)
-		t.Cleanup(func() {
-			for _, n := range nodes {
-				_ = n.Driver.(io.Closer).Close()
-			}
-		})
-		seen := func(what string, during time.Duration) (inspect.Finding, bool) {
-			findings := inspect.Doctor(t.Context(), nodes, inspect.Options{For: during, Settings: inspect.Settings{NodeTimeout: 2 * time.Second}}).Nodes[2].Findings
-			i := slices.IndexFunc(findings, func(f inspect.Finding) bool { return f.ID == "clock" && strings.Contains(f.Seen.String(), what) })
-			if i < 0 {
-				return inspect.Finding{}, false
-			}
-			return findings[i], true
-		}
-
-		if f, ok := seen("", 100*time.Millisecond); ok {
-			t.Fatalf("a clock that is right is found to be wrong: %v", f.Seen)
-		}
-		must(t, servers[2].StepClock(5*time.Second))
-		if f, ok := seen("offset ", 100*time.Millisecond); !ok || f.Severity != inspect.Warning {
-			t.Error("a clock that is 5s ahead of the others is not found")
-		}
-		set := time.AfterFunc(500*time.Millisecond, func() {
-			if err := servers[2].StepClock(-5 * time.Second); err != nil {
-				t.Error(err)
-			}
-		})
-		defer set.Stop()
-		if _, ok := seen("step -", 2*time.Second); !ok {
-			t.Error("a clock that is set back while it is watched is not found")
-		}
-		if f, ok := seen("", 100*time.Millisecond); ok {
-			t.Errorf("a clock that is right again is found to be wrong: %v", f.Seen)
-		}
-	})
 }
 
 // Client and server may disagree about TLS in several ways. The error says what mends it, and
