@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -100,63 +101,15 @@ func TestEachNodeIsARedisCluster(t *testing.T) {
 			must(t, lock.Release())
 		}
 
-		t.Run("a waiter of another process is woken", func(t *testing.T) {
-			lock, err := ours.Acquire(t.Context(), "woken", redlock.WithTTL(long))
-			must(t, err)
-			had := make(chan error, 1)
-			began := make(chan struct{})
-			go func() {
-				close(began)
-				next, err := theirs.Acquire(t.Context(), "woken", redlock.WithBackoff(long, long))
-				if err == nil {
-					err = next.Release()
-				}
-				had <- err
-			}()
-			<-began
-			for _, c := range clusters {
-				for listens := false; !listens; {
-					for _, p := range c.Masters {
-						channels, err := p.Do("PUBSUB", "CHANNELS")
-						must(t, err)
-						listens = listens || channels != ""
-					}
-				}
+		for _, kind := range lackKinds {
+			if !slices.Contains([]string{"plain", "fair", "readers", "writers", "permits", "fences"}, kind.name) {
+				continue
 			}
-			must(t, lock.Release())
-			select {
-			case err := <-had:
-				must(t, err)
-			case <-time.After(patience):
-				t.Error("the waiter was not woken by the release")
-			}
-		})
-		t.Run("a waiter of the same Locker inherits", func(t *testing.T) {
-			lock, err := ours.Acquire(t.Context(), "inherited", redlock.WithTTL(long))
-			must(t, err)
-			had := make(chan *redlock.Lock, 1)
-			go func() {
-				next, err := ours.Acquire(t.Context(), "inherited", redlock.WithTTL(long))
-				if err != nil {
-					t.Errorf("Acquire behind a holder = %v", err)
-				}
-				had <- next
-			}()
-			must(t, lock.Release())
-			if next := <-had; next != nil {
-				must(t, next.Release())
-			}
-		})
-		t.Run("readers share", func(t *testing.T) {
-			one, err := ours.AcquireShared(t.Context(), "config")
-			must(t, err)
-			two, err := theirs.AcquireShared(t.Context(), "config")
-			must(t, err)
-			if _, err := theirs.TryAcquire(t.Context(), "config"); !errors.Is(err, redlock.ErrTaken) {
-				t.Errorf("a writer beside readers: %v, want ErrTaken", err)
-			}
-			must(t, errors.Join(one.Release(), two.Release()))
-		})
+			t.Run(kind.name, func(t *testing.T) { // who waits is woken, or is seen to wait for too long
+				options := append([]redlock.Option{redlock.WithTTL(long), redlock.WithBackoff(long, long), redlock.WithMaxWait(patience)}, kind.options...)
+				must(t, live(t, open(options...), open(options...), kind.one, kind.next, true))
+			})
+		}
 		t.Run("several keys of one tag", func(t *testing.T) {
 			both, err := ours.AcquireAll(t.Context(), []string{"{bank}:3", "{bank}:7"})
 			must(t, err)
@@ -164,18 +117,6 @@ func TestEachNodeIsARedisCluster(t *testing.T) {
 			if _, err := ours.TryAcquireAll(t.Context(), []string{"a", "b"}); !errors.Is(err, redlock.ErrNode) || !mentions(err, "hash tag") {
 				t.Errorf("keys of several shards: %v, want ErrNode that names the hash tag", err)
 			}
-		})
-		t.Run("permits", func(t *testing.T) {
-			pool, err := ours.Semaphore("pool", 2)
-			must(t, err)
-			one, err := pool.Acquire(t.Context())
-			must(t, err)
-			two, err := pool.Acquire(t.Context())
-			must(t, err)
-			if _, err := pool.TryAcquire(t.Context()); !errors.Is(err, redlock.ErrTaken) {
-				t.Errorf("a third of two permits: %v, want ErrTaken", err)
-			}
-			must(t, errors.Join(one.Release(), two.Release()))
 		})
 		t.Run("guards and durable votes are refused", func(t *testing.T) {
 			for name, options := range map[string][]redlock.Option{

@@ -17,17 +17,54 @@ import (
 // A lasting lock is one of any kind.
 type lasting interface {
 	released
+	confirmer
 	Extend(ctx context.Context, ttl time.Duration) error
 }
 
-type taker func(ctx context.Context, l *redlock.Locker, key string) (lasting, error)
+// A taker takes a lock of some kind.
+type taker func(t *testing.T, l *redlock.Locker, key string) (lasting, error)
 
-func alone(ctx context.Context, l *redlock.Locker, key string) (lasting, error) {
-	return l.Acquire(ctx, key)
+func alone(t *testing.T, l *redlock.Locker, key string) (lasting, error) {
+	return l.Acquire(t.Context(), key)
 }
 
-func reads(ctx context.Context, l *redlock.Locker, key string) (lasting, error) {
-	return l.AcquireShared(ctx, key)
+func reads(t *testing.T, l *redlock.Locker, key string) (lasting, error) {
+	return l.AcquireShared(t.Context(), key)
+}
+
+func downgraded(t *testing.T, l *redlock.Locker, key string) (lasting, error) {
+	writer, err := l.Acquire(t.Context(), key)
+	if err != nil {
+		return nil, err
+	}
+	return writer.Downgrade(t.Context())
+}
+
+func upgraded(t *testing.T, l *redlock.Locker, key string) (lasting, error) {
+	reader, err := l.AcquireShared(t.Context(), key)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := upgrade(t.Context(), reader)
+	if err != nil {
+		return nil, errors.Join(err, reader.Release())
+	}
+	return writer, nil
+}
+
+func several(t *testing.T, l *redlock.Locker, key string) (lasting, error) {
+	return l.AcquireAll(t.Context(), []string{key, key + ":2"})
+}
+
+// permit takes n of so many permits.
+func permit(n, of int) taker {
+	return func(t *testing.T, l *redlock.Locker, key string) (lasting, error) {
+		s, err := l.Semaphore(key, of)
+		if err != nil {
+			return nil, err
+		}
+		return s.AcquireN(t.Context(), n)
+	}
 }
 
 // The kinds of locks and guards, what they need, and in which two ways they are taken by turns.
@@ -39,20 +76,10 @@ var lackKinds = []struct {
 }{
 	{"plain", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Native, acl.Turns}, nil, alone, alone},
 	{"fair", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Turns}, []redlock.Option{redlock.WithFairness()}, alone, alone},
-	{"readers", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Shared}, nil, reads, func(ctx context.Context, l *redlock.Locker, key string) (lasting, error) {
-		reader, err := l.AcquireShared(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		writer, err := upgrade(ctx, reader)
-		if err != nil {
-			return nil, errors.Join(err, reader.Release())
-		}
-		return writer, nil
-	}},
+	{"readers", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Shared}, nil, reads, upgraded},
 	{"writers", []*acl.Feature{acl.Shared}, nil, reads, alone},
 	{"several keys", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Sets}, nil, several, several},
-	{"permits", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Semaphore}, nil, permit(1), permit(2)},
+	{"permits", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Semaphore}, nil, permit(1, 2), permit(2, 2)},
 	{"fences", []*acl.Feature{acl.Locks, acl.WakeUps, acl.Fences, acl.Turns}, []redlock.Option{redlock.WithFences()}, alone, alone},
 	{"fair, with fences", []*acl.Feature{acl.Turns, acl.Fences}, []redlock.Option{redlock.WithFairness(), redlock.WithFences()}, alone, alone},
 	{"deadlocks", []*acl.Feature{acl.Deadlocks}, []redlock.Option{redlock.WithDeadlockDetection(time.Second)}, alone, alone},
@@ -61,26 +88,12 @@ var lackKinds = []struct {
 	{"disk", []*acl.Feature{acl.Durable}, []redlock.Option{redlock.WithDurability(redlock.Durability{Disk: true})}, alone, alone},
 }
 
-func several(ctx context.Context, l *redlock.Locker, key string) (lasting, error) {
-	return l.AcquireAll(ctx, []string{key + ":1", key + ":2"})
-}
-
-func permit(n int) taker {
-	return func(ctx context.Context, l *redlock.Locker, key string) (lasting, error) {
-		s, err := l.Semaphore(key, 2)
-		if err != nil {
-			return nil, err
-		}
-		return s.AcquireN(ctx, n)
-	}
-}
-
 // live has two Lockers take a key from each other, and prolong and release it. Who waits listens, if it
 // can. The error is of the first acquire: nothing may fail behind that.
 func live(t *testing.T, ours, theirs *redlock.Locker, one, next taker, listens bool) error {
 	t.Helper()
 	key := t.Name()
-	first, err := one(t.Context(), ours, key)
+	first, err := one(t, ours, key)
 	if err != nil {
 		return err
 	}
@@ -92,7 +105,7 @@ func live(t *testing.T, ours, theirs *redlock.Locker, one, next taker, listens b
 		var second lasting
 		go func() {
 			var err error
-			second, err = take(t.Context(), theirs, key)
+			second, err = take(t, theirs, key)
 			waits <- err
 		}()
 		if name := t.Name(); !strings.HasSuffix(name, "/readers") && !strings.HasSuffix(name, "/permits") { // these may share it

@@ -13,94 +13,40 @@ import (
 	"github.com/quorumlock/quorumlock/test/patient"
 )
 
-// A held is a lock of any kind.
-type held interface {
-	Extend(ctx context.Context, ttl time.Duration) error
-	Confirm(ctx context.Context) (bool, error)
-	Release() error
-}
-
 // movingKinds are the ways to hold keys of the slot of "{moving}", and the keys without which a lock is
 // none.
 var movingKinds = []struct {
 	name    string
 	options []redlock.Option
-	take    func(t *testing.T, l *redlock.Locker) held
+	take    taker
 	keys    []string
 	waits   bool // another process stands in line
 }{
-	{"alone", nil, takeAlone, []string{"{moving}"}, false},
-	{"alone with fences", []redlock.Option{redlock.WithFences()}, takeAlone, []string{"{moving}"}, false},
-	{"fair", []redlock.Option{redlock.WithFairness()}, takeAlone, []string{"{moving}"}, false},
-	{"fair, and somebody waits", []redlock.Option{redlock.WithFairness(), redlock.WithFences()}, takeAlone, []string{"{moving}"}, true},
-	{"fair, in turn", []redlock.Option{redlock.WithFairness()}, func(t *testing.T, l *redlock.Locker) held { // whose release calls the next
-		t.Helper()
-		first := takeAlone(t, l)
-		next := make(chan held, 1)
+	{"alone", nil, alone, []string{"{moving}"}, false},
+	{"alone with fences", []redlock.Option{redlock.WithFences()}, alone, []string{"{moving}"}, false},
+	{"fair", []redlock.Option{redlock.WithFairness()}, alone, []string{"{moving}"}, false},
+	{"fair, and somebody waits", []redlock.Option{redlock.WithFairness(), redlock.WithFences()}, alone, []string{"{moving}"}, true},
+	{"fair, in turn", []redlock.Option{redlock.WithFairness()}, func(t *testing.T, l *redlock.Locker, key string) (next lasting, err error) { // whose release calls the next
+		first, err := alone(t, l, key)
+		must(t, err)
+		had := make(chan struct{})
 		go func() {
-			lock, err := l.Acquire(t.Context(), "{moving}", redlock.WithTTL(long))
-			if err != nil {
-				t.Errorf("Acquire = %v", err)
-			}
-			next <- lock
+			defer close(had)
+			next, err = alone(t, l, key)
 		}()
 		patient.Until(t, "another waits", func() bool { return l.Stats().Waiting > 0 })
 		must(t, first.Release())
-		return <-next
+		<-had
+		return next, err
 	}, []string{"{moving}"}, false},
-	{"shared", nil, takeShared, []string{"{moving}", "ql:readers={moving}"}, false},
-	{"shared with fences, and somebody waits", []redlock.Option{redlock.WithFences()}, takeShared, []string{"{moving}", "ql:readers={moving}"}, true},
-	{"a writer that became a reader", nil, func(t *testing.T, l *redlock.Locker) held {
-		t.Helper()
-		lock, err := l.Acquire(t.Context(), "{moving}", redlock.WithTTL(long))
-		must(t, err)
-		reader, err := lock.Downgrade(t.Context())
-		must(t, err)
-		return reader
-	}, []string{"{moving}", "ql:readers={moving}"}, false},
-	{"a reader that became a writer", nil, func(t *testing.T, l *redlock.Locker) held {
-		t.Helper()
-		reader, err := l.AcquireShared(t.Context(), "{moving}", redlock.WithTTL(long))
-		must(t, err)
-		lock, err := upgrade(t.Context(), reader)
-		must(t, err)
-		return lock
-	}, []string{"{moving}"}, false},
-	{"several keys", []redlock.Option{redlock.WithFences()}, func(t *testing.T, l *redlock.Locker) held {
-		t.Helper()
-		lock, err := l.AcquireAll(t.Context(), []string{"{moving}", "{moving}:2"}, redlock.WithTTL(long))
-		must(t, err)
-		return lock
-	}, []string{"{moving}", "{moving}:2"}, false},
-	{"a permit", nil, takePermits(1), []string{"ql:slot={moving}:0"}, false},
-	{"a permit with fences, and somebody waits", []redlock.Option{redlock.WithFences()}, takePermits(1), []string{"ql:slot={moving}:0"}, true},
-	{"several permits", nil, takePermits(2), []string{"ql:slot={moving}:0", "ql:slot={moving}:1"}, false},
-}
-
-func takeAlone(t *testing.T, l *redlock.Locker) held {
-	t.Helper()
-	lock, err := l.Acquire(t.Context(), "{moving}", redlock.WithTTL(long))
-	must(t, err)
-	return lock
-}
-
-func takeShared(t *testing.T, l *redlock.Locker) held {
-	t.Helper()
-	lock, err := l.AcquireShared(t.Context(), "{moving}", redlock.WithTTL(long))
-	must(t, err)
-	return lock
-}
-
-// takePermits takes so many of as many permits.
-func takePermits(n int) func(*testing.T, *redlock.Locker) held {
-	return func(t *testing.T, l *redlock.Locker) held {
-		t.Helper()
-		pool, err := l.Semaphore("{moving}", n)
-		must(t, err)
-		lock, err := pool.AcquireN(t.Context(), n, redlock.WithTTL(long))
-		must(t, err)
-		return lock
-	}
+	{"shared", nil, reads, []string{"{moving}", "ql:readers={moving}"}, false},
+	{"shared with fences, and somebody waits", []redlock.Option{redlock.WithFences()}, reads, []string{"{moving}", "ql:readers={moving}"}, true},
+	{"a writer that became a reader", nil, downgraded, []string{"{moving}", "ql:readers={moving}"}, false},
+	{"a reader that became a writer", nil, upgraded, []string{"{moving}"}, false},
+	{"several keys", []redlock.Option{redlock.WithFences()}, several, []string{"{moving}", "{moving}:2"}, false},
+	{"a permit", nil, permit(1, 1), []string{"ql:slot={moving}:0"}, false},
+	{"a permit with fences, and somebody waits", []redlock.Option{redlock.WithFences()}, permit(1, 1), []string{"ql:slot={moving}:0"}, true},
+	{"several permits", nil, permit(2, 2), []string{"ql:slot={moving}:0", "ql:slot={moving}:1"}, false},
 }
 
 // A key that is there keeps its vote while its slot moves: the lock is extended, kept from others and
@@ -121,8 +67,9 @@ func TestALockIsKeptExtendedAndReleasedWhileItsSlotMoves(t *testing.T) {
 				must(t, err)
 				t.Cleanup(func() { must(t, cluster.Close()) })
 				nodes := c.nodes(t, []*shards.Cluster{cluster})
-				ours, theirs := newLocker(t, nodes, kind.options...), newLocker(t, nodes, kind.options...)
-				lock := kind.take(t, ours)
+				ours, theirs := newLocker(t, nodes, append(kind.options, redlock.WithTTL(long))...), newLocker(t, nodes, kind.options...)
+				lock, err := kind.take(t, ours, "{moving}")
+				must(t, err)
 				if kind.waits {
 					waits(t, theirs, kind.keys, cluster)
 				}

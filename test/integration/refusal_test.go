@@ -197,33 +197,18 @@ func farAddress(t *testing.T) string {
 // A user who may use the keys but not what lies beside them is told what that is.
 func TestAUserWithoutTheKeysBesideTheKeysIsToldWhichTheyAre(t *testing.T) {
 	t.Parallel()
-	acquire := func(t *testing.T, l *redlock.Locker) error {
-		_, err := l.Acquire(t.Context(), "job:1")
-		return err
-	}
 	for n, tt := range []struct {
 		name    string
 		options []redlock.Option
-		take    func(*testing.T, *redlock.Locker) error
+		take    taker
 		says    []string
 	}{
-		{"fences", []redlock.Option{redlock.WithFences()}, acquire, []string{"~ql:fences:* +zadd +zscore +zrange +zremrangebyscore"}},
-		{"fairness", []redlock.Option{redlock.WithFairness()}, acquire, []string{"WithFairness", "~ql:line:{KEYS} ~ql:line=KEYS +zadd"}},
-		{"the restart guard", []redlock.Option{redlock.WithRestartGuard(time.Minute)}, acquire, []string{"allow ~ql:memory +hmget +hset"}},
-		{"readers", nil, func(t *testing.T, l *redlock.Locker) error {
-			_, err := l.AcquireShared(t.Context(), "job:1")
-			return err
-		}, []string{"AcquireShared", "~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:line:{KEYS} ~ql:line=KEYS"}},
-		{"several keys", nil, func(t *testing.T, l *redlock.Locker) error {
-			_, err := l.AcquireAll(t.Context(), []string{"job:1", "job:2"})
-			return err
-		}, []string{"AcquireAll", "~ql:line:{KEYS} ~ql:line=KEYS +zadd"}},
-		{"permits", nil, func(t *testing.T, l *redlock.Locker) error {
-			s, err := l.Semaphore("job:1", 3)
-			must(t, err)
-			_, err = s.Acquire(t.Context())
-			return err
-		}, []string{"Semaphore", "~ql:slot:{KEYS}* ~ql:slot=KEYS", "~ql:permits:{KEYS} ~ql:permits=KEYS"}},
+		{"fences", []redlock.Option{redlock.WithFences()}, alone, []string{"~ql:fences:* +zadd +zscore +zrange +zremrangebyscore"}},
+		{"fairness", []redlock.Option{redlock.WithFairness()}, alone, []string{"WithFairness", "~ql:line:{KEYS} ~ql:line=KEYS +zadd"}},
+		{"the restart guard", []redlock.Option{redlock.WithRestartGuard(time.Minute)}, alone, []string{"allow ~ql:memory +hmget +hset"}},
+		{"readers", nil, reads, []string{"AcquireShared", "~ql:readers:{KEYS} ~ql:readers=KEYS ~ql:line:{KEYS} ~ql:line=KEYS"}},
+		{"several keys", nil, several, []string{"AcquireAll", "~ql:line:{KEYS} ~ql:line=KEYS +zadd"}},
+		{"permits", nil, permit(1, 3), []string{"Semaphore", "~ql:slot:{KEYS}* ~ql:slot=KEYS", "~ql:permits:{KEYS} ~ql:permits=KEYS"}},
 	} {
 		onProcessesOver(t, one(n), tt.name, func(t *testing.T, c client) {
 			p := process(t, "--user", "locker", "on", ">secret", "~job:*", "&*", "+@all")
@@ -236,7 +221,7 @@ func TestAUserWithoutTheKeysBesideTheKeysIsToldWhichTheyAre(t *testing.T) {
 			must(t, lock.Release())
 			must(t, plain.Close())
 			locker := newLocker(t, c.reach(t, "redis://locker:secret@"+p.Addr()), append(options, tt.options...)...)
-			if err := tt.take(t, locker); !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, append(tt.says, "NOPERM")...) {
+			if _, err := tt.take(t, locker, "job:1"); !errors.Is(err, redlock.ErrNoQuorum) || !mentions(err, append(tt.says, "NOPERM")...) {
 				t.Errorf("the error is %v, want ErrNoQuorum that says %q", err, tt.says)
 			}
 		})

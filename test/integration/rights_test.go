@@ -57,28 +57,62 @@ func (r *ruled) has(key string) {
 	}
 }
 
-// follow has the first process hold a lock, and the second wait for the same until the servers have
-// the key that tells of it, if there is one.
-func (r *ruled) follow(take func(l *redlock.Locker) (released, error), wait func(l *redlock.Locker) (released, error), told string) {
-	held, err := take(r.first)
+// complaints are what the processes were told of nodes.
+func (r *ruled) complaints() []redlock.Event {
+	r.seen.mu.Lock()
+	defer r.seen.mu.Unlock()
+	return slices.Clone(r.seen.events)
+}
+
+// A turn is one process that holds a lock, and another that waits for the same. The servers have the key
+// told then, if it is not "".
+type turn struct {
+	hold, wait taker
+	told       string
+}
+
+func (r *ruled) take(turn turn) {
+	held, err := turn.hold(r.T, r.first, "42")
 	must(r.T, err)
+	must(r.T, held.Extend(r.Context(), time.Minute))
 	waits := make(chan error, 1)
 	go func() {
-		next, err := wait(r.second)
+		next, err := turn.wait(r.T, r.second, "42")
 		if err == nil {
 			err = next.Release()
 		}
 		waits <- err
 	}()
-	if told != "" {
-		r.has(told)
+	patient.Until(r.T, "the other one waits, and listens unless a node forbids something", func() bool {
+		s := r.second.Stats()
+		return s.Waiting > 0 && (s.Subscriptions > 0 || r.complaints() != nil) || len(waits) > 0
+	})
+	if turn.told != "" {
+		r.has(turn.told)
 	}
 	must(r.T, held.Release())
 	must(r.T, <-waits)
 }
 
-func takes(r *ruled) func(*redlock.Locker) (released, error) {
-	return func(l *redlock.Locker) (released, error) { return l.Acquire(r.Context(), "42") }
+// ring has two processes wait for each other.
+func (r *ruled) ring() {
+	a, err := r.first.Acquire(r.Context(), "a")
+	must(r.T, err)
+	b, err := r.second.Acquire(r.Context(), "b")
+	must(r.T, err)
+	ends := make(chan error, 2)
+	wait := func(l *redlock.Locker, under *redlock.Lock, key string) {
+		lock, err := l.Acquire(under.Context(), key)
+		if lock != nil {
+			err = errors.Join(err, lock.Release())
+		}
+		ends <- errors.Join(err, under.Release())
+	}
+	go wait(r.first, a, "b")
+	go wait(r.second, b, "a")
+	if one, other := <-ends, <-ends; !errors.Is(errors.Join(one, other), redlock.ErrDeadlock) || one != nil && other != nil {
+		r.Errorf("of a ring of two the waits have ended with %v and %v, want one with ErrDeadlock", one, other)
+	}
 }
 
 // The features, and what uses all that they need.
@@ -86,71 +120,15 @@ var ruledFeatures = []struct {
 	name    string
 	feature *acl.Feature
 	options []redlock.Option
-	use     func(r *ruled)
+	turns   []turn
 }{
-	{"locks", acl.Locks, nil, func(r *ruled) {
-		r.follow(takes(r), takes(r), "")
-		lock, err := r.first.Acquire(r.Context(), "42")
-		must(r.T, err)
-		must(r.T, lock.Extend(r.Context(), time.Minute))
-		must(r.T, lock.Release())
-	}},
-	{"fairness", acl.Turns, []redlock.Option{redlock.WithFairness()}, func(r *ruled) {
-		r.follow(takes(r), takes(r), "ql:line:{orders:42}")
-	}},
-	{"detection", acl.Deadlocks, []redlock.Option{redlock.WithDeadlockDetection(100 * time.Millisecond)}, func(r *ruled) {
-		a, err := r.first.Acquire(r.Context(), "a")
-		must(r.T, err)
-		b, err := r.second.Acquire(r.Context(), "b")
-		must(r.T, err)
-		ends := make(chan error, 2)
-		ring := func(l *redlock.Locker, under *redlock.Lock, key string) {
-			lock, err := l.Acquire(under.Context(), key)
-			if lock != nil {
-				err = errors.Join(err, lock.Release())
-			}
-			ends <- errors.Join(err, under.Release())
-		}
-		go ring(r.first, a, "b")
-		go ring(r.second, b, "a")
-		if one, other := <-ends, <-ends; !errors.Is(errors.Join(one, other), redlock.ErrDeadlock) || one != nil && other != nil {
-			r.Errorf("of a ring of two the waits have ended with %v and %v, want one with ErrDeadlock", one, other)
-		}
-	}},
-	{"sets", acl.Sets, nil, func(r *ruled) {
-		take := func(l *redlock.Locker) (released, error) { return l.AcquireAll(r.Context(), []string{"1", "2"}) }
-		r.follow(take, take, "ql:line:{orders:1}")
-	}},
-	{"semaphores", acl.Semaphore, nil, func(r *ruled) {
-		take := func(n int) func(l *redlock.Locker) (released, error) {
-			return func(l *redlock.Locker) (released, error) {
-				s, err := l.Semaphore("pool", 2)
-				if err != nil || n > 1 {
-					return s.AcquireN(r.Context(), n)
-				}
-				return s.Acquire(r.Context())
-			}
-		}
-		r.follow(take(1), take(2), "ql:pool:{orders:pool}")
-		r.follow(take(2), take(1), "")
-	}},
-	{"shared", acl.Shared, nil, func(r *ruled) {
-		reads := func(l *redlock.Locker) (released, error) { return l.AcquireShared(r.Context(), "42") }
-		r.follow(reads, takes(r), "ql:line:{orders:42}")
-		r.follow(takes(r), reads, "")
-		reader, err := r.first.AcquireShared(r.Context(), "42")
-		must(r.T, err)
-		must(r.T, reader.Extend(r.Context(), time.Minute))
-		writer, err := upgrade(r.Context(), reader)
-		must(r.T, err)
-		reader, err = writer.Downgrade(r.Context())
-		must(r.T, err)
-		must(r.T, reader.Release())
-	}},
-	{"the guard", acl.RestartGuard, []redlock.Option{redlock.WithRestartGuard(time.Minute)}, func(r *ruled) {
-		must(r.T, ripe.Servers(r.Context(), r.addrs, memory.Settings{Longest: time.Minute}, "orders:", "locks", "secret"))
-		r.follow(takes(r), takes(r), "")
-	}},
+	{"locks", acl.Locks, nil, []turn{{alone, alone, ""}}},
+	{"fairness", acl.Turns, []redlock.Option{redlock.WithFairness()}, []turn{{alone, alone, "ql:line:{orders:42}"}}},
+	{"detection", acl.Deadlocks, []redlock.Option{redlock.WithDeadlockDetection(100 * time.Millisecond)}, nil}, // see ring
+	{"sets", acl.Sets, nil, []turn{{several, several, "ql:line:{orders:42}"}}},
+	{"semaphores", acl.Semaphore, nil, []turn{{permit(1, 2), permit(2, 2), "ql:pool:{orders:42}"}, {permit(2, 2), permit(1, 2), ""}}},
+	{"shared", acl.Shared, nil, []turn{{reads, alone, "ql:line:{orders:42}"}, {alone, reads, ""}, {upgraded, downgraded, ""}}},
+	{"the guard", acl.RestartGuard, []redlock.Option{redlock.WithRestartGuard(time.Minute)}, []turn{{alone, alone, ""}}},
 }
 
 // A user with the rights of the table, and no others, can do what they are for, with fences and
@@ -170,11 +148,17 @@ func TestTheTableOfRightsIsEnough(t *testing.T) {
 			onProcessesOver(t, over, name, func(t *testing.T, c client) {
 				rules := acl.Rules("orders:", features...)
 				r := newRuled(t, c, rules, options...)
-				tt.use(r)
-				r.seen.mu.Lock()
-				defer r.seen.mu.Unlock()
-				if tt.feature != acl.RestartGuard && r.seen.events != nil {
-					t.Errorf("with %q nodes say: %v", rules, r.seen.events)
+				switch tt.feature {
+				case acl.RestartGuard:
+					must(t, ripe.Servers(t.Context(), r.addrs, memory.Settings{Longest: time.Minute}, "orders:", "locks", "secret"))
+				case acl.Deadlocks:
+					r.ring()
+				}
+				for _, turn := range tt.turns {
+					r.take(turn)
+				}
+				if said := r.complaints(); tt.feature != acl.RestartGuard && said != nil {
+					t.Errorf("with %q nodes say: %v", rules, said)
 				}
 			})
 		}
