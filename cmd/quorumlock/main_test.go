@@ -86,7 +86,7 @@ func wants(t *testing.T, what string, got result, code int, says ...string) {
 func file(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil { //nolint:gosec // the test's own
 		t.Fatal(err)
 	}
 	return path

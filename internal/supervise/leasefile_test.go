@@ -130,7 +130,7 @@ func TestADiskThatFillsUpIsToldAndEndsNothing(t *testing.T) {
 	if left, err := Left(file.Name()); err != nil || left <= 0 || left > long {
 		t.Errorf("Left = %v, %v, want what was left before the renewal", left, err)
 	}
-	touch(t, folder, "go")
+	letGo(t, folder)
 	if got := await(t, over); got.err != nil || got.Code != 4 || got.Lost {
 		t.Errorf("Run = %+v, %v, want code 4", got.Result, got.err)
 	}

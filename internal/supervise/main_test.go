@@ -150,10 +150,10 @@ func written(folder, name string) (line string, ok bool) {
 	return strings.CutSuffix(string(text), "\n")
 }
 
-// touch makes a file that the program waits for.
-func touch(t *testing.T, folder, name string) {
+// letGo makes the file that the program waits for.
+func letGo(t *testing.T, folder string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

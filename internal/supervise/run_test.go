@@ -82,7 +82,7 @@ func TestAProgramIsOnlyReportedToOnDemand(t *testing.T) {
 	events := new(record)
 	over := begin(t, l, p, Options{TTL: 500 * time.Millisecond, Grace: 100 * time.Millisecond, Report: true, Events: events.add})
 	events.await(t, over, Lost, 1)
-	touch(t, folder, "go")
+	letGo(t, folder)
 	if got := await(t, over); got.err != nil || !got.Lost || got.Code != 4 {
 		t.Errorf("Run = %+v, %v, want code 4 and it lost", got.Result, got.err)
 	}
@@ -177,7 +177,7 @@ func TestWhatIsInheritedIsReapedAndNothingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		orphan := awaitPid(t, folder, "pid")
-		touch(t, folder, "go")
+		letGo(t, folder)
 		if got, err := Run(t.Context(), holdFor(long), p, Options{TTL: long, Alone: true}); err != nil || got.Code != 7 {
 			t.Errorf("round %d: Run = %+v, %v, want code 7", i, got, err)
 		}

@@ -207,7 +207,7 @@ func TestWhoKillsComesBeforeOthersAndWhoReapsDoesNot(t *testing.T) {
 		}
 		return killer == kills && (ordinary == 1 || !may)
 	})
-	touch(t, folder, "go")
+	letGo(t, folder)
 	await(t, over)
 }
 
@@ -222,7 +222,7 @@ func TestTheProgramIsNotOverBeforeItsDescendantsAre(t *testing.T) {
 	if s := state(leader); s != "Z" {
 		t.Errorf("the program is %q while a descendant runs, want Z: a signal to its number could meet another process", s)
 	}
-	touch(t, folder, "go")
+	letGo(t, folder)
 	got := await(t, over)
 	if _, err := os.Stat(filepath.Join(folder, "done")); err != nil || got.Code != 5 || got.err != nil || got.Lost {
 		t.Errorf("Run = %+v, %v, and the descendant's work: %v, want code 5 after the work is done", got.Result, got.err, err)
@@ -241,7 +241,7 @@ func TestAProgramUnderARenewedLeaseIsLeftAlone(t *testing.T) {
 			l.extend(scale * 3 * time.Second)
 			events.await(t, over, Extended, i+1)
 		}
-		touch(t, folder, "go")
+		letGo(t, folder)
 		if got := await(t, over); got.err != nil || got.Code != 4 || got.Lost || events.has(Stopping) != 0 {
 			return fmt.Errorf("Run = %+v with events %v, want code 4 and no stop", got, events.events)
 		}

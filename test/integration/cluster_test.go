@@ -83,7 +83,7 @@ func onClusters(t *testing.T, replica bool, test func(t *testing.T, clusters []*
 // What works where every node is a Redis Cluster, and what is refused, as docs/safety.md says.
 func TestEachNodeIsARedisCluster(t *testing.T) {
 	t.Parallel()
-	onClusters(t, false, func(t *testing.T, clusters []*shards.Cluster, open func(...redlock.Option) *redlock.Locker) {
+	onClusters(t, false, func(t *testing.T, _ []*shards.Cluster, open func(...redlock.Option) *redlock.Locker) {
 		ours, theirs := open(redlock.WithFences()), open(redlock.WithFences())
 		var last int64
 		for i := range 20 { // on all shards

@@ -13,10 +13,10 @@ import (
 )
 
 // wait begins an acquire that waits, and returns what gives its lock.
-func (l *lab) wait(key string, options ...redlock.AcquireOption) func() *redlock.Lock {
+func (l *lab) wait(key string) func() *redlock.Lock {
 	had := make(chan *redlock.Lock, 1)
 	go func() {
-		lock, err := l.locker.Acquire(l.t.Context(), key, options...)
+		lock, err := l.locker.Acquire(l.t.Context(), key)
 		if err != nil {
 			l.t.Errorf("Acquire = %v", err)
 		}
