@@ -163,6 +163,25 @@ func TestASecondRoundNeedsAQuorumOfItsOwn(t *testing.T) {
 	})
 }
 
+// Its token had a quorum, so others may have been told of a holder: if it gave up as well, nobody would have the key.
+func TestATryWhoseRaiseFailsNamesNoHolderAndGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFences())
+		mustRelease(t, mustAcquire(t, locker, "k"))
+		setFence(fakes[:2], time.Now().Add(time.Hour).UnixMicro())
+		rivals(fakes, "", "", small)
+		fakes[1].Change(func(f *fakeNode) {
+			f.Answer = func(args []any) *driver.Reply {
+				if args[0] == "ZADD" && f.Counted("ZADD") == 3 {
+					return &driver.Reply{Kind: driver.Failure, Str: "ERR not now"}
+				}
+				return nil
+			}
+		})
+		noError(t, passing(locker.TryAcquire(t.Context(), "k")), "of three nodes one fails a raise, and a token is left at another: TryAcquire")
+	})
+}
+
 // A number that is old when it is accepted may be below one that a node has forgotten since. So it
 // must not wait behind others of its key for as long as a quarantine may last.
 func TestALockWhoseFenceIsOlderThanItsTTLIsRefused(t *testing.T) {

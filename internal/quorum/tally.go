@@ -140,6 +140,8 @@ func (op *Operation) reason() error {
 		if _, held := v.Holder(op.Need); !held {
 			return fault.ErrContended
 		}
+	case op.Op.Verb == protocol.Raising, op.Op.Verb == protocol.Retaking:
+		return fault.ErrContended // the token had a quorum, and nobody is named who has the key now
 	}
 	return fault.ErrTaken
 }
