@@ -73,7 +73,7 @@ With --wait it watches the nodes until all of them vote, says what they wait for
 			if err := t.writeReport(&report); err != nil {
 				return err
 			}
-			if code := slices.Index(verdicts, report.Verdict); code > 0 {
+			if code := slices.Index(verdicts, report.Verdict); code != 0 {
 				return &verdict{code}
 			}
 			return nil

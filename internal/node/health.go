@@ -167,7 +167,9 @@ func (n *Node) OnNews(news protocol.News) {
 		n.note(fault.NodeMuted, subscription.ErrForbidden)
 	}
 	n.mu.Unlock()
-	n.Emit()
+	if news.Muted {
+		n.Emit()
+	}
 }
 
 // onUnsubscribed tells the user that waiters poll this node, unless the node is down.

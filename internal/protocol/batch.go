@@ -17,8 +17,10 @@ type News struct {
 	NoDeletion bool  // the node no longer knows its command for deletions
 }
 
-// count notes how many listen.
-func (n *News) count(listeners int64) { n.Counted, n.Listeners = true, listeners }
+// count notes how many listen, and whether an announcement was refused.
+func (n *News) count(listeners int64, muted bool) {
+	n.Counted, n.Listeners, n.Muted = true, listeners, n.Muted || muted
+}
 
 // A Batch is a sending to a node: first the parts with commands of their own, then extensions, loud releases
 // and quiet ones, which go in groups.

@@ -109,13 +109,9 @@ const shareReplies = 6
 func (b *Batch) decodeUnshare(g []*Part, sum driver.Reply) {
 	bits := sum.Int
 	if g[0].Loud && !b.Muted && sum.Kind == driver.Integer {
-		muted := bits < 0
-		if muted {
-			bits = -1 - bits
-			b.News.Muted = true
-		}
-		b.News.count(bits >> 32)
-		bits &= 1<<32 - 1
+		told, listeners, muted := announced(bits)
+		b.News.count(listeners, muted)
+		bits = told
 	}
 	if g[0].Old != nil && sum.Kind == driver.Integer {
 		bits &= 1 // of the part's token

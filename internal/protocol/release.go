@@ -119,17 +119,21 @@ func (b *Batch) decodeReleases(g []*Part, replies []driver.Reply) bool {
 	if replies == nil {
 		return true
 	}
-	sum, n := replies[0], replies[0].Int
-	muted := n < 0
-	if muted {
-		n = -1 - n
-	}
-	deleted, listeners := n&(1<<32-1), n>>32
+	sum := replies[0]
+	deleted, listeners, muted := announced(sum.Int)
 	if sum.Kind == driver.Integer && g[0].Loud {
-		b.News.count(listeners)
-		b.News.Muted = b.News.Muted || muted
+		b.News.count(listeners, muted)
 	}
 	return shareBits(g, sum.Kind == driver.Integer, deleted, notThere, wasDeleted)
+}
+
+// announced reads the sum of a script that announces releases: the bits of the tokens, how many listen, and
+// whether the node's user may not publish.
+func announced(sum int64) (bits, listeners int64, muted bool) {
+	if muted = sum < 0; muted {
+		sum = -1 - sum
+	}
+	return sum & (1<<32 - 1), sum >> 32, muted
 }
 
 // shareBits gives each part of a group its bit as a reply. False: there are none.
@@ -184,7 +188,7 @@ func (b *Batch) decodeAnnouncements(next func(int) []driver.Reply) (unpublished 
 	if b.Deletes == ByScript || b.loud == 0 {
 		return nil
 	}
-	b.News.count(listeners)
+	b.News.count(listeners, false)
 	if b.publishes() || listeners == 0 {
 		return nil
 	}
