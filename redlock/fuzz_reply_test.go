@@ -124,12 +124,12 @@ func (r *register) has(lock *Lock, before int64) {
 		switch {
 		case !other.Valid():
 			delete(r.held, other)
-		case other.Key() == lock.Key() && lock.Valid():
+		case other.Key() == lock.Key() && lock.Valid() && !(other.Shared() && lock.Shared()):
 			r.t.Errorf("%q is held twice: %v and %v", lock.Key(), other.Votes(), lock.Votes())
 		}
 	}
 	r.held[lock] = true
-	if fence := lock.Fence(); fence != 0 {
+	if fence := lock.Fence(); fence != 0 && !lock.Shared() {
 		if fence <= before {
 			r.t.Errorf("%q was had with the fence %d, and before with %d", lock.Key(), fence, before)
 		}

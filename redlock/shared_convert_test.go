@@ -339,6 +339,34 @@ func TestAReaderWhoseDowngradeWasGivenUpIsExtendedAndReleased(t *testing.T) {
 	})
 }
 
+func TestADowngradeThatWasGivenUpLeavesTheKeyToAReaderWhoHadWaitedInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
+		other := another(t, fakes)
+		far(fakes, 10*time.Millisecond)
+		fakes[2].Change(refuse) // or its ticket would be taken away there
+		first := mustTry(t, other, "k")
+		got := waitFor(t.Context(), locker)
+		time.Sleep(time.Second)
+		mustRelease(t, first)
+		writer := mustGet(t, got).lock
+		go func() { _ = writer.Extend(t.Context(), time.Minute) }() // it is what the downgrade waits behind
+		time.Sleep(time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		reader, err := writer.Downgrade(ctx)
+		must(t, err, "Downgrade that was given up")
+		time.Sleep(5 * time.Second) // longer than a ticket without its waiter stays
+		returns(t, ErrTaken, "TryAcquire beside the reader")(other.TryAcquire(t.Context(), "k"))
+		if at := inLineOf(fakes, "ql:line:{k}"); at != "" {
+			t.Errorf("in line are %q, want nobody", at)
+		}
+		mustRelease(t, mustShare(t, other, "k"))
+		mustRelease(t, reader)
+		wantFree(t, fakes, "k")
+	})
+}
+
 func TestADowngradeOfALockThatOthersHaveIsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := newLedger(t)
@@ -535,16 +563,15 @@ func (r *conversions) work(l *Locker, rng *rand.Rand) {
 		if abandons {
 			key = fmt.Sprint("abandoned", rng.Uint64())
 		}
-		var held *Lock
-		var err error
-		if before := r.who.asks(key); rng.IntN(3) > 0 {
-			held, err = l.AcquireShared(r.t.Context(), key)
-		} else if held, err = l.Acquire(r.t.Context(), key); err == nil {
-			r.who.has(held, before)
+		before, acquire := r.who.asks(key), l.Acquire
+		if rng.IntN(3) > 0 {
+			acquire = l.AcquireShared
 		}
+		held, err := acquire(r.t.Context(), key)
 		if err != nil {
 			continue
 		}
+		r.who.has(held, before)
 		for range rng.IntN(4) {
 			held = r.convert(held, rng)
 		}
@@ -574,7 +601,9 @@ func (r *conversions) convert(held *Lock, rng *rand.Rand) *Lock {
 			return upgraded
 		}
 	default:
+		before := r.who.asks(held.Key())
 		if downgraded, err := held.Downgrade(ctx); downgraded != nil {
+			r.who.has(downgraded, before)
 			return downgraded
 		} else if ctx.Err() == nil {
 			r.t.Errorf("Downgrade = %v", err)

@@ -44,7 +44,7 @@ func (h *Hold) Clear() *Operation {
 }
 
 // putsBack reports whether a node that gives back its vote gets the ticket of the wait back in the same step, and
-// notes where.
+// notes where. The wait of a hold that has begun is over.
 func (h *Hold) putsBack() bool {
 	t := h.Ticket
 	if t == nil || !h.Line.Stays || h.Line.Class != protocol.WantsOne || h.Line.Pool != nil || t.leave.Load() != nil || !h.Board.KeepLines() {
@@ -52,6 +52,9 @@ func (h *Hold) putsBack() bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.life.Until() != 0 {
+		return false
+	}
 	for i := range h.nodes {
 		if h.nodes[i].Has() {
 			t.sent(i)
