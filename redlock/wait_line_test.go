@@ -849,6 +849,23 @@ func TestWhoGivesBackAVoteStandsInLineThere(t *testing.T) {
 	}
 }
 
+func TestTheTicketThatALateVotePutsBackGoesWithItsWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker, fakes := newLocker(t, 3, WithFairness())
+		far(fakes, time.Millisecond)
+		warm(t, locker)
+		fakes[2].Change(func(f *fakeNode) { f.Delay = 5 * time.Millisecond }) // it grants the key behind the refusal
+		rivals(fakes, "foreign", "foreign")
+		ctx, cancel := context.WithCancel(t.Context())
+		got := waitFor(ctx, locker)
+		time.Sleep(time.Second)
+		cancel()
+		<-got
+		time.Sleep(100 * time.Millisecond) // a ticket stays longer
+		wantNobodyInLine(t, fakes)
+	})
+}
+
 func TestAKeyThatSomebodyWaitsForIsNotFree(t *testing.T) {
 	for _, kind := range []fakenode.Kind{fakenode.Redis7, fakenode.Valkey9} {
 		for range some(20) {

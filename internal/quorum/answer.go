@@ -92,12 +92,12 @@ func (op *Operation) Answered(r *node.Request, err, doubt error, now clockdrift.
 	if op.Beside != nil { // first, or for a moment no token of the lock would be known to be there
 		op.beside(v, set, fate, now)
 	}
+	h.mu.Lock()
 	if h.Ticket != nil && op.Op.Tries && op.Op.Does == lease.Sets && op.Line.Stays {
-		if stands, ok := r.Stands(); ok {
+		if stands, ok := r.Stands(); ok && (stands || !h.putBack) {
 			h.Ticket.answered(r.Node.Index, stands)
 		}
 	}
-	h.mu.Lock()
 	if set && op.Op.Votes && r.Node.Gates().Strict() && now > v.Sent.Add(op.Patience()) {
 		// The look behind the answer tells of this moment, and with fences the accepted number is old. The
 		// time of all sendings counts.

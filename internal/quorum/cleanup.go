@@ -52,15 +52,13 @@ func (h *Hold) putsBack() bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.life.Until() != 0 {
-		return false
-	}
+	h.putBack = h.life.Until() == 0
 	for i := range h.nodes {
-		if h.nodes[i].Has() {
+		if h.putBack && h.nodes[i].Has() {
 			t.sent(i)
 		}
 	}
-	return true
+	return h.putBack
 }
 
 // abandon lets the nodes be cleaned of a lost lock's token, soon. h.mu is held.

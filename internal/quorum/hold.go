@@ -33,6 +33,7 @@ type Hold struct {
 	given   bool       // the user has given the hold up
 	loud    bool       // the hold had the key, or others may believe so: its releases are announced
 	awaited bool       // Close waits for its clean-ups: see [Hold.weigh]
+	putBack bool       // its clean-ups put the wait's ticket back where a try had taken the ticket out of the line
 	nodes   []nodeState
 	asked   *Operation // the last of its operations with open requests that may set the key
 	Contest *Contest   // nil: the votes of the acquire were not split
