@@ -473,6 +473,8 @@ type conversions struct {
 	fakes []*fakeNode
 	who   *register
 	ends  time.Time
+
+	beside sync.WaitGroup // extensions
 }
 
 func TestConversionsLeaveNoKeyThatNobodyHolds(t *testing.T) {
@@ -499,7 +501,7 @@ func convertsAtRandom(t *testing.T, seed uint64, size int, fences bool) {
 		options = append(options, WithFences())
 	}
 	fakes, _ := fakeNodes(size)
-	r := conversions{t, fakes, newRegister(t), time.Now().Add(conversionLasts)}
+	r := conversions{t: t, fakes: fakes, who: newRegister(t), ends: time.Now().Add(conversionLasts)}
 	random := func(which uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, which)) } //nolint:gosec // it has to be repeatable
 	chaos := random(0)
 	changeAll(fakes, func(f *fakeNode) {
@@ -508,6 +510,9 @@ func convertsAtRandom(t *testing.T, seed uint64, size int, fences bool) {
 	var all sync.WaitGroup
 	var lockers []*Locker
 	for i := range 3 {
+		if i == 2 {
+			options = append(options, WithFairness())
+		}
 		locker := another(t, fakes, options...)
 		lockers = append(lockers, locker)
 		for j := range 2 {
@@ -516,6 +521,7 @@ func convertsAtRandom(t *testing.T, seed uint64, size int, fences bool) {
 	}
 	all.Go(func() { r.faults(chaos) })
 	all.Wait()
+	r.beside.Wait()
 	noError(t, lockers[0].Close())
 	time.Sleep(conversionSettles)
 	if left := leftAt(fakes, "k"); left != nil {
@@ -529,7 +535,7 @@ func (r *conversions) faults(rng *rand.Rand) {
 	for time.Now().Before(r.ends) {
 		time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
 		f := r.fakes[rng.IntN(len(r.fakes))]
-		switch rng.IntN(4) {
+		switch rng.IntN(6) {
 		case 0:
 			f.Stop() // and what it was sent it runs in another order
 			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
@@ -543,6 +549,14 @@ func (r *conversions) faults(rng *rand.Rand) {
 			f.Change(func(f *fakeNode) { f.Delay = 20 * time.Millisecond })
 			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
 			f.Change(func(f *fakeNode) { f.Delay = time.Millisecond })
+		case 4:
+			f.Change(func(f *fakeNode) { f.Answer = failing("EVALSHA", "OOM command not allowed") })
+			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+			f.Change(func(f *fakeNode) { f.Answer = nil })
+		case 5:
+			f.Change(refuse)
+			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+			f.Change(func(f *fakeNode) { f.Refused = nil })
 		}
 	}
 }
@@ -558,40 +572,73 @@ func (r *conversions) brief(rng *rand.Rand) (context.Context, context.CancelFunc
 // work acquires, converts and gives up locks until the round ends.
 func (r *conversions) work(l *Locker, rng *rand.Rand) {
 	for time.Now().Before(r.ends) {
-		key := fmt.Sprint("k", rng.IntN(2))
 		abandons := rng.IntN(50) == 0
-		if abandons {
-			key = fmt.Sprint("abandoned", rng.Uint64())
-		}
-		before, acquire := r.who.asks(key), l.Acquire
-		if rng.IntN(3) > 0 {
-			acquire = l.AcquireShared
-		}
-		held, err := acquire(r.t.Context(), key)
-		if err != nil {
+		held, lasts := r.acquire(l, abandons, rng)
+		if held == nil {
 			continue
 		}
-		r.who.has(held, before)
 		for range rng.IntN(4) {
-			held = r.convert(held, rng)
+			held = r.convert(held, lasts, rng)
+			time.Sleep(time.Duration(rng.IntN(4)) * time.Millisecond)
 		}
 		if abandons {
 			r.abandon(held)
 			continue
 		}
-		if err := held.Release(); errors.Is(err, ErrLost) {
+		if err := held.Release(); errors.Is(err, ErrLost) && lasts {
 			r.t.Errorf("Release of %v = %v", held, err)
 		}
 	}
 }
 
-// convert does one thing with a hold, and returns what it is then.
-func (r *conversions) convert(held *Lock, rng *rand.Rand) *Lock {
+// acquire takes a lock of any kind; nil: in vain. A token of the user's own stays where a try has failed, and so has a
+// short lease, which may not last.
+func (r *conversions) acquire(l *Locker, abandons bool, rng *rand.Rand) (held *Lock, lasts bool) {
+	key := fmt.Sprint("k", rng.IntN(2))
+	if abandons {
+		key = fmt.Sprint("abandoned", rng.Uint64())
+	}
 	ctx, cancel := r.brief(rng)
 	defer cancel()
+	acquire, options, lasts := l.Acquire, []AcquireOption(nil), true
+	switch kind := rng.IntN(16); {
+	case kind < 8:
+		acquire = l.AcquireShared
+	case abandons:
+	case kind < 10:
+		acquire = func(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
+			return l.AcquireAll(ctx, []string{"k0", "k1"}, options...)
+		}
+	case kind < 11:
+		options, lasts = append(options, WithToken(fmt.Sprint("own", rng.Uint64())), WithTTL(300*time.Millisecond)), false
+	case kind < 12:
+		options, lasts = append(options, WithTTL(200*time.Millisecond), WithMaxHold(300*time.Millisecond)), false
+	case kind < 14:
+		acquire = l.TryAcquire
+	}
+	before := r.who.asks(key)
+	held, err := acquire(ctx, key, options...)
+	if err != nil {
+		if errors.Is(err, ErrOption) {
+			r.t.Error(err)
+		}
+		return nil, false
+	}
+	r.who.has(held, before)
+	return held, lasts
+}
+
+// convert does one thing with a hold, and returns what it is then.
+func (r *conversions) convert(held *Lock, lasts bool, rng *rand.Rand) *Lock {
+	ctx, cancel := r.brief(rng)
+	defer cancel()
+	if rng.IntN(3) == 0 {
+		r.beside.Go(func() { _ = held.Extend(r.t.Context(), time.Minute) })
+		time.Sleep(time.Duration(rng.IntN(500)) * time.Microsecond)
+	}
 	switch {
 	case rng.IntN(3) == 0:
-		if err := held.Extend(ctx, time.Minute); errors.Is(err, ErrLost) {
+		if err := held.Extend(ctx, time.Minute); errors.Is(err, ErrLost) && lasts {
 			r.t.Errorf("Extend of %v = %v", held, err)
 		}
 	case held.Shared():
@@ -605,7 +652,7 @@ func (r *conversions) convert(held *Lock, rng *rand.Rand) *Lock {
 		if downgraded, err := held.Downgrade(ctx); downgraded != nil {
 			r.who.has(downgraded, before)
 			return downgraded
-		} else if ctx.Err() == nil {
+		} else if ctx.Err() == nil && lasts && len(held.Keys()) == 1 {
 			r.t.Errorf("Downgrade = %v", err)
 		}
 	}
