@@ -57,9 +57,9 @@ func (ls *Lines) follow(l *line, part Block, way []Block, been map[Holder]bool) 
 	way = append(way, part)
 	for _, w := range workers {
 		switch {
-		case w.state == promised, w.ring != nil, w.verdict != nil, w.line.holder == nil, w.Context.Err() != nil:
+		case w.state == promised, w.verdict != nil, w.line.holder == nil, w.Context.Err() != nil:
 		case w.line == l:
-			w.ring = slices.Clone(way)
+			w.verdict = ls.Host.Deadlock(way)
 			w.nudge()
 		default:
 			ls.follow(l, Block{w.Key, w.line.holder}, way, been)
@@ -70,12 +70,8 @@ func (ls *Lines) follow(l *line, part Block, way []Block, been map[Holder]bool) 
 // verdictOn is the error for which w is to give up, or nil.
 func (ls *Lines) verdictOn(w *Waiter) error {
 	ls.mu.Lock()
-	ring, verdict := w.ring, w.verdict
-	ls.mu.Unlock()
-	if ring != nil {
-		return ls.Host.Deadlock(ring)
-	}
-	return verdict
+	defer ls.mu.Unlock()
+	return w.verdict
 }
 
 // Condemn makes w give up, unless it gets its lock before.

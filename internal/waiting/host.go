@@ -65,7 +65,7 @@ type Host interface {
 	Outlook(err error) acquire.Outlook
 	// GaveUp words the end of a wait: the last try's error, and the cause of the end; nil: an option.
 	GaveUp(last error, tries int, waited time.Duration, end error) error
-	// Deadlock words a ring of waits: each part waits for the next, and the last for the first.
+	// Deadlock words a ring of waits: each part waits for the next, and the last for the first. Lines.mu is held.
 	Deadlock(ring []Block) error
 
 	// NewTicket makes a ticket for a ranked waiter. No node has the ticket yet.

@@ -1,6 +1,8 @@
 package waiting
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +25,13 @@ type lineHost struct {
 }
 
 func (h lineHost) HolderOf(token string) Holder { return h.locks[token] }
+
+// A ringError is a ring of waits.
+type ringError []Block
+
+func (ringError) Error() string { return "a ring" }
+
+func (h lineHost) Deadlock(ring []Block) error { return ringError(slices.Clone(ring)) }
 
 // joins puts a waiter for key into its line, that works for the locks.
 func joins(t *testing.T, lines *Lines, key string, reads bool, works ...Holder) *Waiter {
@@ -58,8 +67,8 @@ func TestAWaitLooksAtWhatIsBehindItsHolderAlone(t *testing.T) {
 	closes := joins(t, lines, "theirs", false, holder)
 	locks["theirs"] = owns[waiters-1]
 	lines.failed(closes, "theirs", nil)
-	if len(closes.ring) != 2 || closes.ring[0] != (Block{"theirs", owns[waiters-1]}) || closes.ring[1] != (Block{"k", holder}) {
-		t.Errorf("the ring of two is %v", closes.ring)
+	if want := (ringError{{"theirs", owns[waiters-1]}, {"k", holder}}); !reflect.DeepEqual(closes.verdict, want) {
+		t.Errorf("the ring of two is %v", closes.verdict)
 	}
 }
 

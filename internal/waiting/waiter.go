@@ -45,8 +45,7 @@ type Waiter struct {
 	element  *list.Element
 	watches  *watches  // of its keys
 	standing *standing // at the nodes: the line's, or the set's own
-	ring     []Block   // the deadlock for which the waiter is to give up
-	verdict  error     // the same, where other Lockers are part of the ring
+	verdict  error     // the deadlock for which the waiter is to give up
 	covered  int       // by this number of the sets right before, over all lines
 	state    state
 	missed   bool    // a key may have become free after the last try
