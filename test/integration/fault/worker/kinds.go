@@ -242,10 +242,16 @@ func (w *worker) convert(ctx context.Context, g grant) (next grant, held bool) {
 		if g.shared {
 			turn = l.TryUpgrade
 		}
+		limit := time.Hour
+		if w.random.IntN(3) == 0 { // some of the nodes are not asked any more
+			limit = w.upTo(8 * time.Millisecond)
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		var other *redlock.Lock
-		if other, err = guarded(func() (*redlock.Lock, error) { return turn(context.WithoutCancel(ctx)) }); other != nil {
+		if other, err = guarded(func() (*redlock.Lock, error) { return turn(ctx) }); other != nil {
 			next.lock, err = other, nil
 		}
+		cancel()
 	}
 	if err != nil {
 		next = g // as it was, if it still is
