@@ -137,19 +137,6 @@ func TestInterruptedMeasurementIsNotTakenForSleep(t *testing.T) {
 	})
 }
 
-// A lease that an idle process takes starts from a reading that is up to date.
-func TestNowLooksAfterAnIdleTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var m machine
-		clock := clockdrift.NewWith(m.report)
-		m.sleeps(8 * time.Hour)
-		time.Sleep(time.Minute)
-		if now, fresh := clock.Now(), clock.Fresh(); now != fresh {
-			t.Errorf("after a minute without a reading Now is %v and Fresh %v", now, fresh)
-		}
-	})
-}
-
 func TestClockNeverGoesBack(t *testing.T) {
 	var m machine
 	clock := clockdrift.NewWith(m.report)
@@ -192,39 +179,5 @@ func TestClockFindsNoSleepWhereThereIsNone(t *testing.T) {
 	}
 	if got, least := clock.Fresh().Sub(0), time.Since(origin)-time.Minute; got < least {
 		t.Errorf("the clock shows %v when at least %v have passed", got, least)
-	}
-}
-
-func BenchmarkNow(b *testing.B) {
-	clock := clockdrift.New()
-	b.ReportAllocs()
-	for b.Loop() {
-		clock.Now()
-	}
-}
-
-func BenchmarkNowParallel(b *testing.B) {
-	clock := clockdrift.New()
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			clock.Now()
-		}
-	})
-}
-
-func BenchmarkFresh(b *testing.B) {
-	clock := clockdrift.New()
-	b.ReportAllocs()
-	for b.Loop() {
-		clock.Fresh()
-	}
-}
-
-// BenchmarkSince is what Go's own clock costs, for comparison.
-func BenchmarkSince(b *testing.B) {
-	origin := time.Now()
-	for b.Loop() {
-		_ = time.Since(origin)
 	}
 }

@@ -1,7 +1,6 @@
 package nodeclock_test
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -17,46 +16,11 @@ const (
 	second      = clockdrift.Instant(time.Second)
 )
 
-// A node's clock that is five hours ahead of when our clock was made, and then is
-// stepped by a minute.
 // The ends of a clock's range.
 const (
 	first = clockdrift.Instant(math.MinInt64)
 	last  = clockdrift.Instant(math.MaxInt64)
 )
-
-func ExampleEstimator() {
-	estimator, err := nodeclock.New(nodeclock.DefaultRate)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ahead := 5 * time.Hour
-	for i := range clockdrift.Instant(60) {
-		sent := i * second
-		estimator.Add(nodeclock.Sample{
-			Sent:     sent,
-			Received: sent + 2*millisecond,
-			Node:     time.Unix(0, int64(sent+millisecond)).Add(ahead),
-		})
-	}
-	now := 60 * second
-	offset, _ := estimator.Offset(now)
-	low, high, _ := estimator.Drift()
-	fmt.Printf("ahead by %v ± %v\n", offset.Mid().Round(10*time.Microsecond), (offset.Width() / 2).Round(time.Millisecond))
-	fmt.Printf("drift between %.0f and %.0f ppm\n", low, high)
-
-	step, stepped := estimator.Add(nodeclock.Sample{
-		Sent:     now,
-		Received: now + 2*millisecond,
-		Node:     time.Unix(0, int64(now+millisecond)).Add(ahead + time.Minute),
-	})
-	fmt.Printf("stepped: %t, by %v\n", stepped, step.Mid().Round(time.Millisecond))
-	// Output:
-	// ahead by 5h0m0s ± 2ms
-	// drift between -34 and 34 ppm
-	// stepped: true, by 1m0s
-}
 
 func newEstimator(t *testing.T) *nodeclock.Estimator {
 	t.Helper()
@@ -286,18 +250,5 @@ func TestEstimatorWithClocksThatAreOutOfRange(t *testing.T) {
 		if low, high, ok := estimator.Drift(); ok && !(low <= high) {
 			t.Errorf("a clock that shows %v drifts by %v to %v ppm", node, low, high)
 		}
-	}
-}
-
-func BenchmarkEstimatorAdd(b *testing.B) {
-	estimator, err := nodeclock.New(nodeclock.DefaultRate)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	sent := clockdrift.Instant(0)
-	for b.Loop() {
-		sent += second
-		estimator.Add(sample(sent, sent+millisecond, time.Hour+time.Duration(sent)))
 	}
 }

@@ -23,12 +23,6 @@ func ExampleMedian() {
 	// Output: 3ms 8ms 5.5ms
 }
 
-func ExampleBounds_Mid() {
-	offset := nodeclock.Bounds{Low: 3 * time.Millisecond, High: 5 * time.Millisecond}
-	fmt.Println(offset.Mid(), "±", offset.Width()/2)
-	// Output: 4ms ± 1ms
-}
-
 // at is a clock whose offset is known exactly.
 func at(offsets ...time.Duration) []nodeclock.Bounds {
 	var bounds []nodeclock.Bounds
