@@ -85,11 +85,6 @@ func openDefault(tb testing.TB, addr string) driver.Driver {
 	return open(tb, redis.NewClient(&redis.Options{Addr: addr}))
 }
 
-// BenchmarkDo sends what an acquire sends, to a server on the loopback.
-func BenchmarkDo(b *testing.B) {
-	servertest.Bench(b, openDefault(b, redisserver.Start(b).Addr))
-}
-
 // open returns the client's driver. Both are closed at the end.
 func open(t testing.TB, client redis.UniversalClient, opts ...goredis.Option) servertest.Driver {
 	t.Helper()

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/redigo"
-	"github.com/quorumlock/quorumlock/test/scripted"
 )
 
 // Five pools, as the application has them, become five nodes.
@@ -63,62 +61,6 @@ func ExampleOpen() {
 	// 10.0.0.1:6379
 	// redis.example:7000
 	// redigo: node 2: its address 10.0.0.1:6379 is that of node 1; want one URL for each server
-}
-
-// What the lock does with a node.
-func Example_do() {
-	server := scripted.New() // as there is no network here
-	defer server.Close()
-	pool := &redis.Pool{Dial: dialing(server)}
-	defer func() { _ = pool.Close() }()
-	node, err := redigo.Node(pool)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	set := driver.Command{Args: []any{"SET", "orders:42", "token", "NX", "PX", "10000"}, FirstKey: 1, Keys: 1}
-	replies, err := node.Driver.Do(ctx, []driver.Command{set, set})
-	fmt.Println(replies[0].Str, replies[1].Kind == driver.Nil, err)
-	// Output: OK true <nil>
-}
-
-// How a waiter is notified of a release.
-func Example_subscribe() {
-	server := scripted.New() // as there is no network here
-	defer server.Close()
-	pool := &redis.Pool{Dial: dialing(server)}
-	defer func() { _ = pool.Close() }()
-	node, err := redigo.Node(pool)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	notices := make(chan driver.Notice, 10)
-	subscription, err := node.Driver.(driver.Subscriber).Subscribe(ctx, func(n driver.Notice) { notices <- n })
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := subscription.Add(ctx, "orders:42"); err != nil {
-		fmt.Println(err)
-		return
-	}
-	confirmed := <-notices
-	fmt.Println(confirmed.Kind, confirmed.Channel)
-	server.Publish("orders:42", "released")
-	message := <-notices
-	fmt.Println(message.Kind, message.Channel, message.Payload)
-	fmt.Println(subscription.Close())
-	// Output:
-	// confirmed orders:42
-	// message orders:42 released
-	// <nil>
 }
 
 // Close gives the connections that were kept back to the pool.

@@ -138,28 +138,6 @@ func TestPoolOfOneIsShared(t *testing.T) {
 	})
 }
 
-func TestHalfOfMaxActiveIsLeftToTheApplication(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
-		pool.MaxActive = 8
-		d := newDriver(t, pool)
-		ctx, cancel := context.WithCancel(t.Context())
-		var callers sync.WaitGroup
-		for range 8 {
-			callers.Go(func() {
-				if _, err := d.Do(ctx, []driver.Command{servertest.Command("BLPOP", "list", "0")}); !errors.Is(err, context.Canceled) {
-					t.Errorf("Do = %v, want that it was cancelled", err)
-				}
-			})
-		}
-		synctest.Wait()
-		if n := inUse(pool); n != 4 {
-			t.Errorf("8 calls at once use %d connections of 8, want 4", n)
-		}
-		cancel()
-		callers.Wait()
-	})
-}
-
 func TestExhaustedPool(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 		pool.MaxActive = 8

@@ -13,7 +13,6 @@ import (
 	"github.com/quorumlock/quorumlock/driver/redigo"
 	"github.com/quorumlock/quorumlock/test/leak"
 	"github.com/quorumlock/quorumlock/test/patient"
-	"github.com/quorumlock/quorumlock/test/redisserver"
 	"github.com/quorumlock/quorumlock/test/servertest"
 )
 
@@ -60,19 +59,6 @@ func TestHostileReplies(t *testing.T) { drivertest.HostileReplies(t, openURL) }
 
 func openURL(tb testing.TB, addr string) driver.Driver {
 	return servertest.Open(tb, redigo.Open, "redis://"+addr)
-}
-
-// BenchmarkDo compares a pool whose connections are kept with one from which each call takes its
-// own.
-func BenchmarkDo(b *testing.B) {
-	addr := redisserver.Start(b).Addr
-	for way, active := range map[string]int{"way=kept": 0, "way=borrowed": 7} {
-		b.Run(way, func(b *testing.B) {
-			pool := newPool(b, addr)
-			pool.MaxIdle, pool.MaxActive = active, active
-			servertest.Bench(b, newDriver(b, pool))
-		})
-	}
 }
 
 // newPool is a pool as people make it: nothing but a Dial, without a time-out

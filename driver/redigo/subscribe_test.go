@@ -24,14 +24,15 @@ func TestSubscriptionsLeaveRoomInThePool(t *testing.T) {
 	for _, tt := range []struct {
 		maxActive     int
 		subscriptions int
+		calls         int // connections that eight calls at once use beside
 		refusal       string
 	}{
-		{maxActive: 0, subscriptions: 64, refusal: "redigo: subscriptions have all the connections that they may have: 64"},
-		{maxActive: 1, subscriptions: 0, refusal: "redigo: the pool's MaxActive is 1; a subscription needs 4"},
-		{maxActive: 3, subscriptions: 0, refusal: "redigo: the pool's MaxActive is 3; a subscription needs 4"},
-		{maxActive: 4, subscriptions: 1, refusal: "redigo: subscriptions have all the connections that they may have: 1"},
-		{maxActive: 8, subscriptions: 2, refusal: "redigo: subscriptions have all the connections that they may have: 2"},
-		{maxActive: 400, subscriptions: 64, refusal: "redigo: subscriptions have all the connections that they may have: 64"},
+		{maxActive: 0, subscriptions: 64, calls: 8, refusal: "redigo: subscriptions have all the connections that they may have: 64"},
+		{maxActive: 1, subscriptions: 0, calls: 1, refusal: "redigo: the pool's MaxActive is 1; a subscription needs 4"},
+		{maxActive: 3, subscriptions: 0, calls: 1, refusal: "redigo: the pool's MaxActive is 3; a subscription needs 4"},
+		{maxActive: 4, subscriptions: 1, calls: 2, refusal: "redigo: subscriptions have all the connections that they may have: 1"},
+		{maxActive: 8, subscriptions: 2, calls: 4, refusal: "redigo: subscriptions have all the connections that they may have: 2"},
+		{maxActive: 400, subscriptions: 64, calls: 8, refusal: "redigo: subscriptions have all the connections that they may have: 64"},
 	} {
 		inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
 			pool.MaxActive, pool.Wait = tt.maxActive, true
@@ -45,12 +46,12 @@ func TestSubscriptionsLeaveRoomInThePool(t *testing.T) {
 			}
 
 			calls, cancel := context.WithCancel(t.Context())
-			for range 8 { // all that the lock may have beside
+			for range 8 {
 				go func() { _, _ = d.Do(calls, []driver.Command{servertest.Command("BLPOP", "list", "0")}) }()
 			}
 			synctest.Wait()
-			if used := inUse(pool); tt.maxActive > 1 && used >= tt.maxActive {
-				t.Errorf("MaxActive %d: the lock uses %d connections, and leaves none to the application", tt.maxActive, used)
+			if used := inUse(pool) - tt.subscriptions; used != tt.calls {
+				t.Errorf("MaxActive %d: 8 calls at once use %d connections beside %d subscriptions, want %d", tt.maxActive, used, tt.subscriptions, tt.calls)
 			}
 			cancel()
 			synctest.Wait()
@@ -133,26 +134,6 @@ func TestSubscribeWithoutTime(t *testing.T) {
 	})
 }
 
-func TestCloseOfTheDriverEndsSubscriptions(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *scripted.Server, pool *redis.Pool) {
-		d := newDriver(t, pool)
-		subs := []*servertest.Subscription{servertest.Subscribe(t, d, "channel"), servertest.Subscribe(t, d)}
-		servertest.Close(t, d)
-		for _, s := range subs {
-			if len(s.Notices) == 0 {
-				t.Error("the driver's Close returned before the subscription had ended")
-			}
-			if why := s.End(); why.Error() != "redigo: the driver is closed" {
-				t.Errorf("the subscription has ended with %v, want that the driver is closed", why)
-			}
-		}
-		if n := inUse(pool); n != 0 {
-			t.Errorf("%d connections are in use, want none", n)
-		}
-		servertest.Subscribe(t, d, "channel") // the pool is the caller's, and open
-	})
-}
-
 func TestCloseOfAURLsDriverEndsSubscriptions(t *testing.T) {
 	addr := scripted.Start(t).Addr()
 	for range 100 { // some subscriptions come too late, and none may stay
@@ -172,6 +153,9 @@ func TestCloseOfAURLsDriverEndsSubscriptions(t *testing.T) {
 			})
 		}
 		servertest.Close(t, d)
+		if len(s.Notices) == 0 {
+			t.Error("the driver's Close returned before the subscription had ended")
+		}
 		opening.Wait()
 		if why := s.End(); why.Error() != "redigo: the driver is closed" {
 			t.Errorf("the subscription has ended with %v, want that the driver is closed", why)

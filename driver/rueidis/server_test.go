@@ -12,7 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock/driver/drivertest"
 	"github.com/quorumlock/quorumlock/driver/rueidis"
 	"github.com/quorumlock/quorumlock/test/leak"
-	"github.com/quorumlock/quorumlock/test/redisserver"
 	"github.com/quorumlock/quorumlock/test/scripted"
 	"github.com/quorumlock/quorumlock/test/servertest"
 )
@@ -114,11 +113,6 @@ func TestHostileReplies(t *testing.T) { drivertest.HostileReplies(t, openURL) }
 
 func openURL(tb testing.TB, addr string) driver.Driver {
 	return servertest.Open(tb, rueidis.Open, "redis://"+addr)
-}
-
-// BenchmarkDo measures one caller with batches of SET NX against a local server.
-func BenchmarkDo(b *testing.B) {
-	servertest.Bench(b, driverOf(b, newClient(b, client.ClientOption{InitAddress: []string{redisserver.Start(b).Addr}})))
 }
 
 // newClient makes a client, which is closed at the end.

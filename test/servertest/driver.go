@@ -5,7 +5,6 @@ package servertest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -130,24 +129,4 @@ func Panics(t *testing.T, open func(addr string, may func()) driver.Driver) {
 	}
 	well.Store(true)
 	Expect(t, d, "words", "ECHO", "words")
-}
-
-// Bench sends batches as acquires send them.
-func Bench(b *testing.B, d driver.Driver) {
-	for _, size := range []int{1, 16, 128} {
-		cmds := make([]driver.Command, size)
-		for i := range cmds {
-			cmds[i] = Command("SET", fmt.Sprintf("orders:%d", i), "0123456789abcdef0123456789abcdef", "NX", "PX", "10000")
-		}
-		ctx := Within(b, time.Hour)
-		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if replies, err := d.Do(ctx, cmds); err != nil || len(replies) != size {
-					b.Fatalf("Do = %d replies, %v", len(replies), err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/command")
-		})
-	}
 }
