@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	client "github.com/redis/rueidis"
@@ -67,21 +66,6 @@ func TestConnections(t *testing.T) {
 		servertest.Close(t, tt.d)
 		patient.Until(t, "Close has given the connections back", func() bool { return count() == before })
 	}
-}
-
-// In a bubble there are no networks, and time is virtual.
-func TestBubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := open(t, inBubble(t, nil))
-		servertest.Ask(t, d, "SET", "key", "token")
-		time.Sleep(time.Hour) // rueidis keeps an idle connection alive meanwhile
-		got := servertest.Do(t, d, servertest.Command("SET", "key", "another", "NX"), servertest.Command("GET", "key"))
-		if got[0].Kind != driver.Nil || got[1].Str != "token" {
-			t.Errorf("SET of a key that is held, and GET of it = %+v, want nil and token", got)
-		}
-		servertest.Close(t, d)
-		synctest.Wait()
-	})
 }
 
 // A connection that comes about after Close is given back, and the next call makes its

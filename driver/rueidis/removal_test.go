@@ -29,6 +29,9 @@ func TestRemoveOnTroubledServer(t *testing.T) {
 		"BUSY": func(t *testing.T, server *redisserver.Server, _ string) {
 			_, _ = redisserver.Ask(t.Context(), server.Addr, "EVAL", "while true do end", "0") // until the server is killed
 		},
+		"NOPERM": func(_ *testing.T, server *redisserver.Server, _ string) {
+			server.Ask("ACL", "SETUSER", "default", "-ping")
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			protocols(t, func(t *testing.T, option client.ClientOption) {
@@ -119,21 +122,4 @@ func troubleWhileRemoving(t *testing.T, resp2 bool, unsubscribe, ping string) {
 	}
 	servertest.Close(t, d)
 	synctest.Wait()
-}
-
-// A user without PING cannot have a channel given up safely.
-func TestSubscriberWithoutPing(t *testing.T) {
-	server := redisserver.Start(t, "user locks on >secret allchannels ~* +@all -ping")
-	protocols(t, func(t *testing.T, option client.ClientOption) {
-		option.Username, option.Password = "locks", "secret"
-		option.InitAddress = []string{server.Addr}
-		s := servertest.Subscribe(t, open(t, option), "channel")
-		s.Hear(server, "channel")
-		if err := s.Remove(context.Background(), "channel"); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.End(); servertest.Code(err) != "NOPERM" {
-			t.Errorf("after a Remove by a user without PING the subscription has ended with %v, want NOPERM", err)
-		}
-	})
 }

@@ -99,8 +99,10 @@ func (s *Subscription) End() error {
 	if n.Err == nil {
 		s.t.Error("the subscription has ended for no reason")
 	}
-	if err := s.Add(Within(s.t, Patience), "more"); err == nil || err.Error() != n.Err.Error() {
-		s.t.Errorf("Add after the end = %v, want %v", err, n.Err)
+	for name, call := range map[string]func(context.Context, ...string) error{"Add": s.Add, "Remove": s.Remove} {
+		if err := call(Within(s.t, Patience), "more"); err == nil || err.Error() != n.Err.Error() {
+			s.t.Errorf("%s after the end = %v, want %v", name, err, n.Err)
+		}
 	}
 	s.Quit()
 	return n.Err
