@@ -3,11 +3,9 @@ package redlocktest
 import (
 	"maps"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/driver/resp"
@@ -70,6 +68,7 @@ var answers = []struct {
 	{[]string{"SET", "fence", "x", "NX", "PX", "1000"}, "nil"},
 	{[]string{"SET", "fence", "x", "NX", "GET", "PX", "1000"}, "-WRONGTYPE Operation against a key holding the wrong kind of value"},
 	{[]string{"GET", "fence"}, "-WRONGTYPE Operation against a key holding the wrong kind of value"},
+	{[]string{"EVAL", "return redis.call('GET', KEYS[1])", "1", "fence"}, "-WRONGTYPE Operation against a key holding the wrong kind of value"},
 	{[]string{"WAIT", "0", "0"}, "0"},
 	{[]string{"DEL", "key", "fence", "forever"}, "3"},
 	{[]string{"DELIFEQ", "key", "a"}, "-ERR unknown command"},
@@ -93,40 +92,6 @@ func TestAnswersAreThoseOfRedis(t *testing.T) {
 			if got != answer.want {
 				t.Errorf("%q = %s, want %s", answer.send, show(replies[i]), answer.want)
 			}
-		}
-	})
-}
-
-func TestAScriptsErrorKeepsItsCode(t *testing.T) {
-	alone(t, func(t *testing.T, node *Node) {
-		ask(t, node, "ZADD", "key", "1", "member")
-		want := "-WRONGTYPE Operation against a key holding the wrong kind of value"
-		says(t, "a script's GET of a sorted set", show(ask(t, node, "EVAL", "return redis.call('GET', KEYS[1])", "1", "key")), want)
-	})
-}
-
-func TestTimeIsTheBubbles(t *testing.T) {
-	alone(t, func(t *testing.T, node *Node) {
-		want := strconv.FormatInt(time.Now().Unix(), 10)
-		says(t, "TIME", ask(t, node, "TIME").Elems[0].Str, want)
-	})
-}
-
-func TestPublishReachesASubscriber(t *testing.T) {
-	kinds(t, func(t *testing.T, nodes Nodes) {
-		conn, err := newClient(reach(nodes[0])).Take(t.Context())
-		must(t, err)
-		t.Cleanup(func() { _ = conn.Close() }) // is being thrown away
-		got, err := conn.Exchange(t.Context(), []driver.Command{command("SUBSCRIBE", "channel")})
-		if err != nil || show(got[0]) != `["subscribe" "channel" 1]` {
-			t.Fatalf("SUBSCRIBE = %v, %v, want a confirmation", got, err)
-		}
-		if got := ask(t, nodes[0], "EVAL", "return redis.pcall('PUBLISH', KEYS[1], '')", "1", "channel"); got.Int != 1 {
-			t.Errorf("PUBLISH from a script = %s, want 1 listener", show(got))
-		}
-		message, err := conn.Receive()
-		if err != nil || show(message) != `["message" "channel" ""]` {
-			t.Errorf("the subscriber got %s, %v, want the message", show(message), err)
 		}
 	})
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/quorumlock/quorumlock/driver"
 )
 
 // kinds runs the test over nodes with and without a listener.
@@ -97,21 +95,6 @@ func TestStartSaysThatThePortIsTaken(t *testing.T) {
 	if err := node.Start(); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("Start while another has the port = %v, want EADDRINUSE", err)
 	}
-}
-
-func TestStopCutsConnections(t *testing.T) {
-	kinds(t, func(t *testing.T, nodes Nodes) {
-		conn, err := newClient(reach(nodes[0])).Take(t.Context())
-		must(t, err)
-		t.Cleanup(func() { _ = conn.Close() }) // is being thrown away
-		if replies, err := conn.Exchange(t.Context(), []driver.Command{command("PING")}); err != nil {
-			t.Fatalf("PING = %v, %v, want an answer", replies, err)
-		}
-		nodes[0].Stop()
-		if reply, err := conn.Receive(); err == nil {
-			t.Errorf("the connection to a stopped node gave %s, want its end", show(reply))
-		}
-	})
 }
 
 func TestStopWhileCommandsRun(t *testing.T) {
