@@ -7,27 +7,16 @@ import (
 	"strings"
 )
 
-// A Rule says whether these tenures of one key may hold at the same time. Where some may,
-// any part of them may, too: so it is asked when one begins, and not when one ends.
-type Rule func(together []Tenure) bool
-
-// Alone is the rule of a lock that has one holder.
-func Alone(together []Tenure) bool { return len(together) <= 1 }
-
-// AloneOrShared is the rule of a lock that has one holder, or several who share it.
-func AloneOrShared(together []Tenure) bool {
-	return Alone(together) || !slices.ContainsFunc(together, func(t Tenure) bool { return !t.Shared })
-}
-
-// Exclusion finds the tenures that held together and may not. A window ends before the
-// one that begins in the same moment. Who learned that it had the lock when that was
-// over has an empty window, and held with nobody.
+// Exclusion finds the tenures that held together and may not: a key has one holder, or several who
+// share it. Where some may hold it together, any part of them may, too: so it is asked when one begins,
+// and not when one ends. A window ends before the one that begins in the same moment. Who learned that
+// it had the lock when that was over has an empty window, and held with nobody.
 //
 // What begins in an excused span is returned apart. No more is excused: a node that
 // forgot a lease because its clock was set forward had granted it before, and Excused
 // lasts until all such leases are over. So both of two tenures that overlap because of
 // that have begun by then.
-func Exclusion(l *Log, may Rule) (violations, excused []Violation) {
+func Exclusion(l *Log) (violations, excused []Violation) {
 	excuses := union(l.Excused)
 	for key, tenures := range byKey(l.Tenures) {
 		slices.SortStableFunc(tenures, func(a, b Tenure) int { return cmp.Compare(a.Had, b.Had) })
@@ -38,7 +27,7 @@ func Exclusion(l *Log, may Rule) (violations, excused []Violation) {
 			}
 			together = slices.DeleteFunc(together, func(t Tenure) bool { return t.Ended <= next.Had })
 			together = append(together, next)
-			if may(together) {
+			if len(together) == 1 || !slices.ContainsFunc(together, func(t Tenure) bool { return !t.Shared }) {
 				continue
 			}
 			v := overlap(key, next.Had, together)

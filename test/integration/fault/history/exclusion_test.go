@@ -1,7 +1,6 @@
 package history
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,11 @@ func had(client string, had, ended Moment, fence int64) Tenure {
 
 func on(key string, t Tenure) Tenure {
 	t.Key = key
+	return t
+}
+
+func shares(t Tenure) Tenure {
+	t.Shared = true
 	return t
 }
 
@@ -38,13 +42,16 @@ func TestExclusion(t *testing.T) {
 		{name: "the same moment", tenures: []Tenure{had("a", 1, 5, 0), had("b", 1, 5, 0)}, violations: 1},
 		{name: "one in the other", tenures: []Tenure{had("a", 1, 9, 0), had("b", 3, 4, 0), had("c", 5, 6, 0)}, violations: 2},
 		{name: "three at once", tenures: []Tenure{had("a", 1, 9, 0), had("b", 3, 8, 0), had("c", 5, 6, 0)}, violations: 2},
+		{name: "who shares a key, and then one alone", tenures: []Tenure{shares(had("a", 1, 5, 0)), shares(had("b", 2, 6, 0)), had("c", 6, 7, 0)}},
+		{name: "one alone beside one who shares", tenures: []Tenure{shares(had("a", 1, 5, 0)), shares(had("b", 2, 6, 0)), had("c", 5, 7, 0)}, violations: 1},
+		{name: "one who shares beside one alone", tenures: []Tenure{had("a", 1, 5, 0), shares(had("b", 2, 6, 0))}, violations: 1},
 		{name: "an overlap that is excused", tenures: []Tenure{had("a", 1, 5, 0), had("b", 4, 9, 0)}, excused: []Span{{3 * ms, 5 * ms}}, excuses: 1},
 		{name: "an overlap as the excuse begins", tenures: []Tenure{had("a", 1, 5, 0), had("b", 4, 9, 0)}, excused: []Span{{4 * ms, 5 * ms}}, excuses: 1},
 		{name: "an overlap as the excuse ends", tenures: []Tenure{had("a", 1, 5, 0), had("b", 4, 9, 0)}, excused: []Span{{2 * ms, 4 * ms}}, violations: 1},
 		{name: "an overlap before the excuse", tenures: []Tenure{had("a", 1, 7, 0), had("b", 4, 9, 0)}, excused: []Span{{5 * ms, 9 * ms}}, violations: 1},
 	}
 	for _, tt := range tests {
-		violations, excused := Exclusion(&Log{Tenures: tt.tenures, Excused: tt.excused}, Alone)
+		violations, excused := Exclusion(&Log{Tenures: tt.tenures, Excused: tt.excused})
 		if len(violations) != tt.violations || len(excused) != tt.excuses {
 			t.Errorf("%s: %d violations and %d excused, want %d and %d: %v %v",
 				tt.name, len(violations), len(excused), tt.violations, tt.excuses, violations, excused)
@@ -53,7 +60,7 @@ func TestExclusion(t *testing.T) {
 }
 
 func TestAnOverlapIsNamedWithItsShortestStretch(t *testing.T) {
-	violations, _ := Exclusion(&Log{Tenures: []Tenure{had("a", 1, 5, 7), had("b", 4, 9, 8), had("c", 9, 12, 9)}}, Alone)
+	violations, _ := Exclusion(&Log{Tenures: []Tenure{had("a", 1, 5, 7), had("b", 4, 9, 8), had("c", 9, 12, 9)}})
 	if len(violations) != 1 {
 		t.Fatalf("%d violations, want 1", len(violations))
 	}
@@ -64,33 +71,6 @@ func TestAnOverlapIsNamedWithItsShortestStretch(t *testing.T) {
 	for _, want := range []string{"a, fence 7", "b, fence 8", "1ms"} {
 		if !strings.Contains(v.String(), want) {
 			t.Errorf("the violation is %q, want %q in it", v, want)
-		}
-	}
-}
-
-// Other kinds of locks are other rules: they fit without a change.
-func TestOtherRules(t *testing.T) {
-	// Writers are called so.
-	readersAndWriters := func(together []Tenure) bool {
-		return len(together) == 1 || !slices.ContainsFunc(together, func(t Tenure) bool { return strings.HasPrefix(t.Client, "writer") })
-	}
-	semaphoreOfTwo := func(together []Tenure) bool { return len(together) <= 2 }
-	tests := []struct {
-		name       string
-		may        Rule
-		tenures    []Tenure
-		violations int
-	}{
-		{"readers together", readersAndWriters, []Tenure{had("reader 1", 1, 5, 0), had("reader 2", 2, 6, 0), had("reader 3", 3, 7, 0)}, 0},
-		{"a writer behind readers", readersAndWriters, []Tenure{had("reader 1", 1, 5, 0), had("reader 2", 2, 6, 0), had("writer", 6, 7, 0)}, 0},
-		{"a writer beside a reader", readersAndWriters, []Tenure{had("reader 1", 1, 5, 0), had("reader 2", 2, 6, 0), had("writer", 5, 7, 0)}, 1},
-		{"a reader beside a writer", readersAndWriters, []Tenure{had("writer", 1, 5, 0), had("reader 2", 2, 6, 0)}, 1},
-		{"two of two", semaphoreOfTwo, []Tenure{had("a", 1, 5, 0), had("b", 2, 6, 0), had("c", 5, 9, 0), had("d", 6, 9, 0)}, 0},
-		{"three of two", semaphoreOfTwo, []Tenure{had("a", 1, 5, 0), had("b", 2, 6, 0), had("c", 4, 9, 0)}, 1},
-	}
-	for _, tt := range tests {
-		if violations, _ := Exclusion(&Log{Tenures: tt.tenures}, tt.may); len(violations) != tt.violations {
-			t.Errorf("%s: %d violations, want %d: %v", tt.name, len(violations), tt.violations, violations)
 		}
 	}
 }

@@ -67,21 +67,6 @@ func TestFences(t *testing.T) {
 	}
 }
 
-func TestWhoSharesAKeyHoldsItTogether(t *testing.T) {
-	log := &Log{Tenures: []Tenure{
-		{Client: "a", Key: "k", Asked: 1, Had: 10, Ended: 30, Shared: true},
-		{Client: "b", Key: "k", Asked: 1, Had: 20, Ended: 40, Shared: true},
-		{Client: "c", Key: "k", Asked: 1, Had: 40, Ended: 50},
-	}}
-	if violations, _ := Exclusion(log, AloneOrShared); len(violations) > 0 {
-		t.Errorf("two who share a key and then one who has it alone = %v", violations)
-	}
-	log.Tenures[2].Had = 39
-	if violations, _ := Exclusion(log, AloneOrShared); len(violations) != 1 {
-		t.Errorf("one who has the key alone while it is shared = %v, want one violation", violations)
-	}
-}
-
 func TestAFenceOfWhoSharesIsBetweenThoseOfTheOthers(t *testing.T) {
 	before := Tenure{Client: "before", Key: "k", Asked: 1, Had: 2, Ended: 3, Fence: 10}
 	after := Tenure{Client: "after", Key: "k", Asked: 20, Had: 21, Ended: 22, Fence: 12}

@@ -119,7 +119,7 @@ func check(t *testing.T, data []byte) (kept [3]int) {
 	s := script(data)
 	tenures, visits := s.tenures(), s.visits()
 	l := &Log{Tenures: tenures, Visits: visits}
-	overlaps, _ := Exclusion(l, Alone)
+	overlaps, _ := Exclusion(l)
 	inversions, _ := Fences(l)
 	unexplained := Register(l)
 	for i, c := range []struct {

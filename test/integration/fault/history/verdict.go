@@ -81,8 +81,7 @@ func Judge(l *Log, bound time.Duration, allowed ...string) Verdict {
 	}
 	v.Violations = Notes(l)
 	for _, rule := range []func(*Log) (violations, excused []Violation){
-		func(l *Log) (violations, excused []Violation) { return Exclusion(l, AloneOrShared) },
-		Fences,
+		Exclusion, Fences,
 		func(l *Log) (violations, excused []Violation) { return SharedFences(l), nil },
 		func(l *Log) (violations, excused []Violation) { return Register(l), nil },
 	} {

@@ -125,7 +125,7 @@ func TestAround(t *testing.T) {
 		},
 		Faults: []Fault{{Span{900 * ms, 1500 * ms}, "killed", "node 3"}, {Span{1020 * ms, 1050 * ms}, "stopped", "p1"}},
 	}
-	violations, _ := Exclusion(l, Alone)
+	violations, _ := Exclusion(l)
 	if len(violations) != 1 {
 		t.Fatalf("%d violations, want 1", len(violations))
 	}
