@@ -35,8 +35,7 @@ type Report struct {
 	Took    time.Duration
 	Remains []string // what is left that should not be
 
-	Calmed   time.Duration // how long it took until nobody asked the nodes for much any more
-	Heaviest worker.Weight // the most that a process at rest had
+	Calmed time.Duration // how long it took until nobody asked the nodes for much any more
 }
 
 // Clean reports whether nothing is wrong.
@@ -94,8 +93,7 @@ func grouped(n int) string {
 func (r *Report) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%v in %v, %.0f a second\n", r.Verdict, r.Took.Round(time.Second), float64(r.Tenures)/r.Took.Seconds())
-	fmt.Fprintf(&text, "tries for a hot key: %d; clients at rest were calm after %v, with up to %d goroutines and %d kB in use each\n",
-		r.Log.Tries, r.Calmed.Round(time.Millisecond), r.Heaviest.Goroutines, r.Heaviest.Heap>>10)
+	fmt.Fprintf(&text, "tries for a hot key: %d; clients at rest were calm after %v\n", r.Log.Tries, r.Calmed.Round(time.Millisecond))
 	if len(r.Remains) == 0 {
 		fmt.Fprintln(&text, "left behind: nothing")
 	}

@@ -258,8 +258,6 @@ func (r *running) finish(report *Report) {
 	for _, m := range members {
 		said, err := m.current.farewell()
 		r.try(err)
-		report.Heaviest.Goroutines = max(report.Heaviest.Goroutines, said.Resting.Goroutines)
-		report.Heaviest.Heap = max(report.Heaviest.Heap, said.Resting.Heap)
 		report.Remains = append(report.Remains, reproach(m.current.name, said)...)
 	}
 	report.Remains = append(report.Remains, r.leftovers("", lingering, leftOn)...)

@@ -48,19 +48,11 @@ const releases = 64
 // so nothing is there when all locks are released.
 func (j Job) Tidy() bool { return j.Lease > j.Pace() }
 
-// A Farewell is a process's last word: what it had when its workers had stopped, and what is left
-// of it when it has closed all.
+// A Farewell is a process's last word: what is left of it when it has closed all.
 type Farewell struct {
 	Error      string
-	Resting    Weight // when all its workers have stopped
 	Goroutines string // the stacks of those that are left
 	Sockets    int
-}
-
-// A Weight is what a process carries.
-type Weight struct {
-	Goroutines int
-	Heap       uint64 // bytes
 }
 
 // The orders that follow a job.
@@ -86,9 +78,8 @@ func Serve(ctx context.Context, orders io.Reader, notes io.Writer) error {
 		return err
 	}
 	before := remains()
-	said, err := job.do(ctx, lines, notes)
-	left := remains().since(before)
-	said.Goroutines, said.Sockets = left.Goroutines, left.Sockets
+	err := job.do(ctx, lines, notes)
+	said := remains().since(before)
 	if err != nil {
 		said.Error = err.Error()
 	}
@@ -101,15 +92,15 @@ func Serve(ctx context.Context, orders io.Reader, notes io.Writer) error {
 }
 
 // do works until it is told to stop.
-func (j Job) do(ctx context.Context, orders *bufio.Scanner, notes io.Writer) (said Farewell, err error) {
+func (j Job) do(ctx context.Context, orders *bufio.Scanner, notes io.Writer) error {
 	var told callbacks
 	locks, err := open(j, &told)
 	if err != nil {
-		return said, err
+		return err
 	}
 	store, err := register.Dial(j.Register)
 	if err != nil {
-		return said, errors.Join(err, locks.Close())
+		return errors.Join(err, locks.Close())
 	}
 	pen := note.NewPen(notes)
 	ctx, stop := context.WithCancel(ctx)
@@ -152,25 +143,16 @@ func (j Job) do(ctx context.Context, orders *bufio.Scanner, notes io.Writer) (sa
 			working.Wait()
 		}
 	}
-	said.Resting = weight()
 	if !j.Tidy() { // Close gives back what was abandoned; until then others are not to have it
 		time.Sleep(j.Lease)
 	}
-	return said, errors.Join(locks.Close(), store.Close(), pen.Close())
+	return errors.Join(locks.Close(), store.Close(), pen.Close())
 }
 
 // left is what a process has open.
 type left struct {
 	stacks  []string // of its goroutines
 	sockets int
-}
-
-// weight is what the process carries now.
-func weight() Weight {
-	var memory runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&memory)
-	return Weight{Goroutines: runtime.NumGoroutine(), Heap: memory.HeapAlloc}
 }
 
 func remains() left {
