@@ -153,12 +153,3 @@ func TestCheckDoesNotCheckTwice(t *testing.T) {
 		t.Errorf("a connection that is checked twice is over %T, want the socket", c.NetConn())
 	}
 }
-
-func BenchmarkConn(b *testing.B) {
-	c := CheckReplies(nil)
-	command, reply := []byte(sent("GET a", "GET b")), []byte("+OK\r\n$1\r\nb\r\n")
-	for b.Loop() {
-		_ = c.exchange.Sent(command)
-		_, _ = c.exchange.Received(reply)
-	}
-}

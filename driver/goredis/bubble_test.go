@@ -46,16 +46,6 @@ func TestVirtualTime(t *testing.T) {
 		_, err := d.Do(ctx, []driver.Command{servertest.Command("WAIT")})
 		if took := time.Since(begun); took != 250*time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a deadline of 250ms: Do = %v after %v", err, took)
-		} else if want := "goredis: context deadline exceeded"; err.Error() != want {
-			t.Errorf("the error is %q, want %q", err, want)
-		}
-
-		begun = time.Now()
-		ctx, cancel = context.WithCancel(t.Context())
-		time.AfterFunc(100*time.Millisecond, cancel)
-		_, err = d.Do(ctx, []driver.Command{servertest.Command("WAIT")})
-		if took := time.Since(begun); took != 100*time.Millisecond || !errors.Is(err, context.Canceled) {
-			t.Errorf("a cancel after 100ms: Do = %v after %v", err, took)
 		}
 
 		servertest.Expect(t, d, "OK", "SET", "key", "value")
@@ -95,9 +85,11 @@ func TestWaitingCostsNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &watched{Context: ctx}
 		time.AfterFunc(2*time.Second, cancel)
+		begun := time.Now()
 		_, err := d.Do(w, []driver.Command{servertest.Command("WAIT")})
-		if asked := w.asked.Load(); asked > 20 || !errors.Is(err, context.Canceled) {
-			t.Errorf("Do = %v, and asked %d times in 2s whether it was cancelled, want 20 at most", err, asked)
+		asked, took := w.asked.Load(), time.Since(begun)
+		if asked > 20 || took != 2*time.Second || !errors.Is(err, context.Canceled) {
+			t.Errorf("Do = %v after %v, and asked %d times whether it was cancelled after 2s, want 20 at most", err, took, asked)
 		}
 		servertest.Close(t, d)
 	})

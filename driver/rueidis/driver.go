@@ -149,7 +149,7 @@ func (d *adapter) Do(ctx context.Context, cmds []driver.Command) ([]driver.Reply
 			<-d.slots
 			return nil, notSent(err)
 		}
-		if link.wire == nil || blocks(cmds) {
+		if link.wire == nil || slices.ContainsFunc(cmds, func(cmd driver.Command) bool { return cmd.Blocks }) {
 			return d.aside(ctx, link, cmds)
 		}
 		entered = link.enter()
@@ -202,16 +202,6 @@ func (d *adapter) aside(ctx context.Context, link *link, cmds []driver.Command) 
 		return nil, fmt.Errorf("rueidis: %w", ctx.Err())
 	}
 	return replies, fmt.Errorf("rueidis: %w", err)
-}
-
-// blocks reports whether a command of cmds may take its time.
-func blocks(cmds []driver.Command) bool {
-	for i := range cmds {
-		if cmds[i].Blocks {
-			return true
-		}
-	}
-	return false
 }
 
 func notSent(err error) error {

@@ -42,7 +42,11 @@ func toReply(m *valkey.ValkeyMessage) driver.Reply {
 		return driver.Reply{Kind: driver.Integer}
 	case m.IsArray():
 		elems, _ := m.ToArray()
-		return toArray(elems)
+		reply := driver.Reply{Kind: driver.Array, Elems: make([]driver.Reply, len(elems))}
+		for i := range elems {
+			reply.Elems[i] = toReply(&elems[i])
+		}
+		return reply
 	case m.IsMap():
 		return toPairs(m)
 	}
@@ -54,14 +58,6 @@ func toReply(m *valkey.ValkeyMessage) driver.Reply {
 		text = text[4:]
 	}
 	return driver.Reply{Kind: driver.String, Str: text} // or a big number
-}
-
-func toArray(elems []valkey.ValkeyMessage) driver.Reply {
-	reply := driver.Reply{Kind: driver.Array, Elems: make([]driver.Reply, len(elems))}
-	for i := range elems {
-		reply.Elems[i] = toReply(&elems[i])
-	}
-	return reply
 }
 
 // toPairs returns a map in the order of its keys: valkey-go does not keep the server's.

@@ -72,13 +72,17 @@ func (d *adapter) Subscribe(ctx context.Context, onNotice func(driver.Notice)) (
 		stop()
 		return nil, fmt.Errorf("valkeygo: %w", err)
 	}
-	d.register(s)
+	d.mu.Lock()
+	d.subscriptions[s] = struct{}{} // so that Close and Renew end it
+	d.mu.Unlock()
 	if link.isRetired() { // a Renew between may not have seen it
 		s.end(driver.ErrRenewed)
 	}
 	go func() {
 		s.run(life, session)
-		d.unregister(s)
+		d.mu.Lock()
+		delete(d.subscriptions, s)
+		d.mu.Unlock()
 		close(s.done)
 	}()
 	return s, nil
@@ -182,17 +186,4 @@ func (s *subscription) take() (added, removed []string) {
 	clear(s.added)
 	clear(s.removed)
 	return added, removed
-}
-
-// register lets Close end an open subscription.
-func (d *adapter) register(s *subscription) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.subscriptions[s] = struct{}{}
-}
-
-func (d *adapter) unregister(s *subscription) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.subscriptions, s)
 }
