@@ -51,7 +51,7 @@ func TestEachPathOfAnAcquireIsMeasured(t *testing.T) {
 			l.want("redlock.release.duration", "redlock.handed_over=true,redlock.outcome=released", 1)
 		}},
 		{"acquired", "woken", -1, func(l *lab) {
-			first := must(l.stranger().Acquire(l.t.Context(), "k"))(l.t)
+			first := must(l.open().Acquire(l.t.Context(), "k"))(l.t)
 			second := l.wait("k")
 			time.Sleep(soon)
 			release(l.t, first)

@@ -97,7 +97,7 @@ func TestNoTokenIsExported(t *testing.T) {
 func TestLocksOfManyGoroutinesAreCountedOneByOne(t *testing.T) {
 	const workers, rounds = 16, 40
 	inBubble(t, settings{telemetry: everything()}, func(t *testing.T, l *lab) {
-		other := l.another()
+		other := l.open(redlock.WithHooks(l.telemetry.Hooks()))
 		t.Cleanup(l.telemetry.Observe(other))
 		var work sync.WaitGroup
 		for i := range workers {

@@ -51,34 +51,17 @@ func newLab(t testing.TB, nodes redlocktest.Nodes, s settings) *lab {
 	meters := metric.NewMeterProvider(metric.WithReader(l.reader))
 	tracers := trace.NewTracerProvider(trace.WithSyncer(l.spans), trace.WithSpanProcessor(l.recorder))
 	options := []otelredlock.Option{otelredlock.WithMeterProvider(meters), otelredlock.WithTracerProvider(tracers)}
-	var err error
-	if l.telemetry, err = otelredlock.New(append(options, s.telemetry...)...); err != nil {
-		t.Fatal(err)
-	}
-	l.locker = l.another(s.locker...)
+	l.telemetry = must(otelredlock.New(append(options, s.telemetry...)...))(t)
+	l.locker = l.open(append(s.locker, redlock.WithHooks(l.telemetry.Hooks()))...)
 	t.Cleanup(l.telemetry.Observe(l.locker))
 	return l
 }
 
-// another returns one more Locker on the nodes, with the same telemetry.
-func (l *lab) another(options ...redlock.Option) *redlock.Locker {
+// open returns a Locker on the nodes. Without the hooks it tells nobody, as one of another process.
+func (l *lab) open(options ...redlock.Option) *redlock.Locker {
 	l.t.Helper()
-	locker, err := redlock.New(l.nodes.Drivers(), append(options, redlock.WithHooks(l.telemetry.Hooks()))...)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	locker := must(redlock.New(l.nodes.Drivers(), options...))(l.t)
 	l.t.Cleanup(func() { _ = locker.Close() }) // with nodes that are down, it fails
-	return locker
-}
-
-// stranger returns a Locker that tells nobody, as one of another process.
-func (l *lab) stranger() *redlock.Locker {
-	l.t.Helper()
-	locker, err := redlock.New(l.nodes.Drivers())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() { _ = locker.Close() })
 	return locker
 }
 

@@ -39,7 +39,7 @@ func TestWhatALockerHasIsReadWhenMetricsAreCollected(t *testing.T) {
 			l.wantValue("redlock.node.quarantine.remaining", l.at(i), 0)
 			l.wantValue("redlock.node.queue.length", l.at(i), 0)
 		}
-		other := l.another()
+		other := l.open(redlock.WithHooks(l.telemetry.Hooks()))
 		stop := l.telemetry.Observe(other)
 		must(other.Acquire(t.Context(), "c"))(t)
 		l.wantValue("redlock.locks", "", 3)
