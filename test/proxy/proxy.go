@@ -123,9 +123,7 @@ func (p *Proxy) Reset() {
 // Move forwards to another server from now on, as when a replica takes over an address.
 // What is connected to the one before is reset.
 func (p *Proxy) Move(target string) {
-	p.mu.Lock()
-	p.target = target
-	p.mu.Unlock()
+	p.Repoint(target)
 	p.Reset()
 }
 

@@ -119,14 +119,6 @@ func TestACallFailsWhenTheServerIsGone(t *testing.T) {
 	}
 }
 
-func TestAClosedClientDoesNothing(t *testing.T) {
-	c := dial(t, start(t, Serve))
-	must(t, c.Close())
-	if err := c.Write("a", 1, "x"); !errors.Is(err, rpc.ErrShutdown) {
-		t.Errorf("Write = %v, want %v", err, rpc.ErrShutdown)
-	}
-}
-
 // A step is a step: of many who write with greater and greater fences none is overtaken
 // by who was before.
 func TestManyAtOnce(t *testing.T) {
