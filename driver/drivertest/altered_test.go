@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"sync"
 
 	"github.com/quorumlock/quorumlock/driver"
 )
@@ -82,6 +83,42 @@ func rewrites(change func(n *driver.Notice)) func(p *pool) driver.Driver {
 		b.hear = func(n driver.Notice) {
 			change(&n)
 			b.onNotice(n)
+		}
+	})
+}
+
+// repairs opens another connection for the channels when the first is lost, and may tell of the end.
+func repairs(tells bool) func(p *pool) driver.Driver {
+	return reworks(func(b *altered) {
+		var mu sync.Mutex
+		var all []string
+		var lost func(n driver.Notice)
+		lost = func(n driver.Notice) {
+			if n.Kind != driver.Ended || tells {
+				b.onNotice(n)
+			}
+			if n.Kind != driver.Ended {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if l, err := b.pool.listen(context.Background(), lost); err == nil { // or the server has gone
+				b.listener = l
+				_ = l.Add(context.Background(), all...)
+			}
+		}
+		b.hear = lost
+		b.add = func(ctx context.Context, channels ...string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, channels...)
+			return b.listener.Add(ctx, channels...)
+		}
+		b.close = func() error {
+			mu.Lock()
+			l := b.listener
+			mu.Unlock()
+			return l.Close()
 		}
 	})
 }
