@@ -2,7 +2,6 @@ package driver
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -43,16 +42,5 @@ func TestOnlyAFailureIsAnError(t *testing.T) {
 	}
 	if (Reply{}).Kind != Nil {
 		t.Error("the zero Reply is not Nil")
-	}
-}
-
-func TestAServerErrorIsFoundBehindWrapping(t *testing.T) {
-	err := fmt.Errorf("node 1: %w", Reply{Kind: Failure, Str: "BUSY a script runs"}.Err())
-	var server *ServerError
-	if !errors.As(err, &server) || server.Code != "BUSY" {
-		t.Errorf("errors.As finds %v in %v, want the code BUSY", server, err)
-	}
-	if errors.Is(err, ErrNotSent) {
-		t.Error("an answer of the server matches ErrNotSent")
 	}
 }
