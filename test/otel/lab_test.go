@@ -116,6 +116,9 @@ func (l *lab) collect() map[string]metricdata.Metrics {
 	}
 	all := make(map[string]metricdata.Metrics)
 	for _, scope := range read.ScopeMetrics {
+		if scope.Scope.Version == "" {
+			l.t.Errorf("the metrics' scope is %+v, want a version", scope.Scope)
+		}
 		for _, m := range scope.Metrics {
 			all[m.Name] = m
 		}

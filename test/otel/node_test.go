@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-
 	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/memory"
 	"github.com/quorumlock/quorumlock/otelredlock"
@@ -223,24 +221,5 @@ func TestANodeThatIsBackShowsInAProcessThatTakesNoLocks(t *testing.T) {
 		l.collect()
 		synctest.Wait()
 		l.wantValue("redlock.node.up", l.at(0), 1)
-	})
-}
-
-func TestTheScopeHasAVersion(t *testing.T) {
-	inBubble(t, settings{}, func(t *testing.T, l *lab) {
-		release(t, l.acquire("k"))
-		var read metricdata.ResourceMetrics
-		if err := l.reader.Collect(t.Context(), &read); err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range read.ScopeMetrics {
-			if m.Scope.Version == "" {
-				t.Errorf("the metrics' scope is %+v", m.Scope)
-			}
-		}
-		spans := l.spans.GetSpans()
-		if len(read.ScopeMetrics) == 0 || len(spans) == 0 || spans[0].InstrumentationScope.Version == "" {
-			t.Errorf("of %d scopes and %d spans one has no version", len(read.ScopeMetrics), len(spans))
-		}
 	})
 }

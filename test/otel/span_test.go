@@ -48,8 +48,8 @@ func TestSpansOfALockThatIsHad(t *testing.T) {
 		if under.SpanID() != acquire.SpanContext.SpanID() || free.Parent.SpanID() != acquire.SpanContext.SpanID() {
 			t.Error("what is done under the lock, and the release, are not below the span of the acquire")
 		}
-		if acquire.SpanKind != apitrace.SpanKindInternal || acquire.Status.Code != codes.Unset || len(acquire.Events) > 0 {
-			t.Errorf("the span of the acquire is %+v, want an internal one without an error", acquire)
+		if acquire.SpanKind != apitrace.SpanKindInternal || acquire.Status.Code != codes.Unset || len(acquire.Events) > 0 || acquire.InstrumentationScope.Version == "" {
+			t.Errorf("the span of the acquire is %+v, want an internal one without an error, and a version of its scope", acquire)
 		}
 		for name, value := range map[string]string{
 			"redlock.key": "orders:42", "redlock.kind": "exclusive", "redlock.outcome": "acquired", "redlock.path": "direct", "redlock.tries": "1",
