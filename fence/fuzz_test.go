@@ -31,18 +31,20 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// An offer is a number for a resource. The resource "\xff" is forgotten before each.
+// An offer is a number for a resource, which a capital letter reads. The resource "\xff" is forgotten
+// before each.
 type offer struct {
 	resource byte
 	number   int64
 }
 
-// FuzzGuard offers any numbers for some resources. A number is judged by the greatest that was
-// admitted for the same resource before, and what was refused changes nothing.
+// FuzzGuard offers any numbers for some resources. A number is judged by the marks of the same resource,
+// and what was refused changes nothing.
 func FuzzGuard(f *testing.F) {
 	for _, offers := range [][]offer{
 		{{'a', 0}, {'a', 2}, {'a', 2}, {'a', 1}, {'b', 1}, {'a', 5}, {'a', 4}, {'a', 0}, {'a', 5}, {'b', math.MaxInt64}, {'b', -1}},
 		{{'\xff', 2}, {'b', 2}, {'\xff', 1}, {'b', 1}, {'\xff', math.MinInt64}},
+		{{'k', 5}, {'K', 5}, {'k', 5}, {'K', 4}, {'K', 7}, {'k', 6}, {'k', 8}, {'K', 7}},
 	} {
 		var seed []byte
 		for _, o := range offers {
@@ -52,21 +54,23 @@ func FuzzGuard(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, offers []byte) {
 		var guard fence.Guard
-		greatest := map[string]int64{}
+		marks := map[string]fence.Marks{}
 		for ; len(offers) >= 9; offers = offers[9:] {
 			resource := string(offers[:1])
 			offered := int64(binary.LittleEndian.Uint64(offers[1:])) //nolint:gosec // any number is meant
 			if resource == "\xff" {
 				guard.Forget(resource)
-				delete(greatest, resource)
+				delete(marks, resource)
 			}
-			err, want := guard.Admit(resource, offered), fence.Check(greatest[resource], offered)
-			if fmt.Sprint(err) != fmt.Sprint(want) {
-				t.Fatalf("Admit(%q, %d) after %d = %v, want %v", resource, offered, greatest[resource], err, want)
+			admit, do := guard.Admit, fence.Write
+			if c := offers[0]; 'A' <= c && c <= 'Z' {
+				resource, admit, do = string(c+'a'-'A'), guard.AdmitRead, fence.Read
 			}
-			if err == nil {
-				greatest[resource] = offered
+			next, want := do(marks[resource], offered)
+			if err := admit(resource, offered); fmt.Sprint(err) != fmt.Sprint(want) {
+				t.Fatalf("%d for %q after %+v: %v, want %v", offered, resource, marks[resource], err, want)
 			}
+			marks[resource] = next
 		}
 	})
 }

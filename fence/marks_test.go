@@ -102,25 +102,3 @@ func TestNoReadIsUndoneAndNoHolderInOrderIsRefused(t *testing.T) {
 		}
 	}
 }
-
-func TestAGuardKnowsReadersAndWriters(t *testing.T) {
-	var g fence.Guard
-	for _, step := range []struct {
-		do   func(string, int64) error
-		n    int64
-		want error
-	}{
-		{g.Admit, 5, nil},
-		{g.AdmitRead, 5, nil},
-		{g.Admit, 5, fence.ErrStale},
-		{g.AdmitRead, 4, fence.ErrStale},
-		{g.AdmitRead, 7, nil},
-		{g.Admit, 6, fence.ErrStale},
-		{g.Admit, 8, nil},
-		{g.AdmitRead, 7, fence.ErrStale},
-	} {
-		if err := step.do("k", step.n); !errors.Is(err, step.want) || (err == nil) != (step.want == nil) {
-			t.Errorf("with %d: %v, want %v", step.n, err, step.want)
-		}
-	}
-}
