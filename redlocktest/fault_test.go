@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,19 +69,6 @@ func TestStopForgetsWhatAHungNodeWasSent(t *testing.T) {
 		must(t, node.Start())
 		if got := ask(t, node, "GET", "key"); show(got) != "nil" {
 			t.Errorf("GET after a hung node was stopped and started = %s, want nil", show(got))
-		}
-	})
-}
-
-func TestAHungNodeTakesAsMuchAsASocket(t *testing.T) {
-	alone(t, func(t *testing.T, node *Node) {
-		node.Hang()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		_, err := newClient(node.Dial).Do(ctx, []driver.Command{command("SET", "key", strings.Repeat("x", 20<<20))})
-		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took != time.Second {
-			t.Errorf("20 MB to a hung node = %v after %v, want the deadline after 1s", err, took)
 		}
 	})
 }

@@ -152,28 +152,24 @@ func lateReply(tr *trial) {
 // detector sees a call left behind that still reads them.
 func notKept(tr *trial) {
 	for _, blocks := range []bool{false, true} {
-		notKeptBy(tr, blocks)
+		thaw := tr.server.Freeze()
+		defer thaw()
+		cmds := make([]driver.Command, 64)
+		for i := range cmds {
+			cmds[i] = keyed("SET", "given up", strconv.Itoa(i))
+			cmds[i].Blocks = blocks
+		}
+		out := tr.doShort(cmds...)
+		tr.endedInTime("a server that is silent from the first byte", out, context.DeadlineExceeded)
+		for i := range cmds {
+			cmds[i].Args[1] = "of the next batch"
+			cmds[i] = keyed("SET", "of the next batch", strconv.Itoa(i))
+		}
+		thaw()
+		tr.recovers("a server that was silent")
+		tr.settles()
+		tr.honest(out, "given up")
 	}
-}
-
-func notKeptBy(tr *trial, blocks bool) {
-	thaw := tr.server.Freeze()
-	defer thaw()
-	cmds := make([]driver.Command, 64)
-	for i := range cmds {
-		cmds[i] = keyed("SET", "given up", strconv.Itoa(i))
-		cmds[i].Blocks = blocks
-	}
-	out := tr.doShort(cmds...)
-	tr.endedInTime("a server that is silent from the first byte", out, context.DeadlineExceeded)
-	for i := range cmds {
-		cmds[i].Args[1] = "of the next batch"
-		cmds[i] = keyed("SET", "of the next batch", strconv.Itoa(i))
-	}
-	thaw()
-	tr.recovers("a server that was silent")
-	tr.settles()
-	tr.honest(out, "given up")
 	if n := tr.server.Count("of the next batch"); n != 0 {
 		tr.Errorf("a call that was left behind sent %d commands that were put into its slice after Do had returned", n)
 	}
