@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -51,6 +52,19 @@ var kindsOfLocks = map[string]func(l *Locker, ctx context.Context, options ...Ac
 	},
 }
 
+// holdAll takes all that locks of a kind need.
+func holdAll(t *testing.T, locker *Locker, kind string, options ...AcquireOption) []*Lock {
+	t.Helper()
+	all := []*Lock{mustAcquire(t, locker, "k", options...)}
+	if permits := map[string]int{"a permit": 2, "several permits": 3}[kind]; permits > 0 {
+		s, err := locker.Semaphore("k", permits)
+		must(t, err)
+		all = append(all, mustTakeN(t, s, permits, options...))
+	}
+	t.Cleanup(func() { runtime.KeepAlive(all) })
+	return all
+}
+
 // onEachKind runs a test with a lock of each kind, on five nodes.
 func onEachKind(t *testing.T, options []Option, acquire []AcquireOption, test func(t *testing.T, locker *Locker, fakes []*fakeNode, lock *Lock)) {
 	t.Helper()
@@ -96,6 +110,7 @@ func TestEveryKindKeepsThePromisesOfALock(t *testing.T) {
 			clear(f.Readers)
 		})
 		noError(t, lock.Extend(t.Context(), 10*time.Second))
+		noError(t, lock.Extend(t.Context(), time.Second), "Extend to less than is left, which shortens nothing")
 		synctest.Wait()
 		if got := len(fakes[0].Keys); got != keys {
 			t.Errorf("after an extension a node that had lost its %d keys has %d", keys, got)
@@ -179,6 +194,59 @@ func TestALostLockOfEveryKindSaysSo(t *testing.T) {
 		returns(t, ErrLost)(lock.Extend(t.Context(), time.Second))
 		returns(t, ErrLost)(lock.Release())
 	})
+}
+
+// 8. The context ends while waiting, and the error says neither that nor why. Two wait, one behind the other if they take
+// turns.
+func TestPitfall08TheEndOfWaitingSaysBoth(t *testing.T) {
+	leaving := errors.New("service is shutting down")
+	for kind, take := range kindsOfLocks {
+		for whose, ours := range map[string]bool{"of this Locker": true, "of another": false} {
+			bubble(t, kind+" beside a holder "+whose, func(t *testing.T) {
+				locker, fakes := newLocker(t, 3)
+				holder := locker
+				if !ours {
+					holder = another(t, fakes)
+				}
+				held := holdAll(t, holder, kind, WithTTL(time.Hour))
+				cancelled, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				limited, end := context.WithTimeout(t.Context(), 6*time.Second)
+				defer end()
+				for _, tt := range []struct {
+					ctx    context.Context
+					option AcquireOption
+					waits  time.Duration
+					want   []error
+				}{
+					{t.Context(), WithMaxWait(0), 0, []error{ErrTaken}},
+					{t.Context(), WithMaxWait(2 * time.Second), 2 * time.Second, []error{ErrTaken}},
+					{cancelled, WithMaxWait(time.Hour), time.Second, []error{ErrTaken, context.Canceled, leaving}},
+					{limited, WithMaxWait(time.Hour), 3 * time.Second, []error{ErrTaken, context.DeadlineExceeded}},
+				} {
+					began := time.Now()
+					wait := func() error { return passing(take(locker, tt.ctx, tt.option)) }
+					results := []<-chan error{async(wait), async(wait)}
+					if tt.ctx == cancelled {
+						time.AfterFunc(tt.waits, func() { cancel(leaving) })
+					}
+					for i, result := range results {
+						err := <-result
+						for _, want := range tt.want {
+							returns(t, want, "waiter", i+1, "ends with")(err)
+						}
+						if took := time.Since(began); took != tt.waits {
+							t.Errorf("waiter %d ends with %v after %v, want that after %v", i+1, err, took, tt.waits)
+						}
+					}
+				}
+				for _, lock := range held {
+					mustRelease(t, lock)
+				}
+				noError(t, passing(take(locker, t.Context(), WithMaxWait(0))), "nobody is left in line who would be given it, and an acquire")
+			})
+		}
+	}
 }
 
 func TestWhatNeedsScriptsSaysSoAtOnce(t *testing.T) {

@@ -134,42 +134,13 @@ func TestACallbackThatPanicsOrEndsItsGoroutineCostsNothing(t *testing.T) {
 }
 
 func TestAPanicAtTheEndOfAnAcquireLeavesTheLockToNobody(t *testing.T) {
-	for name, take := range map[string]func(ctx context.Context, l *Locker) error{
-		"Acquire": func(ctx context.Context, l *Locker) error { _, err := l.Acquire(ctx, "k", WithRenewal()); return err },
-		"AcquireShared": func(ctx context.Context, l *Locker) error {
-			_, err := l.AcquireShared(ctx, "k", WithRenewal())
-			return err
-		},
-		"AcquireAll": func(ctx context.Context, l *Locker) error {
-			_, err := l.AcquireAll(ctx, []string{"k", "l"}, WithRenewal())
-			return err
-		},
-		"Semaphore": func(ctx context.Context, l *Locker) error {
-			s, _ := l.Semaphore("k", 2)
-			_, err := s.Acquire(ctx, WithRenewal())
-			return err
-		},
-		"Downgrade": func(ctx context.Context, l *Locker) error {
-			lock, err := l.Acquire(ctx, "first", WithRenewal())
-			if err == nil {
-				_, err = lock.Downgrade(ctx)
-			}
-			return err
-		},
-		"TryUpgrade": func(ctx context.Context, l *Locker) error {
-			lock, err := l.AcquireShared(ctx, "first", WithRenewal())
-			if err == nil {
-				_, err = lock.TryUpgrade(ctx)
-			}
-			return err
-		},
-	} {
+	for name, take := range kindsOfLocks {
 		bubble(t, name, func(t *testing.T) {
 			const what = "it is broken"
 			told := 0
 			locker, fakes := newLocker(t, 3, WithHooks(Hooks{
 				AcquireEnd: func(_ context.Context, a AcquireEnd) {
-					if a.Converts || a.Key != "first" {
+					if a.Converts || !strings.HasPrefix(name, "what was") { // the lock that is converted is had
 						panic(what)
 					}
 				},
@@ -181,7 +152,8 @@ func TestAPanicAtTheEndOfAnAcquireLeavesTheLockToNobody(t *testing.T) {
 						t.Errorf("the caller recovers %v, want %q", cause, what)
 					}
 				}()
-				t.Errorf("the acquire has returned %v", take(t.Context(), locker))
+				lock, err := take(locker, t.Context(), WithRenewal())
+				t.Errorf("the acquire has returned %v, %v", lock, err)
 			}()
 			synctest.Wait()
 			changeAll(fakes, func(f *fakeNode) {

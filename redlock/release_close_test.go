@@ -233,28 +233,23 @@ func TestCloseGivesUpOnADriverThatNeverReturns(t *testing.T) {
 }
 
 func TestCloseEndsAllWaiting(t *testing.T) {
-	for name, wait := range map[string]func(l *Locker, ctx context.Context) error{
-		"Acquire":       func(l *Locker, ctx context.Context) error { _, err := l.Acquire(ctx, "k"); return err },
-		"AcquireShared": func(l *Locker, ctx context.Context) error { _, err := l.AcquireShared(ctx, "k"); return err },
-		"AcquireAll": func(l *Locker, ctx context.Context) error {
-			_, err := l.AcquireAll(ctx, []string{"j", "k"})
-			return err
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
+	for kind, take := range kindsOfLocks {
+		bubble(t, kind, func(t *testing.T) {
 			ours, fakes := newLocker(t, 5)
-			mustAcquire(t, another(t, fakes), "k")
+			holdAll(t, another(t, fakes), kind, WithTTL(time.Hour))
+			wait := func() error { return passing(take(ours, t.Context())) }
 			var results []<-chan error
 			for range 10 {
-				results = append(results, async(func() error { return wait(ours, t.Context()) }))
+				results = append(results, async(wait))
 			}
 			time.Sleep(time.Second)
 			noError(t, ours.Close())
 			for _, result := range results {
 				if err := <-result; !errors.Is(err, ErrClosed) || !errors.Is(err, ErrTaken) {
-					t.Errorf("%s that waits when the Locker is closed = %v, want ErrClosed and ErrTaken", name, err)
+					t.Errorf("an acquire that waits when the Locker is closed = %v, want ErrClosed and ErrTaken", err)
 				}
 			}
+			returns(t, ErrClosed, "an acquire after Close")(wait())
 			for _, f := range fakes {
 				if left := f.Listeners(protocol.WakeChannel); left != 0 {
 					t.Errorf("%d subscriptions to %s outlive Close", left, f.Name())

@@ -145,23 +145,6 @@ func TestALostKeyLosesTheWholeLockAtItsDeadline(t *testing.T) {
 	})
 }
 
-func TestAnExtensionSetsLostKeysAgainAndShortensNone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		lock := mustAcquireAll(t, locker, []string{"a", "b"})
-		synctest.Wait()
-		fakes[0].Change(func(f *fakeNode) { delete(f.Keys, "b") })
-		must(t, lock.Extend(t.Context(), time.Minute))
-		must(t, lock.Extend(t.Context(), time.Second))
-		synctest.Wait()
-		for _, key := range lock.Keys() {
-			if token, left := fakes[0].Token(key); token != lock.Token() || left < 59*time.Second {
-				t.Errorf("after extensions for a minute and a second a node has %q for %q, for %v", token, key, left)
-			}
-		}
-	})
-}
-
 func TestAReleaseNamesTheKeyThatIsGoneEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)

@@ -457,22 +457,6 @@ func TestAWriterKeepsReadersOut(t *testing.T) {
 	})
 }
 
-func TestAReadersLeaseEndsByItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3)
-		short := mustShare(t, locker, "k", WithTTL(time.Second))
-		long := mustShare(t, locker, "k", WithTTL(10*time.Second))
-		time.Sleep(2 * time.Second)
-		if short.Valid() || !errors.Is(short.Release(), ErrLost) {
-			t.Error("a reader outlived its lease")
-		}
-		wantHeld(t, long, true)
-		returns(t, ErrTaken, "TryAcquire beside the longer lease")(locker.TryAcquire(t.Context(), "k"))
-		time.Sleep(9 * time.Second)
-		mustAcquire(t, locker, "k")
-	})
-}
-
 func TestWritersAndReadersWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)

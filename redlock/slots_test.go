@@ -245,41 +245,6 @@ func TestASlotThatHoldsSomethingElseIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestAPermitIsALockInAllElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 5, WithFences())
-		s := newSemaphore(t, locker, 1)
-		lock := mustTake(t, s)
-		forEach(fakes[:3], (*fakeNode).Restart)
-		noError(t, lock.Extend(t.Context(), 20*time.Second))
-		wantHeld(t, lock, true)
-		if text, want := fmt.Sprint(lock), `slot 0 of "s", valid for `; !strings.HasPrefix(text, want) {
-			t.Errorf("a permit shows as %s, want %s…", text, want)
-		}
-		if len(lock.Votes()) != 5 || lock.Key() != "s" {
-			t.Errorf("Votes and Key are %v, %q", lock.Votes(), lock.Key())
-		}
-		time.Sleep(20 * time.Second)
-		mustTake(t, s)
-	})
-}
-
-func TestAFailedTryLeavesNoSlotBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 5)
-		for _, f := range fakes[:3] {
-			f.Refused = errors.New("no route to host")
-		}
-		if _, err := newSemaphore(t, locker, 4).TryAcquire(t.Context()); !errors.Is(err, ErrNoQuorum) {
-			t.Fatalf("TryAcquire with three of five nodes down = %v, want ErrNoQuorum", err)
-		}
-		synctest.Wait()
-		for i := range 4 {
-			wantFree(t, fakes, fmt.Sprintf("ql:slot:{s}%d", i), i)
-		}
-	})
-}
-
 func TestASemaphoreRefusesWhatCannotWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
@@ -449,47 +414,6 @@ func TestAProcessGoesBackToTheSlotThatItReleased(t *testing.T) {
 	})
 }
 
-func TestTheWaitForAPermitIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3)
-		s := newSemaphore(t, locker, 2)
-		held := []*Lock{mustTake(t, s, WithRenewal()), mustTake(t, s, WithRenewal())}
-		leaving := errors.New("leaving")
-		soon := func() context.Context {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(3*time.Second, func() { cancel(leaving) })
-			return ctx
-		}
-		for name, tt := range map[string]struct {
-			ctx     func() context.Context
-			options []AcquireOption
-			waits   time.Duration
-			want    []error
-		}{
-			"WithMaxWait":         {t.Context, []AcquireOption{WithMaxWait(2 * time.Second)}, 2 * time.Second, []error{ErrTaken}},
-			"no wait":             {t.Context, []AcquireOption{WithMaxWait(0)}, 0, []error{ErrTaken}},
-			"a context that ends": {soon, nil, 3 * time.Second, []error{ErrTaken, context.Canceled, leaving}},
-		} {
-			began := time.Now()
-			p, err := s.Acquire(tt.ctx(), tt.options...)
-			for _, want := range tt.want {
-				if p != nil || !errors.Is(err, want) {
-					t.Errorf("%s: Acquire = %v, %v; want %v", name, p, err, want)
-				}
-			}
-			if took := time.Since(began); took < tt.waits || took > tt.waits+10*time.Millisecond {
-				t.Errorf("%s: Acquire took %v, want %v", name, took, tt.waits)
-			}
-		}
-		// Nobody is left in the line who would be given a permit.
-		for _, p := range held {
-			mustRelease(t, p)
-		}
-		mustTake(t, s)
-		mustTake(t, s)
-	})
-}
-
 func TestAPermitThatIsNotOnTheDisksIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fakes := proofNodes(3)
@@ -504,27 +428,6 @@ func TestAPermitThatIsNotOnTheDisksIsNone(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		for i := range 2 {
 			wantFree(t, plainNodes(fakes), fmt.Sprintf("ql:slot:{s}%d", i), i)
-		}
-	})
-}
-
-func TestCloseEndsPermitsAndWhoeverWaitsForOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		s := newSemaphore(t, locker, 1)
-		p := mustTake(t, s, WithRenewal())
-		waiting := async(func() error { _, err := s.Acquire(t.Context()); return err })
-		time.Sleep(time.Minute)
-		ctx := p.Context()
-		noError(t, locker.Close())
-		returns(t, ErrClosed, "who waited for a permit has")(<-waiting)
-		if !errors.Is(context.Cause(ctx), ErrClosed) || len(stray(fakes, "ql:slot:{s}0")) > 0 {
-			t.Errorf("after Close the permit's context has %v, and the slot is taken at %v", context.Cause(ctx), stray(fakes, "ql:slot:{s}0"))
-		}
-		returns(t, ErrClosed, "TryAcquire after Close")(s.TryAcquire(t.Context()))
-		synctest.Wait()
-		if left, _ := locker.board.Nodes[0].Subscriber.Left(); left > 0 {
-			t.Errorf("%d channels are still listened to", left)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -258,15 +257,13 @@ func TestNobodyLeavesATicket(t *testing.T) {
 // wantNobodyInLine fails the test if a ticket is left at a node.
 func wantNobodyInLine(t *testing.T, fakes []*fakeNode) {
 	t.Helper()
-	for i, f := range fakes {
-		f.Change(func(f *fakeNode) {
-			for name := range f.Lines {
-				if line := f.Line(name); len(line) > 0 {
-					t.Errorf("in %s of node %d are left %q", name, i+1, line)
-				}
+	changeAll(fakes, func(f *fakeNode) {
+		for name := range f.Lines {
+			if line := f.Line(name); len(line) > 0 {
+				t.Errorf("%s keeps %q in %s", f.Name(), line, name)
 			}
-		})
-	}
+		}
+	})
 }
 
 func TestAllKindsAreServedBesideEachOther(t *testing.T) {
@@ -578,7 +575,6 @@ func TestNoTicketOutlivesItsWaiters(t *testing.T) {
 	t.Parallel()
 	const waiters = 20
 	rounds := some(4)
-	permits := map[string]int{"a permit": 2, "several permits": 3}
 	ends := []string{"with one context", "with contexts of their own", "at Close"}
 	for kind, take := range kindsOfLocks {
 		for i := range len(ends) * 2 * rounds {
@@ -591,14 +587,7 @@ func TestNoTicketOutlivesItsWaiters(t *testing.T) {
 				locker, fakes := newLocker(t, 3, options...)
 				changeAll(fakes, func(f *fakeNode) { f.Delay, f.Jitter = time.Millisecond, 500*time.Microsecond })
 				other := another(t, fakes, options...)
-				mustAcquire(t, other, "k", WithRenewal())
-				if count := permits[kind]; count > 0 {
-					s, err := other.Semaphore("k", count)
-					must(t, err)
-					held, err := s.AcquireN(t.Context(), count, WithRenewal())
-					must(t, err)
-					t.Cleanup(func() { runtime.KeepAlive(held) })
-				}
+				holdAll(t, other, kind, WithRenewal())
 				one, cancel := context.WithTimeout(t.Context(), after)
 				defer cancel()
 				begin := func() (context.Context, context.CancelFunc) {
@@ -626,15 +615,7 @@ func TestNoTicketOutlivesItsWaiters(t *testing.T) {
 				}
 				all.Wait()
 				time.Sleep(50 * time.Millisecond)
-				for _, f := range fakes {
-					f.Change(func(f *fakeNode) {
-						for name := range f.Lines {
-							if left := f.Line(name); len(left) > 0 {
-								t.Errorf("%s keeps %q in %s", f.Name(), left, name)
-							}
-						}
-					})
-				}
+				wantNobodyInLine(t, fakes)
 			})
 		}
 	}

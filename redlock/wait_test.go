@@ -239,23 +239,6 @@ func TestWaitersThatLeaveHoldUpNobody(t *testing.T) {
 	})
 }
 
-func TestMaxWaitHoldsAnywhereInTheLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3)
-		mustAcquire(t, locker, "k")
-		began := time.Now()
-		for _, result := range []<-chan waited{
-			waitFor(t.Context(), locker, WithMaxWait(2*time.Second)),
-			waitFor(t.Context(), locker, WithMaxWait(2*time.Second)),
-		} {
-			got := <-result
-			if took := got.at.Sub(began); !errors.Is(got.err, ErrTaken) || took != 2*time.Second {
-				t.Errorf("Acquire with a longest wait of 2s = %v after %v, want ErrTaken after that", got.err, took)
-			}
-		}
-	})
-}
-
 func TestSixteenProcessesOnOneKeyAllGetTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Many more timers at once than these are too much for the race detector of Go 1.26
@@ -592,38 +575,35 @@ func TestCallsThatAreRefusedAreNotUnderWay(t *testing.T) {
 }
 
 func TestOneAcquireMoreThanIsAllowedIsRefusedAtOnce(t *testing.T) {
-	for name, acquire := range map[string]func(ctx context.Context, l *Locker) error{
-		"a lock":   func(ctx context.Context, l *Locker) error { _, err := l.Acquire(ctx, "k"); return err },
-		"a try":    func(ctx context.Context, l *Locker) error { _, err := l.TryAcquire(ctx, "k"); return err },
-		"a reader": func(ctx context.Context, l *Locker) error { _, err := l.AcquireShared(ctx, "k"); return err },
-		"several keys": func(ctx context.Context, l *Locker) error {
-			_, err := l.AcquireAll(ctx, []string{"k", "l"})
-			return err
-		},
-		"a permit": func(ctx context.Context, l *Locker) error { _, err := newSemaphore(t, l, 1).Acquire(ctx); return err },
-	} {
-		synctest.Test(t, func(t *testing.T) {
+	kinds := maps.Clone(kindsOfLocks)
+	kinds["a try"] = func(l *Locker, ctx context.Context, options ...AcquireOption) (*Lock, error) {
+		return l.TryAcquire(ctx, "k", options...)
+	}
+	for kind, take := range kinds {
+		bubble(t, kind, func(t *testing.T) {
 			locker, fakes := newLocker(t, 3, WithMaxAcquires(2))
-			lock := mustAcquire(t, locker, "k")
+			held := holdAll(t, locker, kind)
 			ctx, cancel := context.WithCancel(t.Context())
-			waits := func() error { _, err := locker.Acquire(ctx, "k"); return err }
+			waits := func() error { return passing(locker.Acquire(ctx, "k")) }
 			waiters := []<-chan error{async(waits), async(waits)}
 			synctest.Wait()
 			if s := locker.Stats(); s.Acquires != 2 || s.Waiting != 2 {
-				t.Errorf("%s: %d acquires are under way and %d wait, want 2 and 2", name, s.Acquires, s.Waiting)
+				t.Errorf("%d acquires are under way and %d wait, want 2 and 2", s.Acquires, s.Waiting)
 			}
 			before, began := fakes[0].Batches(), time.Now()
-			if err := acquire(t.Context(), locker); !errors.Is(err, ErrBusy) || errors.Is(err, ErrTaken) || time.Since(began) != 0 || fakes[0].Batches() != before {
-				t.Errorf("%s beside two = %v after %v, want ErrBusy at once, and nothing sent", name, err, time.Since(began))
+			if _, err := take(locker, t.Context()); !errors.Is(err, ErrBusy) || errors.Is(err, ErrTaken) || time.Since(began) != 0 || fakes[0].Batches() != before {
+				t.Errorf("an acquire beside two = %v after %v, want ErrBusy at once, and nothing sent", err, time.Since(began))
 			}
 			cancel()
 			for _, waiter := range waiters {
-				returns(t, context.Canceled, name)(<-waiter)
+				returns(t, context.Canceled, "one of two that wait")(<-waiter)
 			}
-			mustRelease(t, lock)
-			noError(t, acquire(t.Context(), locker), name, "when nobody waits")
+			for _, lock := range held {
+				mustRelease(t, lock)
+			}
+			noError(t, passing(take(locker, t.Context())), "when nobody waits")
 			if s := locker.Stats(); s.Acquires != 0 {
-				t.Errorf("%s: %d acquires are under way at the end, want none", name, s.Acquires)
+				t.Errorf("%d acquires are under way at the end, want none", s.Acquires)
 			}
 		})
 	}
@@ -633,7 +613,6 @@ func TestOneAcquireMoreThanIsAllowedIsRefusedAtOnce(t *testing.T) {
 // only who can be served next asks.
 func TestWhatWaitersCostWhileNothingHappensDoesNotGrowWithTheirNumber(t *testing.T) {
 	t.Parallel()
-	permits := map[string]int{"a permit": 2, "several permits": 3}
 	kinds := maps.Clone(kindsOfLocks)
 	var next atomic.Int32
 	kinds["several keys, one of them in common"] = func(l *Locker, ctx context.Context, options ...AcquireOption) (*Lock, error) {
@@ -646,13 +625,7 @@ func TestWhatWaitersCostWhileNothingHappensDoesNotGrowWithTheirNumber(t *testing
 					locker, fakes := newLocker(t, 3, options...)
 					far(fakes, time.Millisecond)
 					other := another(t, fakes, options...)
-					mustAcquire(t, other, "k", WithTTL(time.Hour))
-					if count := permits[kind]; count > 0 {
-						s, err := other.Semaphore("k", count)
-						must(t, err)
-						_, err = s.AcquireN(t.Context(), count, WithTTL(time.Hour))
-						must(t, err)
-					}
+					holdAll(t, other, kind, WithTTL(time.Hour))
 					ctx, cancel := context.WithCancel(t.Context())
 					var all sync.WaitGroup
 					for range waiters {
