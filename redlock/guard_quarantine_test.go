@@ -121,21 +121,6 @@ func TestAClockThatIsSetForwardMakesAMemoryOlderByNoMoreThanACap(t *testing.T) {
 	}
 }
 
-func TestAQuarantineBeginsAnewWithAFlush(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, guard10())
-		_, _ = locker.TryAcquire(t.Context(), "k")
-		time.Sleep(6 * time.Second)
-		fakes[0].Change(flushed)
-		for range 11 {
-			returns(t, ErrQuarantine, "less than 9/8 of the longest TTL after FLUSHALL")(locker.TryAcquire(t.Context(), "k"))
-			time.Sleep(time.Second)
-		}
-		time.Sleep(2 * time.Second)
-		mustAcquire(t, locker, "k")
-	})
-}
-
 // What keeps a memory from growing is named, and tried again.
 func TestAScriptThatMayNotRunIsNamedAndTriedAgain(t *testing.T) {
 	for refusal, want := range map[string]string{
@@ -209,15 +194,6 @@ func TestANodeThatTheGuardCannotReadHasNoVote(t *testing.T) {
 			}
 		})
 	}
-}
-
-// An INFO that a proxy hides is no INFO of a node.
-func TestWhereInfoIsHiddenThereIsNoVote(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, guard10())
-		fakes[0].Change(func(f *fakeNode) { f.Answer = failing("INFO", "ERR unknown command 'INFO'") })
-		says(t, ErrNode, "INFO replication", "node-1")(locker.TryAcquire(t.Context(), "k"))
-	})
 }
 
 // Each of these could have a quorum beside the others.
