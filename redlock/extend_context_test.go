@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/test/fakenode"
 )
 
@@ -158,53 +157,5 @@ func TestAContextThatIsFoundOverCallsNoHookOnTheGoroutineThatAsks(t *testing.T) 
 		mustRelease(t, other)
 		returns(t, ErrLost, "a wait under a lock that is lost")(<-waits)
 		<-lost
-	})
-}
-
-// What it costs to ask a lock's context, beside one of package context.
-func BenchmarkContext(b *testing.B) {
-	locker, err := New([]driver.Node{FakeNode("node-1")})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = locker.Close() }()
-	lock, err := locker.TryAcquire(b.Context(), "k", WithTTL(time.Hour))
-	if err != nil {
-		b.Fatal(err)
-	}
-	plain, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	for name, ctx := range map[string]context.Context{"Lock": lock.Context(), "Plain": plain} {
-		b.Run(name+"/Err", func(b *testing.B) {
-			for b.Loop() {
-				if ctx.Err() != nil {
-					b.Fatal(ctx.Err())
-				}
-			}
-		})
-		b.Run(name+"/Done", func(b *testing.B) {
-			for b.Loop() {
-				select {
-				case <-ctx.Done():
-					b.Fatal(ctx.Err())
-				default:
-				}
-			}
-		})
-	}
-	b.Run("Valid", func(b *testing.B) {
-		for b.Loop() {
-			if !lock.Valid() {
-				b.Fatal("it is over")
-			}
-		}
-	})
-	b.Run("New", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			lock.ctx = nil
-			lock.Context()
-			lock.timer.Stop()
-		}
 	})
 }

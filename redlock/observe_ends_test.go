@@ -369,29 +369,3 @@ func TestHooksThatAreNotSetCostNothing(t *testing.T) {
 		t.Errorf("without hooks an acquire allocates %v times for them", n)
 	}
 }
-
-// The hooks' part of an acquire.
-func BenchmarkHooks(b *testing.B) {
-	for name, options := range map[string][]Option{
-		"unset": nil,
-		"node":  {WithHooks(Hooks{Node: func(Event) {}})}, // no lock is watched
-		"idle": {WithHooks(Hooks{
-			AcquireEnd: func(context.Context, AcquireEnd) {}, HoldEnd: func(context.Context, HoldEnd) {},
-			ReleaseEnd: func(context.Context, ReleaseEnd) {}, ExtendEnd: func(context.Context, ExtendEnd) {},
-		})},
-	} {
-		b.Run(name, func(b *testing.B) {
-			_, nodes := fakeNodes(3)
-			locker, err := New(nodes, options...)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer func() { _ = locker.Close() }()
-			b.ReportAllocs()
-			for b.Loop() {
-				_, told := locker.starts(b.Context(), AcquireStart{Key: "k", Kind: kindExclusive})
-				ends(told, nil, nil)
-			}
-		})
-	}
-}
