@@ -238,6 +238,9 @@ func TestALockIsTakenRefusedReleasedAndTakenAgain(t *testing.T) {
 			locker, fakes := newLocker(t, n)
 			lock, err := locker.TryAcquire(t.Context(), "k")
 			must(t, err, n, "nodes: TryAcquire")
+			if lock.Fence() != 0 {
+				t.Errorf("%d nodes: without WithFences a lock has the fence %d", n, lock.Fence())
+			}
 			returns(t, ErrTaken, n, "nodes: the second TryAcquire")(locker.TryAcquire(t.Context(), "k"))
 			noError(t, lock.Extend(t.Context(), 20*time.Second), n, "nodes: Extend")
 			wantHeld(t, lock, true)

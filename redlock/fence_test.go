@@ -33,16 +33,6 @@ func setFence(fakes []*fakeNode, number int64) {
 	changeAll(fakes, func(f *fakeNode) { f.SetFence("k", "k", number) })
 }
 
-func TestNoFenceWithoutTheOption(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 5)
-		lock := mustAcquire(t, locker, "k")
-		if lock.Fence() != 0 || fakes[0].Count("ZADD") != 0 {
-			t.Errorf("without WithFences the fence is %d after %d ZADD, want 0 and none", lock.Fence(), fakes[0].Count("ZADD"))
-		}
-	})
-}
-
 func TestFencesGrowInOneRoundTripEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, fakes := newLocker(t, 5, WithFences(), noTrims)
@@ -80,27 +70,6 @@ func TestALockerProposesNoNumberTwice(t *testing.T) {
 		synctest.Wait()
 		if n := fakes[0].Count("ZADD"); n != 21 {
 			t.Errorf("21 locks took %d fences: some were too small and had to be raised", n)
-		}
-	})
-}
-
-func TestFencesGrowOverAnyDeadMinority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		one, fakes := newLocker(t, 5, WithFences())
-		two := another(t, fakes, WithFences())
-		var last int64
-		for i := range 30 {
-			dead := []*fakeNode{fakes[i%5], fakes[(i*3+1)%5]}
-			changeAll(dead, func(f *fakeNode) { f.Refused = driver.NotSent(fakenode.ErrCut) })
-			lock, err := []*Locker{one, two}[i%2].Acquire(t.Context(), "k")
-			must(t, err)
-			if fence := fenced(t, lock); fence <= last {
-				t.Fatalf("holder %d has the fence %d after %d, want a greater one", i, fence, last)
-			}
-			last = lock.Fence()
-			mustRelease(t, lock)
-			changeAll(dead, func(f *fakeNode) { f.Refused = nil })
-			time.Sleep(2 * time.Second) // until the nodes are asked again
 		}
 	})
 }
@@ -207,24 +176,6 @@ func TestALockWhoseFenceIsOlderThanItsTTLIsRefused(t *testing.T) {
 		}
 		if expired == 0 {
 			t.Error("no fence has waited: this test shows nothing")
-		}
-	})
-}
-
-func TestNoTwoLocksHaveTheSameFence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		one, fakes := newLocker(t, 3, WithFences())
-		two := another(t, fakes, WithFences())
-		for range 50 { // in virtual time both propose the very same number
-			a := mustAcquire(t, one, "k")
-			mustRelease(t, a)
-			synctest.Wait()
-			b := mustAcquire(t, two, "k")
-			mustRelease(t, b)
-			synctest.Wait()
-			if b.Fence() <= a.Fence() {
-				t.Fatalf("the fences are %d and then %d, want a greater one", a.Fence(), b.Fence())
-			}
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -62,28 +63,37 @@ func members(f *fakeNode) (count int, counted bool) {
 	return count, counted
 }
 
+// Nobody needs the counter of a lock that is held: who comes next must pass the floor.
 func TestPitfall22AnIdleCounterIsForgottenAndOrderStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		again := 0
-		locker, fakes := newLocker(t, 5, WithFences(), allTrims, further(&again))
-		first := mustAcquire(t, locker, "{t}:k")
-		mustRelease(t, first)
-		churn(t, locker, 64)
-		for _, f := range fakes {
-			if _, counted := members(f); !counted {
-				t.Errorf("%s has forgotten one of 65 counters", f.Name())
+	for _, held := range []bool{false, true} {
+		bubble(t, fmt.Sprint("its lock is held: ", held), func(t *testing.T) {
+			again := 0
+			locker, fakes := newLocker(t, 5, WithFences(), allTrims, further(&again))
+			first := mustAcquire(t, locker, "{t}:k", WithTTL(time.Hour))
+			if !held {
+				mustRelease(t, first)
 			}
-		}
-		churn(t, locker, 200)
-		for _, f := range fakes {
-			if count, counted := members(f); counted || count > 64+60+64 {
-				t.Errorf("%s has %d counters, want 64, those of the last minute, and those of two trims at the most", f.Name(), count)
+			churn(t, locker, 64)
+			for _, f := range fakes {
+				if _, counted := members(f); !counted {
+					t.Errorf("%s has forgotten one of 65 counters", f.Name())
+				}
 			}
-		}
-		if second := mustAcquire(t, locker, "{t}:k"); second.Fence() <= first.Fence() || again > 0 {
-			t.Errorf("after the counter was forgotten the fence is %d behind %d, and there were %d second rounds", second.Fence(), first.Fence(), again)
-		}
-	})
+			churn(t, locker, 200)
+			for _, f := range fakes {
+				if count, counted := members(f); counted || count > 64+60+64 {
+					t.Errorf("%s has %d counters, want 64, those of the last minute, and those of two trims at the most", f.Name(), count)
+				}
+			}
+			if held {
+				noError(t, first.Extend(t.Context(), time.Hour), "Extend without the counter")
+				mustRelease(t, first)
+			}
+			if second := mustAcquire(t, locker, "{t}:k"); second.Fence() <= first.Fence() || again > 0 {
+				t.Errorf("after the counter was forgotten the fence is %d behind %d, and there were %d second rounds", second.Fence(), first.Fence(), again)
+			}
+		})
+	}
 }
 
 // One of 16 is enough, if chance is fair.
@@ -154,26 +164,6 @@ func TestKeysOfOneNumberAreForgottenTogether(t *testing.T) {
 	})
 }
 
-// Nobody needs the counter of a lock that is held: who comes next must pass the floor.
-func TestALockOutlivesItsCounter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		again := 0
-		locker, fakes := newLocker(t, 3, WithFences(), allTrims, further(&again))
-		held := mustAcquire(t, locker, "{t}:k", WithTTL(time.Hour))
-		churn(t, locker, 300)
-		for _, f := range fakes {
-			if _, counted := members(f); counted {
-				t.Errorf("%s has the counter: the test does not show what it is for", f.Name())
-			}
-		}
-		noError(t, held.Extend(t.Context(), time.Hour))
-		mustRelease(t, held)
-		if next := mustAcquire(t, locker, "{t}:k"); next.Fence() <= held.Fence() || again > 0 {
-			t.Errorf("behind %d comes %d after %d second rounds", held.Fence(), next.Fence(), again)
-		}
-	})
-}
-
 // A raised fence lies ahead of the clocks. Were it forgotten before they have come to it, each key
 // of its set would need a second round.
 func TestACounterThatIsAheadIsKeptUntilTheClocksHavePassedIt(t *testing.T) {
@@ -207,37 +197,20 @@ func TestACounterThatIsAheadIsKeptUntilTheClocksHavePassedIt(t *testing.T) {
 }
 
 func TestANumberThatIsNotAboveTheFloorIsRaised(t *testing.T) {
-	for name, use := range map[string]func(t *testing.T, locker *Locker) (fence int64, err error){
-		"a lock": func(t *testing.T, locker *Locker) (int64, error) {
-			lock, err := locker.TryAcquire(t.Context(), "{t}:k")
-			return lock.Fence(), err
-		},
-		"an own token": func(t *testing.T, locker *Locker) (int64, error) {
-			lock, err := locker.TryAcquire(t.Context(), "{t}:k", WithToken("mine"))
-			return lock.Fence(), err
-		},
-		"several keys": func(t *testing.T, locker *Locker) (int64, error) {
-			lock, err := locker.TryAcquireAll(t.Context(), []string{"other", "{t}:k"})
-			return lock.Fence(), err
-		},
-		"a permit": func(t *testing.T, locker *Locker) (int64, error) {
-			permits, _ := locker.Semaphore("{t}:k", 3)
-			lock, err := permits.TryAcquire(t.Context())
-			return lock.Fence(), err
-		},
-		"permits": func(t *testing.T, locker *Locker) (int64, error) {
-			permits, _ := locker.Semaphore("{t}:k", 3)
-			lock, err := permits.TryAcquireN(t.Context(), 2)
-			return lock.Fence(), err
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
+	kinds := maps.Clone(kindsOfLocks)
+	kinds["an own token"] = func(l *Locker, ctx context.Context, _ ...AcquireOption) (*Lock, error) {
+		return l.TryAcquire(ctx, "k", WithToken("mine"))
+	}
+	for kind, take := range kinds {
+		bubble(t, kind, func(t *testing.T) {
 			locker, fakes := newLocker(t, 5, WithFences())
-			mustRelease(t, mustAcquire(t, locker, "{t}:x"))
+			mustRelease(t, mustAcquire(t, locker, "{k}:x"))
 			ahead := time.Now().Add(time.Hour).UnixMicro()
-			changeAll(fakes[1:4], func(f *fakeNode) { f.SetFence("{t}:k", "", ahead) })
-			if fence, err := use(t, locker); err != nil || fence <= ahead {
-				t.Errorf("%s where a quorum may have forgotten %d: %d, %v", name, ahead, fence, err)
+			changeAll(fakes[1:4], func(f *fakeNode) { f.SetFence("k", "", ahead) })
+			lock, err := take(locker, t.Context(), WithMaxWait(0))
+			must(t, err)
+			if fence := lock.Fence(); fence < ahead || fence == ahead && !lock.Shared() {
+				t.Errorf("where a quorum may have forgotten %d the fence is %d", ahead, fence)
 			}
 		})
 	}
@@ -255,19 +228,6 @@ func TestANumberThatEqualsTheFloorIsNoVote(t *testing.T) {
 		lock := mustAcquire(t, locker, "k")
 		if floor := fakes[0].Floor("k"); lock.Fence() <= floor {
 			t.Errorf("the fence is %d, and the floor %d", lock.Fence(), floor)
-		}
-	})
-}
-
-// A later holder has had a greater number, and a trim has forgotten it, when a number arrives late:
-// only the floor knows, and only if it is read behind the number.
-func TestTheFloorIsReadBehindTheNumber(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithFences())
-		later := time.Now().Add(time.Minute).UnixMicro()
-		before(fakes, "ZADD", func(f *fakeNode, _ []any) { f.SetFence("k", "", later) })
-		if lock := mustAcquire(t, locker, "k"); lock.Fence() <= later {
-			t.Errorf("the fence is %d, and a trim has forgotten numbers up to %d just before the node took it", lock.Fence(), later)
 		}
 	})
 }
@@ -325,29 +285,43 @@ func TestABatchThatBreaksIsNoVoteAndLeavesNoLowerNumber(t *testing.T) {
 	}
 }
 
-// It refuses the floor, and removes all the same.
+// It refuses the floor, and removes all the same. So it forgets what is below the floor that it has, if any, and not that one.
 func TestANodeThatIsOutOfMemoryForgetsNothingAboveItsFloor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithFences(), allTrims)
-		mustRelease(t, mustAcquire(t, locker, "{t}:k"))
-		changeAll(fakes, func(f *fakeNode) {
-			f.Answer = func(args []any) *driver.Reply {
-				if args[0] == "ZADD" && args[len(args)-1] == "" {
-					return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed when used memory > 'maxmemory'"}
+	for _, trimmed := range []int{0, 300} { // keys that were used before
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithFences(), allTrims)
+			churn(t, locker, trimmed)
+			mustRelease(t, mustAcquire(t, locker, "{t}:k"))
+			synctest.Wait()
+			floors, removed := map[*fakeNode]int64{}, map[*fakeNode]int{}
+			for _, f := range fakes {
+				removed[f] = f.Count("ZREMRANGEBYSCORE")
+				f.Change(func(f *fakeNode) {
+					floors[f] = f.Floor("{t}:k")
+					f.Answer = func(args []any) *driver.Reply {
+						if args[0] == "ZADD" && args[len(args)-1] == "" {
+							return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed when used memory > 'maxmemory'"}
+						}
+						return nil
+					}
+				})
+			}
+			churn(t, locker, 300)
+			for _, f := range fakes {
+				if more := f.Count("ZREMRANGEBYSCORE") - removed[f]; more == 0 || (floors[f] > 0) != (trimmed > 0) {
+					t.Errorf("%s was asked to remove something %d times, and had the floor %d: the test does not show what it is for", f.Name(), more, floors[f])
 				}
-				return nil
+				if _, counted := members(f); !counted {
+					t.Errorf("%s got no floor, and has forgotten a counter", f.Name())
+				}
+				f.Change(func(f *fakeNode) {
+					if left := f.Floor("{t}:k"); left != floors[f] {
+						t.Errorf("%s has the floor %d, want %d as before it was out of memory", f.Name(), left, floors[f])
+					}
+				})
 			}
 		})
-		churn(t, locker, 300)
-		for _, f := range fakes {
-			if n := f.Count("ZREMRANGEBYSCORE"); n == 0 {
-				t.Errorf("%s was asked to remove nothing: the test does not show what it is for", f.Name())
-			}
-			if _, counted := members(f); !counted {
-				t.Errorf("%s has no floor, and has forgotten a counter", f.Name())
-			}
-		}
-	})
+	}
 }
 
 // Clients have clocks and ways of their own to a node that refuses, loses, delays and repeats
@@ -453,35 +427,6 @@ func TestClocksThatAreYearsOffMakeNoFloorThatIsAhead(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The node is another server by now, or another client was there.
-// A node that refuses the next floor forgets what is below the one that it has, and not that one.
-func TestATrimLeavesTheFloor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 1, WithFences(), allTrims)
-		churn(t, locker, 300)
-		var floor int64
-		fakes[0].Change(func(f *fakeNode) {
-			floor = f.Floor("{t}:k")
-			f.Answer = func(args []any) *driver.Reply {
-				if args[0] == "ZADD" && args[len(args)-1] == "" {
-					return &driver.Reply{Kind: driver.Failure, Str: "OOM command not allowed when used memory > 'maxmemory'"}
-				}
-				return nil
-			}
-		})
-		removed := fakes[0].Count("ZREMRANGEBYSCORE")
-		churn(t, locker, 100)
-		if more := fakes[0].Count("ZREMRANGEBYSCORE") - removed; floor == 0 || more == 0 {
-			t.Fatalf("the floor was %d, and %d trims came: the test does not show what it is for", floor, more)
-		}
-		fakes[0].Change(func(f *fakeNode) {
-			if left := f.Floor("{t}:k"); left != floor {
-				t.Errorf("the floor is %d, want %d as before the node was out of memory", left, floor)
-			}
-		})
-	})
 }
 
 func TestATrimLowersNoFloor(t *testing.T) {
