@@ -277,12 +277,17 @@ func TestBadArgumentsOfAnAcquireSendNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithNodeTimeout(time.Second))
 		for name, try := range map[string]func() error{
-			"an empty key":             func() error { _, err := locker.Acquire(t.Context(), ""); return err },
-			"a key too long":           func() error { _, err := locker.Acquire(t.Context(), strings.Repeat("k", maxKey+1)); return err },
-			"a token and a name":       func() error { _, err := locker.Acquire(t.Context(), "k", WithOwner("me"), WithToken("t")); return err },
-			"an empty token":           func() error { _, err := locker.Acquire(t.Context(), "k", WithToken("")); return err },
-			"a TTL below the time-out": func() error { _, err := locker.Acquire(t.Context(), "k", WithTTL(time.Second)); return err },
-			"an option that is nil":    func() error { _, err := locker.Acquire(t.Context(), "k", nil); return err },
+			"an empty key":       func() error { _, err := locker.Acquire(t.Context(), ""); return err },
+			"a key too long":     func() error { _, err := locker.Acquire(t.Context(), strings.Repeat("k", maxKey+1)); return err },
+			"a token and a name": func() error { _, err := locker.Acquire(t.Context(), "k", WithOwner("me"), WithToken("t")); return err },
+			"an empty token":     func() error { _, err := locker.Acquire(t.Context(), "k", WithToken("")); return err },
+			"a reader's value as token": func() error {
+				_, err := locker.TryAcquire(t.Context(), "k", WithToken(protocol.SharedValue))
+				return err
+			},
+			"a token of the library's own": func() error { _, err := locker.TryAcquireShared(t.Context(), "k", WithToken("ql:mine")); return err },
+			"a TTL below the time-out":     func() error { _, err := locker.Acquire(t.Context(), "k", WithTTL(time.Second)); return err },
+			"an option that is nil":        func() error { _, err := locker.Acquire(t.Context(), "k", nil); return err },
 		} {
 			returns(t, ErrOption, "Acquire with", name)(try())
 		}

@@ -422,6 +422,11 @@ func TestWithoutScriptsAndCommandsANodeGivesNoLocksAndSaysSo(t *testing.T) {
 			lock = mustAcquire(t, locker, "k")
 		}
 		noError(t, lock.Release(), "Release where scripts are allowed by now")
+		mustRelease(t, mustShare(t, locker, "k"))
+		mustRelease(t, mustAcquireAll(t, locker, []string{"k", "l"}))
+		if news := seen.kinds(); news[len(news)-1] != NodeUp {
+			t.Errorf("the events are %v, want NodeUp at the end", news)
+		}
 	})
 }
 

@@ -252,21 +252,28 @@ func TestWhoKeepsOthersOffLetsThemLookNowAndThen(t *testing.T) {
 	}
 }
 
-func TestASetHasOneTokenOfItsUsersOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		first := mustAcquireAll(t, locker, []string{"a", "b"}, WithToken("request 7"))
-		again := mustAcquireAll(t, another(t, fakes), []string{"a", "b"}, WithToken("request 7"))
-		if first.Token() != "request 7" || again.Token() != "request 7" {
-			t.Error("a set has not its user's token")
-		}
-		synctest.Wait() // the first one's last vote, which would set the keys again
-		noError(t, again.Release())
-		synctest.Wait()
-		if at := append(stray(fakes, "a"), stray(fakes, "b")...); len(at) > 0 {
-			t.Errorf("after its release keys are left at %v", at)
-		}
-	})
+func TestATokenOfOnesOwnFindsASetAndAReader(t *testing.T) {
+	for kind, keys := range map[string][]string{"a shared lock": {"k"}, "several keys": {"k", "l", "m"}} {
+		bubble(t, kind, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3)
+			take := func(locker *Locker) *Lock {
+				lock, err := kindsOfLocks[kind](locker, t.Context(), WithToken("request 7"))
+				must(t, err)
+				synctest.Wait() // its last vote, which would set the keys again
+				return lock
+			}
+			first, again := take(locker), take(another(t, fakes))
+			if first.Token() != "request 7" || again.Token() != "request 7" || len(fakes[0].Sharers("k")) > 1 {
+				t.Errorf("the tokens are %q and %q, and the readers %v", first.Token(), again.Token(), fakes[0].Sharers("k"))
+			}
+			noError(t, again.Release())
+			synctest.Wait()
+			for _, key := range keys {
+				wantFree(t, fakes, key)
+			}
+			wantHeld(t, first, false)
+		})
+	}
 }
 
 func TestANodeThatForgotHasNoVoteForSeveralKeys(t *testing.T) {

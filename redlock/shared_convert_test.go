@@ -160,23 +160,6 @@ func TestAnUpgradeAmongReadersFailsAndLeavesTheLockShared(t *testing.T) {
 	})
 }
 
-func TestTwoThatUpgradeAtOnceBothStayReaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		one, two := mustShare(t, locker, "k"), mustShare(t, another(t, fakes), "k")
-		results := make(chan error, 2)
-		for _, lock := range []*Lock{one, two} {
-			go func() { _, err := lock.TryUpgrade(t.Context()); results <- err }()
-		}
-		for range 2 {
-			returns(t, ErrTaken, "TryUpgrade")(<-results)
-		}
-		if !one.Valid() || !two.Valid() {
-			t.Error("a reader was lost")
-		}
-	})
-}
-
 func TestAnUpgradeIsRefusedUntilTheLastOneIsCleanedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)

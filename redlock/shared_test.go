@@ -163,21 +163,6 @@ func TestAReaderIsLetInUnderItsOwnLockWhileAWriterWaits(t *testing.T) {
 	})
 }
 
-func TestATryOfAWriterLeavesNoTicket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		mustShare(t, locker, "k")
-		if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrTaken) {
-			t.Fatalf("TryAcquire = %v", err)
-		}
-		synctest.Wait()
-		if at := inLineOf(fakes, "ql:line:{k}"); at != "" {
-			t.Errorf("in line are %q, want nobody", at)
-		}
-		mustShare(t, locker, "k")
-	})
-}
-
 func TestAStormOfReadersCostsANodeLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		storm := some(10_000)
@@ -221,23 +206,6 @@ func TestAStormOfReadersCostsANodeLittle(t *testing.T) {
 	})
 }
 
-func TestReadersOfOneProcessDoNotTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		_ = mustShare(t, locker, "k").Release()
-		far(fakes, 10*time.Millisecond)
-		began := time.Now()
-		var group sync.WaitGroup
-		for range 64 {
-			group.Go(func() {
-				noError(t, passing(locker.AcquireShared(t.Context(), "k")))
-			})
-		}
-		group.Wait()
-		wantWithin(t, 100*time.Millisecond, began, "64 readers took")
-	})
-}
-
 func TestReadersInLineGoTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithTTL(time.Minute))
@@ -271,116 +239,27 @@ func TestReadersInLineGoTogether(t *testing.T) {
 	})
 }
 
-func TestScriptsThatAreAllowedLaterAreUsed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var seen recorder
-		locker, fakes := newLocker(t, 3, seen.option())
-		forbid := func(yes bool) {
-			changeAll(fakes, func(f *fakeNode) { f.Scriptless = yes })
-		}
-		forbid(true)
-		if _, err := locker.AcquireShared(t.Context(), "k"); !errors.Is(err, ErrNode) {
-			t.Fatalf("AcquireShared without scripts = %v, want ErrNode", err)
-		}
-		forbid(false)
-		began := time.Now()
-		reader, err := locker.AcquireShared(t.Context(), "k")
-		for err != nil {
-			if time.Since(began) > 2*time.Second {
-				t.Fatalf("AcquireShared 2s after scripts were allowed = %v", err)
-			}
-			time.Sleep(100 * time.Millisecond)
-			reader, err = locker.AcquireShared(t.Context(), "k")
-		}
-		synctest.Wait()
-		if news := seen.kinds(); news[len(news)-1] != NodeUp {
-			t.Errorf("the events are %v, want NodeUp at the end", news)
-		}
-		noError(t, reader.Release())
-		all, err := locker.TryAcquireAll(t.Context(), []string{"a", "b"})
-		must(t, err, "TryAcquireAll after scripts were allowed")
-		noError(t, all.Release())
-	})
-}
-
-func TestReservedTokensAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		for _, token := range []string{protocol.SharedValue, "ql:", "ql:mine"} {
-			calls := fakes[0].Batches()
-			_, err1 := locker.TryAcquire(t.Context(), "k", WithToken(token))
-			_, err2 := locker.TryAcquireShared(t.Context(), "k", WithToken(token))
-			for _, err := range []error{err1, err2} {
-				var option *OptionError
-				if !errors.As(err, &option) || option.Option != "Token" {
-					t.Errorf("an acquire with the token %q = %v, want an OptionError", token, err)
-				}
-			}
-			if fakes[0].Batches() != calls {
-				t.Error("something was sent")
-			}
-		}
-	})
-}
-
-func TestAReaderWithATokenOfItsOwnFindsItsLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		first := mustShare(t, locker, "k", WithToken("request-42"))
-		again := mustShare(t, another(t, fakes), "k", WithToken("request-42"))
-		if got := fakes[0].Sharers("k"); len(got) != 1 {
-			t.Errorf("the readers are %v", got)
-		}
-		noError(t, again.Release())
-		synctest.Wait()
-		wantHeld(t, first, false)
-	})
-}
-
 func TestCarelessUseOfAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, _ := newLocker(t, 3)
-		for key, options := range map[string][]AcquireOption{
-			"":                         nil,
-			strings.Repeat("k", 1<<20): nil,
-			"k":                        {WithTTL(time.Nanosecond)},
-			"l":                        {nil},
-		} {
-			returns(t, ErrOption, "AcquireShared(", key, options, ")")(locker.AcquireShared(t.Context(), key, options...))
-			returns(t, ErrOption, "TryAcquireShared(", key, options, ")")(locker.TryAcquireShared(t.Context(), key, options...))
-		}
 		lock := mustShare(t, locker, "k")
 		returns(t, ErrOption, "Downgrade of a reader")(lock.Downgrade(t.Context()))
 		returns(t, ErrOption, "TryUpgrade of a writer")(mustAcquire(t, locker, "writer").TryUpgrade(t.Context()))
-		for _, shown := range []string{fmt.Sprint(lock), fmt.Sprintf("%v %+v %#v %s", lock, lock, lock, lock)} {
-			if strings.Contains(shown, lock.Token()) || !strings.Contains(shown, `shared lock "k", valid for`) {
-				t.Errorf("a shared lock shows as %s", shown)
-			}
-		}
 		noError(t, lock.Release())
-		for name, do := range map[string]func() error{
-			"Release":    func() error { return lock.Release() },
-			"Abandon":    lock.Abandon,
-			"Extend":     func() error { return lock.Extend(t.Context(), time.Second) },
-			"TryUpgrade": func() error { _, err := lock.TryUpgrade(t.Context()); return err },
-		} {
-			returns(t, ErrReleased, name, "of a released lock")(do())
-		}
-		lost := mustShare(t, locker, "k", WithTTL(time.Second))
+		returns(t, ErrReleased, "Abandon of a released lock")(lock.Abandon())
+		returns(t, ErrReleased, "TryUpgrade of a released lock")(lock.TryUpgrade(t.Context()))
+		lost, writer := mustShare(t, locker, "k", WithTTL(time.Second)), mustAcquire(t, locker, "w", WithTTL(time.Second))
 		time.Sleep(2 * time.Second)
 		returns(t, ErrLost, "TryUpgrade of a lost lock")(lost.TryUpgrade(t.Context()))
-		writer := mustAcquire(t, locker, "w", WithTTL(time.Second))
-		time.Sleep(2 * time.Second)
 		if reader, err := writer.Downgrade(t.Context()); !errors.Is(err, ErrLost) || reader != nil {
 			t.Errorf("Downgrade of a lost lock = %v, %v, want ErrLost", reader, err)
 		}
-		held, held2 := mustShare(t, locker, "x"), mustAcquire(t, locker, "y")
+		reader, writer := mustShare(t, locker, "x"), mustAcquire(t, locker, "y")
 		_ = locker.Close()
-		returns(t, ErrClosed, "TryUpgrade behind Close")(held.TryUpgrade(t.Context()))
-		if reader, err := held2.Downgrade(t.Context()); !errors.Is(err, ErrClosed) || reader != nil {
+		returns(t, ErrClosed, "TryUpgrade behind Close")(reader.TryUpgrade(t.Context()))
+		if reader, err := writer.Downgrade(t.Context()); !errors.Is(err, ErrClosed) || reader != nil {
 			t.Errorf("Downgrade behind Close = %v, %v, want ErrClosed", reader, err)
 		}
-		returns(t, ErrClosed, "AcquireShared behind Close")(locker.AcquireShared(t.Context(), "k"))
 	})
 }
 
@@ -437,23 +316,12 @@ func TestReadersShareAKeyAndKeepWritersOut(t *testing.T) {
 		noError(t, three.Release(), "Release of the last")
 		synctest.Wait()
 		wantFree(t, fakes, "k")
+		wantNobodyInLine(t, fakes) // of those that did not wait
 		mustAcquire(t, locker, "k")
-	})
-}
-
-func TestAWriterKeepsReadersOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		writer := mustAcquire(t, locker, "k")
-		for _, l := range []*Locker{locker, another(t, fakes)} {
-			returns(t, ErrTaken, "TryAcquireShared beside a writer")(l.TryAcquireShared(t.Context(), "k"))
-		}
-		mustRelease(t, writer)
-		mustShare(t, locker, "k")
 		for _, f := range fakes {
 			f.Plant("foreign", "", time.Minute) // even with an empty value
 		}
-		returns(t, ErrTaken, "beside a foreign lock")(locker.TryAcquireShared(t.Context(), "foreign"))
+		returns(t, ErrTaken, "TryAcquireShared beside a foreign lock")(locker.TryAcquireShared(t.Context(), "foreign"))
 	})
 }
 

@@ -114,27 +114,6 @@ func TestSeveralPermitsHaveOneFenceBehindThoseOfAllTheirSlots(t *testing.T) {
 	})
 }
 
-func TestAWrongNumberOfPermitsIsRefusedBeforeAnythingIsSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		s := newSemaphore(t, locker, 3)
-		for _, n := range []int{-1, 0, 4, 1 << 40} {
-			_, err := s.AcquireN(t.Context(), n)
-			_, again := s.TryAcquireN(t.Context(), n)
-			for _, err := range []error{err, again} {
-				var option *OptionError
-				if !errors.Is(err, ErrOption) || !errors.As(err, &option) || option.Option != "n" || !strings.Contains(err.Error(), fmt.Sprint(n)) {
-					t.Errorf("%d of 3 permits: %v, want an OptionError for n", n, err)
-				}
-			}
-		}
-		returns(t, ErrOption, "with a token of one's own")(s.AcquireN(t.Context(), 2, WithToken("mine")))
-		if sent := fakes[0].Count("EVAL") + fakes[0].Count("EVALSHA"); sent != 0 {
-			t.Errorf("%d scripts were sent", sent)
-		}
-	})
-}
-
 func TestAContextThatCarriesTooManyPermitsCannotWaitForMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, _ := newLocker(t, 3)
@@ -144,14 +123,6 @@ func TestAContextThatCarriesTooManyPermitsCannotWaitForMore(t *testing.T) {
 		more, err := s.AcquireN(p.Context(), 2)
 		must(t, err, "two more of five under three")
 		returns(t, ErrDeadlock, "one more of five under five")(s.Acquire(more.Context()))
-	})
-}
-
-func TestAnotherNumberOfPermitsIsRefusedToWhoWantsSeveral(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		mustTake(t, newSemaphore(t, locker, 3))
-		returns(t, ErrPermits, "AcquireN where others count another number")(newSemaphore(t, another(t, fakes), 4).AcquireN(t.Context(), 2))
 	})
 }
 

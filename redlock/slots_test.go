@@ -165,7 +165,12 @@ func TestAnotherNumberOfPermitsIsRefusedByName(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		p := mustTake(t, newSemaphore(t, locker, 3))
 		other := newSemaphore(t, another(t, fakes), 4)
-		for name, acquire := range map[string]func(context.Context, ...AcquireOption) (*Lock, error){"Acquire": other.Acquire, "TryAcquire": other.TryAcquire} {
+		for name, acquire := range map[string]func(context.Context, ...AcquireOption) (*Lock, error){
+			"Acquire": other.Acquire, "TryAcquire": other.TryAcquire,
+			"AcquireN": func(ctx context.Context, options ...AcquireOption) (*Lock, error) {
+				return other.AcquireN(ctx, 2, options...)
+			},
+		} {
 			began := time.Now()
 			_, err := acquire(t.Context())
 			if !errors.Is(err, ErrPermits) || errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "counts 4, and others 3") {
@@ -248,18 +253,32 @@ func TestASlotThatHoldsSomethingElseIsLeftAlone(t *testing.T) {
 func TestASemaphoreRefusesWhatCannotWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		for _, permits := range []int{-1, 0, maxPermits + 1, 1 << 40} {
+		refused := func(what string, err error) {
+			t.Helper()
 			var option *OptionError
-			if _, err := locker.Semaphore("s", permits); !errors.As(err, &option) || option.Option != "permits" {
-				t.Errorf("Semaphore with %d permits = %v, want an OptionError for permits", permits, err)
+			if !errors.Is(err, ErrOption) || !errors.As(err, &option) || option.Option != what {
+				t.Errorf("%v, want an OptionError for %s", err, what)
 			}
 		}
+		for _, permits := range []int{-1, 0, maxPermits + 1, 1 << 40} {
+			_, err := locker.Semaphore("s", permits)
+			refused("permits", err)
+		}
 		returns(t, ErrOption, "Semaphore without a key")(locker.Semaphore("", 1))
-		s := newSemaphore(t, locker, 1)
+		s := newSemaphore(t, locker, 3)
+		for _, n := range []int{-1, 0, 4, 1 << 40} {
+			_, err := s.AcquireN(t.Context(), n)
+			_, again := s.TryAcquireN(t.Context(), n)
+			for _, err := range []error{err, again} {
+				refused("n", err)
+				says(t, ErrOption, fmt.Sprint(n))(err)
+			}
+		}
 		for name, options := range map[string][]AcquireOption{
 			"WithToken": {WithToken("mine")}, "a nil option": {nil}, "a TTL of 0": {WithTTL(0)},
 		} {
 			returns(t, ErrOption, "Acquire with", name)(s.Acquire(t.Context(), options...))
+			returns(t, ErrOption, "AcquireN with", name)(s.AcquireN(t.Context(), 2, options...))
 		}
 		if fakes[0].Batches() > 0 {
 			t.Error("something was sent")

@@ -127,20 +127,6 @@ func withEnd(t *testing.T, ctx context.Context) context.Context { //nolint:reviv
 	return ctx
 }
 
-func TestAChainOfWaitsIsNoDeadlock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3, WithTTL(time.Hour))
-		last := mustAcquire(t, locker, "d")
-		a, b, c := mustAcquire(t, locker, "a"), mustAcquire(t, locker, "b"), mustAcquire(t, locker, "c")
-		results := []chan error{work(t, c, "d"), work(t, b, "c"), work(t, a, "b")}
-		time.Sleep(time.Second)
-		mustRelease(t, last)
-		for i, result := range results {
-			noError(t, <-result, "waiter", i, "of a chain")
-		}
-	})
-}
-
 // A wait that has ended is no part of a ring, and leaves nothing.
 func TestAWaitThatWasGivenUpIsNoPartOfADeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
