@@ -74,9 +74,9 @@ func TestTwentyThousandTriesASecondCostTheHolderNothing(t *testing.T) {
 }
 
 // newTaken returns a Locker of three nodes that are so far away, at which another has the key "k".
-func newTaken(t *testing.T, trip time.Duration) (*Locker, []*fakeNode) {
+func newTaken(t *testing.T, trip time.Duration, options ...Option) (*Locker, []*fakeNode) {
 	t.Helper()
-	locker, fakes := newLocker(t, 3)
+	locker, fakes := newLocker(t, 3, options...)
 	warm(t, locker)
 	for _, f := range fakes {
 		f.Plant("k", protocol.TokenMark+"another", time.Hour)
@@ -116,52 +116,54 @@ func TestAnAnswerIsForThoseWhoCameBeforeItsTryLeft(t *testing.T) {
 }
 
 func TestOfThoseWhoShareATryOneGetsTheLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newTaken(t, 20*time.Millisecond)
-		go func() { _, _ = locker.TryAcquire(t.Context(), "k") }()
-		time.Sleep(15 * time.Millisecond)
-		before := fakes[0].Count("SET")
-		changeAll(fakes, leave)
-		var mu sync.Mutex
-		var won []*Lock
-		var group sync.WaitGroup
-		for range 50 {
-			group.Go(func() {
-				lock, err := locker.TryAcquire(t.Context(), "k")
-				mu.Lock()
-				defer mu.Unlock()
-				if err == nil {
-					won = append(won, lock)
-					return
-				}
-				var quorum *QuorumError
-				if !errors.Is(err, ErrTaken) || !errors.As(err, &quorum) || len(quorum.Votes) != 3 {
-					t.Errorf("TryAcquire that shares a try which has won = %v, want ErrTaken with three votes", err)
-					return
-				}
-				held := 0
-				for _, vote := range quorum.Votes {
-					if vote.Answer == grantedVote {
-						t.Errorf("who does not have the lock is told of %v", vote)
+	for _, options := range [][]Option{nil, {WithFairness()}} {
+		synctest.Test(t, func(t *testing.T) {
+			locker, fakes := newTaken(t, 20*time.Millisecond, options...)
+			go func() { _, _ = locker.TryAcquire(t.Context(), "k") }()
+			time.Sleep(15 * time.Millisecond)
+			before := sent(fakes[0])
+			changeAll(fakes, leave)
+			var mu sync.Mutex
+			var won []*Lock
+			var group sync.WaitGroup
+			for range 50 {
+				group.Go(func() {
+					lock, err := locker.TryAcquire(t.Context(), "k")
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil {
+						won = append(won, lock)
+						return
 					}
-					if vote.Answer == takenVote {
-						held++
+					var quorum *QuorumError
+					if !errors.Is(err, ErrTaken) || !errors.As(err, &quorum) || len(quorum.Votes) != 3 {
+						t.Errorf("TryAcquire that shares a try which has won = %v, want ErrTaken with three votes", err)
+						return
 					}
-				}
-				if held < quorum.Need {
-					t.Errorf("ErrTaken with %d votes that say so: %v", held, err)
-				}
-			})
-		}
-		group.Wait()
-		if len(won) != 1 {
-			t.Fatalf("%d of 50 have the lock, want one", len(won))
-		}
-		if tries := fakes[0].Count("SET") - before; tries != 1 {
-			t.Errorf("for 50 callers at the same moment a node has seen %d tries, want one", tries)
-		}
-		mustRelease(t, won[0])
-	})
+					held := 0
+					for _, vote := range quorum.Votes {
+						if vote.Answer == grantedVote {
+							t.Errorf("who does not have the lock is told of %v", vote)
+						}
+						if vote.Answer == takenVote {
+							held++
+						}
+					}
+					if held < quorum.Need {
+						t.Errorf("ErrTaken with %d votes that say so: %v", held, err)
+					}
+				})
+			}
+			group.Wait()
+			if len(won) != 1 {
+				t.Fatalf("%d of 50 have the lock, want one", len(won))
+			}
+			if tries := sent(fakes[0]) - before; tries != 1 {
+				t.Errorf("for 50 callers at the same moment a node has seen %d tries, want one", tries)
+			}
+			mustRelease(t, won[0])
+		})
+	}
 }
 
 func TestWhoLeavesAFlightHoldsUpNobody(t *testing.T) {

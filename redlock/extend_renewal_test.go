@@ -110,6 +110,9 @@ func TestTheContextOfAnAcquireBoundsTheAcquireAlone(t *testing.T) {
 			returns(t, ErrReleased, "the cause")(context.Cause(early))
 			synctest.Wait()
 			wantFree(t, fakes, "k")
+			if !locker.board.Renewals.Idle() {
+				t.Error("after the release renewals are planned, or a timer runs")
+			}
 		})
 	}
 }
@@ -176,21 +179,6 @@ func TestAMachineThatResumesFindsItsLocksExpired(t *testing.T) {
 		}
 		if !renewed.Valid() {
 			t.Error("a lease that was valid at the resume was not renewed at once")
-		}
-	})
-}
-
-func TestALockerThatHoldsNothingHasNoTimer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3)
-		lock := mustAcquire(t, locker, "k")
-		mustAcquire(t, locker, "never released", WithTTL(time.Second))
-		mustRelease(t, lock)
-		time.Sleep(3 * time.Second)
-		locker.holds.mu.Lock()
-		defer locker.holds.mu.Unlock()
-		if locker.holds.sleep.on || len(locker.holds.locks) > 0 {
-			t.Errorf("3s after the last hold it looks once a second still, and keeps %d locks", len(locker.holds.locks))
 		}
 	})
 }
@@ -274,18 +262,6 @@ func TestLocksThatAreTakenTogetherAreNotRenewedTogether(t *testing.T) {
 			if !lock.Valid() {
 				t.Fatalf("%v was lost", lock)
 			}
-		}
-	})
-}
-
-func TestALockerThatRenewsNothingHasNoTimer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3, WithRenewal())
-		locks := acquireAll(t, locker, 20)
-		time.Sleep(time.Minute)
-		releaseAll(t, locks)
-		if !locker.board.Renewals.Idle() {
-			t.Error("after the release of all locks renewals are planned, or a timer runs")
 		}
 	})
 }

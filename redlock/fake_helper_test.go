@@ -450,6 +450,12 @@ func empty(t *testing.T, l *Locker) {
 	keys := l.board.Keys.Left()
 	report("clean-ups", outstanding(l)+keys.Awaited, 0)
 	report("locks", len(l.holds.locks), 0)
+	l.holds.mu.Lock()
+	looks := l.holds.sleep.on
+	l.holds.mu.Unlock()
+	if looks {
+		t.Error("an idle Locker looks after locks once a second")
+	}
 	report("keys", keys.States+keys.Flights, 0)
 	report("states to use again", keys.Spare, len(dayKeys)+dayCallers+2)
 	report("lines of waiters", l.lines.Len(), 0)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -251,17 +252,28 @@ func TestAConnectionThatIsResetAtTheFirstContactMayWantTLS(t *testing.T) {
 }
 
 func TestAMissingRightIsOneEvent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var seen recorder
-		fakes, _ := fakeNodes(1)
-		fakes[0].Answer = failing("INFO", "NOPERM this user has no permissions to run the 'info' command")
-		locker := another(t, fakes, seen.option())
-		mustRelease(t, mustAcquire(t, locker, "k"))
-		synctest.Wait()
-		if len(seen.of(NodeUnchecked)) != 1 {
-			t.Errorf("the events are %v, want one that says +info", seen.events)
-		}
-	})
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var seen recorder
+			locker, fakes := newLocker(t, 1, seen.option())
+			want := []EventKind{NodeUnchecked, NodeUp}
+			if late {
+				mustRelease(t, mustAcquire(t, locker, "k"))
+				want = []EventKind{NodeUp, NodeUnchecked}
+			}
+			fakes[0].Change(func(f *fakeNode) {
+				f.Answer = failing("INFO", "NOPERM this user has no permissions to run the 'info' command")
+			})
+			for range 5 {
+				mustRelease(t, mustAcquire(t, locker, "k"))
+				time.Sleep(time.Second)
+			}
+			synctest.Wait()
+			if kinds := seen.kinds(); !slices.Equal(kinds, want) {
+				t.Errorf("the right was taken away late: %t: the events are %v, want %v", late, kinds, want)
+			}
+		})
+	}
 }
 
 // Whoever reads a tally would read what the node's sender writes.

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -141,60 +142,59 @@ func TestCheckEndsWithItsContextAndTheLocker(t *testing.T) {
 	})
 }
 
-func TestNodesThatMayNotVoteAreRefusedInWords(t *testing.T) {
-	const fit = "run_id:%s\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
+func TestWhatMakesANodeUnfitIsSeenAtFirstAndInASecondAndSaysSo(t *testing.T) {
+	const (
+		replica  = "run_id:x\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\nmaxmemory:0\r\n"
+		evicting = "run_id:x\r\nrole:master\r\nmaxmemory:1048576\r\nmaxmemory_policy:volatile-ttl\r\n"
+	)
 	for name, tt := range map[string]struct {
 		info   string
 		option Option
-		fit    bool
-		says   []string
+		says   []string // nil: it is fit
 		event  EventKind
 	}{
-		"a master": {info: "run_id:x\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n", fit: true, event: NodeUp},
-		"a replica": {
-			info: "run_id:x\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\nmaxmemory:0\r\n",
-			says: []string{"node-1", "replica", "10.0.0.1:6379", "master's address"}, event: NodeDown,
-		},
-		"an evicting node": {
-			info: "run_id:x\r\nrole:master\r\nmaxmemory:1048576\r\nmaxmemory_policy:volatile-ttl\r\n",
-			says: []string{"node-1", "volatile-ttl", "noeviction"}, event: NodeDown,
-		},
-		"an evicting node, allowed": {
-			info:   "run_id:x\r\nrole:master\r\nmaxmemory:1048576\r\nmaxmemory_policy:volatile-ttl\r\n",
-			option: WithEvictingNodes(), fit: true, event: NodeEvicts,
-		},
-		"the same server": {
-			info: strings.ReplaceAll(fit, "%s", "node-2"),
-			says: []string{"same server", "twice"}, event: 0,
-		},
+		"a master":                  {"run_id:x\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n", WithFences(), nil, NodeUp},
+		"a replica":                 {replica, WithFences(), []string{"node-1", "replica", "10.0.0.1:6379", "master's address"}, NodeDown},
+		"an evicting node":          {evicting, WithFences(), []string{"node-1", "volatile-ttl", "noeviction"}, NodeDown},
+		"an evicting node, allowed": {evicting, WithEvictingNodes(), nil, NodeEvicts},
+		"the same server":           {fakenode.Info("node-2"), WithFences(), []string{"same server", "twice"}, NodeDown},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			fakes, _ := fakeNodes(2)
-			fakes[0].Info = tt.info
-			var seen recorder
-			options := []Option{seen.option()}
-			if tt.option != nil {
-				options = append(options, tt.option)
-			}
-			locker := another(t, fakes, options...)
-			began := time.Now()
-			_, err := locker.TryAcquire(t.Context(), "k")
-			if (err == nil) != tt.fit || !tt.fit && (!errors.Is(err, ErrNode) || !errors.Is(err, ErrNoQuorum) || time.Since(began) > 0) {
-				t.Errorf("%s: TryAcquire = %v after %v, want that it is fit: %t, or ErrNode and ErrNoQuorum at once", name, err, time.Since(began), tt.fit)
-			}
-			for _, want := range tt.says {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("%s: the error does not say %q: %v", name, want, err)
+		for _, late := range []bool{false, true} {
+			bubble(t, fmt.Sprint(name, ", late: ", late), func(t *testing.T) {
+				var seen recorder
+				locker, fakes := newLocker(t, 2, tt.option, seen.option())
+				if late {
+					mustRelease(t, mustAcquire(t, locker, "k"))
 				}
-			}
-			synctest.Wait()
-			if tt.event != 0 && !slices.Contains(seen.kinds(), tt.event) {
-				t.Errorf("%s: events of node-1 are %v, want %v among them", name, seen.kinds(), tt.event)
-			}
-			if n := fakes[0].Count("SET"); !tt.fit && fakes[0].Count("SET")+fakes[1].Count("SET") > 1 {
-				t.Errorf("%s: it got %d SET commands", name, n)
-			}
-		})
+				before := fakes[0].Count("SET") + fakes[1].Count("SET")
+				fakes[0].Change(func(f *fakeNode) { f.Info = tt.info })
+				for range 3 {
+					if late {
+						time.Sleep(time.Second)
+					}
+					began := time.Now()
+					lock, err := locker.TryAcquire(t.Context(), "k")
+					if tt.says == nil {
+						must(t, err)
+						mustRelease(t, lock)
+					} else if !errors.Is(err, ErrNode) || !errors.Is(err, ErrNoQuorum) || time.Since(began) > 0 {
+						t.Errorf("TryAcquire = %v after %v, want ErrNode and ErrNoQuorum at once", err, time.Since(began))
+					}
+					says(t, ErrNode, tt.says...)(err)
+					synctest.Wait()
+					if sent := fakes[0].Count("SET") + fakes[1].Count("SET") - before; !late && tt.says != nil && sent > 1 {
+						t.Errorf("the nodes got %d SET commands", sent)
+					}
+					if !late {
+						break
+					}
+				}
+				told := len(seen.of(tt.event))
+				if node1 := slices.Contains(seen.kinds(), tt.event); tt.says != nil && told == 0 || tt.says == nil && !node1 || late && tt.event != NodeUp && told != 1 {
+					t.Errorf("the events are %v, want one %v", seen.events, tt.event)
+				}
+			})
+		}
 	}
 }
 
@@ -340,22 +340,6 @@ func TestABatchThatIsSentOnceMoreIsNoVoteIfNobodySaysWhoseConnectionItIs(t *test
 	})
 }
 
-func TestNodesThatHaveChangedPlacesVoteAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 2)
-		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[0].LeadTo(fakes[1])
-		fakes[1].LeadTo(fakes[0])
-		for range 10 {
-			time.Sleep(time.Second)
-			_, _ = locker.TryAcquire(t.Context(), "k")
-			synctest.Wait()
-		}
-		time.Sleep(10 * time.Second)
-		mustAcquire(t, locker, "k")
-	})
-}
-
 // Two nodes change places between their votes for one lock.
 func TestAServerThatHasVotedAsAnotherNodeIsNoSecondVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -380,45 +364,6 @@ func TestAServerThatHasVotedAsAnotherNodeIsNoSecondVote(t *testing.T) {
 	})
 }
 
-func TestWhatMakesANodeUnfitAtRunTimeIsSeenInASecond(t *testing.T) {
-	for name, tt := range map[string]struct {
-		info    string
-		options []Option
-		says    string // "" for a vote
-		event   EventKind
-	}{
-		"an eviction policy": {info: "run_id:node-1\r\nrole:master\r\nmaxmemory:1048576\r\nmaxmemory_policy:allkeys-lru\r\n", says: "noeviction", event: NodeDown},
-		"an eviction policy, allowed": {
-			info:    "run_id:node-1\r\nrole:master\r\nmaxmemory:1048576\r\nmaxmemory_policy:allkeys-lru\r\n",
-			options: []Option{WithEvictingNodes()}, event: NodeEvicts,
-		},
-		"a master": {info: "run_id:node-1\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\nmaxmemory:0\r\n", says: "replica", event: NodeDown},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var seen recorder
-			locker, fakes := newLocker(t, 1, append(tt.options, seen.option())...)
-			mustRelease(t, mustAcquire(t, locker, "k"))
-			fakes[0].Change(func(f *fakeNode) { f.Info = tt.info })
-			for range 3 {
-				time.Sleep(time.Second)
-				lock, err := locker.TryAcquire(t.Context(), "k")
-				switch {
-				case tt.says == "" && err != nil:
-					t.Errorf("%s: TryAcquire = %v", name, err)
-				case tt.says == "":
-					mustRelease(t, lock)
-				case !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), tt.says):
-					t.Errorf("%s: TryAcquire = %v, want ErrNode that says %q", name, err, tt.says)
-				}
-				synctest.Wait()
-			}
-			if kinds := seen.kinds(); len(slices.DeleteFunc(kinds, func(k EventKind) bool { return k != tt.event })) != 1 {
-				t.Errorf("%s: the events are %v, want one %v", name, seen.events, tt.event)
-			}
-		})
-	}
-}
-
 func TestANodeIsAskedOnceASecondWhetherItIsFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 1)
@@ -430,25 +375,6 @@ func TestANodeIsAskedOnceASecondWhetherItIsFit(t *testing.T) {
 		}
 		if got := fakes[0].Count("INFO") - before; got != 10*len(protocol.AskFitness) {
 			t.Errorf("in 10s the node got %d INFO, want %d", got, 10*len(protocol.AskFitness))
-		}
-	})
-}
-
-func TestANodeWhoseUserMayNoLongerAskIsReportedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var seen recorder
-		locker, fakes := newLocker(t, 1, seen.option())
-		mustRelease(t, mustAcquire(t, locker, "k"))
-		fakes[0].Change(func(f *fakeNode) {
-			f.Answer = failing("INFO", "NOPERM this user has no permissions to run the 'info' command")
-		})
-		for range 5 {
-			time.Sleep(time.Second)
-			mustRelease(t, mustAcquire(t, locker, "k"))
-		}
-		synctest.Wait()
-		if want := []EventKind{NodeUp, NodeUnchecked}; !slices.Equal(seen.kinds(), want) {
-			t.Errorf("the events are %v, want %v", seen.kinds(), want)
 		}
 	})
 }

@@ -86,26 +86,6 @@ func TestANodeThatDoesNotTakeReleasesTogetherGetsThemOneByOne(t *testing.T) {
 	}
 }
 
-func TestReleasesGoTogetherWithTheSourceOfAScriptThatIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		warm(t, locker)
-		locks := acquireAll(t, locker, 40)
-		synctest.Wait()
-		for _, f := range fakes {
-			f.Change(func(f *fakeNode) { clear(f.Loaded) }) // SCRIPT FLUSH
-		}
-		for i, err := range releaseAll(t, locks) {
-			noError(t, err, i, "after SCRIPT FLUSH")
-		}
-		for _, lock := range locks {
-			if left := stray(fakes, lock.Key()); left != nil {
-				t.Fatalf("after SCRIPT FLUSH and Release, %v keep %s", left, lock)
-			}
-		}
-	})
-}
-
 // extendAll extends locks at once, each to the TTL that ttl returns, in one batch of the
 // node that is kept busy meanwhile, and returns what each Extend returned.
 func extendAll(t *testing.T, locks []*Lock, busy *fakeNode, ttl func(i int) time.Duration) []error {
@@ -173,7 +153,7 @@ func TestExtensionsOfOneBatchGoTogether(t *testing.T) {
 	})
 }
 
-func TestExtensionsGoTogetherWithTheSourceOfAScriptThatIsMissing(t *testing.T) {
+func TestExtensionsAndReleasesGoTogetherWithTheSourceOfAScriptThatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
@@ -185,8 +165,12 @@ func TestExtensionsGoTogetherWithTheSourceOfAScriptThatIsMissing(t *testing.T) {
 		for i, err := range extendAll(t, locks, fakes[0], func(int) time.Duration { return time.Minute }) {
 			noError(t, err, i, "after SCRIPT FLUSH")
 		}
+		changeAll(fakes, func(f *fakeNode) { clear(f.Loaded) })
 		for i, err := range releaseAll(t, locks) {
-			noError(t, err, i)
+			noError(t, err, i, "after SCRIPT FLUSH")
+		}
+		for _, lock := range locks {
+			wantFree(t, fakes, lock.Key(), "after SCRIPT FLUSH and Release")
 		}
 	})
 }

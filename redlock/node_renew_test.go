@@ -148,19 +148,26 @@ func TestATwinIsRenewedAndItsOtherHalfOnce(t *testing.T) {
 	})
 }
 
-// One node's connections break, and those of the other one stay.
-func TestNodesThatHaveChangedPlacesAreFoundThoughOneKeepsItsConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 2)
-		mustRelease(t, mustAcquire(t, locker, "k"))
-		synctest.Wait()
-		fakes[0].LeadTo(fakes[1])
-		fakes[1].MoveTo(fakes[0])
-		time.Sleep(time.Second)
-		_, _ = locker.TryAcquire(t.Context(), "k")
-		time.Sleep(12 * time.Second) // what was set as another node ends with its TTL
-		mustAcquire(t, locker, "k")
-	})
+// The connections of both break, those of one, or none.
+func TestNodesThatHaveChangedPlacesVoteAgain(t *testing.T) {
+	for name, swap := range map[string]func(one, other *fakeNode){
+		"both keep their connections": func(one, other *fakeNode) { one.LeadTo(other); other.LeadTo(one) },
+		"one keeps its connections":   func(one, other *fakeNode) { one.LeadTo(other); other.MoveTo(one) },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			locker, fakes := newLocker(t, 2)
+			mustRelease(t, mustAcquire(t, locker, "k"))
+			synctest.Wait()
+			swap(fakes[0], fakes[1])
+			for range 10 {
+				time.Sleep(time.Second)
+				_, _ = locker.TryAcquire(t.Context(), "k")
+				synctest.Wait()
+			}
+			time.Sleep(12 * time.Second) // what was set as another node ends with its TTL
+			mustAcquire(t, locker, "k")
+		})
+	}
 }
 
 // Clients dial anew where an idle connection has ended, and do not say so.

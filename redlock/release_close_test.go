@@ -182,34 +182,30 @@ func TestCloseLeavesNothingOfAcquiresAndReleasesThatItMeets(t *testing.T) {
 }
 
 func TestCloseIsBoundedOverSilentNodesAndSaysWhatIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		warm(t, locker)
-		mustAcquire(t, locker, "k")
-		forEach(fakes[:2], (*fakeNode).Stop)
-		began := time.Now()
-		err := locker.Close()
-		var left *closeError
-		if !errors.As(err, &left) || !errors.Is(err, ErrNoQuorum) {
-			t.Fatalf("Close over two of three nodes that are silent and have a key = %v, want a closeError", err)
-		}
-		want := []unreleasedKey{{"k", []string{"node-1", "node-2"}}}
-		if !reflect.DeepEqual(left.Keys, want) {
-			t.Errorf("Close says that %v are left, want %v", left.Keys, want)
-		}
-		wantWithin(t, 2*time.Second+50*time.Millisecond, began, "Close took")
-	})
-}
-
-func TestCloseSaysWhatIsLeftWhateverItsBound(t *testing.T) {
-	for _, bound := range []time.Duration{0, 50 * time.Millisecond, 300 * time.Millisecond, 1600 * time.Millisecond, 2 * time.Second, 2600 * time.Millisecond} {
+	const usual = 2 * time.Second
+	for _, bound := range []time.Duration{0, 50 * time.Millisecond, 300 * time.Millisecond, 1600 * time.Millisecond, usual, 2600 * time.Millisecond} {
 		bubble(t, bound.String(), func(t *testing.T) {
-			locker, fakes := newLocker(t, 3, WithTTL(time.Hour), WithCloseTimeout(bound))
+			options := []Option{WithTTL(time.Hour), WithCloseTimeout(bound)}
+			if bound == usual {
+				options = nil
+			}
+			locker, fakes := newLocker(t, 3, options...)
 			warm(t, locker)
 			mustAcquire(t, locker, "k")
 			forEach(fakes[:2], (*fakeNode).Stop)
-			if err := locker.Close(); err == nil {
-				t.Errorf("with a bound of %v Close says nothing, and %v still has the key", bound, stray(fakes, "k"))
+			began := time.Now()
+			err := locker.Close()
+			wantWithin(t, bound+50*time.Millisecond, began, "Close took")
+			var left *closeError
+			if !errors.As(err, &left) || !errors.Is(err, ErrNoQuorum) {
+				t.Fatalf("Close over two of three nodes that are silent and have a key = %v, want a closeError", err)
+			}
+			want := []unreleasedKey{{"k", []string{"node-1", "node-2", "node-3"}}}
+			if bound > 0 { // the third one has had time to answer
+				want[0].Nodes = want[0].Nodes[:2]
+			}
+			if !reflect.DeepEqual(left.Keys, want) {
+				t.Errorf("Close says that %v are left, want %v", left.Keys, want)
 			}
 		})
 	}

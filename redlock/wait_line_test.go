@@ -549,26 +549,6 @@ func TestReadersThatAreCalledTogetherHaveTheRankOfTheFirst(t *testing.T) {
 	})
 }
 
-func TestTriesAtOneMomentAreOneAlsoWhereTheyHeedTheLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithFairness())
-		far(fakes, time.Millisecond)
-		lock := mustAcquire(t, another(t, fakes), "k")
-		before := fakes[0].Count("EVALSHA") + fakes[0].Count("EVAL")
-		var all sync.WaitGroup
-		for range 100 {
-			all.Go(func() {
-				returns(t, ErrTaken)(locker.TryAcquire(t.Context(), "k"))
-			})
-		}
-		all.Wait()
-		if tries := fakes[0].Count("EVALSHA") + fakes[0].Count("EVAL") - before; tries == 0 || tries > 4 {
-			t.Errorf("a hundred callers who try at one moment made %d tries in line, want 1 to 4", tries)
-		}
-		mustRelease(t, lock)
-	})
-}
-
 // However the waits of a Locker end, and in whichever order, no node keeps a ticket of theirs: it would keep others off
 // a free key until its life is over.
 func TestNoTicketOutlivesItsWaiters(t *testing.T) {
