@@ -352,30 +352,6 @@ func TestASettledLockHasOneFenceAtAQuorum(t *testing.T) {
 	})
 }
 
-func TestWhoDoesNotLeadASplitLetsGoAtOnce(t *testing.T) {
-	for name, tokens := range map[string][]string{
-		"more votes":         {small, small, small + "b", small + "b", ""},
-		"a greater token":    {great + "a", great + "b", ""},
-		"a greater minority": {great, small, ""},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, len(tokens))
-			warm(t, locker)
-			rivals(fakes, tokens...)
-			far(fakes, 20*time.Millisecond)
-			result := async(func() error { _, err := locker.TryAcquire(t.Context(), "k"); return err })
-			time.Sleep(35 * time.Millisecond)
-			if token, _ := fakes[len(fakes)-1].Token("k"); token != "" {
-				t.Errorf("a rival has %s: half a round trip after the first round our own vote is still there", name)
-			}
-			for _, f := range fakes { // one of them makes it
-				f.Plant("k", protocol.TokenMark+great, time.Hour)
-			}
-			returns(t, ErrTaken, "a rival has", name, "and then the lock: TryAcquire")(<-result)
-		})
-	}
-}
-
 func TestASplitThatNobodyWinsIsNotHeld(t *testing.T) {
 	for name, tokens := range map[string][]string{
 		"who lead and do nothing":       {great + "a", great + "b", ""},
@@ -556,18 +532,6 @@ func TestTokensThatNobodyReleasesKeepNobodyFromANodeThatHasBecomeSlow(t *testing
 			}
 		})
 	}
-}
-
-func TestARivalWhoseVotesASilentNodeMightMakeUpToAQuorumIsAskedForTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		warm(t, locker)
-		rivals(fakes, great)
-		fakes[2].Change(refuse)
-		far(fakes, time.Millisecond)
-		time.AfterFunc(1500*time.Microsecond, func() { fakes[0].Change(leave) }) // it gives up
-		noError(t, passing(locker.TryAcquire(t.Context(), "k")))
-	})
 }
 
 // Its votes are the retry's, so it lets go of none; they expire. It tries again with the same token.

@@ -219,38 +219,6 @@ func TestWhoHasATokenOfHisOwnSharesNothing(t *testing.T) {
 	})
 }
 
-func TestThoseWhoShareATryWaitForTheLockInLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		warm(t, locker)
-		far(fakes, time.Millisecond)
-		var group sync.WaitGroup
-		var holders, turns atomic.Int32
-		before := fakes[0].Count("SET")
-		began := time.Now()
-		for range 30 {
-			group.Go(func() {
-				lock, err := locker.Acquire(t.Context(), "k")
-				if err != nil {
-					t.Errorf("Acquire = %v", err)
-					return
-				}
-				if holders.Add(1) > 1 {
-					t.Error("two hold the lock at once")
-				}
-				time.Sleep(10 * time.Millisecond)
-				holders.Add(-1)
-				turns.Add(1)
-				noError(t, lock.Release())
-			})
-		}
-		group.Wait()
-		if tries := fakes[0].Count("SET") - before; turns.Load() != 30 || tries > 15 || time.Since(began) > time.Second {
-			t.Errorf("%d of 30 had their turns of 10ms in %v, with %d tries of their own, want all, within a second and mostly by hand-over", turns.Load(), time.Since(began), tries)
-		}
-	})
-}
-
 func TestNobodyOfAProcessTriesWhileItSettlesASplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)

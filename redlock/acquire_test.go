@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/quorumlock/quorumlock/driver"
 )
 
 // 2. Extend and release have no time-out of their own for each node.
@@ -24,18 +21,24 @@ func TestPitfall02AMinorityOfDeadNodesHoldsUpNothing(t *testing.T) {
 	}{
 		{nodes: 1, want: nil},
 		{nodes: 1, refused: 1, want: ErrNoQuorum},
+		{nodes: 2, want: nil},
 		{nodes: 2, refused: 1, want: ErrNoQuorum},
+		{nodes: 3, want: nil},
 		{nodes: 3, refused: 1, want: nil},
 		{nodes: 3, hung: 1, want: nil},
 		{nodes: 3, refused: 1, hung: 1, want: ErrNoQuorum, within: defaultNodeTimeout},
+		{nodes: 4, want: nil},
 		{nodes: 4, refused: 1, want: nil},
 		{nodes: 4, refused: 2, want: ErrNoQuorum},
 		{nodes: 4, hung: 2, want: ErrNoQuorum, within: defaultNodeTimeout},
+		{nodes: 5, want: nil},
 		{nodes: 5, refused: 2, want: nil},
 		{nodes: 5, hung: 2, want: nil},
 		{nodes: 5, refused: 1, hung: 1, want: nil},
 		{nodes: 5, refused: 3, want: ErrNoQuorum},
 		{nodes: 5, hung: 3, want: ErrNoQuorum, within: defaultNodeTimeout},
+		{nodes: 6, want: nil},
+		{nodes: 7, want: nil},
 		{nodes: 7, refused: 3, want: nil},
 	} {
 		for _, met := range []bool{false, true} {
@@ -53,10 +56,21 @@ func TestPitfall02AMinorityOfDeadNodesHoldsUpNothing(t *testing.T) {
 				if err != nil {
 					return
 				}
+				if tt.refused+tt.hung == 0 { // a silent node might hide votes of somebody else, for whom a try waits a moment
+					returns(t, ErrTaken, "the second TryAcquire")(locker.TryAcquire(t.Context(), "k"))
+				}
 				noError(t, lock.Extend(t.Context(), time.Minute), "Extend")
 				wantHeld(t, lock, true)
 				noError(t, lock.Release(), "Release")
+				again, err := locker.TryAcquire(t.Context(), "k")
+				must(t, err, "TryAcquire after the release")
+				if again.Token() == lock.Token() || again.Fence() != 0 {
+					t.Errorf("two acquires share the token, or without WithFences one has the fence %d", again.Fence())
+				}
+				noError(t, again.Release(), "Release")
 				wantWithin(t, 0, began, "the dead ones held up the others by")
+				synctest.Wait()
+				wantFree(t, fakes[tt.refused+tt.hung:], "k")
 				changeAll(fakes, func(f *fakeNode) { f.Refused = nil })
 				forEach(fakes, (*fakeNode).Resume)
 			})
@@ -90,28 +104,6 @@ func TestAnAttemptThatCannotSucceedAnyMoreWaitsForNobody(t *testing.T) {
 			forEach(fakes[3:], (*fakeNode).Resume)
 		})
 	}
-}
-
-func TestTheErrorNamesEveryNodeAndWhatToDo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		fakes[0].Change(refuse)
-		fakes[1].Change(func(f *fakeNode) { f.Answer = failing("SET", "READONLY You can't write against a read only replica.") })
-		_, err := locker.Acquire(t.Context(), "orders:42", WithMaxOutage(0))
-		for _, want := range []string{"orders:42", "node-1", "connection refused", "node-2", "READONLY", "give the master's address"} {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("the error does not speak of %q: %v", want, err)
-			}
-		}
-		var quorum *QuorumError
-		if !errors.As(err, &quorum) || len(quorum.Votes) != 3 || quorum.Need != 2 {
-			t.Errorf("Acquire = %#v, want a QuorumError with three votes", err)
-		}
-		var server *driver.ServerError
-		if !errors.As(err, &server) || server.Code != "READONLY" {
-			t.Errorf("no ServerError with the code READONLY in %v", err)
-		}
-	})
 }
 
 func TestAnOutageIsWaitedThroughForOneTTL(t *testing.T) {
@@ -230,37 +222,6 @@ func TestWaitingForOthersIsNotBlamedOnTheNode(t *testing.T) {
 			t.Errorf("the node was blamed: %v", kinds)
 		}
 	})
-}
-
-func TestALockIsTakenRefusedReleasedAndTakenAgain(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 4, 5, 6, 7} {
-		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, n)
-			lock, err := locker.TryAcquire(t.Context(), "k")
-			must(t, err, n, "nodes: TryAcquire")
-			if lock.Fence() != 0 {
-				t.Errorf("%d nodes: without WithFences a lock has the fence %d", n, lock.Fence())
-			}
-			returns(t, ErrTaken, n, "nodes: the second TryAcquire")(locker.TryAcquire(t.Context(), "k"))
-			noError(t, lock.Extend(t.Context(), 20*time.Second), n, "nodes: Extend")
-			wantHeld(t, lock, true)
-			ctx := lock.Context()
-			noError(t, lock.Release(), n, "nodes: Release")
-			if context.Cause(ctx) != ErrReleased {
-				t.Errorf("%d nodes: the context ended with %v, want ErrReleased", n, context.Cause(ctx))
-			}
-			synctest.Wait()
-			wantFree(t, fakes, "k", n)
-			again, err := locker.TryAcquire(t.Context(), "k")
-			if err != nil {
-				t.Errorf("%d nodes: TryAcquire after the release = %v", n, err)
-			} else if again.Token() == lock.Token() {
-				t.Errorf("%d nodes: two acquires share the token", n)
-			}
-			noError(t, locker.Close(), n, "nodes: Close")
-			wantFree(t, fakes, "k", n)
-		})
-	}
 }
 
 // Where other goroutines compute, a reply waits for its reader, and its reader for its turn.

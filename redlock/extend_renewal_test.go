@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -140,21 +141,43 @@ func TestTheContextOfDoEndsWithThatOfItsCaller(t *testing.T) {
 }
 
 func TestMaxHoldEndsAHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		began := time.Now()
-		lock := mustAcquire(t, locker, "k", WithRenewal(), WithMaxHold(25*time.Second))
-		<-lock.Context().Done()
-		held := time.Since(began)
-		if held > 25*time.Second || held < 24*time.Second {
-			t.Errorf("a hold of at most 25s lasted %v", held)
-		}
-		if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrLost) || cause == ErrLost {
-			t.Errorf("the cause is %q, want ErrLost and why", cause)
-		}
-		time.Sleep(time.Until(began.Add(25*time.Second + 10*time.Millisecond)))
-		wantFree(t, fakes, "k")
-	})
+	const most = 25 * time.Second
+	for name, tt := range map[string]struct{ renews, extends bool }{
+		"renewals": {true, false}, "extensions": {false, true}, "extensions of a lock that is renewed": {true, true},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3)
+			warm(t, locker)
+			options := []AcquireOption{WithMaxHold(most)}
+			if tt.renews {
+				options = append(options, WithRenewal())
+			}
+			began := time.Now()
+			lock := mustAcquire(t, locker, "k", options...)
+			if tt.extends {
+				time.Sleep(time.Second)
+				noError(t, lock.Extend(t.Context(), time.Hour))
+				synctest.Wait()
+				if _, left := fakes[0].Token("k"); left > most-time.Second || left < most-2*time.Second {
+					t.Errorf("1s after the acquire the node has the key for %v, want what is left of a hold of %v", left, most)
+				}
+				err := lock.Extend(t.Context(), time.Hour)
+				var refused *OptionError
+				if !errors.As(err, &refused) || refused.Option != "MaxHold" {
+					t.Errorf("an Extend that gains nothing = %v, want an OptionError that names MaxHold", err)
+				}
+			}
+			<-lock.Context().Done()
+			if held := time.Since(began); held > most || held < most-time.Second {
+				t.Errorf("a hold of at most %v lasted %v", most, held)
+			}
+			if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrLost) || !strings.Contains(cause.Error(), "WithMaxHold") {
+				t.Errorf("the cause is %q, want ErrLost, and that it was held for the longest time", cause)
+			}
+			time.Sleep(time.Until(began.Add(most + 10*time.Millisecond)))
+			wantFree(t, fakes, "k")
+		})
+	}
 }
 
 func TestAMachineThatResumesFindsItsLocksExpired(t *testing.T) {

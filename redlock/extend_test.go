@@ -133,38 +133,6 @@ func TestAnInterruptedQuestionIsNotHeldByAnother(t *testing.T) {
 	}
 }
 
-func TestAnExtendDoesNotPassTheLongestHold(t *testing.T) {
-	for name, options := range map[string][]AcquireOption{
-		"without renewal": {WithMaxHold(15 * time.Second)},
-		"with renewal":    {WithMaxHold(15 * time.Second), WithRenewal()},
-	} {
-		bubble(t, name, func(t *testing.T) {
-			locker, fakes := newLocker(t, 3, WithTTL(10*time.Second))
-			warm(t, locker)
-			began := time.Now()
-			lock := mustAcquire(t, locker, "k", options...)
-			time.Sleep(time.Second)
-			noError(t, lock.Extend(t.Context(), time.Hour))
-			synctest.Wait()
-			if _, left := fakes[0].Token("k"); left > 14*time.Second || left < 13*time.Second {
-				t.Errorf("1s after the acquire the node has the key for %v, want what is left of a hold of 15s", left)
-			}
-			err := lock.Extend(t.Context(), time.Hour)
-			var refused *OptionError
-			if !errors.As(err, &refused) || refused.Option != "MaxHold" {
-				t.Errorf("an Extend that gains nothing = %v, want an OptionError that names MaxHold", err)
-			}
-			<-lock.Context().Done()
-			if held := time.Since(began); held > 15*time.Second || held < 14*time.Second {
-				t.Errorf("a hold of at most 15s lasted %v", held)
-			}
-			if cause := context.Cause(lock.Context()); !errors.Is(cause, ErrLost) || !strings.Contains(cause.Error(), "WithMaxHold") {
-				t.Errorf("the cause is %q, want ErrLost, and that it was held for the longest time", cause)
-			}
-		})
-	}
-}
-
 // The nodes grant their lease some time after it was cut.
 func TestASlowExtendDoesNotPassTheLongestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/nodeclock"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/test/fakenode"
@@ -528,49 +527,4 @@ func FuzzReplies(f *testing.F) {
 			tr.end(tr.locker)
 		})
 	})
-}
-
-func TestRepliesThatNoServerGivesAreNoVotes(t *testing.T) {
-	odd := []driver.Reply{
-		{Kind: driver.Integer, Int: 1},
-		{Kind: driver.Integer, Int: -1},
-		{Kind: driver.Array},
-		{Kind: driver.Array, Elems: []driver.Reply{{}}},
-		{Kind: driver.Failure},
-		{Kind: driver.Failure, Str: "garbage"},
-		{Kind: 200},
-	}
-	for i, reply := range odd {
-		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, 1, WithMaxOutage(0))
-			fakes[0].Answer = func(args []any) *driver.Reply {
-				if args[0] != "SET" {
-					return nil
-				}
-				return &reply
-			}
-			if _, err := locker.Acquire(t.Context(), "k"); !errors.Is(err, ErrNoQuorum) {
-				t.Errorf("reply %d (%+v) to an acquire: Acquire = %v, want ErrNoQuorum", i, reply, err)
-			}
-		})
-	}
-	odd = append(odd[1:], driver.Reply{}, driver.Reply{Kind: driver.String, Str: "OK"}, driver.Reply{Kind: driver.Integer, Int: 3})
-	for i, reply := range odd {
-		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, 1)
-			lock := mustAcquire(t, locker, "k")
-			fakes[0].Change(func(f *fakeNode) {
-				f.Answer = func(args []any) *driver.Reply {
-					if args[0] != "EVALSHA" {
-						return nil
-					}
-					return &reply
-				}
-			})
-			if err := lock.Extend(t.Context(), time.Minute); !errors.Is(err, ErrNoQuorum) {
-				t.Errorf("reply %d (%+v) to an extension: Extend = %v, want ErrNoQuorum", i, reply, err)
-			}
-			fakes[0].Change(func(f *fakeNode) { f.Answer = nil })
-		})
-	}
 }

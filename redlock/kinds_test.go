@@ -152,23 +152,35 @@ func TestPitfall19OfEveryKindARenewalThatHangsEndsTheContextAtTheDeadline(t *tes
 	})
 }
 
-func TestPitfall21OfEveryKindNoRenewalLengthensALease(t *testing.T) {
-	onEachKind(t, []Option{WithTTL(10 * time.Second)}, []AcquireOption{WithRenewal()}, func(t *testing.T, _ *Locker, fakes []*fakeNode, lock *Lock) {
-		for range 20 {
-			time.Sleep(7 * time.Second)
-			changeAll(fakes, func(f *fakeNode) {
-				for key, held := range f.Keys {
-					if left := held.Until.Sub(f.Now()); left > 10*time.Second && key != "ql:permits:{k}" {
-						t.Errorf("%s keeps %q for %v, the lease is 10s", f.Name(), key, left)
+// A lease that was multiplied by its unit at each try lasted hours.
+func TestPitfall21OfEveryKindNoTryAndNoRenewalLengthensALease(t *testing.T) {
+	const ttl = 10 * time.Second
+	for kind, take := range kindsOfLocks {
+		bubble(t, kind, func(t *testing.T) {
+			locker, fakes := newLocker(t, 3, WithTTL(ttl))
+			holdAll(t, another(t, fakes), kind, WithTTL(time.Second)) // so that there are several tries
+			lock, err := take(locker, t.Context(), WithRenewal())
+			must(t, err)
+			seen := 0
+			for range 600 {
+				changeAll(fakes, func(f *fakeNode) {
+					f.Cuts = 1 // and that renewals are sent once more
+					for key, held := range f.Keys {
+						if left := held.Until.Sub(f.Now()); left > ttl && key != "ql:permits:{k}" {
+							t.Errorf("%s keeps %q for %v, and the lease is %v", f.Name(), key, left, ttl)
+						} else if left > 0 {
+							seen++
+						}
 					}
-				}
-			})
-		}
-		if left := time.Until(lock.Until()); left > 10*time.Second {
-			t.Errorf("the lease lasts %v, want at most 10s", left)
-		}
-		noError(t, lock.Release())
-	})
+				})
+				time.Sleep(100 * time.Millisecond)
+			}
+			if left := time.Until(lock.Until()); !lock.Valid() || left > ttl || seen < 1000 {
+				t.Errorf("after a minute the lease lasts %v, and keys were seen %d times", left, seen)
+			}
+			mustRelease(t, lock)
+		})
+	}
 }
 
 func TestCloseReleasesLocksOfEveryKind(t *testing.T) {

@@ -147,23 +147,6 @@ func TestWhatAnExtendThatWasGivenUpHasSetGoesWithTheLock(t *testing.T) {
 	}
 }
 
-func TestAnExtensionThatRunsAfterItsLockIsLostIsTakenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithTTL(4*time.Second))
-		warm(t, locker)
-		lock := mustAcquire(t, locker, "k")
-		forEach(fakes, (*fakeNode).Stop)
-		returns(t, ErrNoQuorum, "Extend over silent nodes")(lock.Extend(t.Context(), time.Minute))
-		time.Sleep(10 * time.Second)
-		forEach(fakes, (*fakeNode).Resume)
-		if names := stray(fakes, "k"); len(names) != 3 {
-			t.Fatalf("the test does not show the fault: the late extension has set the key at %v", names)
-		}
-		time.Sleep(node.MaxCooldown)
-		cleanedSoon(t, fakes)
-	})
-}
-
 func TestWhatFailedRenewalsHaveSetGoesWithTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5, WithTTL(10*time.Second))

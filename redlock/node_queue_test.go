@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -58,32 +59,6 @@ func TestReleasesOfOneBatchGoTogether(t *testing.T) {
 			t.Errorf("%d releases that waited together went as %d commands", count, sent)
 		}
 	})
-}
-
-func TestANodeThatDoesNotTakeReleasesTogetherGetsThemOneByOne(t *testing.T) {
-	for _, refusal := range []driver.Reply{
-		{Kind: driver.Failure, Str: "CROSSSLOT Keys in request don't hash to the same slot"},
-		{Kind: driver.Failure, Str: "NOPERM this user has no permissions to access one of the keys"},
-		{Kind: driver.Integer, Int: -2 - 1<<25},
-		{Kind: driver.Integer, Int: 1 << 25},
-		{Kind: driver.String, Str: "1"},
-		{},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, 3)
-			warm(t, locker)
-			changeAll(fakes, func(f *fakeNode) {
-				f.Answer = answering(refusal, func(args []any) bool { return args[0] == "EVALSHA" && args[2] != "1" })
-			})
-			for round := range 2 {
-				locks := acquireAll(t, locker, 20)
-				for i, err := range releaseAll(t, locks) {
-					must(t, err, "round", round+1, "nodes that answer", refusal, "to releases together: Release", i)
-				}
-				wantFree(t, fakes, locks[3].Key(), refusal)
-			}
-		})
-	}
 }
 
 // extendAll extends locks at once, each to the TTL that ttl returns, in one batch of the
@@ -175,42 +150,52 @@ func TestExtensionsAndReleasesGoTogetherWithTheSourceOfAScriptThatIsMissing(t *t
 	})
 }
 
-func TestANodeThatDoesNotTakeExtensionsTogetherGetsThemOneByOne(t *testing.T) {
-	for _, refusal := range []driver.Reply{
-		{Kind: driver.Failure, Str: "CROSSSLOT Keys in request don't hash to the same slot"},
-		{Kind: driver.Failure, Str: "NOPERM this user has no permissions to access one of the keys"},
-		{Kind: driver.Integer, Int: -1},
-		{Kind: driver.Integer, Int: 1 << 25},
-		{Kind: driver.String, Str: "1"},
-		{},
+func TestANodeThatDoesNotTakeRequestsTogetherGetsThemOneByOne(t *testing.T) {
+	for what, tt := range map[string]struct {
+		is  func(args []any) bool
+		odd int64 // what their script does not return
+	}{
+		"extensions": {func(args []any) bool { return args[0] == "EVALSHA" && args[1] == scripts.Extend.Digest }, -1},
+		"releases": {func(args []any) bool {
+			return args[0] == "EVALSHA" && args[1] == scripts.Release.Digest && args[2] != "1"
+		}, -2 - 1<<25},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := newLocker(t, 1)
-			warm(t, locker)
-			together := 0
-			fakes[0].Change(func(f *fakeNode) {
-				f.Answer = func(args []any) *driver.Reply {
-					if args[0] == "EVALSHA" && args[1] == scripts.Extend.Digest {
-						together++
-						return &refusal
+		for _, refusal := range []driver.Reply{
+			{Kind: driver.Failure, Str: "CROSSSLOT Keys in request don't hash to the same slot"},
+			{Kind: driver.Failure, Str: "NOPERM this user has no permissions to access one of the keys"},
+			{Kind: driver.Integer, Int: tt.odd},
+			{Kind: driver.Integer, Int: 1 << 25},
+			{Kind: driver.String, Str: "1"},
+			{},
+		} {
+			bubble(t, fmt.Sprint(what, refusal), func(t *testing.T) {
+				locker, fakes := newLocker(t, 1)
+				warm(t, locker)
+				together := 0
+				fakes[0].Change(func(f *fakeNode) {
+					f.Answer = answering(refusal, func(args []any) bool {
+						refused := tt.is(args)
+						if refused {
+							together++
+						}
+						return refused
+					})
+				})
+				for round := range 3 {
+					locks := acquireAll(t, locker, 20)
+					for i, err := range extendAll(t, locks, fakes[0], func(int) time.Duration { return time.Minute }) {
+						must(t, err, "round", round+1, "Extend", i)
 					}
-					return nil
+					for i, err := range releaseAll(t, locks) {
+						must(t, err, "round", round+1, "Release", i)
+					}
+					wantFree(t, fakes, locks[3].Key())
+				}
+				if together == 0 || what == "extensions" && together != 1 {
+					t.Errorf("a node that answers so to %s together was asked for them %d times, want once", what, together)
 				}
 			})
-			locks := acquireAll(t, locker, 20)
-			for round := range 3 {
-				for i, err := range extendAll(t, locks, fakes[0], func(int) time.Duration { return time.Minute }) {
-					must(t, err, "round", round+1, "a node that answers", refusal, "to extensions together: Extend", i)
-				}
-			}
-			if together != 1 {
-				t.Errorf("a node that answers %v to extensions together was asked so %d times, want once", refusal, together)
-			}
-			for i, err := range releaseAll(t, locks) {
-				noError(t, err, "a node that answers", refusal, "to extensions together: Release", i)
-			}
-			wantFree(t, fakes, locks[3].Key(), refusal)
-		})
+		}
 	}
 }
 

@@ -101,24 +101,6 @@ func TestAnUnfitNodeIsRenewedOnceAProbeAndAFitOneNever(t *testing.T) {
 	})
 }
 
-// A connection may take longer than a probe.
-func TestANodeThatIsSilentIsRenewedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		mustRelease(t, mustAcquire(t, locker, "k"))
-		synctest.Wait()
-		fakes[0].Stop()
-		for range 100 {
-			mustRelease(t, mustAcquire(t, locker, "k"))
-			time.Sleep(100 * time.Millisecond)
-		}
-		if got := fakes[0].Renewals(); got != 1 {
-			t.Errorf("in 10s of silence the node was renewed %d times, want once", got)
-		}
-		fakes[0].Resume()
-	})
-}
-
 // The address of a node leads to the server of another one for a while, or for good.
 func TestATwinIsRenewedAndItsOtherHalfOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -303,6 +303,10 @@ func TestWhatCallbacksAreNotToldIsCounted(t *testing.T) {
 		if hooks.count(&s); s.Hooks.Lost != more || s.Hooks.Queued != 0 || told != underWay+mostReports+1 {
 			t.Errorf("%d calls were made, and %+v; want %d", told, s.Hooks, underWay+mostReports+1)
 		}
+		hooks.put(mostReports, func() { told++ }) // a node that answers late is told of when Close has returned
+		if synctest.Wait(); told != underWay+mostReports+2 {
+			t.Errorf("behind the end the hooks were told %d times, want once more", told-underWay-mostReports-1)
+		}
 	})
 }
 
@@ -501,21 +505,5 @@ func TestALogHasNoAddressesForKeysNoBareDurationsAndNoZeroes(t *testing.T) {
 			}
 		}
 		forEach(fakes[1:], (*fakeNode).Resume)
-	})
-}
-
-// A node that answers late is told of when Close has returned.
-func TestHooksMayBeToldOfMoreAfterClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		told := 0
-		var hooks teller
-		hooks.put(mostReports, func() { time.Sleep(time.Second); told++ })
-		if err := hooks.drain(time.Minute); err != nil {
-			t.Error(err)
-		}
-		hooks.put(mostReports, func() { told++ })
-		if synctest.Wait(); told != 2 {
-			t.Errorf("the hooks were told %d times, want 2", told)
-		}
 	})
 }

@@ -376,34 +376,6 @@ func TestPitfall25ALockMayBeUsedFromAnyGoroutine(t *testing.T) {
 	})
 }
 
-// A lease that was multiplied by its unit at each try lasted hours.
-func TestPitfall21NoTryAndNoRenewalLengthensALease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const ttl = 10 * time.Second
-		locker, fakes := newLocker(t, 3, WithTTL(ttl))
-		mustAcquire(t, another(t, fakes), "k", WithTTL(time.Second)) // so that there are several tries
-		lock, err := locker.Acquire(t.Context(), "k", WithRenewal())
-		must(t, err)
-		seen := 0
-		for range 600 {
-			changeAll(fakes, func(f *fakeNode) {
-				f.Cuts = 1 // and that renewals are sent once more
-				held, ok := f.Get("k")
-				if left := time.Until(held.Until); ok && left > ttl {
-					t.Errorf("%s has the key for %v, and the lease is %v", f.Name(), left, ttl)
-				} else if ok {
-					seen++
-				}
-			})
-			time.Sleep(100 * time.Millisecond)
-		}
-		if !lock.Valid() || seen < 1000 {
-			t.Errorf("after a minute the lock is valid: %t, and the key was seen %d times", lock.Valid(), seen)
-		}
-		mustRelease(t, lock)
-	})
-}
-
 // Where readers share one lease, those who read keep one alive that has crashed, and a writer out.
 func TestPitfall23AReaderThatHasCrashedAndAStreamOfOthersKeepNoWriterOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,39 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-func TestReleaseEndsTheContextBeforeItsFirstByteLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		lock, _ := locker.TryAcquire(t.Context(), "k")
-		synctest.Wait()
-		ctx := lock.Context()
-		before(fakes, "EVALSHA", func(f *fakeNode, _ []any) {
-			if ctx.Err() == nil {
-				t.Errorf("%s got the release while the holder's context was alive", f.Name())
-			}
-		})
-		noError(t, lock.Release())
-	})
-}
-
-func TestAReleaseDoesNotOvertakeItsAcquire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		warm(t, locker)
-		slow := fakes[2]
-		slow.Change(func(f *fakeNode) { f.Delay, f.Log = 100*time.Millisecond, nil })
-		lock := mustTry(t, locker, "k")
-		synctest.Wait() // or it would not be sent there any more
-		noError(t, lock.Release())
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if want := []string{"SET", "EVALSHA"}; !slices.Equal(slow.Log, want) {
-			t.Errorf("the slow node got %v, want %v", slow.Log, want)
-		}
-		wantFree(t, fakes, "k")
-	})
-}
-
 // Servers that were stopped run what lies in their buffers when they wake up, and not
 // in the order of the connections: the acquire after the release.
 func TestAnAcquireThatAStoppedServerRunsAfterItsReleaseIsTakenBack(t *testing.T) {

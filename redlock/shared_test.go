@@ -324,26 +324,3 @@ func TestReadersShareAKeyAndKeepWritersOut(t *testing.T) {
 		returns(t, ErrTaken, "TryAcquireShared beside a foreign lock")(locker.TryAcquireShared(t.Context(), "foreign"))
 	})
 }
-
-func TestWritersAndReadersWaitForEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3)
-		far(fakes, time.Millisecond)
-		for name, l := range map[string]*Locker{"the same process": locker, "another": another(t, fakes)} {
-			reader := mustShare(t, locker, "k")
-			began := time.Now()
-			time.AfterFunc(300*time.Millisecond, func() { _ = reader.Release() })
-			writer, err := l.Acquire(t.Context(), "k")
-			if took := time.Since(began); err != nil || took < 300*time.Millisecond || took > 310*time.Millisecond {
-				t.Fatalf("a writer of %s waited %v: %v", name, took, err)
-			}
-			began = time.Now()
-			time.AfterFunc(300*time.Millisecond, func() { _ = writer.Release() })
-			again, err := locker.AcquireShared(t.Context(), "k")
-			if took := time.Since(began); err != nil || took < 300*time.Millisecond || took > 310*time.Millisecond {
-				t.Fatalf("a reader beside a writer of %s waited %v: %v", name, took, err)
-			}
-			noError(t, again.Release())
-		}
-	})
-}

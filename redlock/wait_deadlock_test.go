@@ -28,6 +28,23 @@ func work(t *testing.T, held *Lock, wants string) (result chan error) {
 	return result
 }
 
+// wantRing fails the test unless an error shows a ring of so many waits, each under the lock of "who has" its key.
+func wantRing(t *testing.T, err error, size int) {
+	t.Helper()
+	var ring *DeadlockError
+	if !errors.Is(err, ErrDeadlock) || !errors.Is(err, ErrTaken) || !errors.As(err, &ring) || len(ring.Cycle) != size {
+		t.Fatalf("in a ring of %d, Acquire = %v, want a DeadlockError with all of them", size, err)
+	}
+	for i, wait := range ring.Cycle {
+		if next := ring.Cycle[(i+1)%size]; wait.WaitsFor != next.Holds || wait.Owner != "who has "+wait.Holds {
+			t.Errorf("the ring %v does not close, or names the wrong owners", ring)
+		}
+		if !strings.Contains(err.Error(), fmt.Sprintf("%s, who holds %q, waits for %q", wait.Owner, wait.Holds, wait.WaitsFor)) {
+			t.Errorf("the error does not show %v: %v", wait, err)
+		}
+	}
+}
+
 func TestLocksThatWaitForEachOtherAreADeadlock(t *testing.T) {
 	for size := 2; size <= 5; size++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -49,18 +66,7 @@ func TestLocksThatWaitForEachOtherAreADeadlock(t *testing.T) {
 					continue
 				}
 				failed++
-				var ring *DeadlockError
-				if !errors.Is(err, ErrDeadlock) || !errors.As(err, &ring) || len(ring.Cycle) != size {
-					t.Fatalf("in a ring of %d, Acquire = %v, want a DeadlockError with all of them", size, err)
-				}
-				for i, wait := range ring.Cycle {
-					if next := ring.Cycle[(i+1)%size]; wait.WaitsFor != next.Holds || wait.Owner != "who has "+wait.Holds {
-						t.Errorf("the ring %v does not close, or names the wrong owners", ring)
-					}
-					if !strings.Contains(err.Error(), fmt.Sprintf("%s, who holds %q, waits for %q", wait.Owner, wait.Holds, wait.WaitsFor)) {
-						t.Errorf("the error does not show %v: %v", wait, err)
-					}
-				}
+				wantRing(t, err, size)
 			}
 			if failed != 1 {
 				t.Errorf("in a ring of %d, %d acquires gave up, want one", size, failed)

@@ -65,15 +65,7 @@ func TestARingOfProcessesIsFoundAndItsYoungestWaitGivesUp(t *testing.T) {
 					noError(t, err, "in a ring of", size, "wait", i)
 					continue
 				}
-				var ring *DeadlockError
-				if !errors.Is(err, ErrDeadlock) || !errors.Is(err, ErrTaken) || !errors.As(err, &ring) || len(ring.Cycle) != size {
-					t.Fatalf("in a ring of %d, the last wait = %v, want a DeadlockError with all of them", size, err)
-				}
-				for i, wait := range ring.Cycle {
-					if next := ring.Cycle[(i+1)%size]; wait.WaitsFor != next.Holds || wait.Owner != "who has "+wait.Holds {
-						t.Errorf("the ring %v does not close, or names the wrong owners", ring)
-					}
-				}
+				wantRing(t, err, size)
 			}
 			wantWithin(t, 2*time.Second, began, "a ring of", size, "was found after")
 			nothingWaits(t, fakes)
@@ -139,25 +131,6 @@ func TestARingThroughAWaitForSeveralKeysIsFound(t *testing.T) {
 		returns(t, ErrDeadlock)(lockers[1].AcquireAll(c.Context(), []string{"b", "d"}, WithMaxWait(time.Minute)))
 		mustRelease(t, c)
 		noError(t, <-first, "the other part of the ring")
-		nothingWaits(t, fakes)
-	})
-}
-
-func TestWaitsOfSeveralProcessesThatAreNoRingGoOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lockers, fakes := processes(t, 3, WithTTL(time.Hour))
-		last := mustAcquire(t, lockers[0], "c")
-		results := []chan error{work(t, mustAcquire(t, lockers[1], "b"), "c"), work(t, mustAcquire(t, lockers[2], "a"), "b")}
-		free := mustAcquire(t, lockers[0], "free")
-		lock, err := lockers[1].Acquire(Detach(free.Context()), "x")
-		must(t, err)
-		time.Sleep(30 * time.Second)
-		mustRelease(t, last)
-		for i, result := range results {
-			noError(t, <-result, "wait", i, "of a chain")
-		}
-		mustRelease(t, lock)
-		mustRelease(t, free)
 		nothingWaits(t, fakes)
 	})
 }
