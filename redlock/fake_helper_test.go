@@ -459,6 +459,9 @@ func empty(t *testing.T, l *Locker) {
 	report("keys", keys.States+keys.Flights, 0)
 	report("states to use again", keys.Spare, len(dayKeys)+dayCallers+2)
 	report("lines of waiters", l.lines.Len(), 0)
+	if l.teller.busy || l.teller.queue != nil {
+		t.Errorf("an idle Locker's hooks are told something (%t), or its queue for them is kept (%d)", l.teller.busy, cap(l.teller.queue))
+	}
 	inside, waiting := l.room.Len()
 	report("tries", len(l.site.Tries)+inside+waiting, 0)
 	report("spent tokens", l.board.Spent.Len(), quorum.FirstSweep)

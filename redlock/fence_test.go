@@ -307,16 +307,6 @@ func TestANodeThatLostTheTokenBehindTheFenceDoesNotVote(t *testing.T) {
 	})
 }
 
-func TestARefusedFenceIsNoVoteAndLeavesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := newLocker(t, 3, WithFences())
-		changeAll(fakes[:2], func(f *fakeNode) { f.Answer = failing("ZADD", "NOPERM this user may not") })
-		says(t, ErrNoQuorum, "+zadd")(locker.Acquire(t.Context(), "k"))
-		synctest.Wait()
-		wantFree(t, fakes, "k")
-	})
-}
-
 func TestACounterAtItsEndIsAnErrorAndNoLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3, WithFences())

@@ -223,11 +223,10 @@ func TestANodeInQuarantineCountsForNobody(t *testing.T) {
 	})
 }
 
-func TestARenewalByNodesInQuarantineDoesNotCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, fakes := ripeLocker(t, 3)
-		lock := mustAcquire(t, locker, "k", WithRenewal())
-		changeAll(fakes[:2], anotherHistory)
+func TestAnExtensionByNodesInQuarantineDoesNotCount(t *testing.T) {
+	onEachKind(t, []Option{guard10()}, []AcquireOption{WithRenewal()}, func(t *testing.T, _ *Locker, fakes []*fakeNode, lock *Lock) {
+		changeAll(fakes[:3], anotherHistory)
+		returns(t, ErrQuarantine, "Extend")(lock.Extend(t.Context(), 10*time.Second))
 		until, ctx := lock.Until(), lock.Context()
 		select {
 		case <-ctx.Done():

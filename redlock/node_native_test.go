@@ -61,6 +61,7 @@ func TestANodeIsAskedForItsDialectAndNothingChanges(t *testing.T) {
 		{fakenode.Valkey8, true, protocol.Dialect{Deletes: protocol.BySET, Swaps: true, Scriptless: true}, false},
 		{fakenode.Valkey9, false, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: true, Scriptless: false}, false},
 		{fakenode.Valkey9, true, protocol.Dialect{Deletes: protocol.ByDELIFEQ, Swaps: true, Scriptless: true}, false},
+		{fakenode.Redis84, false, protocol.Dialect{Deletes: protocol.ByDELEX, Swaps: true, Scriptless: false}, false},
 		{fakenode.Redis84, true, protocol.Dialect{Deletes: protocol.ByDELEX, Swaps: true, Scriptless: true}, false},
 	} {
 		for _, holder := range []string{"", "another", "a list"} {
@@ -141,22 +142,6 @@ func once(name string) func(string) bool {
 		}
 		lost = true
 		return true
-	}
-}
-
-func TestOnlyWhereItIsFasterACommandReleasesInsteadOfTheScript(t *testing.T) {
-	for _, tt := range []struct {
-		kind    fakenode.Kind
-		command string
-	}{{fakenode.Redis7, "EVAL"}, {fakenode.Valkey8, "EVAL"}, {fakenode.Valkey9, "DELIFEQ"}, {fakenode.Redis84, "DELEX"}} {
-		synctest.Test(t, func(t *testing.T) {
-			locker, fakes := native(t, 3, tt.kind, false)
-			noError(t, mustAcquire(t, locker, "k").Release())
-			synctest.Wait()
-			if fakes[0].Count(tt.command) == 0 {
-				t.Errorf("kind %d, where scripts may run, got %v, want %s", tt.kind, fakes[0].Log, tt.command)
-			}
-		})
 	}
 }
 

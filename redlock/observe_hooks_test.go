@@ -310,17 +310,6 @@ func TestWhatCallbacksAreNotToldIsCounted(t *testing.T) {
 	})
 }
 
-func TestALockerThatHasNothingToTellHasNoGoroutineForIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locker, _ := newLocker(t, 3, WithHooks(Hooks{HoldEnd: func(context.Context, HoldEnd) {}, Batch: func(NodeBatch) {}, Node: func(Event) {}}))
-		mustRelease(t, mustAcquire(t, locker, "k"))
-		synctest.Wait()
-		if l := &locker.teller; l.busy || l.queue != nil {
-			t.Errorf("an idle Locker's queue is busy (%v), or kept (%d)", l.busy, cap(l.queue))
-		}
-	})
-}
-
 func TestUnknownAnswersAndKindsHaveAName(t *testing.T) {
 	if text := endOf(99) + pathOf(99) + EventKind(99).String(); !strings.Contains(text, "99") {
 		t.Errorf("unknown values are called %q", text)

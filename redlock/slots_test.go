@@ -289,19 +289,20 @@ func TestASemaphoreRefusesWhatCannotWork(t *testing.T) {
 func TestAContextThatCarriesAllPermitsIsADeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, _ := newLocker(t, 3)
-		s := newSemaphore(t, locker, 2)
+		s := newSemaphore(t, locker, 5)
 		lock := mustAcquire(t, locker, "s") // another key, in spite of its name
 		first, err := s.Acquire(lock.Context())
 		must(t, err, "Acquire under a lock of the same name")
 		mustRelease(t, first)
 		mustRelease(t, lock)
-		first = mustTake(t, s)
+		first = mustTakeN(t, s, 3)
 		returns(t, nil, "TryAcquire of a lock under a permit of the same name")(locker.TryAcquire(first.Context(), "s"))
-		second, err := s.Acquire(first.Context())
-		must(t, err, "a second Acquire of two")
-		returns(t, ErrDeadlock, "a third Acquire of two, under both")(newSemaphore(t, locker, 2).Acquire(second.Context()))
+		returns(t, ErrDeadlock, "three more of five under three")(s.AcquireN(first.Context(), 3))
+		second, err := s.AcquireN(first.Context(), 2)
+		must(t, err, "two more of five under three")
+		returns(t, ErrDeadlock, "one more of five under five")(newSemaphore(t, locker, 5).Acquire(second.Context()))
 		mustRelease(t, first)
-		returns(t, nil, "Acquire under one of two, the other one free")(s.Acquire(second.Context()))
+		returns(t, nil, "Acquire under two of five, the others free")(s.Acquire(second.Context()))
 	})
 }
 
