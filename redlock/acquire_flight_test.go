@@ -78,9 +78,7 @@ func newTaken(t *testing.T, trip time.Duration, options ...Option) (*Locker, []*
 	t.Helper()
 	locker, fakes := newLocker(t, 3, options...)
 	warm(t, locker)
-	for _, f := range fakes {
-		f.Plant("k", protocol.TokenMark+"another", time.Hour)
-	}
+	plant(fakes, "k", protocol.TokenMark+"another", time.Hour)
 	far(fakes, trip)
 	return locker, fakes
 }
@@ -206,9 +204,7 @@ func TestWhoHasATokenOfHisOwnSharesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		warm(t, locker)
-		for _, f := range fakes {
-			f.Plant("k", "request 42", time.Hour)
-		}
+		plant(fakes, "k", "request 42", time.Hour)
 		far(fakes, 10*time.Millisecond)
 		go func() { _, _ = locker.TryAcquire(t.Context(), "k") }()
 		go func() { _, _ = locker.TryAcquire(t.Context(), "k") }()

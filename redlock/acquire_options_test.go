@@ -364,9 +364,7 @@ func TestARefusalNamesTheOwner(t *testing.T) {
 		}
 		mustRelease(t, nameless)
 
-		for _, f := range fakes {
-			f.Plant("k", "secret-of-another-library", time.Hour)
-		}
+		plant(fakes, "k", "secret-of-another-library", time.Hour)
 		_, err = other.TryAcquire(t.Context(), "k")
 		if text := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(text, "secret") {
 			t.Errorf("the error shows another's token: %s", text)

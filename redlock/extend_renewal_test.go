@@ -218,9 +218,7 @@ func TestARevokedLockEndsAtTheRenewalThatFindsTheTombstones(t *testing.T) {
 				ctx := lock.Context()
 				synctest.Wait()
 				fakes[2].Plant("k", "another", time.Minute) // too many refuse in any case
-				for _, f := range fakes[:graves] {
-					f.Plant("k", protocol.RevokedPrefix+"0123456789abcdef0123456789abcdef:it hangs", time.Minute)
-				}
+				plant(fakes[:graves], "k", protocol.RevokedPrefix+"0123456789abcdef0123456789abcdef:it hangs", time.Minute)
 				time.Sleep(21 * time.Second) // a third of the TTL, in which a lock is renewed
 				revoked := graves == 3
 				if lost := errors.Is(context.Cause(ctx), ErrLost); lost != revoked || lock.Valid() == revoked {

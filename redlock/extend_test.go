@@ -54,9 +54,7 @@ func TestWhatExtendAndReleaseReturnInEachState(t *testing.T) {
 			changeAll(fakes[:2], refuse)
 		}, only(ErrLost), []error{ErrLost, ErrNoQuorum}},
 		{"taken over", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
-			for _, f := range fakes {
-				f.Plant("k", "another", time.Minute)
-			}
+			plant(fakes, "k", "another", time.Minute)
 		}, only(ErrLost), only(ErrLost)},
 		{"taken over at a minority", func(_ *testing.T, _ *Locker, _ *Lock, fakes []*fakeNode) {
 			fakes[0].Plant("k", "another", time.Minute)

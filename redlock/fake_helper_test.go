@@ -197,6 +197,11 @@ func setAll(nodes []*proofNode, how func(f *proofNode)) {
 	forEach(nodes, func(f *proofNode) { f.ChangeProofs(how) })
 }
 
+// plant gives somebody a key at the nodes.
+func plant(fakes []*fakeNode, key, token string, ttl time.Duration) {
+	forEach(fakes, func(f *fakeNode) { f.Plant(key, token, ttl) })
+}
+
 // far puts the nodes at a distance of one round trip of so long.
 func far[N interface{ Change(how func(*fakeNode)) }](nodes []N, trip time.Duration) {
 	changeAll(nodes, func(f *fakeNode) { f.Delay = trip })

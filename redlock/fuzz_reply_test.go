@@ -3,12 +3,14 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/quorumlock/quorumlock/driver"
 	"github.com/quorumlock/quorumlock/internal/nodeclock"
 	"github.com/quorumlock/quorumlock/internal/protocol"
 	"github.com/quorumlock/quorumlock/test/fakenode"
@@ -527,4 +529,32 @@ func FuzzReplies(f *testing.F) {
 			tr.end(tr.locker)
 		})
 	})
+}
+
+func TestRepliesThatNoServerGivesAreNoVotes(t *testing.T) {
+	for command, odd := range map[string][]driver.Reply{
+		"SET":     {{Kind: driver.Integer, Int: 1}},
+		"EVALSHA": {{}, {Kind: driver.String, Str: "OK"}, {Kind: driver.Integer, Int: 3}},
+	} {
+		for _, reply := range append(odd, []driver.Reply{
+			{Kind: driver.Integer, Int: -1},
+			{Kind: driver.Array},
+			{Kind: driver.Array, Elems: []driver.Reply{{}}},
+			{Kind: driver.Failure},
+			{Kind: driver.Failure, Str: "garbage"},
+			{Kind: 200},
+		}...) {
+			bubble(t, fmt.Sprintf("%s, %+v", command, reply), func(t *testing.T) {
+				locker, fakes := newLocker(t, 1, WithMaxOutage(0))
+				lock := mustAcquire(t, locker, "k")
+				fakes[0].Change(func(f *fakeNode) { f.Answer = answering(reply, func(args []any) bool { return args[0] == command }) })
+				if command == "SET" {
+					returns(t, ErrNoQuorum, "Acquire")(locker.Acquire(t.Context(), "another"))
+				} else {
+					returns(t, ErrNoQuorum, "Extend")(lock.Extend(t.Context(), time.Minute))
+				}
+				fakes[0].Change(func(f *fakeNode) { f.Answer = nil })
+			})
+		}
+	}
 }

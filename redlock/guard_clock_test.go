@@ -51,14 +51,11 @@ func TestAStepThatIdleTimeCouldHideIsSeen(t *testing.T) {
 			time.Sleep(idle)
 			holder := mustAcquire(t, another(t, fakes), "k")
 			time.Sleep(time.Second)
-			fakes[0].Change(func(f *fakeNode) { f.Skew = idle / 1000 }) // what drift may come to
-			f := fakes[0]
-			if f.Skew < 110*time.Millisecond {
-				f.Change(func(f *fakeNode) { f.Skew = 110 * time.Millisecond })
-			}
-			time.Sleep(8890*time.Millisecond - min(f.Skew-110*time.Millisecond, 8*time.Second))
+			step := max(idle/1000, 110*time.Millisecond) // what drift may come to
+			fakes[0].Change(func(f *fakeNode) { f.Skew = step })
+			time.Sleep(8890*time.Millisecond - min(step-110*time.Millisecond, 8*time.Second))
 			if _, err := locker.TryAcquire(t.Context(), "k"); !errors.Is(err, ErrQuarantine) {
-				t.Errorf("after %v the clock was set forward by %v: TryAcquire = %v, want ErrQuarantine; the holder is valid: %v", idle, f.Skew, err, holder.Valid())
+				t.Errorf("after %v the clock was set forward by %v: TryAcquire = %v, want ErrQuarantine; the holder is valid: %v", idle, step, err, holder.Valid())
 			}
 		})
 	}

@@ -267,9 +267,7 @@ func TestAWholeHoldWithoutScripts(t *testing.T) {
 				t.Errorf("after extensions to 1m and 1s %s has %q for %v", f.Name(), token, left)
 			}
 		}
-		for _, f := range fakes[:2] {
-			f.Plant("k", "another", time.Second)
-		}
+		plant(fakes[:2], "k", "another", time.Second)
 		returns(t, ErrLost, "Extend of a key that two of three nodes have given to another")(lock.Extend(t.Context(), time.Hour))
 		synctest.Wait()
 		if _, left := fakes[0].Token("k"); left != time.Second {

@@ -62,9 +62,7 @@ func TestPitfall04StragglersAreNotCancelled(t *testing.T) {
 		}
 		for i := range 20 {
 			key := fmt.Sprint("k", i)
-			for _, f := range fakes[:3] {
-				f.Plant(key, "somebody", time.Second)
-			}
+			plant(fakes[:3], key, "somebody", time.Second)
 			if _, err := locker.TryAcquire(t.Context(), key); !errors.Is(err, ErrTaken) {
 				t.Fatalf("TryAcquire = %v, want ErrTaken", err)
 			}

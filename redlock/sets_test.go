@@ -124,9 +124,7 @@ func TestALostKeyLosesTheWholeLockAtItsDeadline(t *testing.T) {
 		if !lock.Valid() {
 			t.Fatal("a lock on several keys is not renewed")
 		}
-		for _, f := range fakes[:2] {
-			f.Plant("b", "another", time.Hour)
-		}
+		plant(fakes[:2], "b", "another", time.Hour)
 		time.Sleep(3 * time.Second)
 		if !lock.Valid() {
 			t.Error("a key that a minority has lost has ended the lock")

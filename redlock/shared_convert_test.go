@@ -275,9 +275,7 @@ func TestAHoldIsNotLostToItsOwnUpgradeThatRunsLate(t *testing.T) {
 		far(fakes, 10*time.Millisecond)
 		upgradeGivenUp(t, reader)
 		time.Sleep(time.Second)
-		for _, f := range fakes {
-			f.Plant("k", reader.hold.Others()[0].Token, time.Minute)
-		}
+		plant(fakes, "k", reader.hold.Others()[0].Token, time.Minute)
 		if err := reader.Extend(t.Context(), time.Minute); !errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrLost) {
 			t.Errorf("Extend at nodes that have the writer = %v, want ErrNoQuorum and not ErrLost", err)
 		}
@@ -355,9 +353,7 @@ func TestADowngradeOfALockThatOthersHaveIsALoss(t *testing.T) {
 		told := newLedger(t)
 		locker, fakes := newLocker(t, 3, WithHooks(told.hooks()))
 		writer := mustAcquire(t, locker, "k")
-		for _, f := range fakes {
-			f.Plant("k", "another", time.Minute)
-		}
+		plant(fakes, "k", "another", time.Minute)
 		reader, err := writer.Downgrade(t.Context())
 		if !errors.Is(err, ErrLost) || errors.Is(err, ErrTaken) || reader != nil {
 			t.Errorf("Downgrade = %v, %v; want ErrLost, not ErrTaken", reader, err)

@@ -61,9 +61,7 @@ func TestSeveralPermitsAreOneLock(t *testing.T) {
 		}
 		wantHeld(t, p, true)
 		// One of the slots is lost at a majority: no extension succeeds.
-		for _, f := range fakes[:2] {
-			f.Plant(fmt.Sprintf("ql:slot:{s}%d", p.Slots()[1]), "theirs", 3*time.Hour)
-		}
+		plant(fakes[:2], fmt.Sprintf("ql:slot:{s}%d", p.Slots()[1]), "theirs", 3*time.Hour)
 		wantHeld(t, p, false)
 		returns(t, ErrLost, "with a slot lost Extend")(p.Extend(t.Context(), 2*time.Hour))
 		_ = p.Release() // it may have been lost

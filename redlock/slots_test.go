@@ -106,9 +106,7 @@ func TestATryAsksForTheSlotThatTheNodesSayIsFree(t *testing.T) {
 		s := newSemaphore(t, locker, 50)
 		for i := range 50 {
 			if i != 17 {
-				for _, f := range fakes {
-					f.Plant(fmt.Sprintf("ql:slot:{s}%d", i), "another", time.Hour)
-				}
+				plant(fakes, fmt.Sprintf("ql:slot:{s}%d", i), "another", time.Hour)
 			}
 		}
 		p := mustTake(t, s)
@@ -148,9 +146,7 @@ func TestAWaiterTakesThePermitThatExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
 		for i := range 3 {
-			for _, f := range fakes {
-				f.Plant(fmt.Sprintf("ql:slot:{s}%d", i), "of a dead process", time.Duration(3-i)*time.Minute)
-			}
+			plant(fakes, fmt.Sprintf("ql:slot:{s}%d", i), "of a dead process", time.Duration(3-i)*time.Minute)
 		}
 		began := time.Now()
 		p, err := newSemaphore(t, locker, 3).Acquire(t.Context())
@@ -234,9 +230,7 @@ func TestAnExtensionFindsOutThatOthersCountAnotherNumber(t *testing.T) {
 func TestASlotThatHoldsSomethingElseIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 3)
-		for _, f := range fakes {
-			f.Plant("ql:slot:{s}1", fakenode.List, time.Hour)
-		}
+		plant(fakes, "ql:slot:{s}1", fakenode.List, time.Hour)
 		s := newSemaphore(t, locker, 3)
 		if a, b := mustTake(t, s), mustTake(t, s); a.Slots()[0] == 1 || b.Slots()[0] == 1 {
 			t.Errorf("the slots are %d and %d, want none to be 1, which is a list", a.Slots()[0], b.Slots()[0])

@@ -784,9 +784,7 @@ func TestWhoGivesBackAVoteStandsInLineThere(t *testing.T) {
 			locker, fakes := newLocker(t, 3, options...)
 			far(fakes, time.Millisecond)
 			warm(t, locker)
-			for _, f := range fakes {
-				f.Plant("k", "foreign", time.Minute)
-			}
+			plant(fakes, "k", "foreign", time.Minute)
 			next := waitFor(t.Context(), locker)
 			time.Sleep(time.Second)
 			fakes[0].Change(func(f *fakeNode) { delete(f.Keys, "k") })

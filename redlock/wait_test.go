@@ -121,9 +121,7 @@ func TestAnExpiryThatComesSoonerThanAnAnnouncementIsWaitedFor(t *testing.T) {
 func TestAForeignHolderIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locker, fakes := newLocker(t, 5)
-		for _, f := range fakes {
-			f.Plant("k", "of another library", time.Hour)
-		}
+		plant(fakes, "k", "of another library", time.Hour)
 		next := waitFor(t.Context(), locker)
 		time.Sleep(10 * time.Second)
 		if tries := fakes[0].Count("SET") + fakes[0].Count("EVALSHA"); tries < 30 || tries > 200 {
