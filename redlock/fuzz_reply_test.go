@@ -125,7 +125,7 @@ func (r *register) has(lock *Lock, before int64) {
 		switch {
 		case !other.Valid():
 			delete(r.held, other)
-		case slices.ContainsFunc(other.Keys(), lock.hold.Has) && lock.Valid() && !(other.Shared() && lock.Shared()):
+		case slices.ContainsFunc(other.Keys(), lock.hold.Has) && lock.Valid() && (!other.Shared() || !lock.Shared()):
 			r.t.Errorf("%q is held twice: %v and %v", lock.Key(), other.Votes(), lock.Votes())
 		}
 	}

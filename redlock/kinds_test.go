@@ -226,7 +226,7 @@ func TestPitfall08TheEndOfWaitingSaysBoth(t *testing.T) {
 				limited, end := context.WithTimeout(t.Context(), 6*time.Second)
 				defer end()
 				for _, tt := range []struct {
-					ctx    context.Context
+					ctx    context.Context //nolint:containedctx // of one call
 					option AcquireOption
 					waits  time.Duration
 					want   []error

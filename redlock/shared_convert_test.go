@@ -585,7 +585,7 @@ func (r *conversions) acquire(l *Locker, abandons bool, rng *rand.Rand) (held *L
 		acquire = l.AcquireShared
 	case abandons:
 	case kind < 10:
-		acquire = func(ctx context.Context, key string, options ...AcquireOption) (*Lock, error) {
+		acquire = func(ctx context.Context, _ string, options ...AcquireOption) (*Lock, error) {
 			return l.AcquireAll(ctx, []string{"k0", "k1"}, options...)
 		}
 	case kind < 11:

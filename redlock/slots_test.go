@@ -471,8 +471,7 @@ func TestALineForPermitsListensWhileItWaitsAndNoLonger(t *testing.T) {
 func TestProcessesTakeTurnsForPermits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const permits, processes, callers = 10, 20, 5
-		long := time.Duration(some(2)) * 3 * time.Second
+		const permits, processes, callers, long = 10, 20, 5, 6 * time.Second // in a shorter time chance decides
 		_, fakes := newLocker(t, 3)
 		changeAll(fakes, func(f *fakeNode) { f.Delay, f.Jitter = time.Millisecond, 500*time.Microsecond })
 		ctx, cancel := context.WithTimeout(t.Context(), long)
