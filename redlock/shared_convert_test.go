@@ -339,9 +339,7 @@ func TestADowngradeThatWasGivenUpLeavesTheKeyToAReaderWhoHadWaitedInLine(t *test
 		must(t, err, "Downgrade that was given up")
 		time.Sleep(5 * time.Second) // longer than a ticket without its waiter stays
 		returns(t, ErrTaken, "TryAcquire beside the reader")(other.TryAcquire(t.Context(), "k"))
-		if at := inLineOf(fakes, "ql:line:{k}"); at != "" {
-			t.Errorf("in line are %q, want nobody", at)
-		}
+		wantNobodyInLine(t, fakes)
 		mustRelease(t, mustShare(t, other, "k"))
 		mustRelease(t, reader)
 		wantFree(t, fakes, "k")
@@ -511,13 +509,14 @@ func convertsAtRandom(t *testing.T, seed uint64, size int, fences bool) {
 // faults makes a minority of the nodes lose replies and connections, and stop, until the round
 // ends.
 func (r *conversions) faults(rng *rand.Rand) {
+	pause := func(most int) { time.Sleep(time.Duration(rng.IntN(most)) * time.Millisecond) }
 	for time.Now().Before(r.ends) {
-		time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
+		pause(500)
 		f := r.fakes[rng.IntN(len(r.fakes))]
 		switch rng.IntN(6) {
 		case 0:
 			f.Stop() // and what it was sent it runs in another order
-			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+			pause(200)
 			f.Resume()
 		case 1:
 			loses := 1 + rng.IntN(4)
@@ -526,15 +525,15 @@ func (r *conversions) faults(rng *rand.Rand) {
 			f.Change(func(f *fakeNode) { f.Cuts = 1 + rng.IntN(3) })
 		case 3:
 			f.Change(func(f *fakeNode) { f.Delay = 20 * time.Millisecond })
-			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+			pause(200)
 			f.Change(func(f *fakeNode) { f.Delay = time.Millisecond })
 		case 4:
 			f.Change(func(f *fakeNode) { f.Answer = failing("EVALSHA", "OOM command not allowed") })
-			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+			pause(200)
 			f.Change(func(f *fakeNode) { f.Answer = nil })
 		case 5:
 			f.Change(refuse)
-			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+			pause(200)
 			f.Change(func(f *fakeNode) { f.Refused = nil })
 		}
 	}

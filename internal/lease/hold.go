@@ -25,10 +25,11 @@ import (
 	"github.com/quorumlock/quorumlock/clockdrift"
 )
 
-// Strict lets what the table of [Hold] forbids panic. Tests set it.
+// Strict lets [Must] panic. Tests set it.
 var Strict bool
 
-func must(ok bool, what string) {
+// Must panics if Strict and not ok: a caller has done what the table of [Hold] forbids, or the like.
+func Must(ok bool, what string) {
 	if Strict && !ok {
 		panic("lease: " + what)
 	}
@@ -173,7 +174,7 @@ func (h *Hold) begin(r *Round, ttl time.Duration, now clockdrift.Instant, micros
 // extended moves the lease's end, which no extension moves nearer. One that is decided behind it does not count:
 // somebody else may have held and released the key since.
 func (h *Hold) extended(r *Round, ttl time.Duration, now clockdrift.Instant) {
-	must(h.phase == Held, "what is not held is extended")
+	Must(h.phase == Held, "what is not held is extended")
 	switch h.Check(now); {
 	case h.phase == Over:
 	case r.Verdict == Carried:
@@ -215,13 +216,13 @@ func (h *Hold) End(why Why, now clockdrift.Instant) {
 
 // to changes the phase.
 func (h *Hold) to(next Phase) {
-	must(next > h.phase || next == Undone && h.phase == Undone, "a phase comes back")
+	Must(next > h.phase || next == Undone && h.phase == Undone, "a phase comes back")
 	h.phase = next
 }
 
 // verify checks what holds of every phase.
 func (h *Hold) verify() {
-	must((h.phase == Over) == (h.why != 0), "a hold is over for a reason")
-	must(h.phase != Held || h.until != 0 && h.until <= h.limit, "a lease ends by its limit")
-	must(h.phase > Undone || h.until == 0 && h.fence == 0, "what has not begun has no lease")
+	Must((h.phase == Over) == (h.why != 0), "a hold is over for a reason")
+	Must(h.phase != Held || h.until != 0 && h.until <= h.limit, "a lease ends by its limit")
+	Must(h.phase > Undone || h.until == 0 && h.fence == 0, "what has not begun has no lease")
 }

@@ -120,7 +120,7 @@ func (r *Round) Agrees(a Answer) bool { return a == Granted || r.any && a != Fai
 
 // Count counts the answer of a node, once. Number: its counter, where the round reads.
 func (r *Round) Count(v *Vote, a Answer, number int64) {
-	must(v.Answer == Pending, "a node votes once in a round")
+	Must(v.Answer == Pending, "a node votes once in a round")
 	v.Answer, v.number = a, number
 	r.Open--
 	switch {
@@ -146,7 +146,7 @@ func (r *Round) Spare() { r.spared++ }
 
 // Spoil takes back a vote that agreed: a later answer, or another node, speaks against it.
 func (r *Round) Spoil(v *Vote) {
-	must(r.Agrees(v.Answer) && r.Verdict == Undecided, "a vote is spoiled that does not count")
+	Must(r.Agrees(v.Answer) && r.Verdict == Undecided, "a vote is spoiled that does not count")
 	v.Answer = Failed
 	r.Agreed--
 	if v.number == r.counter {
@@ -179,5 +179,5 @@ func (r *Round) Reached(oldest int64) Verdict {
 func (r *Round) Granted() bool { return r.outbid > 0 && r.Agreed+r.outbid >= r.Need }
 
 func (r *Round) verify() {
-	must(r.Open >= 0 && r.have <= r.Agreed && r.spared <= r.Agreed, "votes are counted that were not cast")
+	Must(r.Open >= 0 && r.have <= r.Agreed && r.spared <= r.Agreed, "votes are counted that were not cast")
 }

@@ -175,9 +175,7 @@ func (op *Operation) enter(nodes []*node.Node, need int) bool {
 	if lanes := op.lanes(); len(lanes) > 0 {
 		op.More, op.others = b.Keys.enterOthers(lanes, len(b.Nodes), len(nodes))
 	}
-	if lease.Strict && op.Beside != nil && op.Op.Besides == lease.Looks {
-		panic("quorum: a command that is to take care of a lock's two tokens knows of one")
-	}
+	lease.Must(op.Beside == nil || op.Op.Besides != lease.Looks, "a command that is to take care of a lock's two tokens knows of both")
 	op.Begin(op.aim(), op.Op.Does, len(nodes), need, op.Op.AnyAnswer())
 	if op.Op.Levels { // its number is that of the first round, or greater
 		op.ProposeAs(&h.Acquire.Round)
